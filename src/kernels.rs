@@ -9,6 +9,7 @@ pub mod channel_norm;
 mod check;
 pub mod convolution;
 pub mod copy;
+pub mod depthwise;
 mod failure;
 pub mod foreach;
 pub mod histogram;

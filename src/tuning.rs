@@ -56,6 +56,8 @@ pub mod sharing {
     pub const SEQUENCE_PART_ROWS: usize = 4;
     /// Parts of a recurrent layer's batch, at most.
     pub const MAX_SEQUENCE_PARTS: usize = 8;
+    /// Parts of the gradient of a depthwise convolution's weights, at most: the sums of all are added up by one thread.
+    pub const DEPTHWISE_PARTS: usize = 64;
     /// Rows of a block of layer normalisation's gradient, at least.
     pub const LAYER_NORM_ROWS: usize = 16;
     /// Blocks of layer normalisation's gradient, at most: each has sums of its own.

@@ -8,8 +8,10 @@ use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure, parts_worth};
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
+use super::windows::Windows;
 use crate::kernels::convolution::{Dimension, Direction, is_native, is_regular};
-use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, HALVES};
+use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
+use crate::tensor::launch::Scalar;
 use crate::tuning::tasks::{CHANNELWISE_PARTS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 const NAME: &str = "convolution";
@@ -168,6 +170,15 @@ impl<'a> Convolution<'a> {
         self.groups > 1 && self.groups == self.input.sizes()[1] && self.groups == self.output_channels()
     }
 
+    /// How its windows lie on images, where a kernel of ours computes it: each channel has weights of its own, and channels lie together.
+    fn depthwise_windows(&self) -> Option<Windows> {
+        let is_ours = !self.transposed && self.is_by_channel() && FLOATING.contains(self.input.dtype());
+        let pair = |numbers: &[i64]| <[i64; 2]>::try_from(numbers).ok().filter(|numbers| numbers.iter().all(|&number| number >= 0));
+        let [kernel, dilation, padding, stride] = [&self.weight.sizes()[2..], self.dilation, self.padding, self.stride].map(pair);
+        let windows = Windows { kernel: kernel?, dilation: dilation?, padding: padding?, stride: stride? };
+        (is_ours && self.format() == Format::ChannelsLast).then_some(windows)
+    }
+
     /// Whether it is one of volumes for which oneDNN's kernel is the faster one, which computes in `Float`.
     fn has_large_volumes(&self, dtype: DType) -> bool {
         let &[_, _, depth, height, width] = self.input.sizes() else { return false };
@@ -214,7 +225,52 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
     }
+    if let Some(windows) = convolution.depthwise_windows() {
+        let bias = call.dense_given(bias.optional_tensor()?)?;
+        return depthwise(call, &windows, [out, convolution.input, convolution.weight], bias, false);
+    }
     convolution.run(arguments, call, out, convolution.weight.sizes()[0], Direction::Forward)
+}
+
+/// Launches a depthwise convolution from images to windows, or the gradient of the images: `to_image`.
+fn depthwise<'a>(
+    call: &Call<'a>,
+    windows: &Windows,
+    [out, input, weight]: [Tensor<'a>; 3],
+    bias: Option<Tensor<'a>>,
+    to_image: bool,
+) -> Outcome {
+    let counts = if to_image { input } else { out };
+    let mut scalars = windows.scalars([2, 3].map(|dim| counts.sizes()[dim])).list().to_vec();
+    scalars.push(to_image.into());
+    let mut inputs = vec![channels_last(call, input)?, channel_rows(call.dense(weight, Format::Contiguous)?)];
+    inputs.extend(bias);
+    call.with_kernel(&names::DEPTHWISE).launch(&[channels_last(call, out)?], &inputs, &scalars)
+}
+
+/// Launches the gradients of a depthwise convolution's weights and bias that are asked for.
+fn depthwise_weight<'a>(
+    call: &Call<'a>,
+    windows: &Windows,
+    [grad, input]: [Tensor<'a>; 2],
+    gradients: [Option<Tensor<'a>>; 2],
+) -> Outcome {
+    let mut scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list().to_vec();
+    scalars.extend(gradients.map(|gradient| Scalar::Bool(gradient.is_some())));
+    let [of_weight, of_bias] = gradients;
+    let outputs: Vec<_> = of_weight.map(channel_rows).into_iter().chain(of_bias).collect();
+    let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
+    if outputs.is_empty() { Ok(()) } else { call.with_kernel(&names::DEPTHWISE_WEIGHT).launch(&outputs, &inputs, &scalars) }
+}
+
+/// As (N, H, W, C).
+fn channels_last<'a>(call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    Ok(call.dense(images, Format::ChannelsLast)?.in_memory_order(Format::ChannelsLast))
+}
+
+/// Weights (C, 1, height, width) as (C, height * width).
+fn channel_rows(weight: Tensor<'_>) -> Tensor<'_> {
+    weight.view(&[weight.sizes()[0], weight.sizes()[2] * weight.sizes()[3]])
 }
 
 /// `convolution_backward_overrideable`.
@@ -226,13 +282,25 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let of_bias = Shape::new(&[convolution.output_channels()], grad.dtype(), Format::Contiguous);
     let shapes = [convolution.like(input), convolution.like(weight), of_bias];
     let is_empty = grad.numel() == 0 || input.numel() == 0;
+    let mut gradients = [None; 3];
     for (index, shape) in shapes.iter().enumerate().filter(|&(index, _)| wanted.flags().is_ok_and(|wanted| wanted[index])) {
         let gradient = call.output(index, shape, Strides::Any)?;
+        gradients[index] = Some(gradient);
         if is_empty {
             call.operator(&names::ZERO, &[Value::Tensor(gradient)])?;
         }
     }
-    if is_empty { Ok(()) } else { convolution.run(arguments, call, grad, weight.sizes()[1], Direction::Backward) }
+    if is_empty {
+        return Ok(());
+    }
+    let Some(windows) = convolution.depthwise_windows() else {
+        return convolution.run(arguments, call, grad, weight.sizes()[1], Direction::Backward);
+    };
+    let [of_input, of_weight, of_bias] = gradients;
+    if let Some(of_input) = of_input {
+        depthwise(call, &windows, [of_input, grad, weight], None, true)?;
+    }
+    depthwise_weight(call, &windows, [grad, input], [of_weight, of_bias])
 }
 
 #[cfg(test)]

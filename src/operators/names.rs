@@ -64,6 +64,8 @@ macro_rules! names {
 names! { Row KERNELS:
     COMPLEX_ABS = c"complex_abs";
     COPY_ELEMENTS = c"copy_";
+    DEPTHWISE = c"depthwise";
+    DEPTHWISE_WEIGHT = c"depthwise_weight";
     HISTOGRAM = c"histogram";
     NONZERO_COUNT = c"nonzero_count";
     POW_NUMBER = c"pow_scalar";

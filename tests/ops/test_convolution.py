@@ -1,4 +1,4 @@
-"""Convolutions whose shapes PyTorch's kernels for AMX compute wrongly or die of, or that we compute as others or in parts."""
+"""Convolutions whose shapes PyTorch's kernels for AMX compute wrongly or die of, that we compute in parts, and those of our own kernel."""
 
 import itertools
 import os
@@ -205,3 +205,117 @@ def test_random_shapes(dtype: torch.dtype) -> None:
         if done == 150:
             break
         assert turn < 1000
+
+
+#: Image, kernel, further arguments: convolutions of channels-last images by weights of each channel.
+CHANNELWISE = [
+    ((9, 14), (3, 3), {"padding": 1}),
+    ((8, 11), (5, 5), {"padding": 2, "stride": 2}),
+    ((7, 7), (7, 7), {"padding": 3}),
+    ((10, 12), (2, 4), {"padding": (0, 2), "stride": (3, 2), "dilation": (2, 1)}),
+    ((4, 13), (1, 9), {"padding": (0, 4)}),
+    ((5, 6), (3, 3), {"padding": (7, 8), "dilation": (2, 3)}),
+    ((6, 5), (1, 1), {"padding": (2, 1), "stride": (1, 3)}),
+    ((9, 9), (3, 3), {"stride": 3}),
+]
+
+
+def channelwise(case: tuple, channels: int, samples: int = 2) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
+    """Return images, weights and a bias on the CPU, and the arguments of a convolution of them."""
+    image, kernel, options = case
+    x = torch.randn(samples, channels, *image).contiguous(memory_format=torch.channels_last)
+    return x, torch.randn(channels, 1, *kernel), torch.randn(channels), options | {"groups": channels}
+
+
+def gradients(given: list[torch.Tensor | None], options: dict, device: str, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Return the result of a convolution and the gradients of its tensors, for a gradient that is no constant."""
+    leaves = [None if it is None else it.to(device, dtype).detach().requires_grad_() for it in given]
+    result = functional.conv2d(*leaves, **options)
+    numbers = torch.arange(result.numel(), device="cpu").remainder(13).sub(6.0).view(result.shape)
+    result.backward(numbers.to(device, dtype))
+    return [result.detach(), *(it.grad for it in leaves if it is not None)]
+
+
+@pytest.mark.parametrize("channels", [1, 3, 16, 33, 96])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *DTYPES])
+@pytest.mark.parametrize("case", CHANNELWISE, ids=lambda case: "x".join(map(str, case[1])))
+def test_channels_by_themselves(case: tuple, dtype: torch.dtype, channels: int) -> None:
+    x, weight, bias, options = channelwise(case, channels)
+    x, weight, bias = (it.to(dtype) for it in (x, weight, bias))
+    for given in ([x, weight, bias], [x, weight.contiguous(memory_format=torch.channels_last), None]):
+        found, exact = gradients(given, options, D, dtype), gradients(given, options, "cpu", torch.float64)
+        expected = gradients(given, options, "cpu", torch.float32)
+        rtol = 32 * torch.finfo(dtype).eps if dtype.itemsize > 2 else torch.finfo(dtype).eps
+        for one, other, host in zip(found, exact, expected, strict=True):
+            assert one.stride() == host.stride()
+            torch.testing.assert_close(one.cpu().double(), other, rtol=rtol, atol=rtol * float(other.abs().max()))
+
+
+def test_channels_by_themselves_are_launches_of_a_kernel() -> None:
+    x, weight, bias, options = channelwise(CHANNELWISE[0], 8)
+    for dtype in (torch.float32, *DTYPES):
+        with profiler.profile() as tasks:
+            gradients([x.to(dtype), weight.to(dtype), bias.to(dtype)], options, D, dtype)
+        found = Counter(task.name for task in tasks if "depthwise" in task.name or "convolution" in task.name)
+        assert found == Counter({"depthwise": 2, "depthwise_weight": 1})
+
+
+@pytest.mark.parametrize("mask", list(itertools.product([False, True], repeat=3)))
+def test_gradients_that_are_asked_for(mask: tuple[bool, ...]) -> None:
+    x, weight, _, options = channelwise(CHANNELWISE[1], 24)
+    grad = torch.randn(2, 24, 4, 6)
+
+    def backward(device: str) -> tuple[torch.Tensor | None, ...]:
+        tensors = [it.to(device) for it in (grad, x, weight)]
+        return torch.ops.aten.convolution_backward(*tensors, [24], [2, 2], [2, 2], [1, 1], False, [0, 0], 24, mask)
+
+    for one, other, wanted in zip(backward(D), backward("cpu"), mask, strict=True):
+        assert (one is not None) == wanted
+        if wanted:
+            torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_with_gaps_and_gradients_of_one_number() -> None:
+    x, weight, bias, options = channelwise(((12, 20), (3, 3), {"padding": 1}), 17)
+    results = []
+    for device in (D, "cpu"):
+        mine = [it.to(device) for it in (x, weight.expand(17, 2, 3, 3)[:, 1:], bias.repeat_interleave(2)[::2])]
+        leaves = [it.detach().requires_grad_() for it in (mine[0][:, :, ::2, 1::2], *mine[1:])]
+        result = functional.conv2d(*leaves, **options)
+        results.append([result, *torch.autograd.grad(result.sum(), leaves)])
+    for one, other in zip(*results, strict=True):
+        assert one.stride() == other.stride()
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-4)
+
+
+def test_no_samples_of_channels_by_themselves() -> None:
+    x, weight, bias, options = channelwise(CHANNELWISE[0], 8, samples=0)
+    found = gradients([x, weight, bias], options, D, torch.float32)
+    assert [tuple(it.shape) for it in found] == [(0, 8, 9, 14), (0, 8, 9, 14), (8, 1, 3, 3), (8,)]
+    assert not found[2].cpu().any() and not found[3].cpu().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *DTYPES])
+def test_bits_of_channels_by_themselves_do_not_depend_on_threads(dtype: torch.dtype) -> None:
+    x, weight, bias, options = channelwise(((40, 40), (3, 3), {"padding": 1}), 48, samples=3)
+    threads, found = torch.rustdev.get_num_threads(), []
+    try:
+        for count in (1, 2, 3):
+            torch.rustdev.set_num_threads(count)
+            found.append([it.cpu() for it in gradients([x, weight, bias], options, D, dtype)])
+    finally:
+        torch.rustdev.set_num_threads(threads)
+    for others in found[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(found[0], others, strict=True))
+
+
+def test_second_gradients_of_channels_by_themselves() -> None:
+    x, weight, bias, options = channelwise(CHANNELWISE[1], 6)
+    results = []
+    for device in (D, "cpu"):
+        leaves = [it.to(device, torch.float64).detach().requires_grad_() for it in (x, weight, bias)]
+        result = functional.conv2d(*leaves, **options)
+        first = torch.autograd.grad(result.square().sum(), leaves, create_graph=True)
+        results.append([*first, *torch.autograd.grad(sum(it.square().sum() for it in first), leaves)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one.cpu(), other)

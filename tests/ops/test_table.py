@@ -84,6 +84,11 @@ def gradient(function: Callable[[torch.Tensor], torch.Tensor], values: torch.Ten
     return torch.autograd.grad(function(values).sum(), values)
 
 
+def convolve(values: torch.Tensor) -> torch.Tensor:
+    """Return the convolution of channels-last images whose channels have weights of their own."""
+    return functional.conv2d(values.contiguous(memory_format=torch.channels_last), tensor(2, 1, 2, 2), groups=2)
+
+
 # Calls of rows that no call made of their schema launches, or that need other values.
 CALLS: dict[str, Callable[[], object]] = {
     "addmv": lambda: torch.addmv(tensor(2), tensor(2, 2), tensor(2)),
@@ -99,6 +104,12 @@ CALLS: dict[str, Callable[[], object]] = {
     "gru_layer_backward": lambda: gradient(gru, tensor(2, 2, 1)),
     "lstm_layer": lambda: lstm(tensor(2, 2, 1)),
     "lstm_layer_backward": lambda: gradient(lstm, tensor(2, 2, 1)),
+    "depthwise": lambda: convolve(tensor(1, 2, 3, 3)),
+    "depthwise_weight": lambda: aten.convolution_backward(
+        tensor(1, 2, 2, 2).contiguous(memory_format=torch.channels_last),
+        tensor(1, 2, 3, 3).contiguous(memory_format=torch.channels_last),
+        *(tensor(2, 1, 2, 2), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 2, [False, True, False]),
+    )[1],
     "native_layer_norm": lambda: functional.layer_norm(tensor(2, 3), (3,)),
     "native_layer_norm_backward": lambda: aten.native_layer_norm_backward(
         tensor(2, 3), tensor(2, 3), (3,), tensor(2, 1), tensor(2, 1), None, None, [True, False, False]

@@ -54,7 +54,7 @@ impl Windows {
     }
 
     /// The window whose tap sees that element.
-    fn window(&self, element: usize, tap: usize) -> Option<usize> {
+    pub fn window(&self, element: usize, tap: usize) -> Option<usize> {
         let from = (element + self.padding).checked_sub(tap * self.dilation)?;
         (from.is_multiple_of(self.stride) && from / self.stride < self.count).then_some(from / self.stride)
     }
