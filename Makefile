@@ -66,7 +66,7 @@ SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml p
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
 .PHONY: accuracy asan-python tsan-python test-portable test-aarch64 test-hardware
-.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-halves bench-models header wheel release docs clean
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models header wheel release checksums docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -215,7 +215,7 @@ tsan-python: | $(STAMPS)/test ## the same under the thread sanitizer
 	$(call SANITIZED_PYTHON,thread)
 
 # ---- style -----------------------------------------------------------------------------------------------------------------------
-lint: lint-rust lint-python lint-cpp ## formatting, lints and types of the three languages
+lint: lint-rust lint-python lint-cpp lint-workflows ## formatting, lints and types of the three languages; the workflows of .github
 
 CLIPPY = cargo clippy --locked -q -p rustdev -p slow_device --all-targets --features rustdev/python-bindings -- -D warnings
 lint-rust: dev
@@ -223,7 +223,7 @@ lint-rust: dev
 	PYO3_PYTHON='$(PY)' $(CLIPPY)
 	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release -p rustdev-module -- -D warnings
 
-lint-fast: $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy
+lint-fast: lint-workflows $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy, workflows
 	cargo fmt --all --check
 	PYO3_PYTHON='$(PY)' $(CLIPPY)
 	ruff check .
@@ -235,6 +235,10 @@ lint-python: dev $(STAMPS)/lint
 	ruff format --check .
 	mypy
 	$(PY) -m mypy.stubtest rustdev._rustdev --mypy-config-file pyproject.toml
+
+lint-workflows: $(STAMPS)/lint
+	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	check-jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
 
 CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!shim/rustdev.h' ':!shim/rustdev_operators.h' ':!shim/rustdev_completion.h')
 lint-cpp: $(STAMPS)/lint
@@ -277,11 +281,15 @@ release: $(STAMPS)/test $(STAMPS)/release ## what a release has, into dist/: whe
 	$(PY) tools/release.py check
 	rm -rf dist target/wheels && mkdir dist
 	for torch in $(TORCHES); do $(MAKE) wheel TORCH=$$torch WHEELS=target/wheels; done
-	cp target/wheels/*.whl '$(SBOM)' dist
+	for wheel in target/wheels/*.whl; do cp "$$wheel" dist; cp '$(SBOM)' "dist/$$(basename "$$wheel" .whl).cdx.json"; done
 	$(PY) tools/release.py validate '$(SBOM)'
 	maturin sdist -o dist
 	cargo publish --dry-run --locked -p rustdev $(PUBLISH)
-	cd dist && sha256sum -- * > SHA256SUMS && sha256sum --check --quiet SHA256SUMS && cat SHA256SUMS
+	@$(MAKE) checksums
+
+checksums:
+	rm -f dist/SHA256SUMS
+	cd dist && sha256sum -- * > ../target/SHA256SUMS && mv ../target/SHA256SUMS . && cat SHA256SUMS
 
 docs: $(STAMPS)/docs ## build the documentation site into target/site; a link that leads nowhere fails it
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict

@@ -3,6 +3,7 @@
     release.py check            fail where versions, the changelog and git's tags do not agree
     release.py sbom FILE        write what a wheel is made of, as CycloneDX
     release.py validate FILE    hold such a file against CycloneDX's schema; takes requirements/release.txt
+    release.py notes            print what the changelog says of the version
 
 The parts are those of this machine's build: crates whose code is in the module, the standard library of Rust, and torch, which the
 environment brings. Tools that only take part in building are left out.
@@ -198,6 +199,9 @@ def main(command: str, *arguments: str) -> None:
         check()
     elif command == "sbom" and len(arguments) == 1:
         write_bill(Path(arguments[0]))
+    elif command == "notes" and not arguments:
+        version = toml(ROOT / "Cargo.toml")["package"]["version"]
+        print(sections((ROOT / "CHANGELOG.md").read_text())[version].strip())
     elif command == "validate" and len(arguments) == 1:
         validate(Path(arguments[0]))
     else:
