@@ -1,6 +1,6 @@
 """Libraries that choose the device by a list of names, on which this one is not: Hugging Face's, Lightning.
 
-One line opts a program in, before or after it imports them::
+One line opts a program in, before or after it imports them:
 
     import rustdev.integrations
 
