@@ -54,9 +54,9 @@ underflow, infinities, NaN, the limits of integers, and numbers in the tails of 
 of 8 and 16 bits and 32,768 patterns of wider ones, those of two all pairs of extremes; every form of samples is filled with each
 family of values, and cut to no rows, no columns and one element. Results are compared in steps of the dtype, not by absolute
 tolerances.
-Sparse tensors are of each layout (COO, CSR, CSC, BSR, BSC), COO also with elements that occur twice and with rows as elements, of nine
-dtypes and, where the layout takes them, of both dtypes of indices. Every operator of which the CPU has a kernel for them is called,
-in `tests/ops/conformance/sparse_calls.py`. Results are compared by layout, indices and values, COO after it is coalesced.
+Sparse tensors are of each layout (COO, CSR, CSC, BSR, BSC), COO also with elements that occur twice and with rows as elements, of
+nine dtypes and, where the layout takes them, of both dtypes of indices. Every operator of which the CPU has a kernel for them is
+called, in `tests/ops/conformance/sparse_calls.py`. Results are compared by layout, indices and values, COO after it is coalesced.
 `tests/ops/expected.py` has, each with its reason, the wider tolerances, the operators that name any of the indices of equal
 elements, whose indices are not compared, and the expected differences, of which one that is gone fails.
 The fallback is allowed here: every operator must work.

@@ -44,6 +44,15 @@ def test_sums_are_rounded_once(accuracy: ModuleType, group: str, dtype: torch.dt
 
 
 @pytest.mark.usefixtures("strict")
+def test_a_sum_is_divided_by_a_count_that_its_dtype_does_not_hold() -> None:
+    x = torch.full((100_000,), 0.5, dtype=torch.float16, device="rustdev", requires_grad=True)
+    mean = x.nanmean()
+    assert mean.item() == 0.5
+    (gradient,) = torch.autograd.grad(mean, x)
+    assert torch.equal(gradient.cpu(), torch.full((100_000,), 1e-5, dtype=torch.float16))
+
+
+@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 50])
 def test_the_order_of_indices_does_not_matter(dtype: torch.dtype, rows: int) -> None:

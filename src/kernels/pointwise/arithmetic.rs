@@ -372,6 +372,18 @@ mod tests {
     }
 
     #[test]
+    fn a_divisor_of_another_dtype_is_not_rounded_for_one_element() {
+        for size in [1, 40] {
+            let output = Tensor::new(DType::Half, &[size], Strides::Contiguous);
+            let tensor = Tensor::of(DType::Half, &ndarray::Array1::from_elem(size, real(4000.0)).into_dyn(), Strides::Contiguous);
+            let count = Tensor::of(DType::Long, &ndarray::arr1(&[real(100_000.0)]).into_dyn(), Strides::Contiguous);
+            let count = if size == 1 { count } else { Tensor::immediate(DType::Long, real(100_000.0)) };
+            check::run("div", &[&output], &[&tensor, &count], &[Scalar::Long(0)], DType::Half).unwrap();
+            assert_eq!(output.values()[[size - 1]], round_trip(DType::Half, real(0.04)));
+        }
+    }
+
+    #[test]
     fn operands_of_other_dtypes_are_cast() {
         let integers = Tensor::of(DType::Long, &check::values(DType::Long, &[5, 300], 1), Strides::Transposed);
         let floats = Tensor::of(DType::Float, &check::values(DType::Float, &[5, 300], 2), Strides::Contiguous);

@@ -126,7 +126,7 @@ where
     Op: Map<E::Acc, 2, Output = O::Acc>,
 {
     const TENSORS: usize = 2;
-    if launch.num_operands() != TENSORS + 1 || !is_number(&launch.view(TENSORS)) {
+    if launch.num_operands() != TENSORS + 1 || !is_number(&launch.view(TENSORS), E::DTYPE) {
         return run::<E, O, Op, 2>(launch, op);
     }
     let operand = launch.view(TENSORS);
@@ -134,9 +134,11 @@ where
     run::<E, O, _, 1>(&launch.leading(TENSORS), WithNumber { op, number })
 }
 
-/// Whether an operand is one value for all elements, of which there are some.
-fn is_number(view: &View<'_>) -> bool {
-    (view.flags().has(Flags::IMMEDIATE) || view.is_constant() && view.flags() == Flags::default()) && view.numel() != 0
+/// Whether an operand is one value for all elements, of which there are some: also for a single one, where it has another dtype than
+/// what is computed with, which might not hold it.
+fn is_number(view: &View<'_>, dtype: DType) -> bool {
+    let is_one = || view.is_constant() || view.numel() == 1 && view.dtype() != dtype;
+    view.numel() != 0 && (view.flags().has(Flags::IMMEDIATE) || view.flags() == Flags::default() && is_one())
 }
 
 /// An operator of two inputs, of which the second is this number.
