@@ -240,7 +240,7 @@ lint-workflows: $(STAMPS)/lint
 	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	check-jsonschema --builtin-schema vendor.github-actions .github/actions/*/action.yml
 
-CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!shim/rustdev.h' ':!shim/rustdev_operators.h' ':!shim/rustdev_completion.h')
+CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!src/*.h' ':!shim/rustdev.h' ':!shim/rustdev_operators.h' ':!shim/rustdev_completion.h')
 lint-cpp: $(STAMPS)/lint
 	clang-format --dry-run -Werror $(CPP)
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))

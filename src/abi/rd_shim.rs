@@ -54,12 +54,13 @@ pub unsafe extern "C" fn rd_shim_register(functions: *const rd_shim) {
 }
 
 /// The interface between core and shim, by a number of the headers that say it: FNV-1a of 64 bits (Fowler, Noll, Vo). A shim's file has it in
-/// its name, so that one for another interface is not loaded.
+/// its name, so that one for another interface is not loaded. The headers are links to those of shim/, which is a crate of its own: cargo's
+/// package of this one has files of `src/` alone.
 pub const INTERFACE: u64 = {
     let headers: [&[u8]; 3] = [
-        include_bytes!("../../shim/rustdev.h"),
-        include_bytes!("../../shim/rustdev_operators.h"),
-        include_bytes!("../../shim/rustdev_completion.h"),
+        include_bytes!("headers/rustdev.h"),
+        include_bytes!("headers/rustdev_operators.h"),
+        include_bytes!("headers/rustdev_completion.h"),
     ];
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut header = 0;

@@ -1,0 +1,1 @@
+../../../shim/rustdev_completion.h
