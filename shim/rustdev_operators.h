@@ -221,14 +221,12 @@ typedef struct rd_change {
 } rd_change;
 
 // How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose. `slow_stride`: the input's
-// gradient is computed without the stride, where the processor's kernel is slow with it.
+// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
 typedef struct rd_division {
   int64_t parts;
   uint64_t cost;
   bool by_channels;
   bool large_volumes;
-  bool slow_stride;
 } rd_division;
 
 // What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.

@@ -188,7 +188,7 @@ fn layouts() -> [Layout; 26] {
         layout!(rd_value: kind, count, data, scalar),
         layout!(rd_task: out, guarded),
         layout!(rd_cut: dim, size, least_ndim, parts, cost, takes_threads),
-        layout!(rd_division: parts, cost, by_channels, large_volumes, slow_stride),
+        layout!(rd_division: parts, cost, by_channels, large_volumes),
         layout!(rd_pointwise: kernel, dense),
         layout!(rd_binder: context, find, define, bind),
         layout!(

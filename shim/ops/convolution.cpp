@@ -3,12 +3,9 @@
 
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>
-#include <ATen/cpu/Utils.h>
-#include <ATen/native/ConvUtils.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/mkldnn_convolution.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -83,34 +80,7 @@ struct Backward {
     return result;
   }
 
-  Backward with_mask(std::array<bool, 3> other) const {
-    Backward changed = *this;
-    changed.mask = other;
-    return changed;
-  }
-
-  // The input's gradient by a convolution without stride, whose output has zeros between the positions of this one.
-  Backward without_stride() const {
-    Backward spread = with_mask({true, false, false});
-    spread.geometry.stride.assign(geometry.stride.size(), 1);
-    spread.division.slow_stride = false;
-    const auto sizes =
-        at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, spread.geometry.stride, geometry.dilation);
-    spread.grad_output = at::zeros(sizes, grad_output.options());
-    at::Tensor positions = spread.grad_output;
-    for (size_t dim = 0; dim < geometry.stride.size(); ++dim) {
-      positions = positions.slice(static_cast<int64_t>(dim) + 2, 0, std::nullopt, geometry.stride[dim]);
-    }
-    positions.copy_(grad_output);
-    return spread;
-  }
-
   void run() const {
-    // With it, oneDNN's kernel for AVX-512 is some twenty times slower.
-    if (mask[0] && division.slow_stride && at::cpu::is_avx512_vnni_supported()) {
-      without_stride().run();
-      return with_mask({false, mask[1], mask[2]}).run();
-    }
     std::vector<Gradients> results(division.parts);
     parallel_aten(division.parts, division.cost, [&](int64_t part) { results[part] = run_part(part); });
     if (mask[1] && division.by_channels) {

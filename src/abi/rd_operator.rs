@@ -132,8 +132,7 @@ pub struct rd_cut {
 }
 
 /// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-/// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose. `slow_stride`: the input's
-/// gradient is computed without the stride, where the processor's kernel is slow with it.
+/// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_division {
@@ -141,7 +140,6 @@ pub struct rd_division {
     pub cost: u64,
     pub by_channels: bool,
     pub large_volumes: bool,
-    pub slow_stride: bool,
 }
 
 /// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
@@ -779,8 +777,8 @@ impl Caller for Host<'_> {
     }
 
     fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
-        let &Division { parts, cost, by_channels, large_volumes, slow_stride } = division;
-        let division = rd_division { parts, cost, by_channels, large_volumes, slow_stride };
+        let &Division { parts, cost, by_channels, large_volumes } = division;
+        let division = rd_division { parts, cost, by_channels, large_volumes };
         let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         // SAFETY: as above; there are as many values as arguments, and they live to the end of the call.
         let status = unsafe { (self.caller.divide)(self.context, values.as_ptr(), &raw const division) };

@@ -438,8 +438,6 @@ pub struct Division {
     pub by_channels: bool,
     /// Of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
     pub large_volumes: bool,
-    /// The input's gradient is computed without the stride, where the processor's kernel is slow with it.
-    pub slow_stride: bool,
 }
 
 /// How many parts a task of a cost is worth.

@@ -156,7 +156,6 @@ impl<'a> Convolution<'a> {
             cost,
             by_channels: by_channels > by_batch,
             large_volumes: self.has_large_volumes(dtype),
-            slow_stride: self.has_slow_stride(dtype),
         }
     }
 
@@ -185,15 +184,12 @@ impl<'a> Convolution<'a> {
         dtype == DType::Float && !self.transposed && self.groups == 1 && depth * height * width >= ONEDNN_VOLUME
     }
 
-    /// Whether each channel has weights of its own, of 16 bit numbers, and some stride: the input's gradient is then slow to compute.
-    fn has_slow_stride(&self, dtype: DType) -> bool {
-        NARROW.contains(dtype) && !self.transposed && self.is_by_channel() && self.stride.iter().any(|&stride| stride > 1)
-    }
-
     /// Has the task compute over the arguments, in `Float` where the kernels for 16 bit floats are slow or not to be trusted with it.
     fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>, output: Tensor<'_>, channels: i64, direction: Direction) -> Outcome {
         let dtype = self.input.dtype();
-        if !HALVES.contains(dtype) || (is_native(dtype, direction) && self.is_regular(output)) {
+        // The kernels for gradients of channels by themselves are slow in 16 bits.
+        let is_slow = direction == Direction::Backward && self.is_by_channel();
+        if !HALVES.contains(dtype) || (is_native(dtype, direction) && !is_slow && self.is_regular(output)) {
             return call.divide(arguments, &self.division(output, channels, direction, dtype));
         }
         call.divide(&call.widened(arguments)?, &self.division(output, channels, direction, DType::Float))
@@ -386,11 +382,17 @@ mod tests {
     }
 
     #[test]
-    fn strides_of_channels_by_themselves_are_slow() {
-        let of = |groups: i64| Convolution { groups, ..convolution(&[2, 4, 9, 9], &[4, 4 / groups, 3, 3]) };
-        assert!(of(4).has_slow_stride(DType::BFloat16));
-        assert!(!of(2).has_slow_stride(DType::BFloat16) && !of(4).has_slow_stride(DType::Float));
-        assert!(!Convolution { stride: &[1, 1], ..of(4) }.has_slow_stride(DType::BFloat16));
-        assert!(!Convolution { transposed: true, ..of(4) }.has_slow_stride(DType::BFloat16));
+    fn images_whose_channels_lie_together_are_for_our_kernel() {
+        let of = |dtype: DType, format: Format, groups: i64| {
+            let sizes = [2, 4, 9, 9];
+            let input = Tensor::leaked(1, dtype, 0, &sizes, &format.strides(&sizes));
+            Convolution { input, groups, ..convolution(&sizes, &[4, 4 / groups, 3, 3]) }
+        };
+        let is_ours = |convolution: &Convolution<'_>| convolution.depthwise_windows().is_some();
+        assert!(is_ours(&of(DType::BFloat16, Format::ChannelsLast, 4)) && is_ours(&of(DType::Double, Format::ChannelsLast, 4)));
+        assert!(!is_ours(&of(DType::Float, Format::Contiguous, 4)) && !is_ours(&of(DType::Float, Format::ChannelsLast, 2)));
+        assert!(!is_ours(&of(DType::ComplexFloat, Format::ChannelsLast, 4)));
+        assert!(!is_ours(&Convolution { transposed: true, ..of(DType::Float, Format::ChannelsLast, 4) }));
+        assert!(!is_ours(&Convolution { padding: &[0, -1], ..of(DType::Float, Format::ChannelsLast, 4) }));
     }
 }
