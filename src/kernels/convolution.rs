@@ -1,7 +1,7 @@
 //! Convolutions in 16 bit dtypes: which of them, and which geometries, PyTorch's kernels may compute.
 //!
 //! oneDNN computes 16 bit floats without instructions for their products by plain loops or by widening each vector again and again: without
-//! those for tiles, float16 takes 1 to 2 times as long as float32 forward, and 9 to 270 times backward (Intel Xeon with AVX-512 FP16).
+//! those for tiles, gradients in float16 took 9 to 270 times as long as in float32 (Intel Xeon with AVX-512 FP16).
 //!
 //! oneDNN's kernels for AMX return wrong values, or end the process, where a window or an element of the kernel meets no element of the
 //! image, and where rows of one window are narrower than the kernel (found by comparing random shapes with float64; oneDNN of PyTorch
@@ -20,11 +20,12 @@ pub enum Direction {
     Backward,
 }
 
-/// Whether the kernels of a dtype are made of the processor's instructions for it, and no slower than those of `Float`.
-pub fn is_native(dtype: DType, direction: Direction) -> bool {
+/// Whether the kernels of a dtype are made of the processor's instructions for it, and no slower than those of `Float`. `has_amx`: PyTorch
+/// may use AMX, which the system has to allow.
+pub fn is_native(dtype: DType, direction: Direction, has_amx: bool) -> bool {
     match dtype {
         DType::BFloat16 => has_bfloat16_products(),
-        DType::Half => direction == Direction::Forward && has_float16_tiles(),
+        DType::Half => direction == Direction::Forward && has_amx && has_float16_tiles(),
         _ => true,
     }
 }
@@ -83,9 +84,11 @@ mod tests {
     #[test]
     fn dtypes_are_native_by_instructions_alone() {
         for_each_isa(|isa| {
+            let is_native = |dtype, direction| is_native(dtype, direction, true);
             assert!(is_native(DType::Float, Direction::Backward) && !is_native(DType::Half, Direction::Backward));
             let may_be = isa == Isa::Avx512 || cfg!(target_arch = "aarch64");
             assert!(may_be || !is_native(DType::BFloat16, Direction::Forward) && !is_native(DType::Half, Direction::Forward));
+            assert!(!super::is_native(DType::Half, Direction::Forward, false));
         });
     }
 

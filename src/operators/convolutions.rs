@@ -189,7 +189,7 @@ impl<'a> Convolution<'a> {
         let dtype = self.input.dtype();
         // The kernels for gradients of channels by themselves are slow in 16 bits.
         let is_slow = direction == Direction::Backward && self.is_by_channel();
-        if !HALVES.contains(dtype) || (is_native(dtype, direction) && !is_slow && self.is_regular(output)) {
+        if !HALVES.contains(dtype) || (is_native(dtype, direction, call.has_amx()) && !is_slow && self.is_regular(output)) {
             return call.divide(arguments, &self.division(output, channels, direction, dtype));
         }
         call.divide(&call.widened(arguments)?, &self.division(output, channels, direction, DType::Float))
