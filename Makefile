@@ -17,6 +17,8 @@
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
 #   ZOO="--compile bert" for zoo: its arguments
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
+#   MUTANTS="--only norms" for mutants: some of them by number or family; WIDE=tests/ops: tests for those that the named tests do not kill
+#   NIGHTLY="--only asan" for nightly: some of its targets; "--again" runs anew what failed
 #   ACCURACY="--only scatter" for accuracy: its arguments, in place of `--page docs/accuracy.md`
 #   TORCHES="2.14.1 2.15.0"  for release: the wheel has a shim for each of them (default: the environment's)
 #   PUBLISH=--no-verify  for release: arguments for `cargo publish --dry-run`
@@ -65,13 +67,13 @@ MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
-.PHONY: accuracy asan-python tsan-python test-portable test-aarch64 test-hardware
+.PHONY: accuracy check check-python mutants nightly asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models header wheel release checksums docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
 
-all: lint test ## every check
+all: lint test ## every lint and every test
 
 $(STAMPS)/torch:
 	@if [ ! -e '$(PY)' ]; then '$(PYTHON)' tools/environment.py create '$(VENV)'; fi
@@ -102,6 +104,20 @@ dev: $(DEV) ## build the module for the environment, editable
 demo: dev $(STAMPS)/demo ## train the digits on the device and draw demo-output/digits.png
 	@mkdir -p demo-output
 	$(PY) examples/digits.py --device rustdev --plot demo-output/digits.png
+
+# ---- the three layers of tests: check, test, nightly ------------------------------------------------------------------------------
+# The rule by which Python tests are chosen is in tests/layers.py.
+check: lint-fast test-rust check-python ## the fast lints, the Rust tests and a part of the Python tests: five minutes after a build
+
+check-python: dev
+	status=0; \
+	$(PY) -m pytest --layer=check -n $(WORKERS) --dist worksteal $(SHARED) $(PYTEST) || status=1; \
+	$(PY) -m pytest --layer=check $(SHARED:%=--ignore=%) $(PYTEST) || status=1; \
+	exit $$status
+
+NIGHTLY ?=
+nightly: $(STAMPS)/test ## all that check and test leave out, one target after the other, into target/nightly/report.md; goes on likewise
+	$(PY) tools/nightly.py $(NIGHTLY)
 
 test: test-rust loom test-python ## the Rust tests, the loom models and the Python tests
 
@@ -180,6 +196,12 @@ zoo: dev $(STAMPS)/libraries ## a step of a hundred small models of transformers
 
 programs: dev ## tests of public libraries with the device; writes docs/programs.md and goes on where it was interrupted
 	PYTHONPATH=tools $(PY) -m programs --page docs/programs.md $(PROGRAMS)
+
+MUTANTS ?=
+WIDE ?=
+mutants: dev ## sixty programs with one fault each: which tests find it; writes docs/mutants.md and goes on where it was interrupted
+	PYTHONPATH=tools $(PY) -m mutants --features '$(FEATURES)' $(if $(WIDE),--wide '$(WIDE)') \
+	    --check '$(SHARED)' '$(SHARED:%=--ignore=%)' $(MUTANTS)
 
 coverage: dev ## write docs/coverage.md and docs/features.md: what serves each operator, what of torch.cuda is here
 	$(PY) tools/coverage.py docs/coverage.md

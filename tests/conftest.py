@@ -2,17 +2,36 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 # Two devices, so that what mixes them up fails.
 os.environ["RUSTDEV_DEVICE_COUNT"] = "2"
 
+import layers
 import pytest
 import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that chooses a layer."""
+    parser.addoption("--layer", choices=layers.LAYERS, help="run the tests of a layer alone: tests/layers.py has the rule")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the layer has not."""
+    if config.getoption("--layer") is None:
+        return
+    kept = layers.chosen(items, Path(__file__).parent)
+    known = set(map(id, kept))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in known])
+    items[:] = kept
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of these tests."""
     config.addinivalue_line("markers", "planted_race: kernels race, as the test wants; left out under the thread sanitizer")
+    config.addinivalue_line("markers", "slow: not among the tests of `make check`, as it takes seconds")
+    config.addinivalue_line("markers", "every_operator: among the tests of `make check` with all its parameters")
     config.addinivalue_line("markers", "stress: runs for a minute; on demand, with TEST_RUSTDEV_STRESS=1")
 
 

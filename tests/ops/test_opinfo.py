@@ -53,6 +53,7 @@ def to_device(value: object) -> object:
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")  # the CPU's own warning, once in a process
 @pytest.mark.usefixtures("strict")
+@pytest.mark.every_operator
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda value: getattr(value, "formatted_name", str(value)))
 def test_samples(op: object, dtype: torch.dtype) -> None:
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)

@@ -207,6 +207,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.every_operator
 @pytest.mark.parametrize("name", ROWS)
 def test_every_row_is_bound_and_called(name: str) -> None:
     before = torch.rustdev.op_calls()[name]

@@ -1,0 +1,70 @@
+"""The page of the results: docs/mutants.md."""
+
+from pathlib import Path
+from typing import Any
+
+from .table import Mutant
+
+__all__ = ["summary", "write"]
+
+_HEAD = """\
+# Mutants
+
+A mutant is the program with one fault, of a kind that a programmer makes: `tools/mutants/mutants.toml` has the old and the
+new text of each. Tests that are of use fail with it. `make mutants` runs each mutant against the tests that are named beside
+it in that file, stopping at the first that fails, and then against those of `WIDE`, if there are some; it goes on where it
+was interrupted, and writes this page.
+
+All mutants are compiled into one module, in a scratch copy of the tree (`target/mutants/tree`), where an environment variable
+chooses one at run time. The tests that killed pass without one.
+
+"Check" says whether the Python tests of `make check` kill the mutant as well ([CONTRIBUTING.md](../CONTRIBUTING.md)). The
+Rust tests are not counted.
+"""
+
+
+def _cell(trial: dict[str, Any] | None) -> str:
+    if trial is None:
+        return "not run"
+    if trial["outcome"] != "killed":
+        return str(trial["outcome"])
+    return f"`{trial['by']}`" if "::" in trial["by"] else str(trial["by"])
+
+
+def _best(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the trial that counts: the first that killed, else the last."""
+    trials: list[dict[str, Any]] = [entry[stage] for stage in ("targeted", "wide") if stage in entry]
+    return next((trial for trial in trials if trial["outcome"] == "killed"), trials[-1] if trials else None)
+
+
+def summary(mutants: list[Mutant], results: dict[str, Any]) -> str:
+    """Return how many mutants are killed, in a sentence.
+
+    Args:
+        mutants: The table.
+        results: Of the mutants, by their numbers.
+    """
+    entries = [results.get(str(mutant.number), {}) for mutant in mutants]
+    by_tests = sum((trial := _best(entry)) is not None and trial["outcome"] == "killed" for entry in entries)
+    by_check = sum(entry.get("check", {}).get("outcome") == "killed" for entry in entries)
+    checked = sum("check" in entry for entry in entries)
+    text = f"Of {len(mutants)} mutants the tests kill {by_tests}"
+    return f"{text}, and those of `make check` {by_check}." if checked else f"{text}."
+
+
+def write(path: Path, mutants: list[Mutant], results: dict[str, Any]) -> None:
+    """Write the page.
+
+    Args:
+        path: The file.
+        mutants: The table.
+        results: As for ``summary``.
+    """
+    lines = [_HEAD, summary(mutants, results), "", "| | family | fault | killed by | check |", "|---|---|---|---|---|"]
+    for mutant in mutants:
+        entry = results.get(str(mutant.number), {})
+        check = {"killed": "yes", "survived": "no"}.get(entry.get("check", {}).get("outcome", ""), "")
+        fault = mutant.fault.replace("|", "\\|")
+        killed = _cell(_best(entry)).replace("survived", "**survives**").replace("|", "\\|")
+        lines.append(f"| {mutant.number} | {mutant.family} | {fault} | {killed} | {check} |")
+    path.write_text("\n".join(lines) + "\n")

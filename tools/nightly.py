@@ -1,0 +1,236 @@
+"""Run what is too long for each change, one target of the Makefile after the other, and write one page: ``make nightly``.
+
+    python tools/nightly.py [--only TARGET ...] [--again] [--list]
+
+It goes on where it was interrupted, as long as the commit and the sources are the same. Each target has a time limit. What a
+target says is in ``target/nightly/logs/``, the page in ``target/nightly/report.md``. The exit status is 1 where a target failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DIRECTORY = ROOT / "target/nightly"
+STATE = DIRECTORY / "state.json"
+REPORT = DIRECTORY / "report.md"
+
+#: What make is asked for, and how many minutes that may take: several times what it takes on two cores. Targets that leave another
+#: module behind come last.
+TARGETS = {
+    "lint-cpp": 60,
+    "asan": 60,
+    "tsan": 60,
+    "fuzz": 60,
+    "soak MINUTES=60": 120,
+    "test-libraries": 120,
+    "zoo": 180,
+    "programs": 360,
+    "conformance": 360,
+    "conformance-compile": 360,
+    "mutants": 360,
+    "test-hardware": 180,
+    "asan-python": 180,
+    "tsan-python": 240,
+    "test-aarch64": 180,
+    "test-portable": 180,
+    "test-python TORCH=2.13.0": 240,
+    "test-python TORCH=2.14.1": 240,
+}
+#: Of the variables by which make speaks with itself.
+_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
+#: How long a target that is told to end may take for it.
+_PATIENCE_SECONDS = 20
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+@dataclass
+class Result:
+    """What came of a target."""
+
+    outcome: str
+    seconds: float
+    closing: str
+
+
+def version() -> str:
+    """Return what the results are of: the commit, and the changes beside it; documents do not count, as targets write some."""
+    git = ["git", "-C", str(ROOT)]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    changes = subprocess.run([*git, "diff", "HEAD", "--", ".", ":!docs", ":!benches"], check=True, capture_output=True).stdout
+    return f"{commit}+{hashlib.sha256(changes).hexdigest()[:8]}" if changes else commit
+
+
+def read(of: str) -> dict[str, Result]:
+    """Return the results of a version so far.
+
+    Args:
+        of: The version.
+    """
+    if not STATE.exists():
+        return {}
+    state = json.loads(STATE.read_text())
+    return {name: Result(**result) for name, result in state["results"].items()} if state["version"] == of else {}
+
+
+def save(of: str, results: dict[str, Result]) -> None:
+    """Write the results, so that an interruption loses none.
+
+    Args:
+        of: The version that they are of.
+        results: Those so far.
+    """
+    text = json.dumps({"version": of, "results": {name: asdict(result) for name, result in results.items()}}, indent=1)
+    STATE.with_suffix(".new").write_text(text + "\n")
+    STATE.with_suffix(".new").replace(STATE)
+
+
+def log_of(target: str) -> Path:
+    """Return the file for what a target says.
+
+    Args:
+        target: With its variables.
+    """
+    return DIRECTORY / "logs" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', target)}.log"
+
+
+def closing_line(log: Path) -> str:
+    """Return the last line of a log that says something: make's own lines do not.
+
+    Args:
+        log: The file.
+    """
+    lines = [_ESCAPES.sub("", line).strip(" =\r") for line in log.read_text(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line and not line.startswith("make")), "")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a target and all that it has started.
+
+    Args:
+        process: The leader of their group.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run(target: str, minutes: float) -> Result:
+    """Run a target.
+
+    Args:
+        target: With its variables.
+        minutes: Its time limit.
+    """
+    log = log_of(target)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
+    begin = time.monotonic()
+    with log.open("wb") as output:
+        command = ["make", *shlex.split(target)]
+        # A group of its own, which is ended as a whole.
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        try:
+            status = process.wait(minutes * 60)
+            outcome = "passed" if status == 0 else f"failed ({status})"
+        except subprocess.TimeoutExpired:
+            outcome = f"no end within {minutes:g} minutes"
+        finally:
+            end(process)
+    return Result(outcome, round(time.monotonic() - begin, 1), closing_line(log))
+
+
+def processor() -> str:
+    """Return the name of the processor and how many cores of it there are."""
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return f"{found[1] if found else 'processor'}, {len(os.sched_getaffinity(0))} cores"
+
+
+def time_of(seconds: float) -> str:
+    """Return a time as a reader of a page wants it.
+
+    Args:
+        seconds: The time.
+    """
+    return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"
+
+
+def write(of: str, targets: list[str], results: dict[str, Result]) -> None:
+    """Write the page.
+
+    Args:
+        of: The version.
+        targets: Those that are asked for.
+        results: Of any target.
+    """
+    lines = ["# Nightly", "", f"Of {of}, on {processor()}.", "", "| target | outcome | time | closing line |", "|---|---|---|---|"]
+    for target in targets:
+        result = results.get(target, Result("not run", 0, ""))
+        closing = result.closing.replace("|", "\\|")[:200]
+        lines.append(f"| `make {target}` | {result.outcome} | {time_of(result.seconds)} | {closing} |")
+    failed = [target for target in targets if target in results and results[target].outcome != "passed"]
+    if failed:
+        lines += ["", "## To repeat what failed", ""]
+        lines += [f"- `make {target}`; the log is `{log_of(target).relative_to(ROOT)}`" for target in failed]
+    REPORT.write_text("\n".join(lines) + "\n")
+
+
+def main() -> int:
+    """Run what has no result yet."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--only", nargs="+", default=list(TARGETS), metavar="TARGET", help="some targets, with their variables")
+    parser.add_argument("--again", action="store_true", help="run anew what failed")
+    parser.add_argument("--list", action="store_true", help="list the targets and their time limits")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(f"{minutes:5} min  make {target}" for target, minutes in TARGETS.items()))
+        return 0
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    of = version()
+    results = read(of)
+    if arguments.again:
+        results = {name: result for name, result in results.items() if result.outcome == "passed"}
+    try:
+        for target in arguments.only:
+            if target not in results:
+                print(f"nightly: make {target}", flush=True)
+                results[target] = run(target, TARGETS.get(target, 60))
+                save(of, results)
+                print(
+                    f"nightly: {results[target].outcome}, {time_of(results[target].seconds)}: {results[target].closing}", flush=True
+                )
+    finally:
+        write(of, arguments.only, results)
+        print(f"nightly: the report is {REPORT.relative_to(ROOT)}")
+    return 0 if all(results[target].outcome == "passed" for target in arguments.only) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
