@@ -249,6 +249,9 @@ DIFFERENCES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "nn_functional_scaled_dot_product_attention",
         ),
         ("extremes_backward", "large", "float64", "nn_functional_scaled_dot_product_attention"),
+        ("extremes", "large, with inf, with inf and -inf, with nan", "float32 float64", FLASH_ATTENTION),
+        ("extremes_backward", "large", "float32 float64", FLASH_ATTENTION),
+        ("extremes_backward", "with inf, with inf and -inf, with nan", "float32 float64", FLASH_ATTENTION),
     ),
     "statistics of infinities are infinite or NaN by the order of steps": (
         ("extremes", "with inf and -inf", "bfloat16 float16 float32 float64", "nn_functional_instance_norm"),
@@ -351,6 +354,8 @@ DIFFERENCES_BY_PROCESSOR: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "bfloat16 float16",
             "nn_functional_scaled_dot_product_attention",
         ),
+        ("extremes", "with inf, with inf and -inf, with nan", "float16", FLASH_ATTENTION),
+        ("extremes_backward", "with inf, with inf and -inf, with nan", "float16", FLASH_ATTENTION),
     ),
     "exact in each part, and by C99 beside infinities; the CPU's are not on each processor": (
         ("extremes", "every value, with inf and -inf", "complex128 complex64", "expm1"),

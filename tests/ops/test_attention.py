@@ -63,6 +63,17 @@ def test_the_kernel_for_float16_is_ours() -> None:
     assert {task.tier for task in tasks if "attention" in task.name} == {"rust"}
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_an_empty_batch_has_empty_results(dtype: torch.dtype) -> None:
+    torch.rustdev.set_fallback_mode("allow")
+    query = torch.empty(0, 4, 3, 8, dtype=dtype, device=D, requires_grad=True)
+    keys = torch.empty(0, 4, 6, 8, dtype=dtype, device=D, requires_grad=True)
+    result, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, keys)
+    result.sum().backward()
+    for empty, like in ((result, query), (query.grad, query), (keys.grad, keys)):
+        assert (empty.shape, empty.device) == (like.shape, like.device)
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
 def test_results_lie_in_memory_as_the_query_does(order: tuple[int, ...]) -> None:
     sizes = (2, 3, 5, 8)
