@@ -102,7 +102,7 @@ struct Tap {
     sources: usize,
 }
 
-/// What targets of a row have in common. Distances are in numbers, from target to target and from source to source.
+/// The geometry of a row of targets. Distances are in numbers, from target to target and from source to source.
 struct Plan {
     height: Axis,
     width: Axis,
@@ -139,7 +139,7 @@ impl Plan {
         self.width.sizes().map(|size| size * self.channels)
     }
 
-    /// The taps of a run in a row of targets, of so many sources that begin with row `first`.
+    /// The taps of a run in a row of targets, of `sources` numbers that begin with row `first`.
     ///
     /// # Panics
     /// A target has other sources.
@@ -185,7 +185,7 @@ impl Plan {
     }
 }
 
-/// As many numbers as there are lanes.
+/// `L` numbers from `at` on.
 #[inline(always)]
 fn lanes<T, const L: usize>(numbers: &[T], at: usize) -> &[T; L] {
     numbers[at..].first_chunk().expect("lanes within the operand")
@@ -202,12 +202,12 @@ unsafe fn lanes_unchecked<T, const L: usize>(numbers: &[T], at: usize) -> &[T; L
     unsafe { &*numbers.as_ptr().wrapping_add(at).cast() }
 }
 
-/// What is done for neighbouring channels together.
+/// Work over neighbouring channels.
 trait Lanes {
     /// For `L` channels, the first of them is given; returns `L`. Mark it `#[inline(always)]`.
     fn run<const L: usize>(&mut self, channel: usize) -> usize;
 
-    /// For all of them, by vectors of so many registers at most.
+    /// For all of them, by vectors of at most `registers` registers.
     #[inline(always)]
     fn run_all<T>(&mut self, channels: usize, registers: usize) {
         let bytes = if simd::isa() == Isa::Avx512 { 64 } else { 32 };
@@ -265,8 +265,8 @@ fn numbers<'a, E: Element>(
     Ok((wide, rows.start))
 }
 
-/// Rows of targets of an image.
-struct Targets<'a, T> {
+/// Computes rows of targets of an image.
+struct Gather<'a, T> {
     plan: &'a Plan,
     rows: Range<usize>,
     /// Those of the image, and the row that they begin with.
@@ -276,7 +276,7 @@ struct Targets<'a, T> {
     targets: &'a mut [T],
 }
 
-impl<T: Real> Leaf for Targets<'_, T> {
+impl<T: Real> Leaf for Gather<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -341,9 +341,9 @@ impl<T: Real> Lanes for Tile<'_, T> {
     #[inline(always)]
     fn run<const L: usize>(&mut self, channel: usize) -> usize {
         if self.is_whole {
-            self.sum::<L, TILE>(channel)
+            self.sum::<L, TILE>(channel);
         } else {
-            self.sum::<L, 1>(channel)
+            self.sum::<L, 1>(channel);
         }
         L
     }
@@ -391,11 +391,11 @@ fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
             let at = (image * plan.height.sizes()[0] + rows.start - begin) * len;
             let mut out = out.part(at, at + rows.len() * len);
             if let Some(targets) = out.as_slice_mut::<E::Acc>() {
-                vectorize(Targets { plan, rows, sources, weights, bias, targets });
+                vectorize(Gather { plan, rows, sources, weights, bias, targets });
             } else if let Some(rounded) = out.as_slice_mut::<E>() {
                 let mut sums = Memory::of(size_of::<E::Acc>() * rounded.len());
                 let targets = sums.numbers(rounded.len());
-                vectorize(Targets { plan, rows, sources, weights, bias, targets: &mut *targets });
+                vectorize(Gather { plan, rows, sources, weights, bias, targets: &mut *targets });
                 vectorize(Narrow(targets, rounded));
             }
             Ok(())
@@ -406,7 +406,7 @@ fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// The sums of the weights' gradients, and behind them of the bias', over rows of targets of an image.
-struct Sums<'a, T> {
+struct WeightGradient<'a, T> {
     plan: &'a Plan,
     rows: Range<usize>,
     /// Those of the image, and the row that they begin with.
@@ -418,7 +418,7 @@ struct Sums<'a, T> {
     has_bias: bool,
 }
 
-impl<T: Real> Leaf for Sums<'_, T> {
+impl<T: Real> Leaf for WeightGradient<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -516,7 +516,7 @@ fn to_weights<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let parts: Vec<Mutex<Vec<E::Acc>>> = (0..rows.div_ceil(grain)).map(|_| Mutex::new(Vec::new())).collect();
     let failure = Failure::default();
     parallel(parts.len(), 1, per_element(launch) * (grain * len) as f64, &|begin, end| {
-        for part in begin..end {
+        for (part, place) in parts.iter().enumerate().take(end).skip(begin) {
             let mut sums = vec![E::Acc::ZERO; (count + 1) * channels];
             let of_image = |number: usize, rows: Range<usize>| {
                 let mut memories = [0, 0].map(Memory::of);
@@ -524,11 +524,11 @@ fn to_weights<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
                 let sources = plan.sources::<E>(&image, number, rows.clone(), widened)?;
                 let (targets, first) = numbers::<E>(Row::of(&windows, &[number]), len, rows.clone(), own)?;
                 let targets = &targets[(rows.start - first) * len..];
-                vectorize(Sums { plan, rows, sources, targets, sums: &mut sums, has_weight, has_bias });
+                vectorize(WeightGradient { plan, rows, sources, targets, sums: &mut sums, has_weight, has_bias });
                 Ok(())
             };
             failure.note(plan.each_image(part * grain..rows.min((part + 1) * grain), of_image));
-            *parts[part].lock() = sums;
+            *place.lock() = sums;
         }
     });
     failure.result()?;
