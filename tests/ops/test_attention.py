@@ -72,6 +72,9 @@ def test_an_empty_batch_has_empty_results(dtype: torch.dtype) -> None:
     result.sum().backward()
     for empty, like in ((result, query), (query.grad, query), (keys.grad, keys)):
         assert (empty.shape, empty.device) == (like.shape, like.device)
+    for sizes in ((2, 0, 3, 8), (2, 4, 0, 8)):
+        with pytest.raises(RuntimeError, match="no elements"):
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*[torch.empty(sizes, dtype=dtype, device=D)] * 3)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)

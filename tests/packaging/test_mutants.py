@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_choice_has_the_form_of_its_language() -> None:
     assert applied("a.rs", "g();", "g();", "", True) == "if crate::mutant::is(7) {  } else { g(); }"
     assert applied("a.rs", "f(a, b)", "b)", "b + MUTANT as u8)") == "f(a, b + crate::mutant::is(7) as u8)"
     program = applied("a.py", "if True:\n    found = 1\n", "found = 1", "found = 2", True)
-    scope: dict[str, int] = {}
+    scope: dict[str, Any] = {}
     exec(program, scope)
     assert scope["found"] == 1
     assert eval(applied("a.py", "1 + 2", "2", "3")) == 3

@@ -45,11 +45,11 @@ def summary(mutants: list[Mutant], results: dict[str, Any]) -> str:
         results: Of the mutants, by their numbers.
     """
     entries = [results.get(str(mutant.number), {}) for mutant in mutants]
-    by_tests = sum((trial := _best(entry)) is not None and trial["outcome"] == "killed" for entry in entries)
-    by_check = sum(entry.get("check", {}).get("outcome") == "killed" for entry in entries)
-    checked = sum("check" in entry for entry in entries)
-    text = f"Of {len(mutants)} mutants the tests kill {by_tests}"
-    return f"{text}, and those of `make check` {by_check}." if checked else f"{text}."
+    trials = [trial for trial in map(_best, entries) if trial is not None]
+    checks = [entry["check"] for entry in entries if "check" in entry]
+    killed = [sum(trial["outcome"] == "killed" for trial in found) for found in (trials, checks)]
+    text = f"Of {len(mutants)} mutants {len(trials)} have been run; the tests kill {killed[0]} of these."
+    return f"{text} Those of `make check` kill {killed[1]} of {len(checks)}." if checks else text
 
 
 def write(path: Path, mutants: list[Mutant], results: dict[str, Any]) -> None:

@@ -66,6 +66,7 @@ def _place(mutants: list[Mutant]) -> None:
             content = apply_all(mutants, name, content.decode()).encode()
         elif name == "src/lib.rs":
             content = content.replace(b"\nmod abi;", b"\nmod abi;\nmod mutant;", 1)
+            content = content.replace(b"\n#![", b"\n#![allow(unused_parens)]\n#![", 1)
         _write(TREE / name, content, source if is_new and content == source.read_bytes() else None)
     _write(TREE / _MODULE, _SELECTOR.encode())
     known = {*names, _MODULE}

@@ -20,6 +20,7 @@ MOST = min(SAMPLES or 12, 12)
 one_dtype = OpDTypes.any_one
 #: Operators of which the CPU's kernel ends the process when a dimension has size 0.
 DEADLY = {"_native_batch_norm_legit", "_segment_reduce", "native_batch_norm", "nn.functional.pdist"}
+DEADLY |= {"torch.ops.aten._scaled_dot_product_flash_attention_for_cpu"}
 #: Operators of which the CPU's kernel writes behind the memory of results whose elements share it, and ends the process.
 WRITES_BEHIND = {"linalg.lu", "lu_unpack", "narrow_copy", "nn.functional.avg_pool3d", "torch._scaled_mm", "tril", "triu"}
 #: Those layouts. The device refuses them, but for operators with a kernel of its own, which follows strides that are not 0.
