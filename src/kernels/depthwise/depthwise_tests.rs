@@ -23,7 +23,7 @@ const CASES: [Case; 10] = [
     ([2, 1, 5, 9], [[1, 2], [1, 3], [0, 0], [1, 1]]),
 ];
 
-/// Calls `visit` with the places in images, windows and weights of every product.
+/// Calls `visit` with the offsets in images, windows and weights of every product.
 fn each_product(
     sizes: [usize; 4],
     [kernel, dilation, padding, stride]: [[usize; 2]; 4],
