@@ -3,7 +3,7 @@
 The rule, for the tests of one function:
 
 - A test that is marked ``slow`` is left out.
-- Of folders whose tests compile or start processes (``FEW``), each file has its first functions, so many as the table says; a file
+- Of folders whose tests compile or start processes (``FEW``), each file has its first functions, as many as the table says; a file
   whose tests are all slow has the first of them.
 - A test that is marked ``every_operator`` runs with all its parameters.
 - Any other runs with each value of each of its parameters once, where dtypes of one class are one value. Of more than ``MOST`` such
@@ -69,7 +69,7 @@ def each_value_once(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def at_even_distances(items: list[pytest.Item], count: int) -> list[pytest.Item]:
-    """Return so many items, the first among them."""
+    """Return `count` items, the first among them."""
     return [items[index * len(items) // count] for index in range(count)] if len(items) > count else items
 
 

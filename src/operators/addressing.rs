@@ -184,7 +184,7 @@ impl<'a> Addressing<'a> {
         call.copy(target, sums)
     }
 
-    /// Whether each set of indices names several neighbouring elements.
+    /// True if each set of indices names several neighbouring elements.
     fn names_rows(&self) -> bool {
         let is_whole = |dim: usize| self.indices.iter().all(|index| index.tensor.strides()[dim] == 0);
         (0..self.sizes.len()).any(|dim| self.sizes[dim] > 1 && self.strides[dim] == 1 && is_whole(dim))

@@ -259,7 +259,7 @@ fn depthwise_weight<'a>(
     if outputs.is_empty() { Ok(()) } else { call.with_kernel(&names::DEPTHWISE_WEIGHT).launch(&outputs, &inputs, &scalars) }
 }
 
-/// As (N, H, W, C).
+/// Images as (N, H, W, C).
 fn channels_last<'a>(call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
     Ok(call.dense(images, Format::ChannelsLast)?.in_memory_order(Format::ChannelsLast))
 }

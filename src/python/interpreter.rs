@@ -73,7 +73,7 @@ pub(super) fn attach<T>(body: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(body)
 }
 
-/// Whether this thread has run Python.
+/// True if this thread has run Python.
 pub(super) fn has_state() -> bool {
     // SAFETY: this function may be called at any time, by any thread; null means that the thread has no Python state.
     unsafe { !PyGILState_GetThisThreadState().is_null() }
