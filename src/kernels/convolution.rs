@@ -5,12 +5,17 @@
 //!
 //! oneDNN's kernels for AMX return wrong values, or end the process, where a window or an element of the kernel meets no element of the
 //! image, and where rows of one window are narrower than the kernel (found by comparing random shapes with float64; oneDNN of PyTorch
-//! 2.15). Such geometries are rare, so that they are computed in float32 on every processor.
+//! 2.15). Those for the weights' gradients of volumes write outside of their buffers where a plane has some 9,000 elements (95 x 95 passed,
+//! 97 x 97 ended the process, with any number of channels). Such geometries are rare, so that they are computed in float32 on every
+//! processor.
 
 #![forbid(unsafe_code)]
 
 use crate::simd::{has_bfloat16_products, has_float16_tiles};
 use crate::tensor::dtype::DType;
+
+/// Elements of a volume's plane up to which oneDNN's gradients for AMX are trusted.
+const LARGEST_PLANE: i64 = 4096;
 
 /// A direction of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +81,11 @@ pub fn is_regular(dimensions: &[Dimension], transposed: bool) -> bool {
     !is_narrow && dimensions.iter().all(|dimension| dimension.is_regular(transposed))
 }
 
+/// Whether it is of volumes whose gradients in 16 bit numbers may not be left to oneDNN.
+pub fn has_large_planes(dimensions: &[Dimension]) -> bool {
+    matches!(dimensions, [_, height, width] if height.image * width.image > LARGEST_PLANE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +136,12 @@ mod tests {
         assert!(!is_regular(&[over(1, 4, 2, 3, 2), over(4, 1, 1, 0, 1)], false));
         assert!(!is_regular(&[over(4, 2, 1, 3, 1)], false));
         assert!(!is_regular(&[over(1, 4, 2, 3, 1)], false));
+    }
+
+    #[test]
+    fn volumes_alone_have_large_planes() {
+        let [small, large] = [64, 65].map(|size| [over(8, 3, 1, 1, 1), over(64, 3, 1, 1, 1), over(size, 3, 1, 1, 1)]);
+        assert!(has_large_planes(&large) && !has_large_planes(&small) && !has_large_planes(&large[1..]));
     }
 
     #[test]

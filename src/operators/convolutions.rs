@@ -1,7 +1,7 @@
 //! Convolutions in all directions: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the batch or the
 //! channels. The parts depend on the shapes alone, so that results do not depend on the number of threads.
 //!
-//! 16 bit floats that the kernels are slow or wrong with ([`is_native`], [`is_regular`]) are computed in `Float`: the operands are cast, and
+//! 16 bit floats that the kernels are slow or wrong with ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in `Float`: the operands are cast, and
 //! each result is rounded once.
 
 use super::bindings::{Kernel, Operator, plain};
@@ -9,7 +9,7 @@ use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, V
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
 use super::windows::Windows;
-use crate::kernels::convolution::{Dimension, Direction, is_native, is_regular};
+use crate::kernels::convolution::{Dimension, Direction, has_large_planes, is_native, is_regular};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tensor::launch::Scalar;
 use crate::tuning::tasks::{CHANNELWISE_PARTS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
@@ -189,14 +189,14 @@ impl<'a> Convolution<'a> {
         let dtype = self.input.dtype();
         // The kernels for gradients of channels by themselves are slow in 16 bits.
         let is_slow = direction == Direction::Backward && self.is_by_channel();
-        if !HALVES.contains(dtype) || (is_native(dtype, direction, call.has_amx()) && !is_slow && self.is_regular(output)) {
+        if !HALVES.contains(dtype) || (is_native(dtype, direction, call.has_amx()) && !is_slow && self.is_safe(output, direction)) {
             return call.divide(arguments, &self.division(output, channels, direction, dtype));
         }
         call.divide(&call.widened(arguments)?, &self.division(output, channels, direction, DType::Float))
     }
 
     /// Whether the kernels for 16 bit floats are to be trusted with it.
-    fn is_regular(&self, output: Tensor<'_>) -> bool {
+    fn is_safe(&self, output: Tensor<'_>, direction: Direction) -> bool {
         let (image, windows) = if self.transposed { (output, self.input) } else { (self.input, output) };
         let dimension = |(at, ((&image, &windows), &kernel)): (usize, ((&i64, &i64), &i64))| Dimension {
             image,
@@ -208,7 +208,7 @@ impl<'a> Convolution<'a> {
         };
         let sizes = image.sizes()[2..].iter().zip(&windows.sizes()[2..]).zip(&self.weight.sizes()[2..]);
         let dimensions: Vec<Dimension> = sizes.enumerate().map(dimension).collect();
-        is_regular(&dimensions, self.transposed)
+        is_regular(&dimensions, self.transposed) && (direction == Direction::Forward || !has_large_planes(&dimensions))
     }
 }
 

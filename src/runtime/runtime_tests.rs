@@ -112,6 +112,21 @@ mod common {
         }
     }
 
+    /// Sixteen streams sleep for 0.4 s each, which is over in less than one after the other, and submitting them does not wait.
+    #[track_caller]
+    pub fn sixteen_sleeps_overlap() {
+        let (time, start) = (Duration::from_millis(400), Instant::now());
+        let streams: Vec<_> = (0..16).map(|_| stream()).collect();
+        for stream in &streams {
+            stream.submit(Task::sleep(time)).unwrap();
+        }
+        assert!(!streams[15].query().unwrap(), "submitting sleeps waits for them");
+        for stream in &streams {
+            stream.synchronize().unwrap();
+        }
+        assert!((time..16 * time).contains(&start.elapsed()), "{:?}", start.elapsed());
+    }
+
     /// A gate that tests open when they like.
     #[derive(Clone, Default)]
     pub struct Gate(Arc<(Mutex<bool>, Condvar)>);

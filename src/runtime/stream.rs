@@ -469,8 +469,8 @@ impl Stream {
                     return blocking_pool::run(move || self.finish_callback(lease));
                 }
                 Payload::Sleep(duration) => {
-                    let deadline = Instant::now() + *duration;
                     task.mark.iter().for_each(Mark::begin);
+                    let deadline = Instant::now() + *duration;
                     self.go_away();
                     return timer::at(deadline, move || self.finish_sleep(lease));
                 }

@@ -114,6 +114,26 @@ def test_both_16_bit_dtypes_are_where_the_processor_has_no_products_of_them() ->
     assert run.returncode == 0, run.stderr
 
 
+VOLUME = """
+import torch
+
+x, weight = (torch.randn(shape, dtype=torch.bfloat16) for shape in ((1, 1, 2, 100, 100), (1, 1, 1, 3, 3)))
+grads = []
+for dtype in (torch.bfloat16, torch.float32):
+    leaves = [value.to("rustdev", dtype).requires_grad_() for value in (x, weight)]
+    result = torch.conv3d(*leaves)
+    grads.append(torch.autograd.grad(result, leaves, torch.ones_like(result)))
+for narrow, wide in zip(*grads):
+    torch.testing.assert_close(narrow, wide.to(torch.bfloat16), rtol=0, atol=0)
+"""
+
+
+def test_gradients_of_volumes_with_large_planes_do_not_meet_an_overflow() -> None:
+    # In a process of its own, which PyTorch's kernel ends on a processor with AMX.
+    run = subprocess.run([sys.executable, "-c", "import rustdev\n" + VOLUME], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
 def test_tasks_of_float16_are_casts_and_one_convolution() -> None:
     found = {}
     for dtype in (torch.float16, torch.float32):

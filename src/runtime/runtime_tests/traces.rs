@@ -41,8 +41,9 @@ fn tasks_have_times_in_order() {
     assert!(rows.iter().all(|row| row.outcome == Outcome::Done && row.members == 1));
     assert!(rows.iter().all(|row| row.submission.0 <= row.submission.1 && row.submission.0 <= row.run.0));
     assert!(rows.windows(2).all(|pair| pair[0].run.1 <= pair[1].run.0));
-    assert!(rows[1].run.1 - rows[1].run.0 >= 2_000_000);
-    assert!(rows[3].run.1 - rows[3].run.0 >= 3_000_000);
+    // A tenth less than they slept: the system's clock is adjusted while it runs.
+    assert!(rows[1].run.1 - rows[1].run.0 >= 1_800_000);
+    assert!(rows[3].run.1 - rows[3].run.0 >= 2_700_000);
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn a_replay_is_a_call_and_its_nodes_have_the_times() {
     assert_eq!(found, expected);
     assert_eq!((rows[1].replay, rows[1].submission), (rows[2].replay, rows[0].submission));
     assert!(rows[0].run.0 <= rows[1].run.0 && rows[1].run.1 <= rows[2].run.0 && rows[2].run.1 <= rows[0].run.1);
-    assert!(rows[2].run.1 - rows[2].run.0 >= 2_000_000);
+    assert!(rows[2].run.1 - rows[2].run.0 >= 1_800_000);
 }
 
 #[test]
