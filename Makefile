@@ -109,11 +109,15 @@ demo: dev $(STAMPS)/demo ## train the digits on the device and draw demo-output/
 # The rule by which Python tests are chosen is in tests/layers.py.
 check: lint-fast test-rust check-python ## the fast lints, the Rust tests and a part of the Python tests: five minutes after a build
 
-check-python: dev
-	status=0; \
-	$(PY) -m pytest --layer=check -n $(WORKERS) --dist worksteal $(SHARED) $(PYTEST) || status=1; \
-	$(PY) -m pytest --layer=check $(SHARED:%=--ignore=%) $(PYTEST) || status=1; \
+# Several processes run the tests at once, but those that measure time. A function of the arguments that both runs of pytest have.
+WORKERS ?= 2
+python_tests = status=0; \
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m 'not clock' $(1) || status=1; \
+	$(PY) -m pytest -m clock $(1) || status=1; \
 	exit $$status
+
+check-python: dev
+	$(call python_tests,--layer=check $(PYTEST))
 
 NIGHTLY ?=
 nightly: $(STAMPS)/test ## all that check and test leave out, one target after the other, into target/nightly/report.md; goes on likewise
@@ -124,16 +128,9 @@ test: test-rust loom test-python ## the Rust tests, the loom models and the Pyth
 test-rust:
 	cargo test --locked -q -p rustdev -p slow_device
 
-# Tests of operators look at no clock, so that several processes run them at once. The others have the machine alone.
-WORKERS ?= 2
-CLOCKS := tests/compile/test_compiled_asynchrony.py tests/registration/test_scripts_and_data.py
-SHARED := tests/models tests/ops $(filter-out $(CLOCKS),$(wildcard tests/compile/test_*.py tests/registration/test_*.py))
 test-python: dev
 ifeq ($(strip $(PYTEST)),)
-	status=0; \
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(SHARED) || status=1; \
-	$(PY) -m pytest $(SHARED:%=--ignore=%) || status=1; \
-	exit $$status
+	$(call python_tests)
 else
 	$(PY) -m pytest $(PYTEST)
 endif
@@ -201,7 +198,7 @@ MUTANTS ?=
 WIDE ?=
 mutants: dev ## sixty programs with one fault each: which tests find it; writes docs/mutants.md and goes on where it was interrupted
 	PYTHONPATH=tools $(PY) -m mutants --features '$(FEATURES)' $(if $(WIDE),--wide '$(WIDE)') \
-	    --check '$(SHARED)' '$(SHARED:%=--ignore=%)' $(MUTANTS)
+	    --check 'tests' $(MUTANTS)
 
 coverage: dev ## write docs/coverage.md and docs/features.md: what serves each operator, what of torch.cuda is here
 	$(PY) tools/coverage.py docs/coverage.md

@@ -6,7 +6,10 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import torch
+
+pytestmark = pytest.mark.clock
 
 PAUSE = 300_000_000  # nanoseconds
 

@@ -94,6 +94,7 @@ def waited_on_the_host(store: str, ranks: dict[int, int]) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.clock
 def test_wait_with_a_time_holds_the_host_no_longer(joiners: Workers, tmp_path: Path) -> None:
     joiners.run(waited_on_the_host, str(tmp_path / "store"), ranks_of(joiners))
 
@@ -152,6 +153,7 @@ def make_data_parallel(tensor: torch.Tensor, group: dist.ProcessGroup) -> object
 USES = (reduce_and_read, receive_and_read, wait_for_a_future, reduce_again, make_data_parallel)
 
 
+@pytest.mark.clock
 def test_lost_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
     ranks = ranks_of(breakable)
     for connection in breakable.connections:
@@ -189,6 +191,7 @@ def answer_no_more(store: str, ranks: dict[int, int]) -> list[str]:
     return [str(failure.value), str(refusal.value)]
 
 
+@pytest.mark.clock
 def test_injected_silence_of_a_rank_is_an_error_on_both(joiners: Workers, tmp_path: Path) -> None:
     errors = joiners.run(answer_no_more, str(tmp_path / "silent"), ranks_of(joiners))
     for error in errors[0]:

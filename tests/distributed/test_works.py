@@ -321,6 +321,7 @@ def test_an_interrupted_call_does_not_hold_up_the_others() -> None:
         group.check()
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("check", ASYNCHRONY, ids=lambda function: function.__name__)
 def test_asynchrony(pair: Workers, check: Callable[[], None]) -> None:
     pair.run(check)

@@ -229,6 +229,7 @@ def test_transfers_of_a_data_loader_overlap_compute() -> None:
     assert sum(result.item() for result in results) == sum(range(40))
 
 
+@pytest.mark.clock
 def test_non_blocking_copies_return_at_once_both_ways() -> None:
     source, target = torch.arange(1024.0).pin_memory(), torch.zeros(1024).pin_memory()
     start = time.perf_counter()

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+pytestmark = pytest.mark.clock
+
 MILLISECOND = 1_000_000  # nanoseconds
 Stream = torch.rustdev.Stream
 
