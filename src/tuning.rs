@@ -339,9 +339,6 @@ pub mod tasks {
     pub const PART_CHANNELS: i64 = 64;
     /// The same, where a call would not be divided at all otherwise.
     pub const FEWEST_PART_CHANNELS: i64 = 32;
-    /// By how much fewer parts a convolution is divided into whose channels have weights of their own: preparing and adding up a part takes
-    /// 50 to 200 us, with four parts instead of one backward of 96 channels of 32 x 32 took 1.06 ms of one thread instead of 0.83.
-    pub const CHANNELWISE_PARTS: u64 = 3;
     /// Elements of a channel from which on oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of one.
     pub const ONEDNN_VOLUME: i64 = 128;
 }

@@ -12,7 +12,7 @@ use super::windows::Windows;
 use crate::kernels::convolution::{Dimension, Direction, has_large_planes, is_native, is_regular};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tensor::launch::Scalar;
-use crate::tuning::tasks::{CHANNELWISE_PARTS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
+use crate::tuning::tasks::{FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 const NAME: &str = "convolution";
 
@@ -145,7 +145,7 @@ impl<'a> Convolution<'a> {
         let product = if NARROW.contains(dtype) { 0.006 } else { 0.03 };
         let factor = if direction == Direction::Forward { 1.0 } else { 2.0 };
         let cost = (factor * positions as f64 * self.weight.numel() as f64 * product) as u64 + 1000;
-        let worth = self.parts_worth(cost);
+        let worth = parts_worth(cost);
         let by_batch = power_of_two(worth.min(self.input.sizes()[0]), positions / PART_POSITIONS);
         let is_divided = by_batch > 1 || channels >= 2 * PART_CHANNELS;
         let least = if is_divided { PART_CHANNELS } else { FEWEST_PART_CHANNELS };
@@ -157,11 +157,6 @@ impl<'a> Convolution<'a> {
             by_channels: by_channels > by_batch,
             large_volumes: self.has_large_volumes(dtype),
         }
-    }
-
-    /// How many parts a cost is worth. The weights of channels by themselves are little work beside what a part begins and ends with.
-    fn parts_worth(&self, cost: u64) -> i64 {
-        if self.is_by_channel() { parts_worth(cost / CHANNELWISE_PARTS).max(parts_worth(cost).min(2)) } else { parts_worth(cost) }
     }
 
     /// Whether each channel has weights of its own.
@@ -359,19 +354,6 @@ mod tests {
         assert_eq!(division(&[8, 64, 56, 56], &[64, 64, 1, 1]), (8, false));
         assert_eq!(division(&[1, 512, 16, 16], &[512, 512, 3, 3]), (8, true));
         assert_eq!((power_of_two(5, 100), power_of_two(100, 0), power_of_two(16, 8)), (4, 1, 8));
-    }
-
-    #[test]
-    fn channels_by_themselves_are_divided_into_fewer_parts() {
-        let parts = |channels: i64, groups: i64| {
-            let input = convolution(&[8, channels, 32, 32], &[channels, channels / groups, 3, 3]);
-            let convolution = Convolution { groups, stride: &[1, 1], padding: &[1, 1], dilation: &[1, 1], ..input };
-            let output = tensor(&[8, channels, 32, 32], DType::Float);
-            convolution.division(output, channels / groups, Direction::Backward, DType::Float).parts
-        };
-        // 0.14, 0.28, 0.42 and 2.3 ms.
-        assert_eq!([32, 64, 96, 512].map(|channels| parts(channels, channels)), [1, 2, 2, 4]);
-        assert_eq!(parts(32, 16), 2);
     }
 
     #[test]
