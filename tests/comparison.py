@@ -1,0 +1,181 @@
+"""Calls on the device held against the same calls on PyTorch's CPU device: values to call with, and comparisons of what comes out."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: A tolerance for all dtypes, or one for each; those that a table leaves out have none.
+Tolerance: TypeAlias = "float | dict[torch.dtype, float]"
+
+#: What results of few roundings differ by.
+TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-6, torch.float64: 1e-12}
+TOLERANCE |= {torch.complex64: 1e-6, torch.complex128: 1e-12}
+
+#: What tensors that are not dense are made of.
+PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def make_tensor(
+    shape: tuple[int, ...], dtype: torch.dtype, *, seed: int = 0, whole: int | None = None, special: bool = False
+) -> torch.Tensor:
+    """Return a tensor of the CPU with normal numbers, or with whole ones where the dtype has no others.
+
+    Args:
+        shape: its sizes.
+        dtype: its dtype.
+        seed: of the numbers.
+        whole: the greatest magnitude of whole numbers, for floats too: sums of them are exact, and many are equal.
+        special: whether NaN, infinities and negative zeros are in the place of some whole numbers of a float dtype.
+    """
+    if dtype.is_complex:
+        return torch.view_as_complex(make_tensor((*shape, 2), dtype.to_real(), seed=seed, whole=whole, special=special))
+    generator = torch.Generator().manual_seed(seed)
+    if dtype is torch.bool:
+        return torch.randint(2, shape, generator=generator).bool()
+    if whole is None and dtype.is_floating_point:
+        numbers = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+    else:
+        limit = 5 if whole is None else whole
+        numbers = torch.randint(-limit if dtype.is_signed else 0, limit + 1, shape, generator=generator).to(dtype)
+    if special and dtype.is_floating_point:
+        for number, other in ((3, torch.nan), (4, -0.0), (5, torch.inf), (6, -torch.inf)):
+            numbers[numbers == number] = other
+    return numbers
+
+
+def copied(tree: Any, device: str) -> Any:
+    """Return copies on a device of all tensors in a tree, with their strides and the elements between theirs."""
+
+    def one(tensor: torch.Tensor) -> torch.Tensor:
+        memory = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+        made = memory.to(device, copy=True).as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+        made = made.conj() if tensor.is_conj() else made
+        return torch._neg_view(made) if tensor.is_neg() else made
+
+    return pytree.tree_map_only(torch.Tensor, one, tree)
+
+
+def assert_same(found: Any, expected: Any, *, rtol: Tolerance = 0.0, atol: Tolerance | None = None, signs: bool = True) -> None:
+    """Compare results of the device with the CPU's: dtypes, layouts, sizes, strides and values, where NaN is equal to NaN.
+
+    Args:
+        found: tensors of the device and anything else, in tuples, lists or dicts.
+        expected: the same of the CPU.
+        rtol: the relative tolerance.
+        atol: the absolute tolerance; the relative one if left out.
+        signs: whether those of zeros count.
+    """
+    for one, other in zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True):
+        if not isinstance(other, torch.Tensor):
+            assert type(one) is type(other), (one, other)
+            assert one == other, (one, other)
+            continue
+        assert one.device.type == "rustdev", one.device
+        assert kind(one) == kind(other), (kind(one), kind(other))
+        parts, wanted = (parts_of(it.detach()) for it in (one, other))
+        if parts:
+            assert_same(parts, wanted, rtol=rtol, atol=atol, signs=signs)
+            continue
+        relative, absolute = (
+            it.get(other.dtype, 0.0) if isinstance(it, dict) else it for it in (rtol, rtol if atol is None else atol)
+        )
+        mine, theirs = (comparable(it.detach().cpu()) for it in (one, other))
+        torch.testing.assert_close(mine, theirs, rtol=relative, atol=absolute, equal_nan=True)
+        if signs and theirs.is_floating_point():
+            assert torch.equal(mine.signbit() & (theirs == 0), theirs.signbit() & (theirs == 0)), "signs of zeros"
+
+
+def kind(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what is compared of a tensor beside its numbers."""
+    told: tuple[object, ...] = tensor.dtype, tensor.layout
+    if tensor.is_nested:
+        return told
+    if tensor.is_quantized:
+        return *told, tensor.shape, tensor.qscheme()
+    if tensor.layout is torch.sparse_coo:
+        return *told, tensor.shape, tensor.is_coalesced()
+    return (*told, tensor.shape, tensor.stride()) if tensor.layout is torch.strided else (*told, tensor.shape)
+
+
+def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the dense tensors that one of another kind is made of; nothing for a dense one."""
+    if tensor.is_nested:
+        return list(tensor.unbind())
+    if tensor.is_quantized:
+        return [tensor.int_repr(), tensor.dequantize()]
+    return [getattr(tensor, part)() for part in PARTS.get(tensor.layout, ())]
+
+
+def comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the CPU in a dtype that PyTorch compares, complex numbers as pairs."""
+    if tensor.is_complex():
+        wide = tensor.to(torch.complex64) if tensor.dtype is torch.complex32 else tensor
+        return torch.view_as_real(wide.resolve_conj())
+    return tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor.resolve_neg()
+
+
+def compare(function: Callable[..., Any], *arguments: Any, **tolerances: Any) -> None:
+    """Call a function on both devices, and compare its results, which of them are its arguments, and what it leaves of these.
+
+    Args:
+        function: what is called.
+        arguments: for the CPU; the device gets copies of their tensors.
+        tolerances: and further arguments of ``assert_same``.
+    """
+
+    def run(device: str) -> tuple[Any, ...]:
+        given = copied(arguments, device)
+        results = function(*given)
+        return results, given, [[one is other for other in pytree.tree_leaves(given)] for one in pytree.tree_leaves(results)]
+
+    expected = run("cpu")
+    assert_same(run("rustdev"), expected, **tolerances)
+
+
+def compare_gradients(function: Callable[..., Any], *arguments: Any, **tolerances: Any) -> None:
+    """Call a function or a module on both devices, and compare its results and the gradients of its arguments and parameters.
+
+    The gradients of the results are whole numbers, so that those of an operator that moves elements are exact.
+
+    Args:
+        function: what is called.
+        arguments: for the CPU; those of float dtypes get gradients.
+        tolerances: and further arguments of ``assert_same``.
+    """
+
+    def run(device: str) -> tuple[Any, ...]:
+        called = copy.deepcopy(function).to(device) if isinstance(function, torch.nn.Module) else function
+        given = copied(arguments, device)
+        leaves = [it for it in pytree.tree_leaves(given) if isinstance(it, torch.Tensor) and it.is_floating_point()]
+        for leaf in leaves:
+            leaf.requires_grad_()
+        results = called(*given)
+        leaves += called.parameters() if isinstance(called, torch.nn.Module) else []
+        outputs = [it for it in pytree.tree_leaves(results) if isinstance(it, torch.Tensor) and it.requires_grad]
+        grads = [make_tensor(it.shape, it.dtype, seed=seed, whole=9).to(device) for seed, it in enumerate(outputs)]
+        return results, torch.autograd.grad(outputs, leaves, grads)
+
+    expected = run("cpu")
+    assert_same(run("rustdev"), expected, **tolerances)
+
+
+def compare_errors(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call a function on both devices, and compare the errors that it raises, with their text."""
+    with pytest.raises((RuntimeError, IndexError, TypeError, ValueError)) as expected:
+        function(*copied(arguments, "cpu"))
+    with pytest.raises(type(expected.value)) as found:
+        function(*copied(arguments, "rustdev"))
+    assert type(found.value) is type(expected.value)
+    assert str(found.value) == str(expected.value)
