@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from comparison import TOLERANCE, assert_same
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-6, torch.float64: 1e-12}
-TOLERANCE |= {torch.complex64: 1e-5, torch.complex128: 1e-12}
 SHAPES: list[tuple[int, ...]] = [(), (5,), (0,), (3, 4), (64,), (100, 7), (200, 200)]
 EACH = [0.5, 2.0, -1.0, 0.25, 3.0, 0.75, 1.5]
 Lists = list[list[torch.Tensor]]
@@ -86,14 +85,6 @@ def calls(row: str) -> int:
     return int(torch.rustdev.op_calls()[f"_foreach_{row}"])
 
 
-def assert_same(mine: list[torch.Tensor], theirs: list[torch.Tensor], tolerance: float = 0.0) -> None:
-    """Compare lists of device tensors and CPU tensors."""
-    for actual, expected in zip(mine, theirs, strict=True):
-        assert actual.device.type == "rustdev"
-        assert actual.stride() == expected.stride()
-        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance, equal_nan=True)
-
-
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(("row", "count", "name", "arguments", "options"), CALLS, ids=NAMES)
 def test_one_launch(
@@ -115,13 +106,13 @@ def compare(
     before = calls(row)
     if name != "zero":
         function = getattr(torch, f"_foreach_{name}")
-        assert_same(function(*arguments(device), **options), function(*arguments(host), **options), TOLERANCE.get(dtype, 0.0))
+        assert_same(function(*arguments(device), **options), function(*arguments(host), **options), rtol=TOLERANCE)
         before += 1
     inplace = getattr(torch, f"_foreach_{name}_")
     versions = [tensor._version for tensor in device[0]]
     inplace(*arguments(device), **options)
     inplace(*arguments(host), **options)
-    assert_same(device[0], host[0], TOLERANCE.get(dtype, 0.0))
+    assert_same(device[0], host[0], rtol=TOLERANCE)
     assert [tensor._version for tensor in device[0]] == [version + 1 for version in versions]
     assert calls(row) == before + 1
 
@@ -167,7 +158,7 @@ def test_a_number_to_powers() -> None:
         before = calls("pow.ScalarAndTensor")
         mine = torch._foreach_pow(1.7, [tensor.to("rustdev") for tensor in host])
         assert calls("pow.ScalarAndTensor") == before + 1
-        assert_same(mine, torch._foreach_pow(1.7, host), TOLERANCE[dtype])
+        assert_same(mine, torch._foreach_pow(1.7, host), rtol=TOLERANCE)
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")  # the CPU's own
@@ -179,9 +170,9 @@ def test_norms_in_one_launch(order: float, dtype: torch.dtype) -> None:
     before = calls("norm.Scalar")
     mine = torch._foreach_norm(device, order)
     assert calls("norm.Scalar") == before + 1
-    assert_same(mine, torch._foreach_norm(host, order), max(TOLERANCE[dtype.to_real()], 1e-4))
+    assert_same(mine, torch._foreach_norm(host, order), rtol=max(TOLERANCE[dtype.to_real()], 1e-4))
     wide = torch.complex128 if dtype.is_complex else torch.float64
-    assert_same(torch._foreach_norm(device, order, wide), torch._foreach_norm(host, order, wide), 1e-5)
+    assert_same(torch._foreach_norm(device, order, wide), torch._foreach_norm(host, order, wide), rtol=1e-5)
     nothing = [torch.ones(0), torch.full((), 2.0)]
     if order >= 0 and order != float("inf"):
         assert_same(torch._foreach_norm([tensor.to("rustdev") for tensor in nothing], order), torch._foreach_norm(nothing, order))
@@ -253,10 +244,7 @@ def test_other_calls_go_tensor_after_tensor() -> None:
         return [*results, sliced]
 
     before = torch.rustdev.op_calls()
-    for mine, theirs in zip(run("rustdev"), run("cpu"), strict=True):
-        for actual, expected in zip(mine, theirs, strict=True):
-            assert actual.dtype == expected.dtype
-            torch.testing.assert_close(actual.cpu(), expected)
+    assert_same(run("rustdev"), run("cpu"), rtol=TOLERANCE)
     after = torch.rustdev.op_calls()
     assert not [name for name in after if name.startswith("_foreach_") and after[name] != before[name]]
 

@@ -6,26 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from comparison import compare_gradients
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("strict")
-
-
-def compare(layer: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4) -> None:
-    """Run a layer forward and backward on the CPU and on the device, and compare outputs and all gradients."""
-    twin = copy.deepcopy(layer).to("rustdev")
-    results = []
-    for module, device in ((layer, "cpu"), (twin, "rustdev")):
-        leaves = [tensor.detach().to(device).requires_grad_() for tensor in inputs]
-        outputs = module(*leaves)
-        flat = torch.utils._pytree.tree_leaves(outputs)
-        sum(
-            (tensor * torch.arange(tensor.numel()).view(tensor.shape).to(device) / tensor.numel()).sum() for tensor in flat
-        ).backward()
-        results.append([*flat, *(leaf.grad for leaf in leaves), *(parameter.grad for parameter in module.parameters())])
-    for expected, actual in zip(*results, strict=True):
-        assert actual.device.type == "rustdev"
-        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance)
 
 
 CONVOLUTIONS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -49,18 +33,20 @@ CONVOLUTIONS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str) -> None:
     make, shape = CONVOLUTIONS[name]
-    compare(make(), torch.randn(shape))
+    compare_gradients(make(), torch.randn(shape), rtol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
 def test_convolution_dtypes(dtype: torch.dtype) -> None:
-    compare(nn.Conv2d(3, 5, 3).to(dtype), torch.randn(4, 3, 9, 8, dtype=dtype), tolerance=1e-5 if dtype == torch.float64 else 0.05)
+    compare_gradients(
+        nn.Conv2d(3, 5, 3).to(dtype), torch.randn(4, 3, 9, 8, dtype=dtype), rtol=1e-5 if dtype == torch.float64 else 0.05
+    )
 
 
 def test_convolution_keeps_channels_last() -> None:
     layer = nn.Conv2d(8, 8, 3)
     image = torch.randn(2, 8, 9, 9).to(memory_format=torch.channels_last)
-    compare(layer, image)
+    compare_gradients(layer, image, rtol=1e-4)
     result = layer.to("rustdev")(image.to("rustdev"))
     assert result.is_contiguous(memory_format=torch.channels_last)
     by_weight = layer.to(memory_format=torch.channels_last)(image.contiguous().to("rustdev"))
@@ -109,12 +95,12 @@ def test_convolution_leaves_the_thread_counts_alone() -> None:
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers(kind: type[nn.RNNBase], bidirectional: bool, bias: bool, layers: int) -> None:
     layer = kind(4, 6, layers, bias=bias, bidirectional=bidirectional, batch_first=True)
-    compare(layer, torch.randn(3, 5, 4))
+    compare_gradients(layer, torch.randn(3, 5, 4), rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
 def test_recurrent_cells(kind: type[nn.RNNCellBase]) -> None:
-    compare(kind(4, 6), torch.randn(3, 4))
+    compare_gradients(kind(4, 6), torch.randn(3, 4), rtol=1e-4)
     if kind is nn.LSTMCell:
         cell = kind(4, 6)
         state = (torch.randn(3, 6), torch.randn(3, 6))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from comparison import assert_same
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 3.2e-2, torch.float32: 2e-6, torch.float64: 1e-12}
@@ -70,13 +71,6 @@ def train(
     return parameters, instance
 
 
-def assert_same(mine: list[torch.Tensor], theirs: list[torch.Tensor], tolerance: float) -> None:
-    """Compare device tensors with CPU tensors."""
-    for actual, expected in zip(mine, theirs, strict=True):
-        assert actual.device.type == "rustdev"
-        torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=tolerance, atol=tolerance)
-
-
 def states(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return every state but the step counts, which are not where the parameters are in all implementations."""
     return [
@@ -96,8 +90,8 @@ def test_fused(optimizer: type[torch.optim.Optimizer], options: dict[str, Any]) 
         # In double precision, and rounded at the end: the CPU's fused kernels round settings to 16 bits.
         exact = torch.float64 if dtype.itemsize == 2 else dtype
         theirs, their_optimizer = train(optimizer, "cpu", exact, foreach=False, **options)
-        assert_same(mine, [value.to(dtype) for value in theirs], TOLERANCE[dtype])
-        assert_same(states(my_optimizer), [value.to(dtype) for value in states(their_optimizer)], 4 * TOLERANCE[dtype])
+        assert_same(mine, [value.to(dtype) for value in theirs], rtol=TOLERANCE)
+        assert_same(states(my_optimizer), [value.to(dtype) for value in states(their_optimizer)], rtol=4 * TOLERANCE[dtype])
         for state in my_optimizer.state.values():
             if "step" in state:
                 assert state["step"].device.type == "rustdev"
@@ -111,7 +105,7 @@ def test_fused_is_the_fused_step_of_the_cpu(
 ) -> None:
     mine, _ = train(optimizer, "rustdev", dtype, fused=True, **options)
     theirs, _ = train(optimizer, "cpu", dtype, fused=True, **options)
-    assert_same(mine, theirs, TOLERANCE[dtype])
+    assert_same(mine, theirs, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize(("optimizer", "options"), CASES)
@@ -122,8 +116,8 @@ def test_default_is_foreach(optimizer: type[torch.optim.Optimizer], options: dic
         mine, my_optimizer = train(optimizer, "rustdev", dtype, **options)
         assert torch.rustdev.op_calls()[ROWS[optimizer]] == before
         theirs, their_optimizer = train(optimizer, "cpu", dtype, foreach=True, **options)
-        assert_same(mine, theirs, TOLERANCE[dtype])
-        assert_same(states(my_optimizer), states(their_optimizer), 4 * TOLERANCE[dtype])
+        assert_same(mine, theirs, rtol=TOLERANCE)
+        assert_same(states(my_optimizer), states(their_optimizer), rtol=4 * TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("optimizer", ROWS)
@@ -131,7 +125,7 @@ def test_the_learning_rate_may_be_a_tensor(optimizer: type[torch.optim.Optimizer
     theirs, _ = train(optimizer, "cpu", torch.float32, foreach=False, lr=0.25)
     for device in ("cpu", "rustdev"):
         mine, _ = train(optimizer, "rustdev", torch.float32, fused=True, lr=torch.tensor(0.25, device=device))
-        assert_same(mine, theirs, TOLERANCE[torch.float32])
+        assert_same(mine, theirs, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("optimizer", ROWS)
@@ -147,8 +141,8 @@ def test_scaled_gradients_are_unscaled_and_written_back(optimizer: type[torch.op
         instance.grad_scale = torch.tensor(128.0, device="rustdev")
         instance.found_inf = torch.tensor(0.0, device="rustdev")
         instance.step()
-        assert_same([parameter.grad for parameter in mine], expected, 0)
-    assert_same(mine, theirs, TOLERANCE[torch.float32])
+        assert_same([parameter.grad for parameter in mine], expected)
+    assert_same(mine, theirs, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("optimizer", ROWS)
@@ -160,8 +154,8 @@ def test_an_overflow_skips_the_step(optimizer: type[torch.optim.Optimizer]) -> N
     instance.found_inf = torch.tensor(1.0, device="rustdev")
     instance.grad_scale = torch.tensor(2.0, device="rustdev")
     instance.step()
-    assert_same(parameters, before, 0)
-    assert_same(states(instance), [value.cpu() for value in state], 0)
+    assert_same(parameters, before)
+    assert_same(states(instance), [value.cpu() for value in state])
     assert all(entry["step"].item() == 4 for entry in instance.state.values() if "step" in entry)
 
 
@@ -195,7 +189,7 @@ def test_a_loaded_state_goes_on() -> None:
     successor.load_state_dict(instance.state_dict())
     set_gradients(parameters, 4)
     successor.step()
-    assert_same(parameters, theirs, TOLERANCE[torch.float32])
+    assert_same(parameters, theirs, rtol=TOLERANCE)
 
 
 def test_tensors_that_do_not_fit_are_refused() -> None:
