@@ -55,7 +55,7 @@ def make_tensor(
     return numbers
 
 
-def copied(tree: Any, device: str) -> Any:
+def copied(tree: Any, device: str = "rustdev") -> Any:
     """Return copies on a device of all tensors in a tree, with their strides and the elements between theirs."""
 
     def one(tensor: torch.Tensor) -> torch.Tensor:
@@ -98,6 +98,14 @@ def assert_same(found: Any, expected: Any, *, rtol: Tolerance = 0.0, atol: Toler
             assert torch.equal(mine.signbit() & zeros, theirs.signbit() & zeros), "signs of zeros"
 
 
+def assert_near(found: Any, exact: Any, rtol: float) -> None:
+    """Compare results of the device with those of the same numbers in float64, relative to each and to the greatest."""
+    for one, other in zip(pytree.tree_leaves(found), pytree.tree_leaves(exact), strict=True):
+        assert one.device.type == "rustdev", one.device
+        greatest = float(other.detach().abs().max()) if other.numel() else 0.0
+        torch.testing.assert_close(one.detach().cpu().double(), other.detach(), rtol=rtol, atol=rtol * greatest)
+
+
 def kind(tensor: torch.Tensor) -> tuple[object, ...]:
     """Return what is compared of a tensor beside its numbers."""
     told: tuple[object, ...] = tensor.dtype, tensor.layout
@@ -116,7 +124,8 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
         return list(tensor.unbind())
     if tensor.is_quantized:
         return [tensor.int_repr(), tensor.dequantize()]
-    return [getattr(tensor, part)() for part in PARTS.get(tensor.layout, ())]
+    # PyTorch leaves indices where they were made, in a part of more memory or not.
+    return [getattr(tensor, part)().clone(memory_format=torch.contiguous_format) for part in PARTS.get(tensor.layout, ())]
 
 
 def comparable(tensor: torch.Tensor) -> torch.Tensor:
@@ -148,7 +157,7 @@ def compare(function: Callable[..., Any], *arguments: Any, **tolerances: Any) ->
 def compare_gradients(function: Callable[..., Any], *arguments: Any, **tolerances: Any) -> None:
     """Call a function or a module on both devices, and compare its results and the gradients of its arguments and parameters.
 
-    The gradients of the results are multiples of a sixteenth, so that those of an operator that moves elements are exact.
+    The gradients of the results are odd numbers of 1/32, none of them 0: those of an operator that moves elements are exact.
 
     Args:
         function: what is called.
@@ -165,7 +174,9 @@ def compare_gradients(function: Callable[..., Any], *arguments: Any, **tolerance
         results = called(*given)
         leaves += called.parameters() if isinstance(called, torch.nn.Module) else []
         outputs = [it for it in pytree.tree_leaves(results) if isinstance(it, torch.Tensor) and it.requires_grad]
-        grads = [make_tensor(it.shape, it.dtype, seed=seed, whole=9).div(16).to(device) for seed, it in enumerate(outputs)]
+        grads = [
+            make_tensor(it.shape, it.dtype, seed=seed, whole=9).mul(2).add(1).div(32).to(device) for seed, it in enumerate(outputs)
+        ]
         return results, torch.autograd.grad(outputs, leaves, grads)
 
     expected = run("cpu")

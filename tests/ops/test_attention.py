@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from comparison import assert_near, compare_gradients
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.rustdev import profiler
@@ -41,9 +42,7 @@ def check(given: list[torch.Tensor], mask: torch.Tensor | None = None, **options
     found.backward(grad.to(D))
     expected.backward(grad.double())
     tolerance = {torch.float32: 2e-5, torch.float64: 1e-10}.get(found.dtype, 8 * torch.finfo(found.dtype).eps)
-    for one, other in [(found, expected), *((it.grad, also.grad) for it, also in zip(given, exact, strict=True))]:
-        scale = float(other.detach().abs().max())
-        torch.testing.assert_close(one.detach().cpu().double(), other.detach(), rtol=tolerance, atol=tolerance * scale)
+    assert_near([found, *(it.grad for it in given)], [expected, *(it.grad for it in exact)], tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
@@ -148,9 +147,4 @@ def test_devices_do_not_mix() -> None:
 
 @pytest.mark.parametrize("sizes", [(0, 2, 3, 8), (2, 0, 3, 8), (2, 2, 0, 8)])
 def test_attention_over_nothing(sizes: tuple[int, ...]) -> None:
-    given = [torch.randn(sizes, device="rustdev", requires_grad=True) for _ in range(3)]
-    host = [it.detach().cpu().requires_grad_() for it in given]
-    found, expected = (torch.nn.functional.scaled_dot_product_attention(*it) for it in (given, host))
-    torch.testing.assert_close(found.cpu(), expected)
-    found.sum().backward()
-    assert all(it.grad.shape == it.shape for it in given)
+    compare_gradients(functional.scaled_dot_product_attention, *(torch.randn(sizes) for _ in range(3)))

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 import torch
+from comparison import assert_near, assert_same, compare_gradients
 from torch.nn import functional
 from torch.rustdev import profiler
 
@@ -183,11 +184,10 @@ def check(
     grad = torch.randn(expected.shape).to(dtype)
     found.backward(grad.to(D))
     expected.backward(grad.double())
-    rtol = slack * torch.finfo(dtype).eps
-    pairs = [(found, expected)] + [(it.grad, other.grad) for it, other in zip(mine, exact, strict=True) if it is not None]
-    for one, other in pairs:
-        scale = float(other.detach().abs().max()) if other.numel() else 0.0
-        torch.testing.assert_close(one.detach().cpu().double(), other.detach(), rtol=rtol, atol=rtol * scale)
+    results, wanted = (
+        [result, *(it.grad for it in leaves if it is not None)] for result, leaves in ((found, mine), (expected, exact))
+    )
+    assert_near(results, wanted, slack * torch.finfo(dtype).eps)
     return True
 
 
@@ -266,9 +266,8 @@ def test_channels_by_themselves(case: tuple, dtype: torch.dtype, channels: int) 
         found, exact = gradients(given, options, D, dtype), gradients(given, options, "cpu", torch.float64)
         expected = gradients(given, options, "cpu", torch.float32)
         rtol = 32 * torch.finfo(dtype).eps if dtype.itemsize > 2 else torch.finfo(dtype).eps
-        for one, other, host in zip(found, exact, expected, strict=True):
-            assert one.stride() == host.stride()
-            torch.testing.assert_close(one.cpu().double(), other, rtol=rtol, atol=rtol * float(other.abs().max()))
+        assert [it.stride() for it in found] == [it.stride() for it in expected]
+        assert_near(found, exact, rtol)
 
 
 def test_channels_by_themselves_are_launches_of_a_kernel() -> None:
@@ -289,23 +288,18 @@ def test_gradients_that_are_asked_for(mask: tuple[bool, ...]) -> None:
         tensors = [it.to(device) for it in (grad, x, weight)]
         return torch.ops.aten.convolution_backward(*tensors, [24], [2, 2], [2, 2], [1, 1], False, [0, 0], 24, mask)
 
-    for one, other, wanted in zip(backward(D), backward("cpu"), mask, strict=True):
-        assert (one is not None) == wanted
-        if wanted:
-            torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-4)
+    found = backward(D)
+    assert tuple(it is not None for it in found) == mask
+    assert_same(
+        *([it for it, wanted in zip(results, mask, strict=True) if wanted] for results in (found, backward("cpu"))), rtol=1e-4
+    )
 
 
 def test_tensors_with_gaps_and_gradients_of_one_number() -> None:
     x, weight, bias, options = channelwise(((12, 20), (3, 3), {"padding": 1}), 17)
-    results = []
-    for device in (D, "cpu"):
-        mine = [it.to(device) for it in (x, weight.expand(17, 2, 3, 3)[:, 1:], bias.repeat_interleave(2)[::2])]
-        leaves = [it.detach().requires_grad_() for it in (mine[0][:, :, ::2, 1::2], *mine[1:])]
-        result = functional.conv2d(*leaves, **options)
-        results.append([result, *torch.autograd.grad(result.sum(), leaves)])
-    for one, other in zip(*results, strict=True):
-        assert one.stride() == other.stride()
-        torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-4)
+    given = x[:, :, ::2, 1::2], weight.expand(17, 2, 3, 3)[:, 1:], bias.repeat_interleave(2)[::2]
+    # The gradient of a sum is one number, expanded.
+    compare_gradients(lambda *leaves: functional.conv2d(*leaves, **options).sum(), *given, rtol=1e-4)
 
 
 def test_no_samples_of_channels_by_themselves() -> None:

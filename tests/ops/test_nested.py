@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from comparison import assert_same
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
@@ -44,24 +45,17 @@ JAGGED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def rows_of(tensor: torch.Tensor) -> list[torch.Tensor]:
-    return [row.detach().cpu() for row in (tensor.unbind() if tensor.is_nested else [tensor])]
-
-
-def outcome(program: Callable[[torch.Tensor], torch.Tensor], layout: torch.layout, device: str) -> list[list[torch.Tensor]]:
-    """Return the rows of the result and of the gradient."""
+def outcome(program: Callable[[torch.Tensor], torch.Tensor], layout: torch.layout, device: str) -> list[torch.Tensor]:
+    """Return the result and the gradient."""
     given = torch.nested.nested_tensor([row.clone() for row in ROWS], layout=layout, device=device, requires_grad=True)
     result = program(given)
-    assert result.device.type == device
     torch.stack([row.square().sum() for row in (result.unbind() if result.is_nested else [result])]).sum().backward()
     assert given.grad is not None
-    return [rows_of(result), rows_of(given.grad)]
+    return [result, given.grad]
 
 
 def check(program: Callable[[torch.Tensor], torch.Tensor], layout: torch.layout) -> None:
-    for found, wanted in zip(*(outcome(program, layout, device) for device in DEVICES), strict=True):
-        for one, other in zip(found, wanted, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert_same(*(outcome(program, layout, device) for device in DEVICES), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -79,14 +73,12 @@ def test_jagged_rows(name: str) -> None:
 @pytest.mark.parametrize("function", [torch.sum, torch.mean, torch.amax])
 def test_jagged_rows_are_reduced(function: Callable[..., torch.Tensor], dim: int) -> None:
     found, wanted = (function(torch.nested.nested_tensor(ROWS, layout=torch.jagged, device=device), dim) for device in DEVICES)
-    for one, other in zip(rows_of(found), rows_of(wanted), strict=True):
-        torch.testing.assert_close(one, other)
+    assert_same(found, wanted, rtol=1e-6)
 
 
 def test_products_of_strided_rows() -> None:
     given = torch.nested.nested_tensor([row.to("rustdev") for row in ROWS])
-    for found, row in zip(torch.matmul(given * 0.5, given.transpose(1, 2)).unbind(), ROWS, strict=True):
-        torch.testing.assert_close(found.cpu(), row @ row.T / 2)
+    assert_same(torch.matmul(given * 0.5, given.transpose(1, 2)).unbind(), [row @ row.T / 2 for row in ROWS], rtol=1e-6)
 
 
 def test_results_have_the_keys_of_what_they_are_made_of() -> None:
@@ -103,4 +95,4 @@ def test_a_transformer_packs_rows_of_several_lengths() -> None:
     with torch.no_grad():
         wanted = encoder(x, src_key_padding_mask=is_padding)
         found = encoder.to("rustdev")(x.to("rustdev"), src_key_padding_mask=is_padding.to("rustdev"))
-    torch.testing.assert_close(found.cpu(), wanted, rtol=1e-4, atol=1e-5)
+    assert_same(found, wanted, rtol=1e-4, atol=1e-5)

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from comparison import copied
 from expected import UNSTABLE_INDICES
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -45,10 +46,7 @@ def to_device(value: object) -> object:
     """Move a tensor to the device with its strides; leave anything else."""
     if not isinstance(value, torch.Tensor):
         return "rustdev" if value in ("cpu", torch.device("cpu")) else value
-    storage = torch.empty(value.untyped_storage().nbytes() // max(value.element_size(), 1), dtype=value.dtype)
-    storage.copy_(torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()))
-    moved = storage.to("rustdev").as_strided(value.shape, value.stride(), value.storage_offset())
-    return moved.conj() if value.is_conj() else moved
+    return copied(value)
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")  # the CPU's own warning, once in a process

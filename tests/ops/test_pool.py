@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from comparison import TOLERANCE, compare, compare_gradients, make_tensor
 from torch.nn import functional
 
 aten = torch.ops.aten
@@ -19,27 +20,19 @@ WINDOWS = [
 ]
 SHAPES = [(2, 3, 9, 11), (40, 6, 7, 7), (3, 8, 150), (1, 70, 8, 8), (2, 1, 7, 9)]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.uint8]
+#: Of gradients where windows overlap.
+SUMS = TOLERANCE | {torch.float16: 4e-3, torch.bfloat16: 4e-2}
 
 pytestmark = pytest.mark.usefixtures("strict")
 
 
-def compare(values: torch.Tensor, window: tuple[object, ...]) -> None:
+def compare_pooling(values: torch.Tensor, window: tuple[object, ...]) -> None:
     """Pool on both devices, forth and back."""
-    mine = aten.max_pool2d_with_indices(values.to("rustdev"), *window)
-    theirs = aten.max_pool2d_with_indices(values, *window)
-    for actual, expected in zip(mine, theirs, strict=True):
-        assert actual.device.type == "rustdev"
-        assert actual.stride() == expected.stride()
-        torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+    compare(aten.max_pool2d_with_indices, values, *window)
     if values.is_floating_point():
-        grad = torch.randn(theirs[0].shape).to(values.dtype).to(memory_format=torch.preserve_format)
-        arguments = (grad, values, *window, theirs[1])
-        expected = aten.max_pool2d_with_indices_backward(*arguments)
-        moved = [argument.to("rustdev") if isinstance(argument, torch.Tensor) else argument for argument in arguments]
-        actual = aten.max_pool2d_with_indices_backward(*moved)
-        assert actual.stride() == expected.stride()
-        tolerance = {torch.float16: 4e-3, torch.bfloat16: 4e-2}.get(values.dtype, 1e-6)
-        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance)
+        pooled, positions = aten.max_pool2d_with_indices(values, *window)
+        grad = make_tensor(pooled.shape, values.dtype).to(memory_format=torch.preserve_format)
+        compare(aten.max_pool2d_with_indices_backward, grad, values, *window, positions, rtol=SUMS)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -47,10 +40,10 @@ def compare(values: torch.Tensor, window: tuple[object, ...]) -> None:
 def test_windows(window: tuple[object, ...], dtype: torch.dtype) -> None:
     for seed, shape in enumerate(SHAPES):
         values = (20 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))).to(dtype)
-        compare(values, window)
+        compare_pooling(values, window)
         if len(shape) == 4:
-            compare(values.to(memory_format=torch.channels_last), window)
-        compare(torch.cat([values, values], -1)[..., ::2], window)
+            compare_pooling(values.to(memory_format=torch.channels_last), window)
+        compare_pooling(torch.cat([values, values], -1)[..., ::2], window)
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
@@ -61,17 +54,12 @@ def test_nan_and_infinity(layout: torch.memory_format) -> None:
     values[1, 0, 0] = math.inf
     values[1, 3] = 1.0
     for window in WINDOWS:
-        compare(values.to(memory_format=layout), window)
+        compare_pooling(values.to(memory_format=layout), window)
 
 
 def test_modules_learn_through_pooling() -> None:
     values = torch.randn(2, 3, 8, 8)
-    grads = []
-    for device in ("cpu", "rustdev"):
-        given = values.to(device, copy=True).requires_grad_()
-        functional.max_pool2d(given, 2).square().sum().backward()
-        grads.append(given.grad.cpu())
-    torch.testing.assert_close(*grads)
+    compare_gradients(lambda given: functional.max_pool2d(given, 2).square().sum(), values, rtol=TOLERANCE)
 
 
 def test_given_results() -> None:
@@ -98,7 +86,7 @@ def test_given_results_of_another_layout() -> None:
 
 def test_no_samples() -> None:
     for layout in (torch.contiguous_format, torch.channels_last):
-        compare(torch.ones(0, 3, 8, 8).to(memory_format=layout), (2, 2, 0, 1, False))
+        compare_pooling(torch.ones(0, 3, 8, 8).to(memory_format=layout), (2, 2, 0, 1, False))
 
 
 def test_errors() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from comparison import assert_same
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,17 +21,6 @@ def sparse(device: str, dtype: torch.dtype = torch.float32, *, dims: int = 1, de
     indices = torch.randint(0, 4, (dims, 9), generator=generator)
     values = torch.randint(-8, 8, (9, *[3] * dense), generator=generator).to(dtype)
     return torch.sparse_coo_tensor(indices.to(device), values.to(device), (4,) * dims + (3,) * dense, check_invariants=True)
-
-
-def assert_same(found: Tensor, expected: Tensor) -> None:
-    """Compare layout, flags, indices and values."""
-    assert (found.device.type, found.layout, found.dtype) == ("rustdev", expected.layout, expected.dtype)
-    if expected.layout is torch.strided:
-        torch.testing.assert_close(found.cpu(), expected)
-        return
-    assert found.is_coalesced() == expected.is_coalesced()
-    torch.testing.assert_close(found._indices().cpu(), expected._indices())
-    torch.testing.assert_close(found._values().cpu(), expected._values())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -64,7 +54,7 @@ def test_a_dense_sum_into_a_transposed_tensor() -> None:
     found, expected = sparse("rustdev", dims=2, dense=0), sparse("cpu", dims=2, dense=0)
     target = torch.zeros(4, 4, device="rustdev")
     target.t().add_(found)
-    torch.testing.assert_close(target.cpu(), expected.to_dense().t())
+    assert_same(target, expected.to_dense().t().contiguous())
 
 
 def test_indices_that_are_not_contiguous() -> None:
@@ -94,9 +84,8 @@ def test_gradients_of_reduced_products(reduce: str, index: torch.dtype) -> None:
         (result * torch.arange(12.0, device=device).view(3, 4)).sum().backward()
         assert matrix.grad is not None
         assert dense.grad is not None
-        found.append([result.detach().cpu(), matrix.grad.values().cpu(), dense.grad.cpu()])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
+        found.append([result, matrix.grad, dense.grad])
+    assert_same(*found, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -151,5 +140,5 @@ def test_embeddings_train_as_on_the_cpu(make: type[torch.optim.Optimizer], layer
                 torch.nn.utils.clip_grad_norm_(table.parameters(), 1.0, foreach=False)
             optimizer.step()
             optimizer.zero_grad()
-        weights[device] = table.weight.detach().cpu()
-    torch.testing.assert_close(weights["rustdev"], weights["cpu"])
+        weights[device] = table.weight
+    assert_same(weights["rustdev"], weights["cpu"], rtol=1e-6)

@@ -189,11 +189,11 @@ def test_out(name: str) -> None:
     for out in (torch.zeros(4, 3, dtype=dtype), torch.zeros(3, 8, dtype=dtype).t()[::2], torch.empty(0, dtype=dtype)):
         close(lambda *given: function(*given[:-1], out=given[-1]), *inputs, out)
     with pytest.warns(UserWarning, match="was resized"):
-        function(*copied(inputs, "rustdev"), out=torch.empty(2, dtype=dtype, device="rustdev"))
+        function(*copied(inputs), out=torch.empty(2, dtype=dtype, device="rustdev"))
     if name == "neg":
         return
     wide = torch.empty(4, 3, dtype=torch.float64, device="rustdev")
-    assert_same(function(*copied(inputs, "rustdev"), out=wide), function(*inputs).double(), rtol=1e-6)
+    assert_same(function(*copied(inputs), out=wide), function(*inputs).double(), rtol=1e-6)
 
 
 def test_out_that_is_resized_gets_the_strides_of_the_result() -> None:

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from comparison import assert_same, copied
 from torch.nn import functional
 
 aten = torch.ops.aten
@@ -113,32 +113,21 @@ def test_what_the_list_names_without_a_cpu_kernel_has_a_tier() -> None:
 # ---- values: compositions on the CPU ------------------------------------------------------------------------------------------
 
 
-def move(value: Any, device: str = "rustdev") -> Any:
-    """Move every tensor."""
-    return torch.utils._pytree.tree_map(lambda one: one.to(device) if isinstance(one, torch.Tensor) else one, value)
-
-
-def check(found: Any, expected: Any, **tolerance: float) -> None:
-    """Compare device tensors with CPU tensors, dtypes included."""
-    assert all(one.device.type == "rustdev" for one in torch.utils._pytree.tree_leaves(found) if one is not None)
-    torch.testing.assert_close(move(found, "cpu"), expected, **tolerance)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_products_with_out_dtype(dtype: torch.dtype) -> None:
     a, b = torch.randn(3, 40).to(dtype), torch.randn(40, 5).to(dtype)
     addend = torch.randn(3, 5).to(dtype)
     wide = (a.float() @ b.float()).contiguous()
-    da, db, daddend = move((a, b, addend))
+    da, db, daddend = copied((a, b, addend))
     full = torch.float32
-    check(torch.mm(da, db, out_dtype=full), wide)
-    check(torch.bmm(da[None], db[None], out_dtype=full), wide[None])
-    check(torch.addmm(daddend, da, db, beta=0.5, alpha=2, out_dtype=full), addend.float() * 0.5 + wide * 2)
-    check(torch.baddbmm(daddend[None], da[None], db[None], out_dtype=full), (addend.float() + wide)[None])
-    check(torch.mm(da, db, out_dtype=dtype), a @ b, rtol=2e-2, atol=2e-2)
+    assert_same(torch.mm(da, db, out_dtype=full), wide)
+    assert_same(torch.bmm(da[None], db[None], out_dtype=full), wide[None])
+    assert_same(torch.addmm(daddend, da, db, beta=0.5, alpha=2, out_dtype=full), addend.float() * 0.5 + wide * 2)
+    assert_same(torch.baddbmm(daddend[None], da[None], db[None], out_dtype=full), (addend.float() + wide)[None])
+    assert_same(torch.mm(da, db, out_dtype=dtype), a @ b, rtol=2e-2, atol=2e-2)
     out = torch.empty(3, 5, device="rustdev")
     assert torch.mm(da, db, out_dtype=full, out=out) is out
-    check(out, wide)
+    assert_same(out, wide)
     for call in (
         lambda out: aten.bmm.dtype_out(da[None], db[None], full, out=out),
         lambda out: aten.addmm.dtype_out(daddend, da, db, full, out=out),
@@ -146,7 +135,7 @@ def test_products_with_out_dtype(dtype: torch.dtype) -> None:
     ):
         result = torch.empty(0, device="rustdev")
         assert call(result) is result
-        check(result.reshape(3, 5), wide if call.__code__.co_names[1] == "bmm" else wide + addend.float())
+        assert_same(result.reshape(3, 5), wide if call.__code__.co_names[1] == "bmm" else wide + addend.float())
 
 
 def test_products_refuse_other_out_dtypes() -> None:
@@ -170,9 +159,9 @@ def test_batch_norm_in_parts(dtype: torch.dtype, shape: tuple[int, ...]) -> None
     expected.backward(grad.to(wide))
     loose = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
 
-    parts = [one.contiguous() for one in move(x.detach()).split([2, 4])]
-    grads = move(grad).split([2, 4])
-    dweight, dbias, dmean, dvar = move((weight.detach(), bias.detach(), *running))
+    parts = [one.contiguous() for one in copied(x.detach()).split([2, 4])]
+    grads = copied(grad).split([2, 4])
+    dweight, dbias, dmean, dvar = copied((weight.detach(), bias.detach(), *running))
     stats = [torch.batch_norm_stats(part, 1e-5) for part in parts]
     assert stats[0][0].dtype is wide
     counts = torch.tensor([part.numel() / 3 for part in parts], dtype=wide, device="rustdev")
@@ -187,9 +176,9 @@ def test_batch_norm_in_parts(dtype: torch.dtype, shape: tuple[int, ...]) -> None
         counts,
     )
     functional.batch_norm(x.detach().to(wide), *running, training=True)
-    check((dmean, dvar), running, **loose)
+    assert_same((dmean, dvar), running, **loose)
     outputs = [torch.batch_norm_elemt(part, dweight, dbias, mean, invstd, 1e-5) for part in parts]
-    check(torch.cat(outputs), expected.detach().to(dtype), **loose)
+    assert_same(torch.cat(outputs), expected.detach().to(dtype), **loose)
     out = torch.empty_like(parts[0])
     torch.batch_norm_elemt(parts[0], dweight, dbias, mean, invstd, 1e-5, out=out)
     assert torch.equal(out, outputs[0])
@@ -199,24 +188,24 @@ def test_batch_norm_in_parts(dtype: torch.dtype, shape: tuple[int, ...]) -> None
         for one, part in zip(grads, parts, strict=True)
     ]
     sum_dy, sum_dy_xmu, grad_weight, grad_bias = (sum(values) for values in zip(*reduced, strict=True))
-    check((grad_weight, grad_bias), (weight.grad, bias.grad), **loose)
+    assert_same((grad_weight, grad_bias), (weight.grad, bias.grad), **loose)
     elements = [
         torch.batch_norm_backward_elemt(one, part, mean, invstd, dweight, sum_dy, sum_dy_xmu, counts.int())
         for one, part in zip(grads, parts, strict=True)
     ]
-    check(torch.cat(elements), x.grad, **loose)
+    assert_same(torch.cat(elements), x.grad, **loose)
 
 
 def test_batch_norm_statistics_of_equal_groups_and_updates() -> None:
     x = torch.randn(4, 3, 5)
-    parts = move(x).chunk(2)
+    parts = copied(x).chunk(2)
     mean, invstd = (torch.stack(values) for values in zip(*(torch.batch_norm_stats(part, 1e-3) for part in parts), strict=True))
     found = torch.batch_norm_gather_stats(parts[0], mean, invstd, None, None, 0.1, 1e-3, 10)
     variance = x.var((0, 2), unbiased=False)
-    check(found, (x.mean((0, 2)), (variance + 1e-3).rsqrt()), rtol=1e-4, atol=1e-5)
-    found = torch.batch_norm_update_stats(move(x), None, None, 0.1)
-    check(found, torch.batch_norm_update_stats(x, None, None, 0.1))
-    reduced = torch.batch_norm_backward_reduce(move(x), move(x), found[0], found[1], None, False, True, False)
+    assert_same(found, (x.mean((0, 2)), (variance + 1e-3).rsqrt()), rtol=1e-4, atol=1e-5)
+    found = torch.batch_norm_update_stats(copied(x), None, None, 0.1)
+    assert_same(found, torch.batch_norm_update_stats(x, None, None, 0.1))
+    reduced = torch.batch_norm_backward_reduce(copied(x), copied(x), found[0], found[1], None, False, True, False)
     assert [one is not None for one in reduced] == [False, False, True, False]
 
 
@@ -234,14 +223,14 @@ def test_sync_batch_norm_of_one_process(monkeypatch: pytest.MonkeyPatch, layout:
     leaves = [x, torch.rand(3) + 0.5, torch.randn(3)]
     running = torch.zeros(3), torch.ones(3)
     ours, theirs = ([one.to(device).requires_grad_() for one in leaves] for device in ("rustdev", "cpu"))
-    device_running = move(running)
+    device_running = copied(running)
     found = torch.nn.modules._functions.SyncBatchNorm.apply(*ours, *device_running, 1e-5, 0.1, Group(), 1)
     expected = functional.batch_norm(theirs[0], *running, *theirs[1:], True, 0.1, 1e-5)
     found.backward(grad.to("rustdev"))
     expected.backward(grad)
     assert found.stride() == expected.stride()
-    check((found.detach(), *device_running), (expected.detach(), *running), rtol=1e-4, atol=1e-4)
-    check([one.grad for one in ours], [one.grad for one in theirs], rtol=1e-3, atol=1e-4)
+    assert_same((found.detach(), *device_running), (expected.detach(), *running), rtol=1e-4, atol=1e-4)
+    assert_same([one.grad for one in ours], [one.grad for one in theirs], rtol=1e-3, atol=1e-4)
 
 
 def cell_sizes(gates: int) -> tuple[torch.Tensor, ...]:
@@ -275,7 +264,7 @@ def test_recurrent_cells(kind: str, bias: bool) -> None:
         total = sum((one * weights.to(device)).sum() * (index + 1) for index, one in enumerate(results))
         return [*(one.detach() for one in results), *torch.autograd.grad(total, leaves)]
 
-    check(run("rustdev"), run("cpu"), rtol=1e-4, atol=1e-5)
+    assert_same(run("rustdev"), run("cpu"), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (6,), (2, 3, 6)])
@@ -285,18 +274,18 @@ def test_rms_norm_and_its_gradient(shape: tuple[int, ...], weighted: bool) -> No
     used = weight if weighted else None
     expected = functional.rms_norm(x, (6,), used, 1e-5)
     expected.backward(grad)
-    dx, dweight, dgrad = move((x.detach(), weight.detach(), grad))
+    dx, dweight, dgrad = copied((x.detach(), weight.detach(), grad))
     out, rstd = torch.ops.aten._fused_rms_norm(dx, [6], dweight if weighted else None, 1e-5)
-    check(out, expected.detach(), rtol=1e-5, atol=1e-5)
+    assert_same(out, expected.detach(), rtol=1e-5, atol=1e-5)
     found = aten._fused_rms_norm_backward(dgrad, dx, [6], rstd, dweight if weighted else None, [True, weighted])
-    check(found[0], x.grad, rtol=1e-4, atol=1e-5)
+    assert_same(found[0], x.grad, rtol=1e-4, atol=1e-5)
     if weighted:
-        check(found[1], weight.grad, rtol=1e-4, atol=1e-5)
+        assert_same(found[1], weight.grad, rtol=1e-4, atol=1e-5)
     else:
         assert found[1] is None
-    leaf = move(x.detach()).requires_grad_()
+    leaf = copied(x.detach()).requires_grad_()
     functional.rms_norm(leaf, (6,), dweight if weighted else None, 1e-5).backward(dgrad)
-    check(leaf.grad, x.grad, rtol=1e-4, atol=1e-5)
+    assert_same(leaf.grad, x.grad, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
@@ -305,8 +294,8 @@ def test_linear_backward(shape: tuple[int, ...]) -> None:
     output = functional.linear(x, weight, bias)
     grad = torch.randn_like(output)
     output.backward(grad)
-    arguments = move((x.detach(), grad, weight.detach()))
-    check(aten.linear_backward(*arguments, [True, True, True]), (x.grad, weight.grad, bias.grad), rtol=1e-4, atol=1e-5)
+    arguments = copied((x.detach(), grad, weight.detach()))
+    assert_same(aten.linear_backward(*arguments, [True, True, True]), (x.grad, weight.grad, bias.grad), rtol=1e-4, atol=1e-5)
     assert [one is None for one in aten.linear_backward(*arguments, [False, True, False])] == [True, False, True]
 
 
@@ -327,23 +316,26 @@ def test_matmul_backward(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     output = a @ b
     grad = torch.randn_like(output)
     output.backward(grad)
-    arguments = move((grad, a.detach(), b.detach()))
-    check(aten.matmul_backward(*arguments, [True, True]), (a.grad, b.grad), rtol=1e-4, atol=1e-5)
+    arguments = copied((grad, a.detach(), b.detach()))
+    assert_same(aten.matmul_backward(*arguments, [True, True]), (a.grad, b.grad), rtol=1e-4, atol=1e-5)
     assert aten.matmul_backward(*arguments, [True, False])[1] is None
 
 
 def test_depthwise_convolutions() -> None:
     x, weight, bias = torch.randn(2, 3, 6, 6), torch.randn(6, 1, 3, 3), torch.randn(6)
     expected = functional.conv2d(x, weight, bias, (2, 1), (1, 0), (1, 2), 3)
-    dx, dweight, dbias = move((x, weight, bias))
-    check(aten._conv_depthwise2d(dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2]), expected, rtol=1e-4, atol=1e-4)
+    dx, dweight, dbias = copied((x, weight, bias))
+    assert_same(aten._conv_depthwise2d(dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2]), expected, rtol=1e-4, atol=1e-4)
     out = torch.empty(0, device="rustdev")
     aten._conv_depthwise2d.out(dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2], out=out)
-    check(out, expected, rtol=1e-4, atol=1e-4)
+    assert_same(out, expected, rtol=1e-4, atol=1e-4)
     x, weight = torch.randn(1, 2, 4, 4, 4), torch.randn(2, 1, 2, 2, 2)
     expected = functional.conv3d(x, weight, None, 1, 1, 1, 2)
-    check(
-        aten.conv_depthwise3d(*move((x, weight)), [2, 2, 2], None, [1, 1, 1], [1, 1, 1], [1, 1, 1]), expected, rtol=1e-4, atol=1e-4
+    assert_same(
+        aten.conv_depthwise3d(*copied((x, weight)), [2, 2, 2], None, [1, 1, 1], [1, 1, 1], [1, 1, 1]),
+        expected,
+        rtol=1e-4,
+        atol=1e-4,
     )
 
 
@@ -353,7 +345,7 @@ def test_fused_dropout_scales_what_it_keeps() -> None:
     assert mask.dtype is torch.uint8
     assert torch.equal(result.cpu(), mask.cpu() * (1 / 0.75))
     assert 0.7 < mask.cpu().float().mean() < 0.8
-    check(torch._masked_scale(x * 3, mask, 2.0), mask.cpu() * 6.0)
+    assert_same(torch._masked_scale(x * 3, mask, 2.0), mask.cpu() * 6.0)
 
 
 def test_resize_output() -> None:
@@ -369,7 +361,7 @@ def test_scaled_product_of_float8() -> None:
     expected = torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16)
     torch.testing.assert_close(expected.float(), a.float() @ b.float(), rtol=2e-2, atol=2e-2)
     da, db = a.view(torch.uint8).to("rustdev").view(a.dtype), b.t().view(torch.uint8).to("rustdev").view(a.dtype).t()
-    check(torch._scaled_mm(da, db, *move(scales), out_dtype=torch.bfloat16), expected)
+    assert_same(torch._scaled_mm(da, db, *copied(scales), out_dtype=torch.bfloat16), expected)
 
 
 def test_record_stream_keeps_memory_from_reuse() -> None:
@@ -387,7 +379,7 @@ def test_record_stream_keeps_memory_from_reuse() -> None:
 def test_attention_has_a_way() -> None:
     query = torch.randn(2, 3, 5, 8)
     expected = functional.scaled_dot_product_attention(query, query, query)
-    check(functional.scaled_dot_product_attention(*move((query, query, query))), expected, rtol=1e-4, atol=1e-5)
+    assert_same(functional.scaled_dot_product_attention(*copied((query, query, query))), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_composite_operators_are_composite_for_subclasses() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from comparison import TOLERANCE, assert_same
 from torch.utils import dlpack
 from torch.utils.dlpack import DLDeviceType
 
@@ -172,17 +173,6 @@ def test_numpy_by_force_and_back() -> None:
 # ---- tensors that are not dense -------------------------------------------------------------------------------------------------
 
 
-def same(ours: Any, theirs: Any) -> None:
-    """Compare results, whatever their layout, and see that ours are on the device."""
-    if not isinstance(theirs, torch.Tensor):
-        assert ours == theirs
-        return
-    assert ours.device == torch.device("rustdev:0")
-    assert (ours.layout, ours.dtype, ours.shape) == (theirs.layout, theirs.dtype, theirs.shape)
-    plain = [t.dequantize() if t.is_quantized else t.to_dense() if t.layout != torch.strided else t for t in (ours, theirs)]
-    torch.testing.assert_close(plain[0].cpu(), plain[1])
-
-
 MATRIX = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, -4.0]])
 
 SPARSE: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -216,15 +206,15 @@ SPARSE: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
 def test_sparse(name: str, layout: torch.layout) -> None:
     theirs = SPARSE[name](MATRIX.to_sparse(layout=layout))
-    same(SPARSE[name](MATRIX.to("rustdev").to_sparse(layout=layout)), theirs)
-    same(SPARSE[name](MATRIX.to_sparse(layout=layout).to("rustdev")), theirs)
+    assert_same(SPARSE[name](MATRIX.to("rustdev").to_sparse(layout=layout)), theirs)
+    assert_same(SPARSE[name](MATRIX.to_sparse(layout=layout).to("rustdev")), theirs)
 
 
 def test_sparse_tensors_are_made_from_parts() -> None:
     indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]], device="rustdev"), torch.tensor([3.0, 4.0, 5.0], device="rustdev")
-    same(torch.sparse_coo_tensor(indices, values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
+    assert_same(torch.sparse_coo_tensor(indices, values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
     rows = torch.tensor([0, 1, 3], device="rustdev")
-    same(torch.sparse_csr_tensor(rows, indices[1], values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
+    assert_same(torch.sparse_csr_tensor(rows, indices[1], values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
     doubled = torch.sparse_coo_tensor(torch.tensor([[0, 0]], device="rustdev"), torch.ones(2, device="rustdev"), (1,))
     assert doubled.coalesce().values().tolist() == [2.0]
 
@@ -238,8 +228,8 @@ def test_gradients_through_sparse_products_and_embeddings() -> None:
         embedding(torch.tensor([1, 3, 1], device=device)).sum().backward()
         gradients.append((dense.grad, embedding.weight.grad))
         torch.optim.SparseAdam(embedding.parameters()).step()
-    same(gradients[1][0], gradients[0][0])
-    same(gradients[1][1], gradients[0][1])
+    assert_same(gradients[1][0], gradients[0][0])
+    assert_same(gradients[1][1], gradients[0][1])
 
 
 def nested(device: str, layout: torch.layout, requires_grad: bool = False) -> torch.Tensor:
@@ -268,12 +258,7 @@ NESTED: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", NESTED)
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
 def test_nested(name: str, layout: torch.layout) -> None:
-    ours, theirs = NESTED[name](nested("rustdev", layout)), NESTED[name](nested("cpu", layout))
-    if not theirs.is_nested:
-        same(ours, theirs)
-        return
-    for part, expected in zip(ours.unbind(), theirs.unbind(), strict=True):
-        same(part, expected)
+    assert_same(NESTED[name](nested("rustdev", layout)), NESTED[name](nested("cpu", layout)), rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
@@ -284,7 +269,7 @@ def test_gradients_of_nested_tensors(layout: torch.layout) -> None:
         output = torch.nn.functional.linear(nested(device, layout), weight)
         torch.nested.to_padded_tensor(output, 0.0).square().sum().backward()
         gradients.append(weight.grad)
-    same(*reversed(gradients))
+    assert_same(*reversed(gradients))
 
 
 def quantised(device: str, per_channel: bool) -> torch.Tensor:
@@ -314,7 +299,7 @@ QUANTISED: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", QUANTISED)
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_quantised(name: str, per_channel: bool) -> None:
-    same(QUANTISED[name](quantised("rustdev", per_channel)), QUANTISED[name](quantised("cpu", per_channel)))
+    assert_same(QUANTISED[name](quantised("rustdev", per_channel)), QUANTISED[name](quantised("cpu", per_channel)))
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
@@ -322,7 +307,7 @@ def test_quantised_tensors_move_between_devices(per_channel: bool) -> None:
     source = quantised("cpu", per_channel)
     moved = source.to("rustdev:1").to("rustdev:0")
     assert torch.equal(moved.int_repr().cpu(), source.int_repr())
-    same(moved, source)
+    assert_same(moved, source)
     if per_channel:
         assert moved.q_per_channel_scales().device == torch.device("rustdev:0")
     assert torch.equal(moved.cpu().dequantize(), source.dequantize())
@@ -342,4 +327,4 @@ def test_fake_quantisation_has_gradients() -> None:
         x = torch.linspace(-2, 2, 9).to(device).requires_grad_()
         torch.fake_quantize_per_tensor_affine(x, 0.25, 0, -4, 4).square().sum().backward()
         results.append(x.grad)
-    same(*reversed(results))
+    assert_same(*reversed(results))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from comparison import assert_same
 
 SUPPRESSION = Path(__file__).with_name("nms.cpp")
 BOXES = torch.tensor([[0.0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30], [0, 0, 9, 9], [50, 50, 51, 52]])
@@ -17,12 +18,6 @@ SCORES = torch.tensor([0.5, 0.9, 0.3, 0.8, 0.1])
 def on_device() -> tuple[torch.Tensor, torch.Tensor]:
     """Return boxes and scores on the device."""
     return BOXES.to("rustdev"), SCORES.to("rustdev")
-
-
-def check(found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Compare a device tensor with a CPU tensor, dtype included."""
-    assert found.device.type == "rustdev"
-    torch.testing.assert_close(found.cpu(), expected)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,7 @@ def test_cpp_operator_with_a_cpu_kernel_alone(suppression: Callable[..., torch.T
     assert expected.tolist() == [1, 2, 4]
     torch.rustdev.reset_fallback_stats()
     found = suppression(*on_device(), 0.5)
-    check(found, expected)
+    assert_same(found, expected)
     assert torch.rustdev.fallback_stats()["rustdev_tests_cpp::nms"].calls == 1
     with pytest.raises(RuntimeError, match="same device"):
         suppression(on_device()[0], SCORES, 0.5)
@@ -55,7 +50,7 @@ def test_torchvision() -> None:
     vision = pytest.importorskip("torchvision", reason="runs where torchvision is installed")
     assert vision.ops.nms(*on_device(), 0.5).tolist() == [1, 2, 4]
     x, rois = torch.randn(1, 2, 16, 16), torch.tensor([[0.0, 1, 1, 9, 9]])
-    check(vision.ops.roi_align(x.to("rustdev"), rois.to("rustdev"), (3, 3)), vision.ops.roi_align(x, rois, (3, 3)))
+    assert_same(vision.ops.roi_align(x.to("rustdev"), rois.to("rustdev"), (3, 3)), vision.ops.roi_align(x, rois, (3, 3)))
 
 
 def test_python_operator_with_a_cpu_kernel_alone() -> None:
@@ -65,4 +60,4 @@ def test_python_operator_with_a_cpu_kernel_alone() -> None:
         return torch.from_numpy(x.numpy()[::-1].copy())
 
     x = torch.randn(3, 2)
-    check(flip_rows(x.to("rustdev")), x.flip(0))
+    assert_same(flip_rows(x.to("rustdev")), x.flip(0))
