@@ -33,20 +33,22 @@ CONVOLUTIONS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name: str) -> None:
     make, shape = CONVOLUTIONS[name]
-    compare_gradients(make(), torch.randn(shape), rtol=1e-4)
+    compare_gradients(make(), torch.randn(shape), rtol=1e-4 if name == "many_parts" else 5e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
 def test_convolution_dtypes(dtype: torch.dtype) -> None:
     compare_gradients(
-        nn.Conv2d(3, 5, 3).to(dtype), torch.randn(4, 3, 9, 8, dtype=dtype), rtol=1e-5 if dtype == torch.float64 else 0.05
+        nn.Conv2d(3, 5, 3).to(dtype),
+        torch.randn(4, 3, 9, 8, dtype=dtype),
+        rtol={torch.float64: 1e-10, torch.float16: 2e-2, torch.bfloat16: 2.5e-2},
     )
 
 
 def test_convolution_keeps_channels_last() -> None:
     layer = nn.Conv2d(8, 8, 3)
     image = torch.randn(2, 8, 9, 9).to(memory_format=torch.channels_last)
-    compare_gradients(layer, image, rtol=1e-4)
+    compare_gradients(layer, image, rtol=5e-5)
     result = layer.to("rustdev")(image.to("rustdev"))
     assert result.is_contiguous(memory_format=torch.channels_last)
     by_weight = layer.to(memory_format=torch.channels_last)(image.contiguous().to("rustdev"))
@@ -95,12 +97,12 @@ def test_convolution_leaves_the_thread_counts_alone() -> None:
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_recurrent_layers(kind: type[nn.RNNBase], bidirectional: bool, bias: bool, layers: int) -> None:
     layer = kind(4, 6, layers, bias=bias, bidirectional=bidirectional, batch_first=True)
-    compare_gradients(layer, torch.randn(3, 5, 4), rtol=1e-4)
+    compare_gradients(layer, torch.randn(3, 5, 4), rtol=5e-5)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
 def test_recurrent_cells(kind: type[nn.RNNCellBase]) -> None:
-    compare_gradients(kind(4, 6), torch.randn(3, 4), rtol=1e-4)
+    compare_gradients(kind(4, 6), torch.randn(3, 4), rtol=5e-5)
     if kind is nn.LSTMCell:
         cell = kind(4, 6)
         state = (torch.randn(3, 6), torch.randn(3, 6))

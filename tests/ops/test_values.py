@@ -90,7 +90,9 @@ KINKED = {
 def test_where_pieces_of_a_function_meet(name: str, dtype: torch.dtype) -> None:
     positions = torch.tensor([-6.0, -3, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6, 20], dtype=dtype)
     # The CPU's hardsigmoid in float64 takes a sixth of float32, and softshrink either zero between its pieces.
-    compare_gradients(KINKED[name], positions, rtol=TOLERANCE | {torch.float64: 1e-7}, signs=name != "softshrink")
+    compare_gradients(
+        KINKED[name], positions, rtol=TOLERANCE | {torch.float16: 1e-3, torch.float64: 1e-7}, atol=1e-7, signs=name != "softshrink"
+    )
 
 
 @pytest.mark.parametrize("name", ["elu", "selu", "celu"])
@@ -112,7 +114,7 @@ def test_products_with_powers_of_two_are_exact(dtype: torch.dtype) -> None:
         host, powers = (it.contiguous() for it in torch.broadcast_tensors(numbers[:, None], exponents.to(integers)))
         compare(torch.ldexp, host, powers)
     for power in (torch.tensor(3), torch.tensor(2.5)):
-        compare(torch.ldexp, numbers, power, rtol=TOLERANCE)
+        compare(torch.ldexp, numbers, power)
     place = numbers.to("rustdev")
     assert_same(place.ldexp_(torch.tensor(5, device="rustdev")), torch.ldexp(numbers, torch.tensor(5)))
     wide = torch.empty(3, dtype=torch.float64, device="rustdev")

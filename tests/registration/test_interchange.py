@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from comparison import TOLERANCE, assert_same
+from comparison import assert_same
 from torch.utils import dlpack
 from torch.utils.dlpack import DLDeviceType
 
@@ -258,7 +258,7 @@ NESTED: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", NESTED)
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
 def test_nested(name: str, layout: torch.layout) -> None:
-    assert_same(NESTED[name](nested("rustdev", layout)), NESTED[name](nested("cpu", layout)), rtol=TOLERANCE)
+    assert_same(NESTED[name](nested("rustdev", layout)), NESTED[name](nested("cpu", layout)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
