@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::common::{Gate, LARGE, callback, costing, eventually, kernel, sixteen_sleeps_overlap, stream, urgent_stream};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::runtime::task::Task;
 use crate::runtime::{Error, device, thread_pool};
 use crate::tuning::waking::BACKLOG_TASKS;
 
