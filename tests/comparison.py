@@ -185,7 +185,7 @@ def compare_gradients(function: Callable[..., Any], *arguments: Any, **tolerance
 
 def compare_errors(function: Callable[..., Any], *arguments: Any) -> None:
     """Call a function on both devices, and compare the errors that it raises, with their text."""
-    with pytest.raises((RuntimeError, IndexError, TypeError, ValueError)) as expected:
+    with pytest.raises((RuntimeError, IndexError)) as expected:
         function(*copied(arguments, "cpu"))
     with pytest.raises(type(expected.value)) as found:
         function(*copied(arguments, "rustdev"))
