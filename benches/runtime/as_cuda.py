@@ -3,8 +3,8 @@
     python benches/runtime/as_cuda.py [--rounds N]
 
 The programs are reinforcement learning with networks of two small layers, whose time is that of calls: Q-learning from replayed
-transitions (DQN) and proximal policy optimization (PPO). Blocks of both ways take turns in one process, and both have to end with the
-same parameters. Prints the processor and, for each program, the median over the rounds of the scope's time over the other's.
+transitions (DQN) and proximal policy optimization (PPO). Blocks of both ways take turns in one process, and both have to end with
+the same parameters. Prints the processor and, for each program, the median over the rounds of the scope's time over the other's.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
-    print(f"{torch.rustdev.get_device_name()}, {rustdev.get_num_threads()} threads")
+    print(f"{rustdev.get_device_name()}, {rustdev.get_num_threads()} threads")
     for program in (dqn, ppo):
         found = []
         for turn in range(rounds + 1):
