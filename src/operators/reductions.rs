@@ -7,6 +7,7 @@ use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Te
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::options::dtype_of;
+use super::pointwise_calls::ensure_implemented;
 use super::promotion::is_floating;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
@@ -189,7 +190,8 @@ pub fn mean_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, given) = (input.tensor()?, dtype_of(dtype)?);
     let (dtype, what) = (given.unwrap_or(input.dtype()), if given.is_none() { "Input" } else { "Optional" });
     let text = "mean(): could not infer output dtype.";
-    ensure!(FIELD.contains(dtype), "{text} {what} dtype must be either a floating point or complex dtype. Got: {dtype:?}");
+    let text = format!("{text} {what} dtype must be either a floating point or complex dtype. Got: {dtype:?}");
+    ensure_implemented(FIELD.contains(dtype), &text)?;
     add_up(&Reduction::of_all(input), call, dtype, f64::NAN)
 }
 
@@ -418,8 +420,7 @@ fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a
 
 fn check_moments(name: &str, input: Tensor<'_>) -> Outcome {
     let is_taken = FLOATING.and(COMPLEX).contains(input.dtype());
-    ensure!(is_taken, "{name} only support floating point and complex dtypes");
-    Ok(())
+    ensure_implemented(is_taken, &format!("{name} only support floating point and complex dtypes"))
 }
 
 /// `var` and `std`.
