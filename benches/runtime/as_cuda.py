@@ -1,4 +1,4 @@
-"""What ``rustdev.as_cuda`` costs: small programs that say "cuda", beside the same ones that say "rustdev".
+"""The cost of ``rustdev.as_cuda``: small programs that say "cuda", beside the same ones that say "rustdev".
 
     python benches/runtime/as_cuda.py [--rounds N]
 

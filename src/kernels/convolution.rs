@@ -81,7 +81,7 @@ pub fn is_regular(dimensions: &[Dimension], transposed: bool) -> bool {
     !is_narrow && dimensions.iter().all(|dimension| dimension.is_regular(transposed))
 }
 
-/// Whether it is of volumes whose gradients in 16 bit numbers may not be left to oneDNN.
+/// Volumes with planes so large that their gradients in 16 bit numbers may not be left to oneDNN.
 pub fn has_large_planes(dimensions: &[Dimension]) -> bool {
     matches!(dimensions, [_, height, width] if height.image * width.image > LARGEST_PLANE)
 }

@@ -1,8 +1,8 @@
 //! Convolutions in all directions: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the batch or the
 //! channels. The parts depend on the shapes alone, so that results do not depend on the number of threads.
 //!
-//! 16 bit floats that the kernels are slow or wrong with ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in `Float`: the operands are cast, and
-//! each result is rounded once.
+//! 16 bit floats that the kernels are slow or wrong with ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in `Float`: the
+//! operands are cast, and each result is rounded once.
 
 use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure, parts_worth};

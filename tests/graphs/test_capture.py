@@ -286,7 +286,7 @@ def test_snapshots_name_the_pool() -> None:
     graph, _, y = captured_addition()
     segments = torch.rustdev.memory_snapshot(graph.pool())
     assert sum(segment["address"] <= y.data_ptr() < segment["address"] + segment["total_size"] for segment in segments) == 1
-    # Those of other graphs are there as long as Python keeps these.
+    # Other tests' graphs keep their pools as long as Python keeps the graphs.
     pools = {segment["segment_pool_id"] for segment in torch.rustdev.memory_snapshot()}
     assert {(0, 0), graph.pool()} <= pools
     assert sum(len(torch.rustdev.memory_snapshot(pool)) for pool in pools) == len(torch.rustdev.memory_snapshot())

@@ -260,7 +260,7 @@ def products(terms: Terms) -> Iterator[Line]:
     yield "conv2d", functional.conv2d, terms.image, mixed[:27].view(3, 1, 3, 3), bias
     yield "conv2d of many channels", functional.conv2d, flat.view(1, -1, 1, 1), flat.view(1, -1, 1, 1)
     yield "conv2d by channel", functools.partial(functional.conv2d, groups=2), tens.view(1, 2, -1, 10), mixed[:18].view(2, 1, 3, 3)
-    # A volume of depth 1 and this size would end the process: oneDNN then writes outside of the gradient of bfloat16 weights.
+    # Planes of 100 x 100 would end the process on the CPU device: oneDNN writes past its buffers for bfloat16 gradients.
     yield "conv3d", functional.conv3d, mixed.reshape(1, 1, 10, 10, -1), mixed[:27].view(3, 1, 1, 3, 3), bias
     yield "conv_transpose2d", functional.conv_transpose2d, terms.image, mixed[:27].view(1, 3, 3, 3), bias
     yield "kron", torch.kron, mixed, mixed[:2]
