@@ -41,6 +41,9 @@ REASONS = {
     "cumulative_trapezoid": "PyTorch's formula rounds each term",
 }
 STEPS_ROUNDED = "PyTorch's composition rounds each of its steps"
+OVERFLOW = "a step of PyTorch's formula is more than float16 holds"
+FACTOR = "PyTorch's formula rounds a factor, which the dtype may not hold, before it multiplies"
+MEAN = "PyTorch's formula: the gradient is a difference from the rounded mean"
 COUNT = "the number of terms is kept in the dtype, which does not hold it"
 #: Why the CPU device is nearer, where that is known.
 REASONS_OF_WORSE = {
@@ -52,6 +55,12 @@ REASONS_OF_MORE = {
     "nn.functional.scaled_dot_product_attention": REASONS["scaled_dot_product_attention"],
     "torch.ops.aten._scaled_dot_product": REASONS["scaled_dot_product_attention"],
     "special.i1e": REASONS["corrcoef"],
+    "log_softmax": "PyTorch's formula: the gradient has the exponential of the rounded result",
+    "_softmax_backward_data": OVERFLOW,
+    "cov": OVERFLOW,
+    "cumprod": OVERFLOW,
+    "std": MEAN,
+    "var": MEAN,
     "masked.": STEPS_ROUNDED,
     "nn.functional.cosine": STEPS_ROUNDED,
     "nn.functional.multilabel_soft_margin_loss": STEPS_ROUNDED,
@@ -60,7 +69,8 @@ REASONS_OF_MORE = {
     "scatter_reduce": COUNT,
     "index_reduce": COUNT,
     "segment_reduce": COUNT,
-    "polygamma": "PyTorch's formula rounds a factor, which the dtype may not hold, before it multiplies",
+    "polygamma": FACTOR,
+    "special.polygamma": FACTOR,
     "nn.functional.cross_entropy": COUNT,
     "cross_entropy": COUNT,
     "nn.functional.nll_loss": COUNT,
