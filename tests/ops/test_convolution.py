@@ -227,7 +227,7 @@ def test_random_shapes(dtype: torch.dtype) -> None:
         assert turn < 1000
 
 
-#: Image, kernel, further arguments: convolutions of channels-last images by weights of each channel.
+#: Image, kernel, further arguments: convolutions by weights of each channel.
 CHANNELWISE = [
     ((9, 14), (3, 3), {"padding": 1}),
     ((8, 11), (5, 5), {"padding": 2, "stride": 2}),
@@ -262,7 +262,8 @@ def gradients(given: list[torch.Tensor | None], options: dict, device: str, dtyp
 def test_channels_by_themselves(case: tuple, dtype: torch.dtype, channels: int) -> None:
     x, weight, bias, options = channelwise(case, channels)
     x, weight, bias = (it.to(dtype) for it in (x, weight, bias))
-    for given in ([x, weight, bias], [x, weight.contiguous(memory_format=torch.channels_last), None]):
+    weight_of_last = weight.contiguous(memory_format=torch.channels_last)
+    for given in ([x, weight, bias], [x, weight_of_last, None], [x.contiguous(), weight, bias]):
         found, exact = gradients(given, options, D, dtype), gradients(given, options, "cpu", torch.float64)
         expected = gradients(given, options, "cpu", torch.float32)
         rtol = 32 * torch.finfo(dtype).eps if dtype.itemsize > 2 else torch.finfo(dtype).eps
@@ -270,8 +271,10 @@ def test_channels_by_themselves(case: tuple, dtype: torch.dtype, channels: int) 
         assert_near(found, exact, rtol)
 
 
-def test_channels_by_themselves_are_launches_of_a_kernel() -> None:
+@pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
+def test_channels_by_themselves_are_launches_of_a_kernel(memory_format: torch.memory_format) -> None:
     x, weight, bias, options = channelwise(CHANNELWISE[0], 8)
+    x = x.contiguous(memory_format=memory_format)
     for dtype in (torch.float32, *DTYPES):
         with profiler.profile() as tasks:
             gradients([x.to(dtype), weight.to(dtype), bias.to(dtype)], options, D, dtype)
