@@ -18,7 +18,7 @@
 #   ZOO="--compile bert" for zoo: its arguments
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
 #   MUTANTS="--only norms" for mutants: some of them by number or family; WIDE=tests/ops: tests for those that the named tests do not kill
-#   NIGHTLY="--only asan" for nightly: some of its targets; "--again" runs anew what failed
+#   NIGHTLY="--only asan" for nightly: some of its targets; "--again" runs anew what failed, "--older" takes results of other commits
 #   ACCURACY="--only scatter" for accuracy: its arguments, in place of `--page docs/accuracy.md`
 #   TORCHES="2.14.1 2.15.0"  for release: the wheel has a shim for each of them (default: the environment's)
 #   PUBLISH=--no-verify  for release: arguments for `cargo publish --dry-run`

@@ -1,9 +1,10 @@
 """Run what is too long for each change, one target of the Makefile after the other, and write one page: ``make nightly``.
 
-    python tools/nightly.py [--only TARGET ...] [--again] [--list]
+    python tools/nightly.py [--only TARGET ...] [--again] [--older] [--list]
 
-It goes on where it was interrupted, as long as the commit and the sources are the same. Each target has a time limit. What a
-target says is in ``target/nightly/logs/``, the page in ``target/nightly/report.md``. The exit status is 1 where a target failed.
+It goes on where it was interrupted, as long as the commit and the sources are the same; with `--older`, results of other commits
+are enough too, and the page says of which. Each target has a time limit. What a target says is in ``target/nightly/logs/``, the
+page in ``target/nightly/report.md``. The exit status is 1 where a target failed.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 @dataclass
 class Result:
-    """What came of a target."""
+    """What came of a target, and of which version."""
 
+    of: str
     outcome: str
     seconds: float
     closing: str
@@ -73,26 +75,18 @@ def version() -> str:
     return f"{commit}+{hashlib.sha256(changes).hexdigest()[:8]}" if changes else commit
 
 
-def read(of: str) -> dict[str, Result]:
-    """Return the results of a version so far.
-
-    Args:
-        of: The version.
-    """
-    if not STATE.exists():
-        return {}
-    state = json.loads(STATE.read_text())
-    return {name: Result(**result) for name, result in state["results"].items()} if state["version"] == of else {}
+def read() -> dict[str, Result]:
+    """Return the results so far, of whatever version."""
+    return {name: Result(**result) for name, result in json.loads(STATE.read_text()).items()} if STATE.exists() else {}
 
 
-def save(of: str, results: dict[str, Result]) -> None:
+def save(results: dict[str, Result]) -> None:
     """Write the results, so that an interruption loses none.
 
     Args:
-        of: The version that they are of.
         results: Those so far.
     """
-    text = json.dumps({"version": of, "results": {name: asdict(result) for name, result in results.items()}}, indent=1)
+    text = json.dumps({name: asdict(result) for name, result in results.items()}, indent=1)
     STATE.with_suffix(".new").write_text(text + "\n")
     STATE.with_suffix(".new").replace(STATE)
 
@@ -134,10 +128,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def run(target: str, minutes: float) -> Result:
+def run(of: str, target: str, minutes: float) -> Result:
     """Run a target.
 
     Args:
+        of: The version.
         target: With its variables.
         minutes: Its time limit.
     """
@@ -164,7 +159,7 @@ def run(target: str, minutes: float) -> Result:
             outcome = f"no end within {minutes:g} minutes"
         finally:
             end(process)
-    return Result(outcome, round(time.monotonic() - begin, 1), closing_line(log))
+    return Result(of, outcome, round(time.monotonic() - begin, 1), closing_line(log))
 
 
 def processor() -> str:
@@ -182,19 +177,29 @@ def time_of(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"
 
 
-def write(of: str, targets: list[str], results: dict[str, Result]) -> None:
-    """Write the page.
+def short(of: str) -> str:
+    """Return the beginning of a version's commit, and a mark where there were changes beside it.
 
     Args:
         of: The version.
+    """
+    commit, plus, _ = of.partition("+")
+    return commit[:10] + plus
+
+
+def write(targets: list[str], results: dict[str, Result]) -> None:
+    """Write the page.
+
+    Args:
         targets: Those that are asked for.
         results: Of any target.
     """
-    lines = ["# Nightly", "", f"Of {of}, on {processor()}.", "", "| target | outcome | time | closing line |", "|---|---|---|---|"]
+    head = ["| target | outcome | commit | time | closing line |", "|---|---|---|---|---|"]
+    lines = ["# Nightly", "", f"On {processor()}.", "", *head]
     for target in targets:
-        result = results.get(target, Result("not run", 0, ""))
+        result = results.get(target, Result("", "not run", 0, ""))
         closing = result.closing.replace("|", "\\|")[:200]
-        lines.append(f"| `make {target}` | {result.outcome} | {time_of(result.seconds)} | {closing} |")
+        lines.append(f"| `make {target}` | {result.outcome} | {short(result.of)} | {time_of(result.seconds)} | {closing} |")
     failed = [target for target in targets if target in results and results[target].outcome != "passed"]
     if failed:
         lines += ["", "## To repeat what failed", ""]
@@ -207,27 +212,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", nargs="+", default=list(TARGETS), metavar="TARGET", help="some targets, with their variables")
     parser.add_argument("--again", action="store_true", help="run anew what failed")
+    parser.add_argument("--older", action="store_true", help="have results of other commits count")
     parser.add_argument("--list", action="store_true", help="list the targets and their time limits")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(f"{minutes:5} min  make {target}" for target, minutes in TARGETS.items()))
         return 0
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    of = version()
-    results = read(of)
-    if arguments.again:
-        results = {name: result for name, result in results.items() if result.outcome == "passed"}
+    of, results = version(), read()
+    results = {
+        name: result
+        for name, result in results.items()
+        if (result.of == of or arguments.older) and (result.outcome == "passed" or not arguments.again)
+    }
     try:
         for target in arguments.only:
             if target not in results:
                 print(f"nightly: make {target}", flush=True)
-                results[target] = run(target, TARGETS.get(target, 60))
-                save(of, results)
-                print(
-                    f"nightly: {results[target].outcome}, {time_of(results[target].seconds)}: {results[target].closing}", flush=True
-                )
+                result = results[target] = run(of, target, TARGETS.get(target, 60))
+                save(read() | {target: result})
+                print(f"nightly: {result.outcome}, {time_of(result.seconds)}: {result.closing}", flush=True)
     finally:
-        write(of, arguments.only, results)
+        write(arguments.only, results)
         print(f"nightly: the report is {REPORT.relative_to(ROOT)}")
     return 0 if all(results[target].outcome == "passed" for target in arguments.only) else 1
 

@@ -56,8 +56,8 @@ def test_every_target_is_one_of_the_makefile() -> None:
 def test_the_page_has_what_came_of_each_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert nightly_of(monkeypatch, "--only", "good", "bad") == 1
     page = nightly.REPORT.read_text()
-    assert "| `make good` | passed | 0 s | 3 passed in 1.00s |" in page
-    assert re.search(r"\| `make bad` \| failed \(2\) \| 0 s \| it is broken \|", page)
+    assert re.search(r"\| `make good` \| passed \| [0-9a-f]{10} \| 0 s \| 3 passed in 1.00s \|", page)
+    assert re.search(r"\| `make bad` \| failed \(2\) \| [0-9a-f]{10} \| 0 s \| it is broken \|", page)
     assert "- `make bad`; the log is `target/nightly/logs/bad.log`" in page
     assert (tmp_path / "ran").read_text() == "a\nb\n"
 
@@ -73,6 +73,18 @@ def test_a_run_goes_on_for_the_same_sources(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "ran").read_text() == "a\nb\nb\na\n"
 
 
+def test_results_of_other_commits_count_where_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nightly_of(monkeypatch, "--only", "good") == 0
+    (tmp_path / "Makefile").write_text(MAKEFILE + "# another\n")
+    nightly_of(monkeypatch, "--only", "good", "bad", "--older")
+    assert (tmp_path / "ran").read_text() == "a\nb\n"
+    page = nightly.REPORT.read_text()
+    assert re.search(r"`make good` \| passed \| [0-9a-f]{10} \|", page)
+    assert re.search(r"`make bad` \| failed \(2\) \| [0-9a-f]{10}\+ \|", page)
+    nightly_of(monkeypatch, "--only", "good")
+    assert (tmp_path / "ran").read_text() == "a\nb\na\n"
+
+
 def test_a_target_is_ended_with_all_that_it_has_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert nightly_of(monkeypatch, "--only", "endless") == 1
     assert "| no end within 0.02 minutes |" in nightly.REPORT.read_text()
@@ -83,10 +95,10 @@ def test_a_target_is_ended_with_all_that_it_has_started(tmp_path: Path, monkeypa
 def test_an_interruption_loses_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = nightly.run
 
-    def interrupted(target: str, minutes: float) -> nightly.Result:
+    def interrupted(of: str, target: str, minutes: float) -> nightly.Result:
         if target == "bad":
             raise KeyboardInterrupt
-        return run(target, minutes)
+        return run(of, target, minutes)
 
     monkeypatch.setattr(nightly, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
