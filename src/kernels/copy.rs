@@ -15,9 +15,6 @@ signature! {
 
 /// `aten::copy_`: out = input, cast to out's dtype. Operands [out, input], of any two dtypes; the conjugate and negative flags of both are
 /// honoured, immediate and host operands allowed.
-///
-/// # Errors
-/// Two dtypes between which there is no conversion.
 pub fn copy_(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     copy_fill::copy(launch)
@@ -25,18 +22,12 @@ pub fn copy_(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::fill_`: out = value everywhere, cast to out's dtype. Operands [out, value]; the value is an immediate or a 0-dim tensor
 /// broadcast to out's sizes.
-///
-/// # Errors
-/// Two dtypes between which there is no conversion.
 pub fn fill_(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     copy_fill::fill(launch)
 }
 
 /// `aten::zero_`: out = 0 everywhere.
-///
-/// # Errors
-/// The wrong number of operands.
 pub fn zero_(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 1)?;
     copy_fill::zero(launch);

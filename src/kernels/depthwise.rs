@@ -362,9 +362,6 @@ fn per_element(launch: &Launch<'_>) -> f64 {
 
 /// A convolution or, `to_image`, the gradient of the image. Operands [out, x, weight, bias], of which the last may be missing: out and x are
 /// windows and image, or image and windows.
-///
-/// # Errors
-/// The wrong operands.
 pub fn depthwise(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => to_targets::<E>(launch))
@@ -496,9 +493,6 @@ impl<T: Real> Lanes for TapSums<'_, T> {
 }
 
 /// The gradients of the weights (C, height * width) and of the bias (C), those that are asked for. Operands [gradients, image, windows].
-///
-/// # Errors
-/// The wrong operands.
 pub fn depthwise_weight(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => to_weights::<E>(launch))

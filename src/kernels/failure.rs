@@ -18,9 +18,6 @@ impl Failure {
     }
 
     /// The error that was kept.
-    ///
-    /// # Errors
-    /// There is one.
     pub fn result(self) -> Result<(), Error> {
         self.0.into_inner().map_or(Ok(()), Err)
     }

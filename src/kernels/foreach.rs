@@ -64,18 +64,12 @@ impl<'a> Call<'a> {
 }
 
 /// An elementwise kernel over every place of lists: so many inputs, and the number of the place as its scalar.
-///
-/// # Errors
-/// The wrong operands, or the kernel's own.
 pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
     let call = Call::of(launch, INPUTS)?;
     lists::each(launch, call.lists, INPUTS, &|entry| call.scalar(entry), kernel)
 }
 
 /// A reduction of every tensor of a list. Operands: [results, tensors]; scalars: [tensors of a list, the kernel's].
-///
-/// # Errors
-/// As [`each`].
 pub fn reduce(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
     let tensors = launch.scalar(0)?.to::<i64>() as usize;
     lists::reduce_each(launch, tensors, &launch.scalars()[1..], kernel)
@@ -107,9 +101,6 @@ macro_rules! steps {
         $crate::kernels::signature::signature! { $kernel(..lists)[tensors, is_in_place, ..numbers] in $set $(| $more)*; }
 
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// The wrong operands.
         pub fn $kernel(launch: &Launch<'_>) -> Result<(), Error> {
             const INPUTS: usize = [$(stringify!($x)),+].len();
             let (dtype, call) = (launch.compute(), Call::of(launch, INPUTS)?);

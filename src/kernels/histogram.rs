@@ -66,9 +66,6 @@ impl<T: Real> Bins<T> {
 
 /// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many elements; scalars
 /// [method: 0 for search, 1 for even bins, 2 for even bins by their edges; whether there is a weight].
-///
-/// # Errors
-/// The wrong operands.
 pub fn histogram(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<<E as Element>::Acc>(launch))

@@ -20,17 +20,11 @@ signature! {
 
 /// `aten::gather`, `aten::index_select`: the elements that indices from 0 on name. Operands [out, self, indices...]; scalars
 /// [slots, bytes between them] for each index.
-///
-/// # Errors
-/// An index out of bounds.
 pub fn load(launch: &Launch<'_>) -> Result<(), Error> {
     Indexed::new(launch, 0, Rules::PLAIN)?.load()
 }
 
 /// `aten::index.Tensor`, `aten::take`: as [`load`], with indices below 0 counted from the end.
-///
-/// # Errors
-/// An index out of bounds.
 pub fn load_wrapped(launch: &Launch<'_>) -> Result<(), Error> {
     Indexed::new(launch, 0, Rules::WRAPPED)?.load()
 }

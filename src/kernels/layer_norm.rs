@@ -108,9 +108,6 @@ impl OptionalOperands {
 }
 
 /// `aten::native_layer_norm`: mean and rstd have an element for each row, weight and bias one for each column.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.view(3).dtype();
     dispatch!(dtype in FLOATING, E => forward::<E, <E as Element>::Acc>(launch))
@@ -129,9 +126,6 @@ fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>)
 }
 
 /// `aten::native_layer_norm_backward`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_layer_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
     if launch.compute() == DType::Double { backward::<f64>(launch) } else { backward::<f32>(launch) }
 }

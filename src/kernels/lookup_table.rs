@@ -42,9 +42,6 @@ impl Function {
 static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 
 /// Runs the kernel of an elementwise operator [out, x] whose results depend on nothing but the element and the scalars, or looks them up.
-///
-/// # Errors
-/// The kernel's.
 pub fn run(operator: &'static str, kernel: Run, launch: &Launch<'_>) -> Result<(), Error> {
     if !is_eligible(launch) {
         return kernel(launch);

@@ -50,42 +50,27 @@ signature! {
 
 /// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are honoured, here
 /// and in the other products.
-///
-/// # Errors
-/// Operands of other dtypes or numbers of dimensions.
 pub fn mm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Matrix, false)?)
 }
 
 /// `aten::addmm`: out = beta * self + alpha * (a @ b). Operands [out (m, n), self (m, n), a (m, k), b (k, n)], scalars [beta, alpha]. With
 /// beta 0 self is not read, with alpha 0 neither a nor b is.
-///
-/// # Errors
-/// As [`mm`].
 pub fn addmm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Matrix, true)?)
 }
 
 /// `aten::bmm`: [`mm`] for each index of a first dimension.
-///
-/// # Errors
-/// As [`mm`].
 pub fn bmm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Batch, false)?)
 }
 
 /// `aten::baddbmm`: [`addmm`] for each index of a first dimension.
-///
-/// # Errors
-/// As [`mm`].
 pub fn baddbmm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Batch, true)?)
 }
 
 /// `aten::addmv`: out = beta * self + alpha * (a @ b). Operands [out (m), self (m), a (m, k), b (k)], scalars as [`addmm`].
-///
-/// # Errors
-/// As [`mm`].
 pub fn addmv(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Vector, true)?)
 }
@@ -94,9 +79,6 @@ pub fn addmv(launch: &Launch<'_>) -> Result<(), Error> {
 ///
 /// # Panics
 /// Slices of other lengths.
-///
-/// # Errors
-/// A dtype that products do not take.
 pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), Error> {
     assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
     let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);

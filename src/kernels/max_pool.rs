@@ -257,9 +257,6 @@ impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
 
 /// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x (N, H * W * C);
 /// scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
-///
-/// # Errors
-/// The wrong operands.
 pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
     let len = output.size(2);
@@ -312,9 +309,6 @@ fn scatter<E: Element>(
 
 /// `aten::max_pool2d_with_indices_backward`: every element adds up the gradients of the windows that it is the greatest of. Operands
 /// [grad of x (N, H * W * C), grad (N, windows * C), positions (N, windows * C)]; scalars [C].
-///
-/// # Errors
-/// A place out of bounds, or the wrong operands.
 pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (grads, positions) = (launch.view(1), launch.view(2));
     let channels = max_pool2d_backward::Scalars::of(launch)?.channels.to::<i64>() as usize;

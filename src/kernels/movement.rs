@@ -17,8 +17,6 @@ fn count(scalar: Scalar) -> Result<usize, Error> {
     usize::try_from(value).map_err(|_| Error::parameter(format!("a scalar is {value}")))
 }
 
-/// # Errors
-/// Another number of operands.
 fn check(launch: &Launch<'_>, operands: usize) -> Result<(), Error> {
     match launch.num_operands() {
         found if found == operands => Ok(()),

@@ -67,9 +67,6 @@ impl<'a, T: Element + Number> Classes<'a, T> {
 
 /// `aten::nll_loss_forward` and `aten::nll_loss2d_forward`. Operands [out, total weight, x (N, C, H, W), target (N, H, W), weight?]; out has
 /// the target's sizes where nothing is reduced, else one element; scalars [reduction, ignored target, whether there is a weight].
-///
-/// # Errors
-/// A target out of bounds, or the wrong operands.
 pub fn nll_loss_forward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
@@ -132,9 +129,6 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N, positions), total weight,
 /// weight?], where grad has the target's sizes where nothing was reduced, else one element; scalars as for [`nll_loss_forward`], and C.
-///
-/// # Errors
-/// As [`nll_loss_forward`].
 pub fn nll_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))

@@ -51,9 +51,6 @@ macro_rules! functions {
         $crate::kernels::signature::signature! { $kernel(out, $($x),+)[$($scalar),*] in $set $(| $more)*; }
 
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// A dtype outside the table's, or a scalar that is missing.
         pub fn $kernel(launch: &$crate::tensor::launch::Launch<'_>) -> Result<(), $crate::tensor::kernel_error::Error> {
             let dtype = launch.compute();
             let [$($scalar),*] = launch.first_scalars()?;

@@ -133,9 +133,6 @@ fn below(dtype: DType, end: f64) -> f64 {
 }
 
 /// `aten::uniform_`: from `from` to below `to`, in the output's dtype too.
-///
-/// # Errors
-/// The wrong operands.
 pub fn uniform(launch: &Launch<'_>) -> Result<(), Error> {
     fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error>
     where
@@ -151,9 +148,6 @@ pub fn uniform(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::normal_`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn normal(launch: &Launch<'_>) -> Result<(), Error> {
     let normal::Scalars { mean, std, .. } = normal::Scalars::of(launch)?;
     if launch.compute() == DType::Double {
@@ -164,18 +158,12 @@ pub fn normal(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::log_normal_`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn log_normal(launch: &Launch<'_>) -> Result<(), Error> {
     let log_normal::Scalars { mean, std, .. } = log_normal::Scalars::of(launch)?;
     fill::<f64, _>(launch, LogNormal(Normal { mean: mean.to(), std: std.to() }))
 }
 
 /// `aten::exponential_`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn exponential(launch: &Launch<'_>) -> Result<(), Error> {
     let scale = 1.0 / exponential::Scalars::of(launch)?.lambda.to::<f64>();
     let is_half = launch.view(0).dtype() == DType::Half;
@@ -184,36 +172,24 @@ pub fn exponential(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::cauchy_`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn cauchy(launch: &Launch<'_>) -> Result<(), Error> {
     let cauchy::Scalars { median, sigma, .. } = cauchy::Scalars::of(launch)?;
     fill::<f64, _>(launch, Cauchy { median: median.to(), sigma: sigma.to() })
 }
 
 /// `aten::geometric_`: how often one tries until the first success.
-///
-/// # Errors
-/// The wrong operands.
 pub fn geometric(launch: &Launch<'_>) -> Result<(), Error> {
     let p: f64 = geometric::Scalars::of(launch)?.p.to();
     fill::<f64, _>(launch, Geometric { scale: 1.0 / (-p).ln_1p() })
 }
 
 /// `aten::random_`: `from` and whole numbers above it, `count` in all; 0 means 2^64.
-///
-/// # Errors
-/// The wrong operands.
 pub fn random(launch: &Launch<'_>) -> Result<(), Error> {
     let random::Scalars { from, count, .. } = random::Scalars::of(launch)?;
     fill::<i64, _>(launch, Integers { from: from.to(), count: count.to::<i64>() as u64 })
 }
 
 /// `aten::bernoulli_.float`: 1 with probability p, else 0.
-///
-/// # Errors
-/// The wrong operands.
 pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<Bool, _>(launch, Bernoulli::new(bernoulli_scalar::Scalars::of(launch)?.p.to()))
 }
@@ -244,9 +220,6 @@ impl Leaf for Trials<'_> {
 }
 
 /// `aten::bernoulli_.Tensor`: 1 with probability p, else 0.
-///
-/// # Errors
-/// The wrong operands, or a p outside 0 to 1.
 pub fn bernoulli(launch: &Launch<'_>) -> Result<(), Error> {
     let state = State::of(launch)?;
     let valid = AtomicBool::new(true);
@@ -285,9 +258,6 @@ impl<T: Real> Leaf for Drop<'_, T> {
 }
 
 /// `aten::native_dropout`: keeps each value with probability p, scaled.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_dropout(launch: &Launch<'_>) -> Result<(), Error> {
     fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
         let native_dropout::Scalars { p, scale, .. } = native_dropout::Scalars::of(launch)?;
@@ -315,9 +285,6 @@ impl<T: Real> Map<T, 2> for DropBackward<T> {
 }
 
 /// `aten::native_dropout_backward`: grad * mask * scale.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let native_dropout_backward::Scalars { scale } = native_dropout_backward::Scalars::of(launch)?;
@@ -363,9 +330,6 @@ fn shuffle<T>(state: State, order: &mut [T]) {
 }
 
 /// `aten::randperm`: the numbers from 0 in a random order. Operands [out], of one dimension.
-///
-/// # Errors
-/// The wrong operands.
 pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, state) = (launch.view(0), State::of(launch)?);
     let (count, mut target, dtype) = (output.numel(), launch.output(0)?.into_row(), output.dtype());

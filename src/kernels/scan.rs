@@ -98,9 +98,6 @@ impl Step<Complex64> for LogAddExp {
 }
 
 /// `aten::cumsum`. Integers wrap.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn cumsum(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Add>(launch),
@@ -112,9 +109,6 @@ pub fn cumsum(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::cumprod`. Integers wrap.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn cumprod(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Multiply<true>>(launch),
@@ -126,9 +120,6 @@ pub fn cumprod(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::_logcumsumexp`: the logarithm of the sums of the exponentials.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Double => run_logarithms::<f64>(launch),
@@ -359,17 +350,11 @@ fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
 }
 
 /// `aten::_cummax_helper`: the greatest values so far, and where the last of them is.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn cummax(launch: &Launch<'_>) -> Result<(), Error> {
     extremes::<true>(launch)
 }
 
 /// `aten::_cummin_helper`: the least values so far, and where the last of them is.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn cummin(launch: &Launch<'_>) -> Result<(), Error> {
     extremes::<false>(launch)
 }

@@ -127,9 +127,6 @@ macro_rules! signature {
 
             impl Scalars {
                 /// Those of this launch.
-                ///
-                /// # Errors
-                /// It has fewer.
                 #[inline]
                 pub fn of(launch: &Launch<'_>) -> Result<Self, Error> {
                     let [$($scalar),*] = launch.first_scalars()?;

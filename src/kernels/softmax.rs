@@ -118,33 +118,21 @@ fn backward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::_softmax`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn softmax(launch: &Launch<'_>) -> Result<(), Error> {
     forward::<false>(launch)
 }
 
 /// `aten::_log_softmax`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn log_softmax(launch: &Launch<'_>) -> Result<(), Error> {
     forward::<true>(launch)
 }
 
 /// `aten::_softmax_backward_data`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), Error> {
     backward::<false>(launch)
 }
 
 /// `aten::_log_softmax_backward_data`.
-///
-/// # Errors
-/// The wrong operands.
 pub fn log_softmax_backward(launch: &Launch<'_>) -> Result<(), Error> {
     backward::<true>(launch)
 }

@@ -597,9 +597,6 @@ impl Op {
     }
 
     /// Runs the operator.
-    ///
-    /// # Errors
-    /// The kernel's text.
     #[inline]
     pub fn run(&self, launch: &Launch<'_>) -> Result<(), Error> {
         match self.cost {

@@ -82,9 +82,6 @@ impl<'a> Addressing<'a> {
     }
 
     /// One index for each element of the space, which has the index's sizes: gather and scatter. Nothing for an empty index.
-    ///
-    /// # Errors
-    /// There is no such dimension.
     pub fn each_element(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Option<Self>, Refusal> {
         let dim = wrap_dim(dim, addressed.ndim())?;
         if index.numel() == 0 {
@@ -97,9 +94,6 @@ impl<'a> Addressing<'a> {
 
     /// One index for each slice across `dim`: index_select and its kin. The index has one dimension or none. Nothing where the
     /// space is empty.
-    ///
-    /// # Errors
-    /// There is no such dimension.
     pub fn each_slice(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Option<Self>, Refusal> {
         let dim = wrap_dim(dim, addressed.ndim())?;
         let (own, arena) = (sizes_of(addressed), index.arena());
@@ -154,17 +148,11 @@ impl<'a> Addressing<'a> {
     }
 
     /// out = source at the indices.
-    ///
-    /// # Errors
-    /// An index into nothing, or a launch that fails.
     pub fn load(&self, call: &Call<'_>, out: Tensor<'_>, source: Tensor<'_>) -> Outcome {
         self.launch(call, self.over(out), Input::Tensor(self.addressed(source)?), &[])
     }
 
     /// target at the indices = itself and the source. What is added or multiplied is rounded once.
-    ///
-    /// # Errors
-    /// An index into nothing, or a launch that fails.
     pub fn update<'t>(&self, call: &Call<'t>, target: Tensor<'t>, source: Input<'t>, update: Update) -> Outcome {
         let wide = target.dtype().opmath();
         let folds = matches!(update.operation, Operation::Add | Operation::Multiply);

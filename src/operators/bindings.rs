@@ -151,9 +151,6 @@ impl Operator {
     }
 
     /// Does a call. `guard`: that of PyTorch's kernel, where a task computes and there is one.
-    ///
-    /// # Errors
-    /// The call is not for it, or is refused.
     pub fn run(&self, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {
         if let Kernel::Task(task) = &self.kernel
             && let Some(dtype) = tasks::rounded_dtype(task, arguments)
@@ -170,9 +167,6 @@ impl Operator {
     }
 
     /// Checks a call, makes its outputs, and launches what is not a task's.
-    ///
-    /// # Errors
-    /// As [`Operator::run`].
     pub fn prepare_call(&self, arguments: &Arguments<'_>, call: Call<'_>) -> Outcome {
         match self.prepare.run {
             Run::Plain(run) => run(arguments, &call),

@@ -65,9 +65,6 @@ pub struct Elementwise<'a> {
 
 impl<'a> Elementwise<'a> {
     /// Of inputs of one dtype, which the output has too, and the caller's tensor for it, if there is one.
-    ///
-    /// # Errors
-    /// They do not go together.
     pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, Refusal> {
         let first = inputs.first().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
         let inputs = first.arena().keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
@@ -75,9 +72,6 @@ impl<'a> Elementwise<'a> {
     }
 
     /// Of inputs by a rule; `default` is the dtype of floating point numbers that say none.
-    ///
-    /// # Errors
-    /// They do not go together.
     pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, default: DType) -> Result<Self, Refusal> {
         let tensors = || inputs.iter().filter_map(Input::tensor);
         if let Some(out) = given.filter(|_| !rule.may_overlap) {
@@ -177,9 +171,6 @@ impl<'a> Elementwise<'a> {
     }
 
     /// Makes output number 0, or takes the caller's.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn output(&self, call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
         if let Some(out) = self.given.filter(|out| out.has_sizes(self.sizes)) {
             return Ok(out);
@@ -205,18 +196,12 @@ impl<'a> Elementwise<'a> {
     }
 
     /// The same, where a new output has the order of a tensor that has all elements.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn output_like(&self, call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
         let shape = if self.given.is_some() { self.shape() } else { self.shape_like(tensor) };
         call.output(0, &shape, Strides::Any)
     }
 
     /// Launches into an output of these sizes.
-    ///
-    /// # Errors
-    /// The kernel does not take the dtype.
     pub fn launch(&self, call: &Call<'_>, out: Tensor<'_>, scalars: &[Scalar]) -> Outcome {
         match *self.inputs {
             [first, second] if self.is_swapped => launch_in(call, self.compute, out, &[second, first], scalars),
@@ -231,9 +216,6 @@ impl<'a> Elementwise<'a> {
 }
 
 /// Refuses an output that results of a dtype are not written to.
-///
-/// # Errors
-/// They are not.
 pub fn check_cast(compute: DType, dtype: DType) -> Outcome {
     let is_held = dtype == compute || can_cast(compute, dtype);
     ensure!(is_held, "result type {compute:?} can't be cast to the desired output type {dtype:?}");
@@ -265,9 +247,6 @@ fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, 
 }
 
 /// The input that is a tensor of the CPU without dimensions among ones of a device, by its handle.
-///
-/// # Errors
-/// There are more.
 fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
     let tensors = inputs.iter().filter_map(Input::in_memory);
     let mut numbers = tensors.filter(|tensor| tensor.is_host() && tensor.ndim() == 0);
@@ -289,9 +268,6 @@ fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>
 }
 
 /// Refuses tensors of several devices, as an iterator does.
-///
-/// # Errors
-/// There are some.
 pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> Outcome {
     let mut devices = tensors.map(Tensor::device);
     let common = devices.clone().find(|&device| device >= 0).unwrap_or(-1);
@@ -303,9 +279,6 @@ pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> O
 
 /// Launches the call's kernel into a tensor, over inputs that are broadcast to its sizes; it computes in the output's dtype. Nothing
 /// is launched where there is no element.
-///
-/// # Errors
-/// It does not take the dtype, or an input does not fit the output.
 pub fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
     launch_in(call, out.dtype(), out, inputs, scalars)
 }

@@ -49,9 +49,6 @@ macro_rules! ensure {
 pub(crate) use ensure;
 
 /// Refuses by an `IndexError` what is not so.
-///
-/// # Errors
-/// It is not.
 pub fn check_index(condition: bool, text: &str) -> Outcome {
     if condition { Ok(()) } else { Err(Refusal::Index(text.into())) }
 }
@@ -112,8 +109,6 @@ impl From<Scalar> for Value<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// # Errors
-    /// It is none.
     #[inline]
     pub fn tensor(&self) -> Result<Tensor<'a>, Refusal> {
         match self {
@@ -123,9 +118,6 @@ impl<'a> Value<'a> {
     }
 
     /// A tensor that may be left out.
-    ///
-    /// # Errors
-    /// It is something else.
     pub fn optional_tensor(&self) -> Result<Option<Tensor<'a>>, Refusal> {
         match self {
             Self::None => Ok(None),
@@ -162,17 +154,11 @@ impl<'a> Value<'a> {
     }
 
     /// A tensor or a number, as a kernel's input.
-    ///
-    /// # Errors
-    /// It is something else.
     pub fn input(&self) -> Result<Input<'a>, Refusal> {
         self.as_number().map_or_else(|| self.tensor().map(Input::Tensor), |number| Ok(Input::Number(number)))
     }
 
     /// Tensors of which some may be left out.
-    ///
-    /// # Errors
-    /// It is something else.
     pub fn optional_tensors(&self) -> Result<&'a [Option<Tensor<'a>>], Refusal> {
         match self {
             Self::OptionalTensors(tensors) => Ok(tensors),
@@ -180,8 +166,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// # Errors
-    /// It is no list of tensors.
     #[inline]
     pub fn tensors(&self) -> Result<&'a [Tensor<'a>], Refusal> {
         match self {
@@ -190,8 +174,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// # Errors
-    /// It is none.
     #[inline]
     pub fn integer(&self) -> Result<i64, Refusal> {
         match self {
@@ -200,15 +182,11 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// # Errors
-    /// It is none.
     #[inline]
     pub fn number(&self) -> Result<Scalar, Refusal> {
         self.as_number().ok_or_else(|| wrong("a number", self))
     }
 
-    /// # Errors
-    /// It is none.
     #[inline]
     pub fn flag(&self) -> Result<bool, Refusal> {
         match self {
@@ -217,8 +195,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// # Errors
-    /// It is none.
     #[inline]
     pub fn double(&self) -> Result<f64, Refusal> {
         match self {
@@ -227,8 +203,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// # Errors
-    /// It is none.
     #[inline]
     pub fn text(&self) -> Result<&'a str, Refusal> {
         match self {
@@ -237,8 +211,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// # Errors
-    /// It is none.
     #[inline]
     pub fn integers(&self) -> Result<&'a [i64], Refusal> {
         match self {
@@ -247,8 +219,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// # Errors
-    /// It is none.
     pub fn flags(&self) -> Result<&'a [bool], Refusal> {
         match self {
             Self::Flags(values) => Ok(values),
@@ -300,18 +270,12 @@ impl<'a> Arguments<'a> {
     }
 
     /// All of them.
-    ///
-    /// # Errors
-    /// There are fewer or more.
     pub fn all<const N: usize>(&self) -> Result<&'a [Value<'a>; N], Refusal> {
         let wrong = |_| Refusal::Invalid(format!("internal error: {} arguments, and {N} expected", self.0.len()));
         self.0.try_into().map_err(wrong)
     }
 
     /// Argument number `index`.
-    ///
-    /// # Errors
-    /// It is no tensor.
     pub fn tensor(&self, index: usize) -> Result<Tensor<'a>, Refusal> {
         self.0.get(index).unwrap_or(&Value::None).tensor()
     }
@@ -331,9 +295,6 @@ impl<'a> Deref for Arguments<'a> {
 }
 
 /// A dimension counted from the start. A number is taken for a tensor of one dimension.
-///
-/// # Errors
-/// There is none of that number.
 pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, Refusal> {
     let count = ndim.max(1) as i64;
     if (-count..count).contains(&dim) {
@@ -344,9 +305,6 @@ pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, Refusal> {
 }
 
 /// The sizes that both are broadcast to.
-///
-/// # Errors
-/// They do not go together.
 pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Dims, Refusal> {
     let ndim = one.len().max(other.len());
     let size = |sizes: &[i64], dim: usize| (dim + sizes.len()).checked_sub(ndim).map_or(1, |own| sizes[own]);
@@ -448,48 +406,27 @@ pub fn parts_worth(cost: u64) -> i64 {
 /// The side of a call that has PyTorch's tensors.
 pub trait Caller {
     /// What PyTorch's meta that the operator is bound with says of its outputs for these arguments.
-    ///
-    /// # Errors
-    /// It refuses the arguments.
     fn meta(&self) -> Result<Shapes, Refusal>;
 
     /// Output number `index`: a new tensor, or the caller's.
-    ///
-    /// # Errors
-    /// No memory, or the caller's is of another dtype or device.
     fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal>;
 
     /// A new tensor for the time of the call.
-    ///
-    /// # Errors
-    /// No memory.
     fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal>;
 
     /// A tensor of the call in an order of its elements, copied where it has another.
-    ///
-    /// # Errors
-    /// No memory.
     fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal>;
 
     /// Calls an operator of PyTorch, which has so many results, all of them tensors.
-    ///
-    /// # Errors
-    /// It fails.
     fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal>;
 
     /// Calls the operator itself, its functional variant, with other arguments.
-    ///
-    /// # Errors
-    /// It fails.
     fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'_>, Refusal>;
 
     /// The outputs that the call has made so far.
     fn outputs(&self) -> Tensors<'_>;
 
     /// Makes a tensor of the call output number `index`: that of the functional variant, or copied to the caller's.
-    ///
-    /// # Errors
-    /// No memory, or the caller's is of another dtype or device.
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome;
 
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
@@ -499,15 +436,9 @@ pub trait Caller {
     fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal>;
 
     /// The numbers that a tensor on the CPU packs, which must be so many.
-    ///
-    /// # Errors
-    /// They are others, or are elsewhere.
     fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal>;
 
     /// Tells autograd that tensors are written to.
-    ///
-    /// # Errors
-    /// They may not be.
     fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome;
 
     /// Whether the overload returns nothing: it writes to arguments alone.
@@ -521,40 +452,22 @@ pub trait Caller {
 
     /// Takes `count` random numbers of 32 bits of a generator (an argument of the call) and says where they begin: seed and offset, which are
     /// cells while the stream captures.
-    ///
-    /// # Errors
-    /// The generator is another device's.
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
 
     /// Raises a `UserWarning`.
-    ///
-    /// # Errors
-    /// Warnings are errors.
     fn warn(&self, text: &CStr) -> Outcome;
 
     /// Has PyTorch's kernel compute, as a task over the outputs, with these changes to its arguments.
-    ///
-    /// # Errors
-    /// The operator has no task.
     fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome;
 
     /// Has the operator's own task compute over the arguments, of which tensors may be wider than the call's, behind its outputs.
-    ///
-    /// # Errors
-    /// It is none of [`Kernel::Divided`](super::bindings::Kernel::Divided).
     fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome;
 
     /// Enqueues a kernel on the current stream of the tensors' device.
-    ///
-    /// # Errors
-    /// It does not take the dtypes, or the device is another one for some.
     fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
 
     /// The same over lists of dense tensors on one device, each of them as one dimension. The operands are the tensors of one list after the
     /// other; those of the first `written` lists are outputs.
-    ///
-    /// # Errors
-    /// It does not take the dtypes.
     fn launch_lists(&self, op: &'static Op, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar])
     -> Outcome;
 
@@ -605,26 +518,17 @@ impl<'a> Call<'a> {
     }
 
     /// Output number `index`: a new tensor, or the caller's.
-    ///
-    /// # Errors
-    /// No memory, or the caller's is of another dtype or device.
     pub fn output(&self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor<'a>, Refusal> {
         let wanted = Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype };
         self.caller.output(index, wanted, strides)
     }
 
     /// The same, contiguous where it is new.
-    ///
-    /// # Errors
-    /// As [`Call::output`].
     pub fn contiguous(&self, index: usize, sizes: &[i64], dtype: DType, strides: Strides) -> Result<Tensor<'a>, Refusal> {
         self.caller.output(index, Wanted { sizes, strides: None, dtype }, strides)
     }
 
     /// The same with the sizes, the strides and the dtype of a tensor.
-    ///
-    /// # Errors
-    /// As [`Call::output`].
     pub fn output_like(&self, index: usize, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
         let wanted = Wanted { sizes: tensor.sizes(), strides: Some(tensor.strides()), dtype: tensor.dtype() };
         self.caller.output(index, wanted, Strides::Any)
@@ -636,74 +540,47 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a tensor of the call, or a view of one, output number `index`; it is copied to the caller's, if there is one.
-    ///
-    /// # Errors
-    /// No memory, or the caller's is of another dtype or device.
     pub fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
         self.caller.give(index, tensor)
     }
 
     /// A tensor of the call in an order of its elements, copied where it has another.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn dense(&self, tensor: Tensor<'a>, format: Format) -> Result<Tensor<'a>, Refusal> {
         if tensor.is_dense(format) { Ok(tensor) } else { self.caller.dense(tensor, format) }
     }
 
     /// The same of a tensor that may be left out, contiguous.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn dense_given(&self, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
         tensor.map(|tensor| self.dense(tensor, Format::Contiguous)).transpose()
     }
 
     /// A new contiguous tensor for the time of the call.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn empty(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
         self.caller.empty(Wanted { sizes, strides: None, dtype })
     }
 
     /// A new tensor of a shape for the time of the call.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn empty_as(&self, shape: &Shape) -> Result<Tensor<'a>, Refusal> {
         self.caller.empty(Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype })
     }
 
     /// The same of 0, contiguous.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn zeros(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
         let made = self.empty(sizes, dtype)?;
         self.operator(&names::ZERO, &[Value::Tensor(made)])
     }
 
     /// The only result of another operator.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn operator(&self, operator: &Callee, arguments: &[Value<'_>]) -> Result<Tensor<'a>, Refusal> {
         self.operators(operator, arguments, 1)?.pop().ok_or_else(|| Refusal::Invalid("internal error: no result".into()))
     }
 
     /// The results of another operator, which has so many.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn operators(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'a>, Refusal> {
         self.caller.call(operator, arguments, results)
     }
 
     /// The results of the operator itself with other arguments.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'a>, Refusal> {
         self.caller.repeat(arguments)
     }
@@ -714,18 +591,12 @@ impl<'a> Call<'a> {
     }
 
     /// Copies a tensor's elements into another one, as `copy_` does.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn copy(&self, target: Tensor<'_>, source: Tensor<'_>) -> Outcome {
         let arguments = [Value::Tensor(target), Value::Tensor(source), Value::Number(Scalar::Bool(false))];
         self.operator(&names::COPY, &arguments).map(drop)
     }
 
     /// A tensor in another dtype, as `to` makes it.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn cast(&self, tensor: Tensor<'a>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
         if tensor.dtype() == dtype {
             return Ok(tensor);
@@ -735,9 +606,6 @@ impl<'a> Call<'a> {
     }
 
     /// Arguments with tensors of 16 bit floats in `Float`.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn widened(&self, arguments: &[Value<'a>]) -> Result<SmallVec<[Value<'a>; 10]>, Refusal> {
         let widened = |value: &Value<'a>| match value {
             Value::Tensor(tensor) if HALVES.contains(tensor.dtype()) => self.cast(*tensor, DType::Float).map(Value::Tensor),
@@ -747,9 +615,6 @@ impl<'a> Call<'a> {
     }
 
     /// Writes a number to every element, as `fill_` does.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn fill(&self, target: Tensor<'_>, number: Scalar) -> Outcome {
         self.operator(&names::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
     }
@@ -763,17 +628,11 @@ impl<'a> Call<'a> {
     }
 
     /// The numbers that a tensor on the CPU packs, which must be so many.
-    ///
-    /// # Errors
-    /// They are others, or are elsewhere.
     pub fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&'a [Scalar], Refusal> {
         self.caller.numbers(tensor, count)
     }
 
     /// Tells autograd that the tensors of a list are written to, which PyTorch leaves to some kernels.
-    ///
-    /// # Errors
-    /// They may not be.
     pub fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome {
         self.caller.bump_versions(tensors)
     }
@@ -792,17 +651,11 @@ impl<'a> Call<'a> {
     }
 
     /// Refuses a number that a dtype does not hold.
-    ///
-    /// # Errors
-    /// It does not.
     pub fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
         if number.surely_fits(dtype) { Ok(()) } else { conversions::check_number(number, dtype) }
     }
 
     /// A tensor on the device of the call, copied there if it is elsewhere.
-    ///
-    /// # Errors
-    /// No memory.
     pub fn on_device(&self, device: i32, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         if tensor.device() == device {
             return Ok(tensor);
@@ -819,26 +672,17 @@ impl<'a> Call<'a> {
     }
 
     /// Launches the operator's kernel; it computes in the dtype of the first output.
-    ///
-    /// # Errors
-    /// It does not take the dtypes, or tensors are on several devices.
     pub fn launch(&self, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
         self.launch_in(outputs[0].dtype(), outputs, inputs, scalars)
     }
 
     /// The same in another dtype.
-    ///
-    /// # Errors
-    /// As [`Call::launch`].
     pub fn launch_in(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
         let inputs = self.arena.keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
         self.launch_with(compute, outputs, inputs, scalars)
     }
 
     /// The same, where inputs may be numbers.
-    ///
-    /// # Errors
-    /// As [`Call::launch`].
     pub fn launch_with(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
         let kernel = self.kernel()?;
         check_device(kernel, outputs, inputs)?;
@@ -847,49 +691,31 @@ impl<'a> Call<'a> {
 
     /// Launches the kernel over lists of dense tensors on one device, each of them as one dimension. The operands are the tensors of one list
     /// after the other; those of the first `written` lists are outputs.
-    ///
-    /// # Errors
-    /// It does not take the dtypes.
     pub fn launch_lists(&self, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar]) -> Outcome {
         self.caller.launch_lists(self.kernel()?, compute, written, lists, scalars)
     }
 
     /// Its kernel.
-    ///
-    /// # Errors
-    /// It has none.
     pub fn kernel(&self) -> Result<&'static Op, Refusal> {
         self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))
     }
 
     /// Takes `count` random numbers of 32 bits of a generator, an argument of the call: its seed and offset, which are scalars of the kernel.
-    ///
-    /// # Errors
-    /// The generator is another device's.
     pub fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
         self.caller.draw(generator, count)
     }
 
     /// Raises a `UserWarning`.
-    ///
-    /// # Errors
-    /// Warnings are errors.
     pub fn warn(&self, text: &str) -> Outcome {
         self.caller.warn(&CString::new(text).unwrap_or_default())
     }
 
     /// Leaves the call to PyTorch's kernel as a task, behind its outputs, with these changes to its arguments.
-    ///
-    /// # Errors
-    /// The operator has no task.
     pub fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
         self.caller.leave_to_task(cut, changes)
     }
 
     /// Has the operator's own task compute over the arguments, of which tensors may be wider than the call's, behind its outputs.
-    ///
-    /// # Errors
-    /// It is none of [`Kernel::Divided`](super::bindings::Kernel::Divided).
     pub fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
         self.caller.divide(arguments, division)
     }
@@ -929,17 +755,11 @@ impl<'a> StructuredCall<'a> {
     }
 
     /// What the meta says of the outputs.
-    ///
-    /// # Errors
-    /// It refuses the arguments.
     pub fn meta(&self) -> Result<Shapes, Refusal> {
         self.0.caller.meta()
     }
 
     /// The only output.
-    ///
-    /// # Errors
-    /// It refuses the arguments.
     pub fn shape(&self) -> Result<Shape, Refusal> {
         self.meta()?.pop().ok_or_else(|| Refusal::Invalid("internal error: a meta without outputs".into()))
     }
@@ -992,9 +812,6 @@ fn several_devices(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) ->
 }
 
 /// Refuses tensors of several devices as PyTorch refuses the arguments of that method, which it calls `what`.
-///
-/// # Errors
-/// There are some.
 pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found =
@@ -1003,9 +820,6 @@ pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &s
 }
 
 /// Refuses tensors of several devices as PyTorch's kernels refuse such arguments.
-///
-/// # Errors
-/// There are some.
 pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");

@@ -8,9 +8,6 @@ use crate::tensor::float8::Float8E8M0FnU;
 use crate::tensor::launch::Scalar;
 
 /// Refuses a number that a dtype does not hold.
-///
-/// # Errors
-/// It is beyond the dtype's range, or has an imaginary part where the dtype has none; numbers are not converted to the dtype.
 pub fn check_number(number: Scalar, dtype: DType) -> Outcome {
     if !dtype.is_convertible() {
         return Err(Refusal::Unsupported(format!("\"a number\" not implemented for '{dtype:?}'")));

@@ -419,9 +419,6 @@ impl<'a> Tensor<'a> {
     }
 
     /// Broadcast to sizes.
-    ///
-    /// # Errors
-    /// There are fewer sizes than dimensions, or a size is another one.
     pub fn expanded(self, sizes: &[i64]) -> Result<Self, Refusal> {
         let (given, ndim) = (sizes.len(), self.ndim());
         ensure!(
@@ -507,9 +504,6 @@ const SHARED: &str = "Please clone() the tensor before performing the operation.
 /// Overlap of memory, as PyTorch's checks see it: what they cannot tell is let through.
 impl Tensor<'_> {
     /// Refuses a tensor to write to that has an element twice.
-    ///
-    /// # Errors
-    /// It has one.
     pub fn check_no_internal_overlap(self) -> Outcome {
         let is_expanded = self.sizes().iter().zip(self.strides()).any(|(&size, &stride)| size > 1 && stride == 0);
         let text = "unsupported operation: more than one element of the written-to tensor refers to a single memory location.";
@@ -518,9 +512,6 @@ impl Tensor<'_> {
     }
 
     /// Refuses a tensor to write to that shares memory with an input.
-    ///
-    /// # Errors
-    /// It does.
     pub fn check_no_overlap(self, input: Tensor<'_>) -> Outcome {
         let text =
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location.";
@@ -535,9 +526,6 @@ impl Tensor<'_> {
     }
 
     /// The same, unless the input has the same elements.
-    ///
-    /// # Errors
-    /// It shares some of its memory with the input.
     pub fn check_no_partial_overlap(self, input: Tensor<'_>) -> Outcome {
         let place = |tensor: Tensor<'_>| (tensor.address(), tensor.dtype().size());
         let is_same = place(self) == place(input) && self.sizes() == input.sizes() && self.strides() == input.strides();

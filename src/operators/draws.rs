@@ -14,9 +14,6 @@ use crate::tensor::launch::Scalar;
 pub const NUMBERS: u64 = 4;
 
 /// Launches the kernel over a tensor without an element twice; its scalars are the state and what `scalars` makes of it.
-///
-/// # Errors
-/// The tensor has an element twice, the generator is another device's, or the kernel does not take the dtype.
 pub fn draw<const N: usize>(
     call: &Call<'_>,
     out: Tensor<'_>,

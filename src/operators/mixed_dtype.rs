@@ -15,9 +15,6 @@ pub fn of_statistics(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> DT
 }
 
 /// Refuses parameters of another dtype than the input, unless they are `Float` and the input is narrower.
-///
-/// # Errors
-/// They are.
 pub fn check(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> Outcome {
     if !is_mixed(input, parameters) {
         return Ok(());

@@ -6,9 +6,6 @@ use super::descriptor::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// The dtype that is asked for, if one is.
-///
-/// # Errors
-/// It is not known here.
 pub fn dtype_of(value: &Value<'_>) -> Result<Option<DType>, Refusal> {
     if let Value::None = value {
         return Ok(None);
@@ -19,9 +16,6 @@ pub fn dtype_of(value: &Value<'_>) -> Result<Option<DType>, Refusal> {
 }
 
 /// The name of another layout than the strided one, if one is asked for.
-///
-/// # Errors
-/// It is no number.
 pub fn other_layout(value: &Value<'_>) -> Result<Option<String>, Refusal> {
     let names = ["Strided", "Sparse", "SparseCsr", "Mkldnn", "SparseCsc", "SparseBsr", "SparseBsc", "Jagged"];
     let number = if let Value::None = value { 0 } else { value.integer()? };
@@ -30,9 +24,6 @@ pub fn other_layout(value: &Value<'_>) -> Result<Option<String>, Refusal> {
 }
 
 /// Refuses layouts and memory that the device does not have.
-///
-/// # Errors
-/// They are asked for.
 pub fn check(layout: &Value<'_>, pinned: &Value<'_>) -> Outcome {
     ensure!(matches!(pinned, Value::None) || !pinned.flag()?, "Only dense CPU tensors can be pinned");
     let other = other_layout(layout)?;
@@ -53,9 +44,6 @@ fn strides_like(this: Tensor<'_>, format: &Value<'_>) -> Result<Option<Dims>, Re
 
 /// What `empty_like` makes of a tensor and its options (dtype, layout, device, pinned memory, memory format). Nothing,
 /// where PyTorch's own is to make it: other layouts, other devices, pinned memory.
-///
-/// # Errors
-/// The dtype is not known here.
 pub fn shape_like(this: Tensor<'_>, options: [&Value<'_>; 5]) -> Result<Option<Shape>, Refusal> {
     let [dtype, layout, device, pinned, format] = options;
     let is_here = match device {

@@ -90,9 +90,6 @@ impl Pointwise {
     }
 
     /// Does a call.
-    ///
-    /// # Errors
-    /// It is refused, or is not for the kernel.
     pub fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let operands = self.operands(arguments, call, call.given(0))?;
         if let Some(check) = self.check_typed {
@@ -102,9 +99,6 @@ impl Pointwise {
     }
 
     /// The operands of a call, which are checked, and the caller's tensor for the output.
-    ///
-    /// # Errors
-    /// They are refused.
     pub fn operands<'a>(
         &self,
         arguments: &Arguments<'a>,
@@ -131,9 +125,6 @@ impl Pointwise {
 }
 
 /// Launches the kernel into output number 0, unless it does not compute in the operands' dtype.
-///
-/// # Errors
-/// That is so, or a number is none that is computed with.
 pub fn launch<'a>(operands: &Elementwise<'a>, scalars: Scalars, arguments: &Arguments<'_>, call: &Call<'a>) -> Outcome {
     let numbers = numbers_of(arguments, scalars)?;
     let dtype = operands.compute();
@@ -143,18 +134,12 @@ pub fn launch<'a>(operands: &Elementwise<'a>, scalars: Scalars, arguments: &Argu
 }
 
 /// The same with these numbers, which may be any.
-///
-/// # Errors
-/// The kernel does not compute in the operands' dtype.
 pub fn launch_with<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], call: &Call<'a>) -> Outcome {
     ensure_computed(operands.compute(), call)?;
     operands.launch(call, operands.output(call)?, numbers)
 }
 
 /// Leaves a call to the fallback whose dtype the kernel does not compute in.
-///
-/// # Errors
-/// It does not.
 pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
     let is_known = dtype != DType::ComplexBFloat16 || call.has_complex_bfloat16();
     if is_known && call.takes(dtype) { Ok(()) } else { Err(Refusal::Fallback) }
@@ -222,9 +207,6 @@ fn ensure_real(arguments: &Arguments<'_>, refusal: fn(String) -> Refusal, text: 
 }
 
 /// Refuses by a `NotImplementedError` what is not so.
-///
-/// # Errors
-/// It is not.
 pub fn ensure_implemented(condition: bool, text: &str) -> Outcome {
     if condition { Ok(()) } else { Err(Refusal::Unsupported(text.into())) }
 }
@@ -233,9 +215,6 @@ pub fn ensure_implemented(condition: bool, text: &str) -> Outcome {
 macro_rules! refusing_complex {
     ($($name:ident: $refusal:ident, $text:literal;)*) => {$(
         /// Refuses complex operands.
-        ///
-        /// # Errors
-        /// There are some.
         pub fn $name(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
             ensure_real(arguments, Refusal::$refusal, $text)
         }
@@ -291,9 +270,6 @@ pub fn sub(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
 }
 
 /// Refuses a factor of another kind than the result.
-///
-/// # Errors
-/// It is one.
 pub fn check_factor(dtype: DType, factor: Scalar, name: &str) -> Outcome {
     let is_bool = matches!(factor, Scalar::Bool(_));
     ensure!(!is_bool || dtype == DType::Bool, "Boolean {name} only supported for Boolean results.");
@@ -476,18 +452,12 @@ pub fn as_promoted(value: &Value<'_>) -> Option<Scalar> {
 }
 
 /// The dtype that a tensor has in common with numbers.
-///
-/// # Errors
-/// There is none.
 pub fn promoted(input: Tensor<'_>, numbers: impl Iterator<Item = Scalar>, call: &Call<'_>) -> Result<DType, Refusal> {
     let operands: SmallVec<[Input<'_>; 3]> = std::iter::once(Input::Tensor(input)).chain(numbers.map(Input::Number)).collect();
     result_type(&operands, call.default_dtype())
 }
 
 /// One operand.
-///
-/// # Errors
-/// The caller's output does not go with it.
 pub fn alone<'a>(input: Tensor<'a>, types: Types, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
     Elementwise::of(Rule::new(types), &[input.into()], call.given(0), call.default_dtype())
 }

@@ -79,9 +79,6 @@ fn facts(operand: Input<'_>, default: DType) -> Result<(Rank, DType), Refusal> {
 }
 
 /// The dtype of a tensor of a number.
-///
-/// # Errors
-/// Its value is not known yet.
 pub fn number_dtype(number: Scalar) -> Result<DType, Refusal> {
     match number {
         Scalar::Bool(_) => Ok(DType::Bool),

@@ -23,9 +23,6 @@ pub enum Numbers {
 
 impl Numbers {
     /// Fills a tensor with the operator's kernel.
-    ///
-    /// # Errors
-    /// The numbers are none that the operator draws, or the dtype does not hold them.
     pub fn draw(self, call: &Call<'_>, out: Tensor<'_>, generator: &Value<'_>) -> Outcome {
         match self {
             Self::Uniform(limits) => draw_uniform(call, out, limits, generator),
@@ -35,9 +32,6 @@ impl Numbers {
     }
 
     /// The same of a tensor of any device, by the operator that does so in place.
-    ///
-    /// # Errors
-    /// As [`Numbers::draw`].
     pub fn draw_anywhere(self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
         let double = |value: f64| Value::Number(Scalar::Double(value));
         let integer = |value: i64| Value::Number(Scalar::Long(value));

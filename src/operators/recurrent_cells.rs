@@ -31,17 +31,11 @@ fn is_quarter(state: Tensor<'_>, gates: &[i64]) -> bool {
 }
 
 /// An operator of two tensors.
-///
-/// # Errors
-/// It fails.
 pub fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other)])
 }
 
 /// An operator of two tensors, the second one times 1.
-///
-/// # Errors
-/// It fails.
 pub fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other), Value::Number(Scalar::Long(1))])
 }
@@ -63,9 +57,6 @@ fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal>
 }
 
 /// The sum along dimension 0.
-///
-/// # Errors
-/// It fails.
 pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     let no = Value::Number(Scalar::Bool(false));
     call.operator(&names::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])

@@ -27,9 +27,6 @@ impl<'a> Reduction<'a> {
     }
 
     /// Over a dimension, a list of them where nothing or none means all, or all.
-    ///
-    /// # Errors
-    /// A dimension is out of range, or there twice.
     fn along(input: Tensor<'a>, dims: &Value<'_>, keepdim: bool) -> Result<Self, Refusal> {
         let reduced = match dims {
             Value::Number(_) => bit_of(dims.integer()?, input.ndim())?,

@@ -135,9 +135,6 @@ fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], Re
 
 /// The first number and how many there are, modulo 2^64; without `to` all from `from` on, which may be everything that 64 bits
 /// can be.
-///
-/// # Errors
-/// There are none, or the dtype does not hold them.
 pub fn range(call: &Call<'_>, from: i64, to: Option<i64>, dtype: DType) -> Result<[i64; 2], Refusal> {
     match to {
         Some(to) => below(call, [from, to], dtype),

@@ -53,9 +53,6 @@ impl BumpArena {
     }
 
     /// The same of values that may fail.
-    ///
-    /// # Errors
-    /// The first failure.
     #[inline]
     pub fn try_keep_all<T: Copy, E>(&self, count: usize, mut value_of: impl FnMut(usize) -> Result<T, E>) -> Result<&[T], E> {
         let room = self.room::<T>(count);

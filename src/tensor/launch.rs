@@ -164,9 +164,6 @@ pub struct Record {
 
 impl Record {
     /// Copies the operands (outputs first) and the scalars. `compute`: the dtype to compute in; that of the first output if none.
-    ///
-    /// # Errors
-    /// As [`Record::fill`].
     pub fn new(
         layout: Layout,
         operands: &[View<'_>],
@@ -191,9 +188,6 @@ impl Record {
     }
 
     /// Copies operands into an empty record, and makes room for as many scalars: [`Record::push_scalar`].
-    ///
-    /// # Errors
-    /// No outputs, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
     #[inline(always)]
     pub fn fill<'a>(&mut self, layout: Layout, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
         let (outputs, count) = (self.num_outputs as usize, operands.count());
@@ -279,9 +273,6 @@ impl Record {
 }
 
 /// Calls `body` with a launch of views, outputs first, whose outputs [`Launch::output`] does not give.
-///
-/// # Errors
-/// As [`Record::fill`].
 pub fn of_views<R>(
     layout: Layout,
     operands: &[View<'_>],
@@ -352,9 +343,6 @@ impl<'a> Launch<'a> {
     }
 
     /// The right to write an output through references, which is given once.
-    ///
-    /// # Errors
-    /// It is taken, or no output.
     pub fn output(&self, index: usize) -> Result<Output<'a>, Error> {
         if index >= self.num_outputs || !self.taken.take(index) {
             return Err(Error::operands(format!("output {index} is not to be taken")));
@@ -412,18 +400,12 @@ impl<'a> Launch<'a> {
     }
 
     /// A parameter, by its position in the kernel's documentation.
-    ///
-    /// # Errors
-    /// There is none at that position.
     #[inline]
     pub fn scalar(&self, index: usize) -> Result<Scalar, Error> {
         self.scalars.get(index).copied().ok_or_else(|| missing_scalar(index))
     }
 
     /// The first scalars.
-    ///
-    /// # Errors
-    /// There are fewer.
     #[inline]
     pub fn first_scalars<const N: usize>(&self) -> Result<[Scalar; N], Error> {
         self.scalars.first_chunk().copied().ok_or_else(|| missing_scalar(self.scalars.len()))

@@ -134,9 +134,6 @@ impl<'a> View<'a> {
     }
 
     /// The only element at each index of `sizes`, without flags. `strides` are as many zeros.
-    ///
-    /// # Errors
-    /// Other elements, or no such sizes and strides.
     pub fn broadcast<'b>(&self, sizes: &'b [i64], strides: &'b [i64]) -> Result<View<'b>, Error>
     where
         'a: 'b,
@@ -150,9 +147,6 @@ impl<'a> View<'a> {
     }
 
     /// Numbers of 16 bits as an operand of one dimension, which they are written through too. `size` is how many there are.
-    ///
-    /// # Errors
-    /// A dtype of another size, or another number.
     pub fn of_words(words: &'a mut [u16], dtype: DType, size: &'a [i64; 1]) -> Result<Self, Error> {
         if dtype.size() != size_of::<u16>() || size[0] != words.len() as i64 {
             return Err(Error::operands(format!("{} words as {size:?} of {dtype:?}", words.len())));

@@ -31,9 +31,6 @@ const MASK: usize = 9;
 
 /// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of value, grad of out,
 /// query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as there.
-///
-/// # Errors
-/// As [`attention`](super::attention).
 pub fn attention_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, QUERY, KEY)?))

@@ -14,9 +14,6 @@ signature! {
 
 /// `aten::native_batch_norm`: out and x are rows of one channel each, or have a column for each channel. In training the statistics are those of
 /// x, which are saved.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_batch_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
@@ -63,9 +60,6 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::native_batch_norm_backward`. Outside training invstd is a variance.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_batch_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))

@@ -18,9 +18,6 @@ signature! {
 }
 
 /// `aten::native_group_norm`: out and x have a row for every sample and channel.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_group_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
@@ -131,9 +128,6 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::native_group_norm_backward`: grads and x have a row for every sample and channel.
-///
-/// # Errors
-/// The wrong operands.
 pub fn native_group_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))

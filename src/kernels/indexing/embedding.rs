@@ -97,9 +97,6 @@ impl EmbeddingTable {
 /// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, indices of the
 /// maxima, table, indices, offsets, weights of the indices where there are some]; all but table and weights' dtypes are as PyTorch's,
 /// and Long where they are written. Scalars [mode, padding index or -1].
-///
-/// # Errors
-/// An index or an offset out of bounds, or operands that do not fit together.
 pub fn embedding_bag(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, T => Bags::new(launch)?.run::<T>(launch.cost()))
@@ -368,9 +365,6 @@ impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
 
 /// `aten::embedding_renorm_`: rows that indices name are scaled down to a norm where theirs is greater. Norm and factor are rounded to the
 /// rows' dtype. Operands [table, indices]; scalars [greatest norm, kind of norm].
-///
-/// # Errors
-/// An index out of bounds.
 pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
     let (table, indices) = (EmbeddingTable::new(launch.view(0))?, Numbers::new(launch.view(1))?);
     let embedding_renorm::Scalars { max_norm, norm_type } = embedding_renorm::Scalars::of(launch)?;

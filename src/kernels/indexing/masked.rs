@@ -16,9 +16,6 @@ signature! {
 }
 
 /// How many elements are not 0. Operands [count, self]; the count is one Long.
-///
-/// # Errors
-/// As [`loops::nonzero::count`].
 pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
     let count = loops::nonzero::count(&launch.view(1))?;
     if launch.view(0).dtype() != DType::Long {
@@ -30,9 +27,6 @@ pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::masked_select`: the values where the mask is not 0, in order.
-///
-/// # Errors
-/// Operands that are not contiguous, or an output of another size.
 pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, values, mask) = (launch.view(0), launch.view(1), launch.view(2));
     let step = out.strides().first().copied().unwrap_or(0) as isize;
@@ -48,9 +42,6 @@ pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::masked_scatter_`: the elements where the mask is not 0 become those of the source, in order.
-///
-/// # Errors
-/// Too few elements in the source, or operands that are not contiguous.
 pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, source, mask) = (launch.view(0), launch.view(1), launch.view(2));
     check_moved(&source, &out, &mask)?;
@@ -119,9 +110,6 @@ impl<E: Copy> Leaf for Move<'_, E> {
 
 /// `aten::nonzero`, `aten::nonzero_static`: the index of each element that is not 0, a row for each. Operands [out, self]; scalars [what
 /// fills rows that are left]. More elements than the output has rows are left out.
-///
-/// # Errors
-/// Operands that are not contiguous or do not fit together.
 pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, values) = (launch.view(0), launch.view(1));
     let (rows, dims) = (out.size(0), values.ndim());

@@ -30,17 +30,11 @@ const MINIMUM: i64 = 4;
 /// `embedding_dense_backward`): the elements of self that indices from 0 on name are replaced by or combined with those of the source.
 /// Operands [self, source, indices...]; scalars [operation, whether the old values do not take part, factor of the source in a sum,
 /// the index to leave out if there is one], then [slots, bytes between them] for each index.
-///
-/// # Errors
-/// An index out of bounds.
 pub fn update(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, false)
 }
 
 /// `aten::index_put_`, `aten::put_`: as [`update`], with indices below 0 counted from the end.
-///
-/// # Errors
-/// An index out of bounds.
 pub fn update_wrapped(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, true)
 }

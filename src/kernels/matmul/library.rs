@@ -143,9 +143,6 @@ fn operands(problem: &Problem) -> Option<[Columns; 3]> {
 }
 
 /// Runs a product that [`takes`] says yes to.
-///
-/// # Errors
-/// It takes no such product, or fails at it.
 pub fn run(problem: &Problem) -> Result<(), Error> {
     let problem = &upright(problem);
     let is_done = match problem.dtype {

@@ -95,9 +95,6 @@ pub struct Problem {
 
 impl Problem {
     /// The product that a launch of [out, self?, a, b] describes.
-    ///
-    /// # Errors
-    /// Operands of other dtypes or numbers of dimensions.
     pub fn new(launch: &Launch<'_>, form: Form, with_addend: bool) -> Result<Self, Error> {
         let operands = 3 + usize::from(with_addend);
         if launch.num_operands() != operands {

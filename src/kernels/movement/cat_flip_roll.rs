@@ -18,9 +18,6 @@ signature! {
 
 /// `aten::cat`: the inputs one after the other along a dimension, cast to the output's dtype. Operands [out, inputs...], of the same sizes
 /// but along the dimension; scalars [dim].
-///
-/// # Errors
-/// Sizes that do not add up, or dtypes without conversions.
 pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, dim) = (launch.view(0), count(cat::Scalars::of(launch)?.dim)?);
     let mut begins = Vec::with_capacity(launch.num_operands());
@@ -55,9 +52,6 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::flip`: the order flipped round in some dimensions. Both operands are of one dtype and size; the scalar
 /// is the set of dimensions, bit by bit.
-///
-/// # Errors
-/// Different sizes.
 pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
@@ -69,9 +63,6 @@ pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::roll`: every element moved on along some dimensions, those that leave at the end come in at the beginning. Operands [out, input] of
 /// one dtype and the same sizes; scalars [dim, shift (below the size), dim, shift, ...].
-///
-/// # Errors
-/// Different sizes, or a dimension that does not exist.
 pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));

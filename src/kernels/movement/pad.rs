@@ -29,33 +29,21 @@ const GRADIENT_COST: f64 = 1.5;
 
 /// `aten::reflection_padNd`: the input beyond its edges as in a mirror. Operands [out, input] of one dtype; scalars [padding before the
 /// last dimension, before the last but one, ...].
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn reflection_pad(launch: &Launch<'_>) -> Result<(), Error> {
     pad(launch, reflect)
 }
 
 /// `aten::replication_padNd`: the input's edges repeated. Operands and scalars as for [`reflection_pad`].
-///
-/// # Errors
-/// As [`reflection_pad`].
 pub fn replication_pad(launch: &Launch<'_>) -> Result<(), Error> {
     pad(launch, replicate)
 }
 
 /// `aten::reflection_padNd_backward`. Operands [input's gradient, output's gradient]; scalars as for [`reflection_pad`].
-///
-/// # Errors
-/// Sizes that do not fit, or a dtype outside the table's.
 pub fn reflection_pad_backward(launch: &Launch<'_>) -> Result<(), Error> {
     pad_backward(launch, reflect)
 }
 
 /// `aten::replication_padNd_backward`. Operands and scalars as for [`reflection_pad_backward`].
-///
-/// # Errors
-/// As [`reflection_pad_backward`].
 pub fn replication_pad_backward(launch: &Launch<'_>) -> Result<(), Error> {
     pad_backward(launch, replicate)
 }

@@ -80,9 +80,6 @@ fn fill<T: Element>(output: Output<'_>, cost: f64, value: impl Fn(usize) -> T + 
 }
 
 /// `aten::arange`: start, start + step, ... The output has one dimension.
-///
-/// # Errors
-/// A dtype outside the table's, or more dimensions.
 pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
     let (output, arange::Scalars { start, step }) = (launch.view(0), arange::Scalars::of(launch)?);
@@ -147,9 +144,6 @@ fn is_complex(launch: &Launch<'_>) -> Result<bool, Error> {
 }
 
 /// `aten::linspace`: evenly spaced values from start to end. The output has one dimension.
-///
-/// # Errors
-/// A dtype outside the table's, or more dimensions.
 pub fn linspace(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
     if is_complex(launch)? {
@@ -169,9 +163,6 @@ pub fn linspace(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::logspace`: a base to the power of evenly spaced exponents. The output has one dimension.
-///
-/// # Errors
-/// As [`linspace`].
 pub fn logspace(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
     let base: f64 = logspace::Scalars::of(launch)?.base.to();
@@ -198,9 +189,6 @@ fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + S
 
 /// `aten::repeat_interleave.Tensor`: each place as often as it is to be repeated. Operands [out, ends], of one dimension; `ends` are the
 /// running sums of the repeats, Long.
-///
-/// # Errors
-/// Repeats below 0, or sums that do not lead to the output's size.
 pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, ends) = (launch.view(0), launch.view(1));

@@ -18,25 +18,16 @@ signature! {
 }
 
 /// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars [diagonal].
-///
-/// # Errors
-/// Fewer than two dimensions, or different sizes.
 pub fn tril(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<false>(launch)
 }
 
 /// `aten::triu`: the elements on and above a diagonal, zeros below. Operands and scalars as for [`tril`].
-///
-/// # Errors
-/// As [`tril`].
 pub fn triu(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<true>(launch)
 }
 
 /// `aten::eye`: ones on the diagonal of a matrix, zeros beside it. Operands [out].
-///
-/// # Errors
-/// A dtype outside the table's, or no matrix.
 pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
     let output = launch.view(0);
     let (dtype, &[_, cols]) = (output.dtype(), output.sizes()) else {
@@ -81,17 +72,11 @@ fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)]; scalars [rows,
 /// cols, diagonal].
-///
-/// # Errors
-/// A dtype outside the table's, or an output of another size.
 pub fn tril_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<false>(launch)
 }
 
 /// `aten::triu_indices`: the same on and above a diagonal. Operands and scalars as for [`tril_indices`].
-///
-/// # Errors
-/// As [`tril_indices`].
 pub fn triu_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<true>(launch)
 }

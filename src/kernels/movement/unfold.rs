@@ -74,9 +74,6 @@ fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Win
 
 /// `aten::im2col`: what each place of a window sees, for all windows. Operands [out (N, C * kernel, windows), input (N, C, H, W)] of one
 /// dtype; scalars [kernel, dilation, padding, stride, windows], each height and width.
-///
-/// # Errors
-/// Sizes that do not fit.
 pub fn im2col(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
@@ -104,9 +101,6 @@ pub fn im2col(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::col2im`: every element of the image adds up what the windows have of it. Operands [out (N, C, H, W), columns (N, C * kernel,
 /// windows)]; scalars as for [`im2col`].
-///
-/// # Errors
-/// Sizes that do not fit, or a dtype outside the table's.
 pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, columns) = (launch.view(0), launch.view(1));
@@ -132,9 +126,6 @@ pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::unfold_backward`: every element adds up the windows that it is in. Operands [out, gradient], which has the windows in the
 /// dimension and their elements in one more at the end; scalars [dim, size, step].
-///
-/// # Errors
-/// Sizes that do not fit, or a dtype outside the table's.
 pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, grad) = (launch.view(0), launch.view(1));

@@ -16,9 +16,6 @@ signature! {
 
 /// `aten::_fused_adagrad_`. Lists [parameters, sums of squared gradients, gradients], step counts; scalars [..., lr, decay of lr,
 /// weight decay, eps, maximize].
-///
-/// # Errors
-/// The wrong operands.
 pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let shared = SharedSettings::of(launch, 3, true)?;

@@ -17,18 +17,12 @@ signature! {
 
 /// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, greatest second moments with AMSGrad, gradients], step
 /// counts; scalars [..., lr, beta1, beta2, weight decay, eps, AMSGrad, maximize].
-///
-/// # Errors
-/// The wrong operands.
 pub fn fused_adam(launch: &Launch<'_>) -> Result<(), Error> {
     step(launch, false)
 }
 
 /// `aten::_fused_adamw_`, in which weights decay by themselves instead of through the gradient. Operands and scalars as of
 /// [`fused_adam`].
-///
-/// # Errors
-/// The wrong operands.
 pub fn fused_adamw(launch: &Launch<'_>) -> Result<(), Error> {
     step(launch, true)
 }

@@ -17,9 +17,6 @@ signature! {
 
 /// `aten::_amp_foreach_non_finite_check_and_unscale_`. Operands [gradients..., found, inverse of the scale], the last two of one
 /// element; scalars [gradients]. Found becomes 1 if a gradient is infinite or NaN, and else stays what it is.
-///
-/// # Errors
-/// The wrong operands.
 pub fn unscale(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, tensors) = (launch.compute(), launch.scalar(0)?.to::<i64>() as usize);
     if launch.num_operands() != tensors + 2 {
@@ -53,9 +50,6 @@ impl<T: Real> Step<T, 1, 2> for Unscale<T> {
 
 /// `aten::_amp_update_scale_`. All operands have one element; `growth_tracker` counts the steps since the scale grew. The scale stays
 /// finite.
-///
-/// # Errors
-/// The wrong operands.
 pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
     let (scale, tracker) = (Values::<f64>::new(launch.view(0))?, Values::<i64>::new(launch.view(1))?);
     let found = Values::<f64>::new(launch.view(2))?.get(0);

@@ -16,9 +16,6 @@ signature! {
 
 /// `aten::_fused_sgd_`. Lists [parameters, momentum buffers where the momentum is not 0, gradients]; scalars [..., weight decay,
 /// momentum, lr, dampening, nesterov, maximize, whether it is the first step].
-///
-/// # Errors
-/// The wrong operands.
 pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let has_momentum = setting(launch, 1)? != 0.0;

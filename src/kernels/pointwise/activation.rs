@@ -115,9 +115,6 @@ impl<T: Real> Map<T, 1> for GeluTanh {
 }
 
 /// `aten::gelu`: x times the normal distribution function of x; `approximate` is 0 for erf, 1 for tanh.
-///
-/// # Errors
-/// A dtype outside the table's, or no scalar.
 pub fn gelu(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     match gelu::Scalars::of(launch)?.approximate.to::<i64>() {
@@ -127,9 +124,6 @@ pub fn gelu(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::softshrink`: x moved towards 0 by lambd.
-///
-/// # Errors
-/// A dtype outside the table's, or a negative lambd.
 pub fn softshrink(launch: &Launch<'_>) -> Result<(), Error> {
     let lambd: f64 = softshrink::Scalars::of(launch)?.lambd.to();
     if lambd < 0.0 {

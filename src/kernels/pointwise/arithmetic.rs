@@ -36,18 +36,12 @@ impl<T: Number> Map<T, 2> for Add<T> {
 }
 
 /// `aten::add`: lhs + alpha * rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn add(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, add::Scalars { alpha }) = (launch.compute(), add::Scalars::of(launch)?);
     dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>() }))
 }
 
 /// `aten::sub`: lhs - alpha * rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn sub(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, sub::Scalars { alpha }) = (launch.compute(), sub::Scalars::of(launch)?);
     dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>().neg() }))
@@ -67,9 +61,6 @@ impl<T: Number> Map<T, 2> for Mul {
 }
 
 /// `aten::mul`: lhs * rhs; for Bool, and.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn mul(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run_with_number::<T, T, _>(launch, Mul))

@@ -39,9 +39,6 @@ functions! {
 }
 
 /// `aten::ldexp` with whole exponents: lhs 2^rhs. 16 bit floats are `Float` on the way: they do not hold every exponent.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn ldexp(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half | DType::BFloat16 => run::<f32, f32, _, 2>(launch, Ldexp { _computes: std::marker::PhantomData::<f32> }),
@@ -69,9 +66,6 @@ impl<const BRAIN: bool> Map<u16, 2> for NextHalf<BRAIN> {
 }
 
 /// `aten::nextafter`: the next number after lhs on the way to rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn nextafter(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => run::<HalfBits<false>, HalfBits<false>, _, 2>(launch, NextHalf::<false>),

@@ -87,9 +87,6 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
 }
 
 /// `aten::clamp`: at least min, then at most max.
-///
-/// # Errors
-/// A dtype outside the table's, a limit beyond the range of an integer dtype that leaves no value, or a scalar that is missing.
 pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
     let clamp::Scalars { has_min, min, has_max, max } = clamp::Scalars::of(launch)?;
     let given = |has: Scalar, limit: Scalar| (has.to::<i64>() != 0).then_some(limit);
@@ -97,17 +94,11 @@ pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::clamp_min`: at least the limit.
-///
-/// # Errors
-/// As [`clamp`].
 pub fn clamp_min(launch: &Launch<'_>) -> Result<(), Error> {
     between(launch, Some(clamp_min::Scalars::of(launch)?.min), None)
 }
 
 /// `aten::clamp_max`: at most the limit.
-///
-/// # Errors
-/// As [`clamp`].
 pub fn clamp_max(launch: &Launch<'_>) -> Result<(), Error> {
     between(launch, None, Some(clamp_max::Scalars::of(launch)?.max))
 }
@@ -125,9 +116,6 @@ impl<T: Ordered> Map<T, 3> for ClampTensor {
 }
 
 /// `aten::clamp.Tensor`: at least min, then at most max. One of them may be missing.
-///
-/// # Errors
-/// A dtype outside the table's, or a scalar that is missing.
 pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let clamp_tensor::Scalars { has_min, has_max } = clamp_tensor::Scalars::of(launch)?;

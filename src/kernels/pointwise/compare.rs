@@ -46,54 +46,36 @@ impl<T: Ordered, const SWAP: bool, const OR_EQUAL: bool> Map<T, 2> for Less<SWAP
 }
 
 /// `aten::eq`: lhs == rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn eq(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<false>))
 }
 
 /// `aten::ne`: lhs != rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn ne(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<true>))
 }
 
 /// `aten::lt`: lhs < rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn lt(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, false>))
 }
 
 /// `aten::le`: lhs <= rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn le(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, true>))
 }
 
 /// `aten::gt`: lhs > rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn gt(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, false>))
 }
 
 /// `aten::ge`: lhs >= rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn ge(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, true>))

@@ -56,9 +56,6 @@ functions! {
 }
 
 /// `aten::angle`: of complex numbers in the plane, of real ones pi or 0.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn angle(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Angle),
@@ -68,9 +65,6 @@ pub fn angle(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::complex`: from real and imaginary parts.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn complex(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Cartesian),
@@ -81,9 +75,6 @@ pub fn complex(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::polar`: from lengths and angles.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn polar(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Polar),
@@ -165,9 +156,6 @@ impl<T: Number> Map<T, 1> for Identity {
 }
 
 /// `aten::nan_to_num`: NaN and the infinities replaced. Operands [out, x]; scalars [has nan, nan, has posinf, posinf, has neginf, neginf].
-///
-/// # Errors
-/// A dtype outside the table's, or a scalar that is missing.
 pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let float = f64::from(f32::MAX);

@@ -65,9 +65,6 @@ functions! {
 }
 
 /// `aten::pow` of tensors: base^exponent.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn pow(launch: &Launch<'_>) -> Result<(), Error> {
     if INTEGRAL.contains(launch.compute()) { integer_pow(launch) } else { field_pow(launch) }
 }
@@ -138,9 +135,6 @@ impl<T: Field> Map<T, 1> for One {
 }
 
 /// `aten::pow` with one exponent: base^exponent; 1, 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
-///
-/// # Errors
-/// A dtype outside the table's, or no scalar.
 pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, pow_scalar::Scalars { exponent: given }) = (launch.compute(), pow_scalar::Scalars::of(launch)?);
     let exponent = given.to::<Complex64>();

@@ -125,9 +125,6 @@ impl<T: Real> Map<T, 2> for GeluTanhBackward {
 }
 
 /// `aten::gelu_backward`; `approximate` is 0 for erf, 1 for tanh.
-///
-/// # Errors
-/// A dtype outside the table's, or no scalar.
 pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     match gelu_backward::Scalars::of(launch)?.approximate.to::<i64>() {

@@ -77,9 +77,6 @@ impl<T: Integer> Map<T, 3> for WholeSmoothL1LossBackward<T> {
 }
 
 /// `aten::smooth_l1_loss_backward`.
-///
-/// # Errors
-/// A dtype outside the table's, or a scalar that is missing.
 pub fn smooth_l1_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
@@ -112,9 +109,6 @@ impl<T: Real> Map<T, 2> for BinaryCrossEntropy<'_> {
 }
 
 /// `aten::binary_cross_entropy` without weight: -(target ln x + (1 - target) ln(1 - x)), logarithms at least -100.
-///
-/// # Errors
-/// An input or a target that is no probability; a dtype outside the table's.
 pub fn binary_cross_entropy(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let outside = [AtomicBool::new(false), AtomicBool::new(false)];

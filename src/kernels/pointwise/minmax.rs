@@ -35,9 +35,6 @@ impl<T: Ordered> Map<T, 2> for Maximum {
 }
 
 /// `aten::maximum`: the greater one; NaN if either is.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn maximum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Maximum))
@@ -56,9 +53,6 @@ impl<T: Ordered> Map<T, 2> for Minimum {
 }
 
 /// `aten::minimum`: the lesser one; NaN if either is.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn minimum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Minimum))

@@ -48,54 +48,36 @@ predicates! {
 }
 
 /// `aten::logical_and`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn logical_and(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, And))
 }
 
 /// `aten::logical_or`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn logical_or(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Or))
 }
 
 /// `aten::logical_xor`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn logical_xor(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Xor))
 }
 
 /// `aten::logical_not`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn logical_not(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
 }
 
 /// `aten::isnan`: of complex numbers, whether a part is NaN.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn isnan(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run::<T, Bool, _, 1>(launch, Nan))
 }
 
 /// `aten::isposinf`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn isposinf(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
@@ -105,9 +87,6 @@ pub fn isposinf(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::isneginf`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn isneginf(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {

@@ -36,9 +36,6 @@ functions! {
 macro_rules! to_whole_numbers {
     ($($(#[$doc:meta])* $kernel:ident = $real:ident;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// A dtype outside the table's.
         pub fn $kernel(launch: &Launch<'_>) -> Result<(), Error> {
             if FLOATING.contains(launch.compute()) { $real(launch) } else { copy::copy_(launch) }
         }
@@ -75,9 +72,6 @@ impl<T: Real> Map<T, 1> for Decimals<T> {
 }
 
 /// `aten::round.decimals`: to that many decimals, or for a negative number to tens, hundreds and so on.
-///
-/// # Errors
-/// A dtype outside the table's, or no scalar.
 pub fn round_decimals(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, decimals) = (launch.compute(), round_decimals::Scalars::of(launch)?.decimals.to::<i64>());
     let power = 10f64.powi(decimals.unsigned_abs().min(400) as i32);

@@ -77,9 +77,6 @@ impl Map<u16, 2> for SignOf {
 }
 
 /// `aten::abs` of real numbers: the magnitude; the least integer stays.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn abs(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if !HALVES.contains(dtype) {
@@ -89,9 +86,6 @@ pub fn abs(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::neg`: -x; unsigned integers wrap.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn neg(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if !HALVES.contains(dtype) {
@@ -101,9 +95,6 @@ pub fn neg(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::copysign`: the magnitude of lhs with the sign of rhs.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn copysign(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if !HALVES.contains(dtype) {
@@ -113,9 +104,6 @@ pub fn copysign(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::abs` of complex numbers.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn complex_abs(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexHalf => run::<ComplexHalf, half::f16, _, 1>(launch, Magnitude),
@@ -126,9 +114,6 @@ pub fn complex_abs(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::sgn`: x / |x|, 0 at 0; of real numbers `sign`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn sgn(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexHalf => run::<ComplexHalf, ComplexHalf, _, 1>(launch, Direction),
@@ -163,9 +148,6 @@ impl<T: Real> Map<T, 1> for SignBit {
 }
 
 /// `aten::signbit`: whether the sign is minus, that of -0 and NaN too.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn signbit(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {

@@ -82,9 +82,6 @@ of_angles! {
 }
 
 /// `aten::sin`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn sin(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.is_complex() {
@@ -94,9 +91,6 @@ pub fn sin(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::cos`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn cos(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.is_complex() {
@@ -106,9 +100,6 @@ pub fn cos(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::tan`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn tan(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.is_complex() {
@@ -118,9 +109,6 @@ pub fn tan(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn sinc(launch: &Launch<'_>) -> Result<(), Error> {
     if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) }
 }

@@ -203,9 +203,6 @@ impl Leaf for Draw<'_, 2> {
 }
 
 /// `aten::poisson`.
-///
-/// # Errors
-/// A rate below 0, or the wrong operands.
 pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
     let (state, valid) = (State::of(launch)?, AtomicBool::new(true));
     chunks::run::<f64, Bool, 1, 1, 0>(launch, WORDS, &|chunk, [rates], [values], []| {
@@ -219,9 +216,6 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::binomial`: successes of so many trials.
-///
-/// # Errors
-/// The wrong operands.
 pub fn binomial(launch: &Launch<'_>) -> Result<(), Error> {
     let state = State::of(launch)?;
     chunks::run::<f64, Bool, 2, 1, 0>(launch, WORDS, &|chunk, parameters, [values], []| {
@@ -248,9 +242,6 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
 }
 
 /// `aten::multinomial` with replacement: indices by their weights. Operands [out (N, samples) Long, weights (N, C)].
-///
-/// # Errors
-/// Weights that are no distribution, or the wrong operands.
 pub fn multinomial(launch: &Launch<'_>) -> Result<(), Error> {
     let (state, output) = (State::of(launch)?, launch.output(0)?);
     let (weights, count, samples) = (Values::<f64>::new(launch.view(1))?, launch.view(1).size(1), output.size(1));

@@ -53,27 +53,18 @@ impl<V: Ordered> Fold<V> for Least {
 }
 
 /// `aten::amax`: the greatest value; NaN if there is one.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn amax(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<true>))
 }
 
 /// `aten::amin`: the least value; NaN if there is one.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn amin(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<false>))
 }
 
 /// `aten::aminmax`: the least and the greatest value; NaN if there is one.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn aminmax(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => {

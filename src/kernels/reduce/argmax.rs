@@ -17,35 +17,23 @@ signature! {
 }
 
 /// `aten::max.dim`: the greatest values and their first index; NaN is greater than everything.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn max_dim(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, true>(launch))
 }
 
 /// `aten::min.dim`: the least values and their first index; NaN is less than everything.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn min_dim(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, false>(launch))
 }
 
 /// `aten::argmax`: the first index of the greatest value.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn argmax(launch: &Launch<'_>) -> Result<(), Error> {
     max_dim(launch)
 }
 
 /// `aten::argmin`: the first index of the least value.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn argmin(launch: &Launch<'_>) -> Result<(), Error> {
     min_dim(launch)
 }

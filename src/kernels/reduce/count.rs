@@ -59,26 +59,17 @@ where
 }
 
 /// `aten::count_nonzero`. The compute dtype is the input's, the output is Long.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX | COMPLEX_HALF, T => fold::run::<T, i64, _>(launch, CountNonzero))
 }
 
 /// `aten::any`: whether any value is not 0, as Bool or as Byte 0 or 1. The input is not cast.
-///
-/// # Errors
-/// An output of another dtype.
 pub fn any(launch: &Launch<'_>) -> Result<(), Error> {
     truth::<false>(launch)
 }
 
 /// `aten::all`: whether no value is 0, as Bool or as Byte 0 or 1. The input is not cast.
-///
-/// # Errors
-/// An output of another dtype.
 pub fn all(launch: &Launch<'_>) -> Result<(), Error> {
     truth::<true>(launch)
 }

@@ -109,9 +109,6 @@ impl<V: Magnitude, const GREATEST: bool> Fold<V> for Infinite<GREATEST> {
 }
 
 /// `aten::linalg_vector_norm`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let order: f64 = linalg_vector_norm::Scalars::of(launch)?.ord.to();
     let output = launch.view(0);

@@ -26,9 +26,6 @@ fold! {
 }
 
 /// `aten::prod`. Integers wrap; Bool: whether all are true.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn prod(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => fold::run::<f16, f16, _>(launch, WideProd),

@@ -34,9 +34,6 @@ fold! {
 }
 
 /// `aten::sum`. Integers wrap; Bool: whether any is true.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn sum(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, source) = (launch.compute(), launch.view(1).dtype());
     if dtype == DType::Long && matches!(source, DType::Bool | DType::Byte | DType::Char | DType::Short | DType::Int) {
@@ -46,18 +43,12 @@ pub fn sum(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::nansum`: the sum of what is not NaN.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn nansum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, T => fold::run::<T, T, _>(launch, NanSum))
 }
 
 /// `aten::mean`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn mean(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FIELD, T => fold::run::<T, T, _>(launch, Mean))

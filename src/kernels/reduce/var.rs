@@ -14,17 +14,11 @@ signature! {
 }
 
 /// `aten::var` and `aten::var_mean`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn var(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, false)
 }
 
 /// `aten::std` and `aten::std_mean`.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn std(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, true)
 }

@@ -80,9 +80,6 @@ impl<E: Element<Acc: Field>, const N: usize> Leaf for Forward<'_, E, N> {
 /// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias], contiguous
 /// and of one dtype: hy, cy and cx [batch, size], gates and workspace [batch, 4 size], biases [4 size]. The workspace has the gates'
 /// activations.
-///
-/// # Errors
-/// A dtype outside the table's, or operands with gaps.
 pub fn lstm_cell(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => match launch.num_operands() {
@@ -146,9 +143,6 @@ impl<E: Element<Acc: Field>> Leaf for Backward<'_, E> {
 
 /// `aten::_thnn_fused_lstm_cell_backward_impl` without the bias. Operands [grad of gates, grad of cx, grad of hy, grad of cy, cx, cy,
 /// workspace], contiguous and of one dtype, sized as those of [`lstm_cell`].
-///
-/// # Errors
-/// A dtype outside the table's, or operands with gaps.
 pub fn lstm_cell_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (size, dtype) = (launch.view(1).size(1), launch.compute());
     let outputs = [launch.output(0)?, launch.output(1)?];

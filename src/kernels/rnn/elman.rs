@@ -41,9 +41,6 @@ layers! {
     /// The recurrent part of a layer. Operands [out, weight, hx], contiguous and of one dtype: out [steps, batch, size], on entry the sums of the
     /// inputs and both biases; weight [size, size], of the hidden state; hx [batch, size]. Scalars [reverse, relu]: from the last step to the
     /// first; max(0, x) in place of tanh.
-    ///
-    /// # Errors
-    /// Another dtype, operands with gaps or of other sizes.
     elman_layer, 0, forward;
 }
 
@@ -97,9 +94,6 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
 layers! {
     /// The gradient of [`elman_layer`]. Operands [grad of sums, grad of hx, grad of out, out, weight], contiguous, of one dtype and sized as there; the
     /// second holds on entry the gradient of the last hidden state. Scalars as there.
-    ///
-    /// # Errors
-    /// As [`elman_layer`].
     elman_layer_backward, 2, backward;
 }
 

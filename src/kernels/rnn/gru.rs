@@ -59,9 +59,6 @@ layers! {
     /// resettable, of the same sizes, what the hidden state brings to n before it is reset; gates [steps, batch, 3 size], on entry the sums
     /// of the inputs and their biases, then the activated gates r, z, n; weight [3 size, size] and bias [3 size], of the hidden state; hx
     /// [batch, size]. Scalars [reverse]: from the last step to the first.
-    ///
-    /// # Errors
-    /// Another dtype, operands with gaps or of other sizes.
     gru_layer, 0, forward;
 }
 
@@ -143,9 +140,6 @@ layers! {
     /// The gradient of [`gru_layer`]. Operands [grads, grad of hx, grad of out, gates, resettable, out, hx, weight], contiguous, of one dtype and
     /// sized as there, the gates activated; grads [2, steps, batch, 3 size], of the sums of the inputs and of the hidden state's products, which
     /// differ in n; the second holds on entry the gradient of the last hidden state. Scalars [reverse], as there.
-    ///
-    /// # Errors
-    /// As [`gru_layer`].
     gru_layer_backward, 2, backward;
 }
 

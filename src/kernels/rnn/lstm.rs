@@ -61,9 +61,6 @@ layers! {
     /// The recurrent part of a layer. Operands [out, cells, gates, weight, hx, cx], contiguous and of one dtype: out and cells [steps, batch, size];
     /// gates [steps, batch, 4 size], on entry the sums of the inputs and both biases, then the activated gates; weight [4 size, size], of the hidden
     /// state; hx and cx [batch, size]. Scalars [reverse]: from the last step to the first.
-    ///
-    /// # Errors
-    /// Another dtype, operands with gaps or of other sizes.
     lstm_layer, 0, forward;
 }
 
@@ -144,9 +141,6 @@ layers! {
     /// The gradient of [`lstm_layer`]. Operands [grad of gates, grad of hx, grad of cx, grad of out, gates, cells, cx, weight], contiguous, of one
     /// dtype and sized as there, the gates activated; the second and third hold on entry the gradients of the last hidden and cell state. Scalars
     /// [reverse], as there.
-    ///
-    /// # Errors
-    /// As [`lstm_layer`].
     lstm_layer_backward, 3, backward;
 }
 

@@ -32,8 +32,6 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// # Errors
-    /// Operands with gaps, or no sequence.
     pub fn new(launch: &Launch<'_>, of_steps: usize) -> Result<Self, Error> {
         let view = launch.view(of_steps);
         let [steps, batch, size] = <[i64; 3]>::try_from(view.sizes())
@@ -83,9 +81,6 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
 }
 
 /// The elements of a row, by its index.
-///
-/// # Errors
-/// A row with gaps.
 pub fn row<'a, E: Element>(view: &View<'a>, index: &[usize]) -> Result<&'a [E], Error> {
     elements(Row::of(view, index))
 }
@@ -95,9 +90,6 @@ fn elements<E: Element>(row: Row<'_>) -> Result<&[E], Error> {
 }
 
 /// The elements of a row that is written.
-///
-/// # Errors
-/// A row with gaps.
 pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
     row.into_slice().ok_or_else(|| Error::operands("a row of a layer has gaps"))
 }
@@ -120,9 +112,6 @@ impl<E: Element, P: Element<Acc = E::Acc>> Leaf for Convert<'_, E, P> {
 }
 
 /// The rows `begin..end` of an operand [batch, size] as `P`.
-///
-/// # Errors
-/// A row with gaps.
 pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize, to: &mut [P], size: usize) -> Result<(), Error> {
     for (number, to) in to.chunks_exact_mut(size).enumerate() {
         vectorize(Convert { from: row::<E>(view, &[begin + number])?, to });
@@ -131,9 +120,6 @@ pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize,
 }
 
 /// As [`load`], of all rows of an output.
-///
-/// # Errors
-/// A row with gaps.
 pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: &mut [P], size: usize) -> Result<(), Error> {
     for (number, to) in to.chunks_exact_mut(size).enumerate() {
         vectorize(Convert { from: elements::<E>(output.row(&[number]))?, to });
@@ -142,9 +128,6 @@ pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: 
 }
 
 /// As [`load_back`], the other way.
-///
-/// # Errors
-/// A row with gaps.
 pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from: &[P], size: usize) -> Result<(), Error> {
     for (number, from) in from.chunks_exact(size).enumerate() {
         vectorize(Convert { from, to: target::<E>(output.row_mut(&[number]))? });
@@ -161,9 +144,6 @@ pub trait Factor: Element {
     fn prepare(weight: Memory, sizes: [usize; 2]) -> Memory;
 
     /// `out = a @ weight` with out (m, n), a (m, k), and a prepared weight (k, n).
-    ///
-    /// # Errors
-    /// The library that makes the product fails.
     fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), Error>;
 }
 
@@ -209,17 +189,11 @@ macro_rules! unpacked {
 unpacked!(half::f16 half::bf16);
 
 /// A weight (`wide`, `size`) as `P`, prepared for products with the gates.
-///
-/// # Errors
-/// A row with gaps.
 pub fn weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
     Ok(P::prepare(rows_of::<E, P>(view, wide, size)?, [wide, size]))
 }
 
 /// The same, transposed: prepared for products with the hidden state.
-///
-/// # Errors
-/// A row with gaps.
 pub fn transposed_weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
     let mut memory = Memory::of(wide * size * size_of::<P>());
     strided::transpose(rows_of::<E, P>(view, wide, size)?.numbers::<P>(wide * size), memory.numbers::<P>(wide * size), size);

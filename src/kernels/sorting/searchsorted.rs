@@ -20,9 +20,6 @@ signature! {
 
 /// `aten::searchsorted`: where values would go into sorted lines. All operands are contiguous; `sorted` is
 /// one line, or has one for each line of `values`; `sorter` says where the elements of a line are in order. `right`: behind equal elements.
-///
-/// # Errors
-/// A dtype outside the table's, or operands with gaps.
 pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, sorted, values) = (launch.view(0), launch.view(1), launch.view(2));
     let right = searchsorted::Scalars::of(launch)?.right.to::<i64>() != 0;
@@ -104,9 +101,6 @@ fn positions<T: Key, const RIGHT: bool>(
 }
 
 /// `aten::isin`: whether elements are among others. Operands [out (Bool), elements, sorted others], contiguous and of one dimension.
-///
-/// # Errors
-/// A dtype outside the table's, or operands with gaps.
 pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, elements, others) = (launch.view(0), launch.view(1), launch.view(2));
     let inverted = isin::Scalars::of(launch)?.inverted.to::<i64>() != 0;
@@ -131,9 +125,6 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::mode`: the element that a sorted line has most often, the first of several, and its last index. Operands [values, indices,
 /// sorted, indices of the sorted], whose lines along the last dimension have no gaps; the outputs' last size is 1.
-///
-/// # Errors
-/// A dtype outside the table's.
 pub fn mode(launch: &Launch<'_>) -> Result<(), Error> {
     let (sorted, origins) = (launch.view(2), launch.view(3));
     let dtype = sorted.dtype();

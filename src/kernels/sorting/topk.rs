@@ -36,9 +36,6 @@ const NAN_COST: f64 = 0.2;
 
 /// `aten::topk`: the first `k` of each line along the last dimension in order, and where they were. The input's
 /// lines have no gaps; k is the outputs' last size.
-///
-/// # Errors
-/// A dtype outside the table's, or sizes that do not fit.
 pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
     let largest = topk::Scalars::of(launch)?.largest.to::<i64>() != 0;
     let dtype = launch.view(2).dtype();
@@ -62,9 +59,6 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::kthvalue`: the k-th least of each line along the last dimension, and where it was. The input's lines
 /// have no gaps; the outputs' last size is 1.
-///
-/// # Errors
-/// As [`topk`].
 pub fn kthvalue(launch: &Launch<'_>) -> Result<(), Error> {
     let rank = kthvalue::Scalars::of(launch)?.k.to::<i64>() as usize;
     one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
@@ -72,17 +66,11 @@ pub fn kthvalue(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and where it was; NaN, and where the first
 /// is, if there is one. Operands as for [`kthvalue`].
-///
-/// # Errors
-/// As [`topk`].
 pub fn median(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
 }
 
 /// `aten::nanmedian.dim`: the same of what is not NaN, if there is anything. Operands as for [`kthvalue`].
-///
-/// # Errors
-/// As [`topk`].
 pub fn nanmedian(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<true>(launch, &|len, nans| (len - nans).saturating_sub(1) / 2)
 }

@@ -53,9 +53,6 @@ fn target(output: Output<'_>) -> Result<&mut [i64], Error> {
 
 /// `unique_dim`: the order of rows, by their first element that differs; equal rows keep their order. Operands [order (Long), rows], the
 /// rows contiguous.
-///
-/// # Errors
-/// A dtype outside the table's, or operands with gaps.
 pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let (order, rows) = (target(launch.output(0)?)?, launch.view(1));
     let dtype = rows.dtype();
@@ -72,9 +69,6 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `unique`: for each row the number of its group, counted from 0: rows that follow each other and are equal are one. Operands [groups
 /// (Long), rows] or [groups, rows, order (Long)], the rows contiguous. NaN is equal to nothing.
-///
-/// # Errors
-/// A dtype outside the table's, or operands with gaps.
 pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
     let (mut output, rows) = (launch.output(0)?.into_row(), launch.view(1));
     let order = if launch.num_operands() == 3 { Some(longs(&launch.view(2))?) } else { None };
@@ -101,9 +95,6 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
 /// `unique`: where each group starts, the group of every row in the order before sorting, and how many rows each group has. All operands are
 /// Long and without gaps; starts and counts are as long as there are groups, the others as there are rows; inverse and counts may be empty, and
 /// are not made then. `in_order`: the rows to take lie in the order already; else `starts` are the rows' own numbers.
-///
-/// # Errors
-/// Operands of other dtypes, or sizes that do not fit.
 pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let [starts, inverse, counts] = [target(launch.output(0)?)?, target(launch.output(1)?)?, target(launch.output(2)?)?];
     let groups = longs(&launch.view(3))?;
@@ -139,9 +130,6 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `unique` of a line by one thread: its elements in order, each of those that are equal once, and how many these are. count is Long; values
 /// and input are of one size and without gaps. `as_it_is`: the line is not sorted. NaN is equal to nothing.
-///
-/// # Errors
-/// A dtype outside the table's, or operands with gaps.
 pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, count, input) = (launch.view(0), target(launch.output(1)?)?, launch.view(2));
     let dtype = input.dtype();
@@ -172,9 +160,6 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// Rows taken by number. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype.
-///
-/// # Errors
-/// Operands with gaps, or a number outside.
 pub fn take_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, rows, numbers) = (launch.output(0)?, launch.view(1), longs(&launch.view(2))?);
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {

@@ -79,9 +79,6 @@ impl<'a> NamedArguments<'a> {
     }
 
     /// A tensor that the schema has.
-    ///
-    /// # Errors
-    /// It is not defined.
     pub fn given(&self, name: &str) -> Result<Tensor<'a>, Refusal> {
         self.tensor(name).ok_or_else(|| Refusal::Invalid(format!("{}: expected {name} to be defined", self.operator)))
     }
@@ -126,9 +123,6 @@ impl<'a> NamedArguments<'a> {
     }
 
     /// A tensor that the schema has; the kernel, which does not look at its strides, gets a contiguous one.
-    ///
-    /// # Errors
-    /// It is not defined.
     pub fn contiguous(&mut self, name: &str) -> Result<Tensor<'a>, Refusal> {
         let tensor = self.given(name)?;
         if !tensor.is_dense(Format::Contiguous) {
@@ -151,9 +145,6 @@ impl<'a> NamedArguments<'a> {
     }
 
     /// Refuses arguments to write to whose elements share memory: they have less of it than a kernel writes. What is resized is contiguous.
-    ///
-    /// # Errors
-    /// There are some.
     pub fn check_results_apart(&self) -> Outcome {
         for (position, argument) in self.schema.iter().enumerate().filter(|(_, argument)| argument.is_written) {
             let Some(result) = self.tensor(&argument.name) else { continue };
@@ -171,9 +162,6 @@ impl<'a> NamedArguments<'a> {
 /// Checks of one argument; those of tensors let through what is not given.
 impl NamedArguments<'_> {
     /// The argument has these sizes.
-    ///
-    /// # Errors
-    /// It has others. So for all of these checks.
     pub fn check_sizes(&self, name: &str, expected: &[i64]) -> Outcome {
         let Some(given) = self.tensor(name) else { return Ok(()) };
         let sizes = given.sizes();
@@ -243,9 +231,6 @@ pub fn minmax(values: impl Iterator<Item = i64>) -> Option<(i64, i64)> {
 }
 
 /// The size of a dimension, counted from the start or from the end.
-///
-/// # Errors
-/// There is no such dimension.
 pub fn size(tensor: Tensor<'_>, dim: i64) -> Result<i64, Refusal> {
     if tensor.ndim() == 0 {
         return Err(Refusal::Index(format!("Dimension specified as {dim} but tensor has no dimensions")));

@@ -36,9 +36,6 @@ pub fn looks_at_no_index(operator: &str) -> bool {
 }
 
 /// Refuses a sparse tensor, a call's argument or result, some of whose indices name no element of it.
-///
-/// # Errors
-/// It has such indices, or members that do not fit each other.
 pub fn check_members(operator: &str, values: &[Value<'_>], reader: &dyn Reader) -> Outcome {
     let schema = MEMBERS.map(|name| Argument { name: name.into(), is_written: false });
     let members = NamedArguments::new(operator, &schema, values, Some(reader));

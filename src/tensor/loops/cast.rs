@@ -19,9 +19,6 @@ use crate::tuning::caches::CAST_RUN;
 
 /// Casts `count` elements.
 ///
-/// # Errors
-/// A dtype that can only be moved as it is.
-///
 /// # Safety
 /// `from` has `count` readable elements of dtype `source`, `to` as many writable ones of `target`, and they do not overlap.
 pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, count: usize) -> Result<(), Error> {
@@ -34,9 +31,6 @@ pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, c
 }
 
 /// The first element of an operand as one of `target`, in the first bytes of a word. The rest of the word is 0.
-///
-/// # Errors
-/// As [`cast`], and an operand without elements.
 pub fn element(view: &View<'_>, target: DType) -> Result<u128, Error> {
     if view.numel() == 0 {
         return Err(Error::operands("an operand has no elements"));
@@ -48,9 +42,6 @@ pub fn element(view: &View<'_>, target: DType) -> Result<u128, Error> {
 }
 
 /// The first element of an operand, cast.
-///
-/// # Errors
-/// As [`element`].
 pub fn read<T: Element>(view: &View<'_>) -> Result<T, Error> {
     let word = element(view, T::DTYPE)?;
     // SAFETY: the first bytes of the word are an element of that dtype.

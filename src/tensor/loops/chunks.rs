@@ -19,9 +19,6 @@ pub type ChunkBody<'a, T, U, const I: usize, const O: usize, const P: usize> =
 
 /// Runs `body` over chunks of at most `limit` (<= [`BLOCK`]) elements. Operands: [outputs of `T`, outputs of `U`, inputs of `T`], cast from and
 /// to their own dtypes.
-///
-/// # Errors
-/// The wrong number of operands, or a dtype without conversions.
 pub fn run<T, U, const I: usize, const O: usize, const P: usize>(
     launch: &Launch<'_>,
     limit: usize,

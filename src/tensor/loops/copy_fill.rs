@@ -23,9 +23,6 @@ const CAST_COST: f64 = 0.3;
 const BYTE_COST: f64 = 0.05;
 
 /// Copies operand 1 to operand 0, cast to its dtype; honours the conjugate and negative flags of both.
-///
-/// # Errors
-/// Two dtypes between which there is no conversion.
 pub fn copy(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input) = (launch.view(0), launch.view(1));
     let differs = |flag| output.flags().has(flag) != input.flags().has(flag);
@@ -41,9 +38,6 @@ pub fn copy(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// Copies `input` to `output`, views of the same sizes: [`copy`].
-///
-/// # Errors
-/// As [`copy`], or different sizes.
 pub fn copy_view(output: View<'_>, input: View<'_>) -> Result<(), Error> {
     if output.numel() == 0 {
         return Ok(());
@@ -160,9 +154,6 @@ fn copy_cast(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// Fills operand 0 with the value of operand 1, cast to its dtype.
-///
-/// # Errors
-/// Two dtypes between which there is no conversion.
 pub fn fill(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, value) = (launch.view(0), launch.view(1));
     if output.numel() == 0 {

@@ -32,9 +32,6 @@ pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
 /// launch's cost decides how parallel.
 ///
 /// Only the loop itself is compiled for each operator and type; everything around it is shared.
-///
-/// # Errors
-/// The wrong number of operands, or a dtype without conversions.
 #[inline]
 pub fn run<E, O, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
@@ -61,9 +58,6 @@ where
 }
 
 /// As [`run`], of an operator that computes in [`Element::Approximate`].
-///
-/// # Errors
-/// As [`run`].
 #[inline]
 pub fn run_approximate<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
@@ -74,9 +68,6 @@ where
 }
 
 /// As [`run`], of an operator that computes in `T`.
-///
-/// # Errors
-/// As [`run`].
 #[inline]
 pub fn run_in<E, T, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
@@ -115,9 +106,6 @@ where
 
 /// As [`run`], of an operator whose second input may be one value for all elements, a Python number or a tensor of no dimension: the loop
 /// then takes it as a parameter instead of an operand.
-///
-/// # Errors
-/// As [`run`].
 #[inline]
 pub fn run_with_number<E, O, Op>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where

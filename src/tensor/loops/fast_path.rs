@@ -28,9 +28,6 @@ pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
 }
 
 /// Runs `op` over the launch's operands [out, inputs...], as [`pointwise::run`](super::elementwise::run) does.
-///
-/// # Errors
-/// The wrong number of operands, or a dtype without conversions.
 #[inline]
 pub fn run<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where

@@ -69,9 +69,6 @@ pub struct Indexed<'a> {
 
 impl<'a> Indexed<'a> {
     /// Operands [target, source, indices...]; from `first_scalar` on, each index has the scalars [slots, bytes from one to the next].
-    ///
-    /// # Errors
-    /// Operands or scalars that are none of that.
     pub fn new(launch: &'a Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, Error> {
         let count = launch.num_operands().saturating_sub(FIRST_INDEX);
         if count == 0 || count > MAX_INDICES {
@@ -97,9 +94,6 @@ impl<'a> Indexed<'a> {
     }
 
     /// Copies each element of the target from the place of the source that the indices name.
-    ///
-    /// # Errors
-    /// An index out of bounds, or operands of different dtypes.
     pub fn load(&self) -> Result<(), Error> {
         let (target, source) = (self.launch.view(0), self.launch.view(1));
         if target.dtype() != source.dtype() {

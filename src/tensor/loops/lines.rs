@@ -45,9 +45,6 @@ pub trait Columns<T, const I: usize, const O: usize>: Lines<T, I, O> {
 }
 
 /// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per element.
-///
-/// # Errors
-/// Operands of different sizes, or dtypes without conversions.
 #[inline]
 pub fn run<T, const I: usize, const O: usize>(
     inputs: [View<'_>; I],
@@ -66,9 +63,6 @@ where
 }
 
 /// As [`run`], with lines as columns of strips where that is closer to the memory layout.
-///
-/// # Errors
-/// As [`run`].
 #[inline]
 pub fn run_either<T, const I: usize, const O: usize>(
     inputs: [View<'_>; I],
@@ -94,9 +88,6 @@ where
 pub type BodyWithPlaces<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync);
 
 /// Runs `body` over the lines of an input, an output and indices, of dtype Long.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_with_indices<T: Element>(
     input: View<'_>,
     output: View<'_>,

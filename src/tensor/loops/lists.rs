@@ -44,9 +44,6 @@ pub struct Lists {
 }
 
 /// Runs `step(place)` over the tensors at every place of the lists. Tells whether a step found something.
-///
-/// # Errors
-/// Too few operands, or tensors that do not fit together.
 #[inline]
 pub fn run<E, S, const I: usize, const O: usize>(
     launch: &Launch<'_>,
@@ -84,9 +81,6 @@ pub type Kernel = fn(&Launch<'_>) -> Result<(), Error>;
 
 /// Runs an elementwise kernel over the tensors at every place of the lists: operands [out, so many inputs], and the scalar of the place
 /// where there is one. The lists may differ in their dtypes, if the kernel casts.
-///
-/// # Errors
-/// As [`run`], and the kernel's own.
 pub fn each(
     launch: &Launch<'_>,
     lists: Lists,
@@ -123,9 +117,6 @@ pub fn each(
 const REDUCTION: u64 = 200;
 
 /// Runs a reduction over every tensor of a list: operands [the results of one element each, the tensors], none of them empty.
-///
-/// # Errors
-/// Too few operands, or the kernel's own.
 pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kernel: Kernel) -> Result<(), Error> {
     if launch.num_outputs() != tensors || launch.num_operands() != 2 * tensors {
         return Err(Error::operands(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands())));

@@ -10,9 +10,6 @@ use crate::tensor::view::{MAX_DIMS, View};
 pub type LineBody<'a, T> = &'a mut dyn FnMut(&[T], &mut [T], &mut [i64], &mut [u128]);
 
 /// Calls `body` for every line along the last dimension, which is contiguous in all operands; the outputs overlap nothing else.
-///
-/// # Errors
-/// Operands of different sizes or of other dtypes, or lines with gaps.
 pub fn run<T: Element>(
     input: View<'_>,
     mut output: Output<'_>,

@@ -21,9 +21,6 @@ pub type NonzeroBody<'a> = &'a (dyn Fn(usize, usize, &[u16]) + Sync);
 const LOOK: f64 = 0.5;
 
 /// How many elements are not 0.
-///
-/// # Errors
-/// An operand that is not contiguous, or of a dtype without values.
 pub fn count(condition: &View<'_>) -> Result<usize, Error> {
     let (data, len) = dense(condition)?;
     let total = AtomicUsize::new(0);
@@ -38,9 +35,6 @@ pub fn count(condition: &View<'_>) -> Result<usize, Error> {
 }
 
 /// Visits the elements that are not 0; returns how many there are. `cost`: nanoseconds of one thread for each element of the operand.
-///
-/// # Errors
-/// As [`count`].
 pub fn run(condition: &View<'_>, cost: f64, body: NonzeroBody<'_>) -> Result<usize, Error> {
     let (data, len) = dense(condition)?;
     let dtype = condition.dtype();

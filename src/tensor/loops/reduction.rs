@@ -116,9 +116,6 @@ pub trait BlockFold<S>: Sync {
 }
 
 /// Reduces the launch's input into its outputs.
-///
-/// # Errors
-/// The wrong operands.
 pub fn drive<S: Copy + Default + Send + Sync>(launch: &Launch<'_>, blocks: &dyn BlockFold<S>) -> Result<(), Error> {
     let outputs = launch.num_outputs();
     if outputs > MAX_OUTPUTS || launch.num_operands() != outputs + 1 {

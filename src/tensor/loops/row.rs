@@ -54,9 +54,6 @@ impl<'a> Row<'a> {
     }
 
     /// All elements of a contiguous operand, as one row.
-    ///
-    /// # Errors
-    /// An operand with gaps.
     pub fn flat(view: &View<'a>) -> Result<Self, Error> {
         let (size, is_constant) = (view.dtype().size(), !view.is_output());
         let row = Self { data: view.data(), step: size as isize, len: view.numel(), size, is_constant, memory: PhantomData };
@@ -363,9 +360,6 @@ impl<'a> Output<'a> {
     }
 
     /// All elements of a contiguous output, as one row.
-    ///
-    /// # Errors
-    /// An output with gaps.
     pub fn into_flat(self) -> Result<RowMut<'a>, Error> {
         let row = Row::flat(&self.written())?;
         // SAFETY: the output becomes the row.

@@ -12,9 +12,6 @@ use crate::tensor::view::{MAX_DIMS, View};
 use crate::tuning::sharing::GRAIN;
 
 /// Sets every element of a contiguous operand.
-///
-/// # Errors
-/// An operand with gaps, of another number of elements, or of a dtype without conversions.
 pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), Error> {
     if !output.is_contiguous() || output.numel() != values.len() {
         return Err(Error::operands(format!(
@@ -46,9 +43,6 @@ pub fn for_each_line(output: Output<'_>, outer: usize, cost: f64, body: &(dyn Fn
 pub type BodyBeside<'a, const N: usize> = &'a (dyn Fn(&[usize], Row<'_>, [RowMut<'_>; N]) + Sync);
 
 /// As [`for_each`], over the rows of an input: `body` is called with those of outputs that have the same index.
-///
-/// # Errors
-/// Outputs of other sizes, but for the last dimension.
 pub fn for_each_beside<const N: usize>(
     input: View<'_>,
     outputs: [Output<'_>; N],

@@ -11,9 +11,6 @@ pub type LookupTable = [u16; 1 << 16];
 const COST: f64 = 0.35;
 
 /// Runs the function over the launch's operands [out, x], both of the launch's dtype, which has 16 bits.
-///
-/// # Errors
-/// The wrong number of operands, or another dtype.
 pub fn run(launch: &Launch<'_>, table: &LookupTable) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.size() != size_of::<u16>() || (0..launch.num_operands()).any(|index| launch.view(index).dtype() != dtype) {

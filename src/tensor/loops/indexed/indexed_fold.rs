@@ -28,9 +28,6 @@ type Lead = (usize, usize);
 
 impl Indexed<'_> {
     /// Folds the source's elements, or the element in the first bytes of `value`, into the target's that the indices name.
-    ///
-    /// # Errors
-    /// An index out of bounds, or operands of different dtypes.
     pub fn fold<E: Element, F: Folding<E::Acc>>(&self, value: Option<u128>, function: F) -> Result<(), Error> {
         self.check_update(value, size_of::<E>())?;
         if self.launch.view(0).numel() == 0 { Ok(()) } else { self.fold_sorted::<E, F>(value, function) }

@@ -46,9 +46,6 @@ impl<E> Update<E> for Store {
 }
 
 /// Stores the source's elements, or `value` (the first bytes of it) for each of them.
-///
-/// # Errors
-/// An index out of bounds, or operands of different dtypes.
 pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), Error> {
     match indexed.launch.view(0).dtype().size() {
         1 => indexed.update::<u8, _>(value, Store),
@@ -65,9 +62,6 @@ const EVERYWHERE: Range = (0, i64::MAX);
 
 impl Indexed<'_> {
     /// Updates the target's elements that the indices name with the source's, or with the element in the first bytes of `value`.
-    ///
-    /// # Errors
-    /// An index out of bounds, or operands of different dtypes.
     #[inline]
     pub fn update<E: Copy + Default + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), Error> {
         self.drive(value, size_of::<E>(), &|to, from, picked| {

@@ -21,9 +21,6 @@ pub struct Direct {
 
 impl Direct {
     /// Updates the addressed operand's elements with the other one's.
-    ///
-    /// # Errors
-    /// An index out of bounds.
     #[inline]
     pub fn update<E: Copy, U: Update<E>>(self, dtype: DType, update: U) -> Result<(), i64> {
         let missing = match dtype {

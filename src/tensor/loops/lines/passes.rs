@@ -75,9 +75,6 @@ macro_rules! for_each_row {
 pub(crate) use for_each_row;
 
 /// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `E`. `cost`: nanoseconds of one thread per element.
-///
-/// # Errors
-/// Operands of different sizes, or dtypes without conversions.
 #[inline]
 pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     inputs: [View<'_>; I],

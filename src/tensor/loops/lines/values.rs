@@ -17,9 +17,6 @@ pub struct Values<'a, T> {
 
 impl<'a, T: Number> Values<'a, T> {
     /// The elements of a contiguous operand.
-    ///
-    /// # Errors
-    /// The operand is not contiguous, or of a dtype without conversions.
     pub fn new(view: View<'a>) -> Result<Self, Error> {
         if !view.is_contiguous() {
             return Err(Error::operands("an operand is not contiguous"));

@@ -14,9 +14,6 @@ use crate::tuning::reductions::ARGMINMAX_COLS;
 
 /// Finds the greatest or least elements of the launch's input, cast to `E`, along the one reduced dimension. Outputs: [indices], of dtype
 /// Long, or [values, indices].
-///
-/// # Errors
-/// The wrong operands.
 #[inline]
 pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let outputs = launch.num_outputs();

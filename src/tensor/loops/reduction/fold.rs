@@ -78,9 +78,6 @@ macro_rules! fold {
 pub(crate) use fold;
 
 /// Folds the launch's input, cast to `E`, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
-///
-/// # Errors
-/// The wrong operands.
 #[inline]
 pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), Error> {
     check::<O>(launch, 1)?;
@@ -88,9 +85,6 @@ pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F
 }
 
 /// Folds the launch's input, cast to `E`, into its two outputs of that dtype: `finish` makes both results of the two states.
-///
-/// # Errors
-/// The wrong operands.
 #[inline]
 pub fn run_both<E, F, G, P>(launch: &Launch<'_>, first: F, second: G, finish: P) -> Result<(), Error>
 where

@@ -22,9 +22,6 @@ pub struct Variance {
 }
 
 /// Writes the variances of the launch's input, cast to `E`, and with two outputs the means as well.
-///
-/// # Errors
-/// The wrong operands.
 #[inline]
 pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Result<(), Error> {
     let outputs = launch.num_outputs();
