@@ -63,16 +63,15 @@ impl<'a> Operands<'a> {
             ensure!(dtypes.0 == dtypes.1, "{NAME}: expected operands of one dtype, but got {:?} and {:?}", dtypes.0, dtypes.1);
         }
         // PyTorch's kernel divides by these sizes.
-        let has_rows = |tensor: Tensor<'_>| !tensor.sizes()[1..].contains(&0);
-        ensure!([query, key, value].map(has_rows) == [true; 3], "{NAME}: an operand has no elements");
+        let has_rows = |tensor: Tensor<'_>| !tensor.sizes()[1..3].contains(&0);
+        ensure!([query, key, value].map(has_rows) == [true; 3], "{NAME}: an operand has no heads or rows");
         let (sizes, keys) = (query.sizes(), key.sizes());
         let wanted = [sizes[0], keys[1], keys[2], sizes[3]];
         check_size("key", key, &wanted)?;
         check_size("value", value, &wanted)?;
         let [heads, groups] = [sizes[1], keys[1]];
         ensure!(heads % groups == 0, "{NAME}: expected the {heads} heads of query to be a multiple of the {groups} of key");
-        // An empty batch.
-        if sizes[0] == 0 {
+        if query.numel() == 0 {
             return Err(Refusal::Fallback);
         }
         let scale = if matches!(scale, Value::None) { None } else { Some(scale.double()?) };

@@ -62,17 +62,18 @@ def test_the_kernel_for_float16_is_ours() -> None:
     assert {task.tier for task in tasks if "attention" in task.name} == {"rust"}
 
 
+@pytest.mark.parametrize(("batch", "size"), [(0, 8), (2, 0)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_an_empty_batch_has_empty_results(dtype: torch.dtype) -> None:
+def test_empty_operands_have_empty_results(dtype: torch.dtype, batch: int, size: int) -> None:
     torch.rustdev.set_fallback_mode("allow")
-    query = torch.empty(0, 4, 3, 8, dtype=dtype, device=D, requires_grad=True)
-    keys = torch.empty(0, 4, 6, 8, dtype=dtype, device=D, requires_grad=True)
+    query = torch.empty(batch, 4, 3, size, dtype=dtype, device=D, requires_grad=True)
+    keys = torch.empty(batch, 4, 6, size, dtype=dtype, device=D, requires_grad=True)
     result, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, keys)
     result.sum().backward()
     for empty, like in ((result, query), (query.grad, query), (keys.grad, keys)):
         assert (empty.shape, empty.device) == (like.shape, like.device)
     for sizes in ((2, 0, 3, 8), (2, 4, 0, 8)):
-        with pytest.raises(RuntimeError, match="no elements"):
+        with pytest.raises(RuntimeError, match="no heads or rows"):
             torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*[torch.empty(sizes, dtype=dtype, device=D)] * 3)
 
 
