@@ -340,7 +340,7 @@ impl KernelCall {
     pub fn launch(&self) -> Launch<'_> {
         // SAFETY: the caller of `rd_launch` promises that the operands' memory is valid in the stream's order, which covers the
         // lifetime of the task. The stream runs a task once at a time, and other uses of its launch only describe it. The pieces of
-        // a launch are disjoint.
+        // a launch are disjoint and never call `Launch::output`.
         unsafe { self.record.launch() }
     }
 
