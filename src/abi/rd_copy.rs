@@ -19,9 +19,9 @@ use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::launch::Scalar;
 use crate::tensor::view::MAX_DIMS;
 
-/// Enqueues a copy of a non-empty tensor to another tensor with the same or broadcastable sizes, of which at least one is on a
-/// device. For a copy from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait,
-/// and pinned memory is kept until the stream has passed the copy.
+/// Enqueues a copy of a non-empty tensor to another tensor of the same sizes; at least one of the two is on a device. For a copy
+/// from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait, and pinned memory
+/// is kept until the stream has passed the copy.
 ///
 /// # Safety
 /// Both tensors are readable, with sizes and strides, and their memory meets the contract of

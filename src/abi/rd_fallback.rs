@@ -128,9 +128,9 @@ pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_
     unsafe { op.as_ref() }.and_then(|op| op.guard.as_ref()).map_or(ptr::null(), ptr::from_ref)
 }
 
-/// Checks a sparse CPU tensor of a call, an argument or the parts of a future result: fails if its indices are out of bounds, so
-/// that the kernel would compute wrong addresses from them. `members` are its layout's name, sizes, compressed indices (absent for
-/// COO), indices and values.
+/// Checks a sparse CPU tensor of a call, an argument or the parts of a future result: fails if its indices are invalid, because the
+/// kernel would compute addresses from them. `members` are its layout's name, sizes, compressed indices (absent for COO), indices
+/// and values.
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_make`]. `count` members and what they point at are readable during the call, including the elements

@@ -234,7 +234,7 @@ pub struct rd_call {
     pub num_arguments: usize,
     pub given: *const rd_tensor,
     pub num_given: usize,
-    /// Whether the overload returns nothing.
+    /// True if the overload returns nothing.
     pub is_void: bool,
     /// The guard of the operator's task, or null.
     pub guard: *const rd_guard,

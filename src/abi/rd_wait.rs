@@ -1,4 +1,4 @@
-//! C ABI for the host's waits for the devices, which observers are told of.
+//! C ABI for the host's waits for the devices, which are reported to an observer.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -26,7 +26,7 @@ pub const RD_WAIT_EVENT: i32 = 6;
 
 /// Mask of the debug mode in the flags of waits: 0 nothing, 1 warn, 2 raise.
 pub const RD_WAIT_MODE: i32 = 3;
-/// Bit in the flags of waits: an observer is told of waits.
+/// Bit in the flags of waits: waits are reported to the observer.
 pub const RD_WAIT_OBSERVED: i32 = 4;
 
 /// A wait of the host.

@@ -125,7 +125,7 @@ impl Activities {
         }
     }
 
-    /// Queues a range. Ranges have no operator, because their tasks are linked to operators already.
+    /// The activity of the next range. Ranges have no operator, because their tasks are linked to operators already.
     fn next_range(&mut self) -> Option<Activity> {
         let ((range, line), run) = self.ranges.pop_first()?;
         self.lines.insert(line);

@@ -149,7 +149,7 @@ pub fn install(hardware: Arc<dyn Hardware>) -> Result<(), Error> {
     }
 }
 
-/// Whether hardware was installed. One relaxed load.
+/// True if hardware was installed. Costs one relaxed load.
 #[inline]
 pub fn is_installed() -> bool {
     observers::has(observers::HARDWARE)

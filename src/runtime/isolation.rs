@@ -2,10 +2,10 @@
 //!
 //! `RUSTDEV_SANITIZE=memory` turns three checks on:
 //! - Device memory is inaccessible except while a task or a CPU fallback runs ([`super::memory::access`]). A host access through a
-//! raw pointer faults, and the report names the block ([`fault`]).
+//!   raw pointer faults, and the report names the block ([`fault`]).
 //! - Each block ends with a guard, which is checked when the block is freed ([`guarded_blocks`]): a write past the end is an error.
 //! - A freed block is poisoned and kept for a while ([`quarantine`]): a task that accesses its memory is refused, and other writes
-//! are found when the block leaves the quarantine.
+//!   are found when the block leaves the quarantine.
 //!
 //! `RUSTDEV_FILL=nan` alone fills each new block with bytes of ones, which are NaN in every floating-point dtype and -1 in the
 //! signed integers, so that a read of uninitialised memory shows in the result.

@@ -1,6 +1,5 @@
 //! Observers of submissions, one bit each in one word, so that a launch without observers reads it once. The debugging modes have
 //! bits of their own ([`super::debugging`]).
-//! their own ([`super::debugging`]).
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};

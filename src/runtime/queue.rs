@@ -12,8 +12,8 @@
 //! | `Owner::items` | the owner alone, without the lock |
 //! | `inner.owned` | under the lock, while `state` is taken: true if an owner or a guest exists |
 //! | `inner.ready` | under the lock: true if the queue was handed to the executor and not fetched yet |
-//! | `state` | the number of items pushed so far, and the mode: idle (anyone may proceed), guest (the guest alone), or taken (the
-//! holder of the lock) |
+//! | `state` | the number of items pushed so far, and who may proceed: anyone if idle, the guest alone, or the lock's holder if
+//! taken |
 //! | `completed` | written by the owner or the guest; read by anyone |
 //! | `wake_at` | lowered by sleepers under the lock, read by the owner after each item |
 //!

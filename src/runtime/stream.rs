@@ -48,7 +48,7 @@ thread_local! {
 enum Until {
     /// When this many tasks are done.
     Done(u64),
-    /// When the stream had its share and another stream is ready.
+    /// When an urgent stream is ready or, after a fair share of tasks, any other stream.
     Share,
     /// At the next kernel.
     Kernel,

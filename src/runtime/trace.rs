@@ -32,7 +32,7 @@ thread_local! {
     static RANGES: RefCell<Ranges> = RefCell::default();
 }
 
-/// Where an operand of a copy lies.
+/// The kind of memory that an operand of a copy is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Memory of the stream's device.

@@ -30,7 +30,7 @@ pub static PROFILES: [Profile; 7] = [
     profile("h100-80g", "NVIDIA H100 80GB HBM3", (9, 0), 80),
 ];
 
-/// All profiles by name, as [`super::choice`] expects them.
+/// All profiles by name, in the form that `choice` takes.
 pub fn by_name() -> [(&'static str, &'static Profile); 7] {
     PROFILES.each_ref().map(|profile| (profile.name, profile))
 }

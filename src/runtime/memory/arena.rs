@@ -50,7 +50,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Reserves a range for `budget` bytes, smaller than [`GENEROSITY`] budgets if the address space is limited.
+    /// Reserves a range for `budget` bytes, smaller than usual if the address space is limited.
     pub fn new(budget: usize, reserve: Reserve<'_>) -> Result<Self> {
         let least = budget.max(HUGE_PAGE).next_multiple_of(HUGE_PAGE);
         let mut length = least.max(least.saturating_mul(GENEROSITY).min(LARGEST));

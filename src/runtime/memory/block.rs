@@ -66,13 +66,13 @@ pub struct Block {
     pub waits: u32,
     pub kind: Kind,
     pub state: State,
-    /// Other streams were recorded as users since its allocation.
+    /// True if other streams were recorded as users since its allocation.
     pub shared: bool,
-    /// A context was captured at its allocation.
+    /// True if a context was captured at its allocation.
     pub traced: bool,
-    /// It has a label.
+    /// True if it has a label.
     pub labelled: bool,
-    /// Other processes may use it: see [`super::sent`].
+    /// True if other processes may use it: see [`super::sent`].
     pub sent: bool,
 }
 

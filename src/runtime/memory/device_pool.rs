@@ -28,7 +28,7 @@ pub trait Surroundings: Send + Sync {
     /// Reserves the device's address range.
     ///
     /// # Errors
-    /// There is none of that length.
+    /// If there is no range of that length.
     fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
         arena::reserve(length)
     }
@@ -94,7 +94,7 @@ impl DevicePool {
         change(&mut self.lock());
     }
 
-    /// Whether an address lies in the device's range.
+    /// True if an address lies in the device's range.
     #[inline]
     pub fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.base) < self.length

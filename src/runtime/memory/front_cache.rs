@@ -111,7 +111,7 @@ impl Pool {
         }
     }
 
-    /// Whether the block is in the front cache.
+    /// True if the block is in the front cache.
     #[cfg(test)]
     pub(super) fn is_in_front_cache(&self, id: BlockId) -> bool {
         self.front_cache.all().contains(&id)

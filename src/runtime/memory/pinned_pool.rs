@@ -52,9 +52,9 @@ pub struct HostStats {
     pub allocations: Stat,
     /// Bytes of all blocks.
     pub allocated_bytes: Stat,
-    /// The time of getting memory from the system.
+    /// The time spent on allocations from the system.
     pub host_alloc_time: Duration,
-    /// The time of giving it back.
+    /// The time spent on releases to the system.
     pub host_free_time: Duration,
     /// The number of allocations from the system.
     pub num_host_alloc: i64,

@@ -58,7 +58,6 @@ impl PrivatePool {
         Ok(pool)
     }
 
-    /// Its number.
     pub fn number(&self) -> u64 {
         self.0
     }

@@ -18,7 +18,7 @@ impl Process {
     /// This process.
     ///
     /// # Errors
-    /// There is no `/proc`.
+    /// If there is no `/proc`.
     pub fn current() -> Result<Self> {
         let id = std::process::id();
         start_of(id).map(|start| Self { id, start })
