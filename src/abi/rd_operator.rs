@@ -175,7 +175,7 @@ pub struct rd_change {
 #[repr(C)]
 pub struct rd_caller {
     /// Runs the meta function that the overload is bound with on the call's arguments and describes its outputs: at most
-    /// `capacity`, valid until the next call of `meta`.
+    /// `capacity`, valid until the next call.
     pub meta: unsafe extern "C" fn(context: *mut c_void, shapes: *mut rd_tensor, capacity: usize, count: *mut usize) -> rd_status,
     /// Makes output number `index`, or prepares the caller's `out=` tensor; `strides`: `RD_STRIDES_...`. A shape without strides is
     /// contiguous. If `made->ndim` is -1, the tensor is exactly as requested and only handle, data and device are filled in.
