@@ -38,28 +38,28 @@ pub const RD_OK: rd_status = 0;
 pub const RD_INVALID_ARGUMENT: rd_status = 1;
 /// The device's budget or the machine's memory is used up: `torch.OutOfMemoryError`.
 pub const RD_OUT_OF_MEMORY: rd_status = 2;
-/// Nothing here can do that: `NotImplementedError`; from `rd_launch`, the kernel does not take these dtypes.
+/// The operation is not supported: `NotImplementedError`. From `rd_launch`: the kernel does not take these dtypes.
 pub const RD_UNSUPPORTED: rd_status = 3;
-/// A bug of ours: `RuntimeError`.
+/// An internal error: `RuntimeError`.
 pub const RD_INTERNAL: rd_status = 4;
 /// A task failed earlier: `torch.AcceleratorError`.
 pub const RD_TASK_FAILED: rd_status = 5;
-/// A value outside what is accepted: `ValueError`.
+/// A value outside the accepted range: `ValueError`.
 pub const RD_INVALID_VALUE: rd_status = 6;
-/// The program uses memory without the order that it needs: `torch.rustdev.SynchronizationError`.
+/// A race: the program accesses memory without the necessary order: `torch.rustdev.SynchronizationError`.
 pub const RD_RACE: rd_status = 7;
 /// An index or a dimension outside its range: `IndexError`.
 pub const RD_OUT_OF_RANGE: rd_status = 8;
-/// From `rd_operator_call`: the call is for PyTorch's CPU kernel.
+/// From `rd_operator_call`: PyTorch's CPU kernel must serve the call.
 pub const RD_FALLBACK: rd_status = 9;
-/// An argument of another type than those that are accepted: `TypeError`.
+/// An argument of a type that is not accepted: `TypeError`.
 pub const RD_INVALID_TYPE: rd_status = 11;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// A failure on its way to the other side of the boundary.
+/// A failure to be reported to the C side.
 #[derive(Debug)]
 pub struct Failure {
     pub status: rd_status,
@@ -87,8 +87,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Runs the body of an `extern "C"` function: a failure or a panic becomes a status with its text kept for [`rd_last_error`]. In a
-/// forked child of a process that used the runtime, the body does not run.
+/// Runs the body of an `extern "C"` function: a failure or a panic becomes a status, and its text is stored for [`rd_last_error`].
+/// In a forked child of a process that had started the runtime, it fails without running the body.
 pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     if let Err(refusal) = fork::check() {
         return keep(&refusal.into());
@@ -96,7 +96,7 @@ pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     catch(body)
 }
 
-/// As [`guard`], but the body runs in a forked child, too.
+/// As [`guard`], but the body also runs in a forked child.
 fn catch(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => RD_OK,
@@ -112,7 +112,8 @@ fn keep(failure: &Failure) -> rd_status {
     failure.status
 }
 
-/// Runs the body of an `extern "C"` function that cannot fail by its contract; after a panic, and in a forked child, returns `otherwise`.
+/// Runs the body of an `extern "C"` function that cannot report failures; after a panic, and in a forked child, returns
+/// `otherwise`.
 pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     if fork::is_child() {
         return otherwise;
@@ -126,7 +127,7 @@ pub extern "C" fn rd_last_error() -> *const c_char {
     LAST_ERROR.with(|last| last.borrow().as_ptr())
 }
 
-/// The same text for callers in Rust.
+/// The text of [`rd_last_error`] for callers in Rust.
 #[cfg(feature = "python-bindings")]
 pub(crate) fn last_error() -> String {
     LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())

@@ -1,6 +1,6 @@
-//! The runtime: devices, streams, events, memory, threads, random numbers. It knows no dtype and no kernel.
+//! The runtime: devices, streams, events, memory, threads, random numbers. It is independent of dtypes and kernels.
 //!
-//! Device work reaches it as a [`task::Task`]: a name, a cost, the byte ranges it reads and writes, and a [`task::Work`] to run.
+//! Device work is a [`task::Task`]: a name, a cost, the byte ranges it reads and writes, and a [`task::Work`] to run.
 
 pub mod latch;
 pub mod queue;

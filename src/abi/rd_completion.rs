@@ -1,4 +1,4 @@
-//! C ABI of completions: the ends of work outside of the streams, which Python makes (`src/python/py_completion.rs`).
+//! C ABI of completions, the ends of work outside of the streams, which Python creates (`src/python/py_completion.rs`).
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -7,12 +7,12 @@ use super::shield;
 use crate::runtime::completion::Completion;
 use crate::runtime::sync::Arc;
 
-/// The end of work outside of the streams, opaque to the other side.
+/// A completion, opaque to C.
 #[allow(non_camel_case_types)]
 #[derive(Debug)]
 pub struct rd_completion(pub(crate) Arc<Completion>);
 
-/// Keeps a context until the work has ended.
+/// Keeps a context alive until the work has ended.
 ///
 /// # Safety
 /// `completion` is live; `destroy` may be called with `context` on any thread, once.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn rd_completion_keep(completion: *const rd_completion, co
     shield((), move || unsafe { &*completion }.0.keep(context));
 }
 
-/// Has a thread that may block run a function, whose end is that of the work.
+/// Runs a function as the work, on a thread that may block; its return ends the completion.
 ///
 /// # Safety
 /// `completion` is live; `run` and `destroy` may be called with `context` on any thread, `destroy` once after everything else.
@@ -49,17 +49,17 @@ pub unsafe extern "C" fn rd_completion_share(completion: *const rd_completion) -
     shield(std::ptr::null_mut(), || Box::into_raw(Box::new(rd_completion(Arc::clone(&unsafe { &*completion }.0)))))
 }
 
-/// Ends the work and gives the handle back. `failure`: why it failed, or null.
+/// Ends the work and releases the handle. `failure`: the reason of a failure, or null.
 ///
 /// # Safety
-/// `completion` came from [`rd_completion_share`] and was not given back before; `failure` is null or NUL-terminated.
+/// `completion` is null, or came from [`rd_completion_share`] and was not released before; `failure` is null or NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_completion_end(completion: *mut rd_completion, failure: *const c_char) {
     shield((), || {
         if completion.is_null() {
             return;
         }
-        // SAFETY: the caller hands back what `rd_completion_share` made with `Box::into_raw`.
+        // SAFETY: the caller passes a pointer that `rd_completion_share` made with `Box::into_raw`.
         let completion = unsafe { Box::from_raw(completion) };
         // SAFETY: the caller's promise.
         let failure = (!failure.is_null()).then(|| unsafe { CStr::from_ptr(failure) }.to_string_lossy());

@@ -1,6 +1,6 @@
 //! C ABI of copies between any dtypes, strides and devices.
 //!
-//! A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream, between two events that order it
+//! A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream; two events order it
 //! after and before the work of the destination's current stream.
 
 use std::ffi::{CStr, c_char};
@@ -19,12 +19,13 @@ use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::launch::Scalar;
 use crate::tensor::view::MAX_DIMS;
 
-/// Enqueues a copy of the elements of a tensor, one or more, to another one of its sizes; one of them at least is on a device. `wait`, of a
-/// copy from or to the host: it is waited for, by an operator of that name. Null: it is not, and pinned memory stays until the stream has passed.
+/// Enqueues a copy of a non-empty tensor to another tensor of the same sizes; at least one of the two is on a device. For a copy
+/// from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait, and pinned memory
+/// is kept until the stream has passed the copy.
 ///
 /// # Safety
-/// Both tensors are readable, with sizes and strides, and their memory is as [`rd_launch`](super::rd_launch::rd_launch) needs it; `wait` is null
-/// or a NUL-terminated string.
+/// Both tensors are readable, with sizes and strides, and their memory meets the contract of
+/// [`rd_launch`](super::rd_launch::rd_launch); `wait` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_copy(target: *const rd_tensor, source: *const rd_tensor, wait: *const c_char) -> rd_status {
     guard(|| {
@@ -49,14 +50,14 @@ pub unsafe extern "C" fn rd_copy(target: *const rd_tensor, source: *const rd_ten
         }
         let (device, host) = if to < 0 { (from, target) } else { (to, source) };
         enqueue(device)?;
-        // SAFETY: the caller promises a string, if there is one.
+        // SAFETY: the caller promises that `wait` is null or a string.
         let wait = (!wait.is_null()).then(|| unsafe { CStr::from_ptr(wait) });
         Ok(finish(current_stream(device)?, host, wait)?)
     })
 }
 
 /// # Safety
-/// `given` is readable, with sizes and strides, for the time of the arena.
+/// `given` is readable, with sizes and strides, for the arena's lifetime.
 #[inline]
 unsafe fn described(arena: &BumpArena, given: *const rd_tensor) -> Result<Tensor<'_>, Failure> {
     // SAFETY: the caller's promise.
@@ -69,14 +70,14 @@ fn current_stream(device: i32) -> Result<&'static Stream, Error> {
     Ok(device::current_stream(device_index(device)?))
 }
 
-/// Makes a stream wait for what is queued on another one.
+/// Makes a stream wait for the current tasks of another one.
 fn order(ahead: &'static Stream, waiting: &'static Stream) -> Result<(), Failure> {
     let event = Event::new(ahead.device(), false);
     event.record(ahead)?;
     Ok(event.block(waiting)?)
 }
 
-/// Waits for a copy, or keeps the host's memory until the stream has passed.
+/// Waits for a copy, or keeps the host memory until the stream has passed it.
 fn finish(stream: &'static Stream, host: Tensor<'_>, wait: Option<&CStr>) -> Result<(), Error> {
     match wait {
         Some(name) => stream.synchronize_for(|| name.to_string_lossy().into_owned()),
@@ -84,7 +85,7 @@ fn finish(stream: &'static Stream, host: Tensor<'_>, wait: Option<&CStr>) -> Res
     }
 }
 
-/// Whether a copy is one of memory from its first to its last byte, but for the dtypes.
+/// True if both tensors have the same layout without gaps, so that the copy can ignore sizes and strides.
 fn is_plain(target: Tensor<'_>, source: Tensor<'_>) -> bool {
     let have_flags = target.flags().0 | source.flags().0 != 0;
     if have_flags || !target.has_sizes(source.sizes()) {
@@ -97,7 +98,7 @@ fn is_plain(target: Tensor<'_>, source: Tensor<'_>) -> bool {
 /// Enqueues the kernel on the current stream of a device.
 ///
 /// # Safety
-/// As [`rd_launch`](super::rd_launch::rd_launch), of the tensors' memory.
+/// As [`rd_launch`](super::rd_launch::rd_launch), for the tensors' memory.
 #[inline]
 unsafe fn launch(arena: &BumpArena, target: Tensor<'_>, source: Tensor<'_>, device: i32) -> Result<(), Failure> {
     let tensors = [target, source];
@@ -122,7 +123,7 @@ unsafe fn launch(arena: &BumpArena, target: Tensor<'_>, source: Tensor<'_>, devi
     unsafe { launched.launch() }
 }
 
-/// Refuses tensors that are no operands.
+/// Refuses tensors that cannot be operands.
 fn check(tensors: &[Tensor<'_>]) -> Result<(), Failure> {
     let refused = |text: String| Err(Failure::new(RD_INVALID_ARGUMENT, text));
     for tensor in tensors {

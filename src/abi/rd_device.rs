@@ -6,7 +6,7 @@ use super::{guard, rd_status, shield};
 use crate::runtime::config::{self, config};
 use crate::runtime::{Error, device, fork, parallel_for};
 
-/// An index as the other side gives it.
+/// Converts a device index from C.
 pub(super) fn device_index(device: i32) -> Result<usize, Error> {
     usize::try_from(device).map_err(|_| Error::InvalidArgument(format!("invalid device ordinal {device}")))
 }
@@ -21,25 +21,25 @@ pub extern "C" fn rd_init() -> rd_status {
     })
 }
 
-/// How many devices there are: 0 when `rd_init` failed or in a fork child.
+/// The number of devices; 0 if the configuration is invalid or in a forked child.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_device_count() -> i32 {
     shield(0, || config::init().map_or(0, |config| small(config.device_count)))
 }
 
-/// Whether a device was used in this process, which starts the runtime.
+/// True if a device was used in this process, which starts the runtime.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_is_started() -> bool {
     fork::is_started()
 }
 
-/// This thread's device.
+/// This thread's current device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_device_current() -> i32 {
     small(device::current())
 }
 
-/// Makes `device` this thread's device.
+/// Makes `device` this thread's current device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_device_set_current(device: i32) -> rd_status {
     guard(|| Ok(device::set_current(device_index(device)?)?))
@@ -51,26 +51,27 @@ pub extern "C" fn rd_device_synchronize(device: i32) -> rd_status {
     guard(|| Ok(device::get(device_index(device)?)?.synchronize()?))
 }
 
-/// Called in the child of `fork()`: from then on the runtime is unusable there, if the parent had started it.
+/// Called in the child of `fork()`: the runtime is unusable there if the parent had started it.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_fork_child() {
     fork::in_child();
 }
 
-/// `RUSTDEV_AUTOGRAD_THREADS`.
+/// The value of `RUSTDEV_AUTOGRAD_THREADS`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_autograd_threads() -> bool {
     shield(false, || config().autograd_threads)
 }
 
-/// One chunk of parallel work.
+/// Runs one chunk of parallel work.
 #[allow(non_camel_case_types)]
 pub type rd_chunk_run = unsafe extern "C" fn(context: *mut c_void, chunk: usize);
 
-/// Runs chunks `0..count` on the pool, the caller among the runners; returns when all are done.
+/// Runs chunks `0..count` on the pool and the calling thread; returns when all are done. `cost`: estimated nanoseconds on one
+/// thread.
 ///
 /// # Safety
-/// `run` may be called with `context` from several threads at once, for each chunk once, and does not unwind.
+/// `run` may be called with `context` from several threads at once, once for each chunk, and does not unwind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_parallel(count: usize, cost: u64, run: rd_chunk_run, context: *mut c_void) -> rd_status {
     struct Context(*mut c_void);
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn rd_parallel(count: usize, cost: u64, run: rd_chunk_run,
     })
 }
 
-/// A count as the other side takes it.
+/// Converts a count for C, saturating.
 pub(super) fn small(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }

@@ -6,7 +6,7 @@ use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
 use crate::runtime::device;
 use crate::runtime::event::Event;
 
-/// An event, opaque to the other side.
+/// An event, opaque to C.
 #[allow(non_camel_case_types)]
 pub struct rd_event(Event);
 
@@ -20,7 +20,7 @@ unsafe fn borrow<'a>(event: *const rd_event) -> Result<&'a Event, Failure> {
     found.map(|event| &event.0).ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "the event is null"))
 }
 
-/// The same for callers in Rust.
+/// The event behind a handle, for callers in Rust.
 ///
 /// # Safety
 /// `event` came from [`rd_event_create`] and is destroyed only after the last use of the result.
@@ -30,7 +30,7 @@ pub(crate) unsafe fn of_event<'a>(event: *const rd_event) -> &'a Event {
     unsafe { &(*event).0 }
 }
 
-/// A new event of the device, not recorded; the caller destroys it.
+/// A new event of the device, never recorded; the caller destroys it.
 ///
 /// # Safety
 /// `event` is valid for a write.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn rd_event_destroy(event: *mut rd_event) {
     });
 }
 
-/// Marks the end of what is on the stream now.
+/// Records the event after the stream's current tasks.
 ///
 /// # Safety
 /// `event` is a live event.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn rd_event_record(event: *mut rd_event, device: i32, stre
     guard(|| Ok(unsafe { borrow(event) }?.record(find(device, stream)?)?))
 }
 
-/// Makes the stream wait for the event's latest recording; never recorded: no effect.
+/// Makes the stream wait for the event's latest recording; no effect if never recorded.
 ///
 /// # Safety
 /// `event` is a live event.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn rd_event_block(event: *mut rd_event, device: i32, strea
     guard(|| Ok(unsafe { borrow(event) }?.block(find(device, stream)?)?))
 }
 
-/// Whether the latest recording is reached; never recorded: true.
+/// True if the latest recording is reached or the event was never recorded.
 ///
 /// # Safety
 /// `event` is a live event; `done` is valid for a write.

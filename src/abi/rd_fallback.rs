@@ -1,4 +1,4 @@
-//! C ABI of the CPU fallback: what it knows of operators, its rules and its statistics, and the waits before a call.
+//! C ABI of the CPU fallback: its operators, rules and statistics, and the wait before a call.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
@@ -17,14 +17,14 @@ use crate::runtime::trace::{self, Kind, Mark};
 use crate::runtime::{device, sanitizer};
 use crate::tensor::bump_arena::BumpArena;
 
-/// An operator that the fallback was asked for; it lives forever.
+/// An operator that the fallback was called for; it lives forever.
 #[allow(non_camel_case_types)]
 pub struct rd_fallback {
     operator: &'static FallbackOperator,
-    /// With namespace and overload: `aten::sort.stable`.
+    /// The name with namespace and overload: `aten::sort.stable`.
     name: CString,
     overload: CString,
-    /// Of its CPU kernel.
+    /// The guard of its CPU kernel.
     guard: Option<Guard>,
 }
 
@@ -33,11 +33,11 @@ pub struct rd_fallback {
 #[repr(C)]
 pub struct rd_argument {
     pub name: *const c_char,
-    /// Whether the operator writes to it.
+    /// True if the operator writes to it.
     pub is_written: bool,
 }
 
-/// A kernel that runs on this thread, opaque to the other side.
+/// A running CPU kernel on this thread, opaque to C.
 #[allow(non_camel_case_types)]
 pub struct rd_fallback_run {
     operator: &'static FallbackOperator,
@@ -45,7 +45,7 @@ pub struct rd_fallback_run {
     mark: Option<Mark>,
 }
 
-/// Operators by their names without overloads.
+/// Operators by name without overload.
 type Operators = HashMap<CString, Vec<&'static rd_fallback>>;
 
 static FOUND: LazyLock<RwLock<Operators>> = LazyLock::new(RwLock::default);
@@ -54,11 +54,11 @@ fn find(operators: &Operators, name: &CStr, overload: &CStr) -> Option<&'static 
     operators.get(name)?.iter().find(|known| known.overload.as_c_str() == overload).copied()
 }
 
-/// The operator of a name with namespace (`aten::sort`) and an overload, if it was made before, or null. Each call asks for it: nothing else
-/// is made of the schema.
+/// Finds the operator of a name with namespace (`aten::sort`) and an overload, if [`rd_fallback_make`] has made it, else null.
+/// Every fallback call uses this, so that the schema is processed only once.
 ///
 /// # Safety
-/// Both are NUL-terminated.
+/// Both strings are NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_find(name: *const c_char, overload: *const c_char) -> *const rd_fallback {
     shield(ptr::null(), || {
@@ -71,10 +71,10 @@ pub unsafe extern "C" fn rd_fallback_find(name: *const c_char, overload: *const 
     })
 }
 
-/// Makes the operator of a name and an overload, unless another thread did, which has these arguments.
+/// Makes the operator of a name and an overload with these arguments, unless another thread has made it already.
 ///
 /// # Safety
-/// The names are NUL-terminated, and so are those of so many readable arguments; `made` is valid for a write.
+/// All names are NUL-terminated; `arguments` has `count` readable elements; `made` is valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_make(
     name: *const c_char,
@@ -90,9 +90,9 @@ pub unsafe extern "C" fn rd_fallback_make(
         let overload = unsafe { CStr::from_ptr(overload) };
         let mut operators = FOUND.write().unwrap_or_else(PoisonError::into_inner);
         let operator = find(&operators, name, overload).unwrap_or_else(|| {
-            // SAFETY: the caller promises so many arguments.
+            // SAFETY: the caller promises `count` arguments.
             let arguments = unsafe { elements::<rd_argument>(arguments.cast(), count) };
-            // SAFETY: as above, and that they are strings.
+            // SAFETY: as above, and that the names are NUL-terminated strings.
             let guard = unsafe { guard_of(name, arguments) };
             let point: &[u8] = if overload.is_empty() { b"" } else { b"." };
             let full = CString::new([name.to_bytes(), point, overload.to_bytes()].concat()).unwrap_or_default();
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn rd_fallback_make(
     })
 }
 
-/// Its name.
+/// The operator's name.
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_make`].
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn rd_fallback_name(op: *const rd_fallback) -> *const c_ch
     unsafe { op.as_ref() }.map_or(c"".as_ptr(), |op| op.name.as_ptr())
 }
 
-/// The guard of its CPU kernel, or null.
+/// The guard of the operator's CPU kernel, or null.
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_make`].
@@ -128,12 +128,13 @@ pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_
     unsafe { op.as_ref() }.and_then(|op| op.guard.as_ref()).map_or(ptr::null(), ptr::from_ref)
 }
 
-/// Refuses a sparse tensor of its call, on the CPU, whose indices its kernel must not use for addresses: an argument, or a result that will
-/// be one. `members` are its layout's name, sizes, compressed indices (COO has none), indices and values.
+/// Checks a sparse CPU tensor of a call, an argument or the parts of a future result: fails if its indices are invalid, because the
+/// kernel would compute addresses from them. `members` are its layout's name, sizes, compressed indices (absent for COO), indices
+/// and values.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_make`]; so many members and what they point at are readable during the call, the elements of tensors too, and
-/// their strings are UTF-8.
+/// `op` came from [`rd_fallback_make`]. `count` members and what they point at are readable during the call, including the elements
+/// of tensors; strings are UTF-8.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_check_sparse(op: *const rd_fallback, members: *const rd_value, count: usize) -> rd_status {
     guard(|| {
@@ -144,13 +145,13 @@ pub unsafe extern "C" fn rd_fallback_check_sparse(op: *const rd_fallback, member
             return Ok(());
         }
         let arena = BumpArena::default();
-        // SAFETY: the caller promises so many members and what they point at.
+        // SAFETY: the caller promises `count` members and what they point at.
         let members = unsafe { values(&arena, members, count, true) }?;
         check_members(name, members, &HostMemory).map_err(failure)
     })
 }
 
-/// Whether an argument of it lives on the CPU for a device's operators too.
+/// True if this argument stays on the CPU even in calls on device tensors.
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_make`], `argument` is NUL-terminated.
@@ -162,7 +163,7 @@ pub unsafe extern "C" fn rd_fallback_takes_host(op: *const rd_fallback, argument
     shield(false, || unsafe { op.as_ref() }.is_some_and(|op| op.operator.takes_host(&argument)))
 }
 
-/// The operator that is asked for.
+/// The operator behind a pointer.
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_make`].
@@ -171,11 +172,11 @@ unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> 
     unsafe { op.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no operator"))
 }
 
-/// Says of a call with arguments on so many devices, in their order, on which one its results are, and whether it deserves a warning.
-/// `with_host`: a tensor among them is on the CPU. Refuses several devices, and what the rules forbid (`RD_UNSUPPORTED`).
+/// Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
+/// of the tensors is on the CPU. Fails for several devices, and with `RD_UNSUPPORTED` if the rules forbid the fallback.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_make`], there are so many readable devices, `device` and `warns` are valid for a write.
+/// `op` came from [`rd_fallback_make`]; `devices` has `count` readable elements; `device` and `warns` are valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_begin(
     op: *const rd_fallback,
@@ -199,11 +200,12 @@ pub unsafe extern "C" fn rd_fallback_begin(
     })
 }
 
-/// Waits for this thread's streams of the devices of a call, and checks what its kernel does to so many ranges of their memory. A stream that
-/// captures refuses.
+/// Waits for this thread's current streams of a call's devices, and checks the kernel's accesses for races. Fails if one of the
+/// streams is capturing.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_make`], there are so many readable devices and accesses, whose addresses are compared and never followed.
+/// `op` came from [`rd_fallback_make`]; both arrays have as many readable elements as stated. The addresses of accesses are
+/// compared, never dereferenced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_wait(
     op: *const rd_fallback,
@@ -234,7 +236,7 @@ pub unsafe extern "C" fn rd_fallback_wait(
     })
 }
 
-/// Its kernel begins on this thread, in the order of the current stream of the device; [`rd_fallback_run_end`] ends it.
+/// Notes that the kernel starts on this thread, in the order of the device's current stream; ended by [`rd_fallback_run_end`].
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_make`].
@@ -249,7 +251,7 @@ pub unsafe extern "C" fn rd_fallback_run_begin(op: *const rd_fallback, device: i
     })
 }
 
-/// That kernel has ended; null is allowed.
+/// Notes that the kernel has ended; null is allowed.
 ///
 /// # Safety
 /// `run` came from [`rd_fallback_run_begin`] and was not ended before.

@@ -1,7 +1,7 @@
 //! C ABI of the random generators.
 //!
-//! A state is shared by all that hold it: generators of PyTorch's, and graphs that draw from it. The functions that read or change it
-//! work in a forked child, too, and start no runtime.
+//! A state has shared ownership: PyTorch generators and graphs that draw from it hold shares. The functions that read or change it
+//! also work in a forked child, and do not start the runtime.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -17,11 +17,11 @@ use crate::runtime::sync::Arc;
 use crate::runtime::{device, fork, rng};
 use crate::tensor::dtype::DType;
 
-/// The state of a generator, opaque to the other side.
+/// The state of a generator, opaque to C.
 #[allow(non_camel_case_types)]
 pub type rd_generator = Generator;
 
-/// Where a generator begins to draw. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
+/// The state from which a generator draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -36,22 +36,22 @@ impl From<PhiloxState> for rd_philox_state {
     }
 }
 
-/// The generator behind a handle, whose share the caller keeps.
+/// The generator behind a handle; the caller keeps its share.
 ///
 /// # Safety
-/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`], and stays a share until the result is dropped.
+/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`], and is not released before the result is dropped.
 unsafe fn borrow(generator: *const rd_generator) -> ManuallyDrop<Arc<Generator>> {
-    // SAFETY: the caller's promise: `Arc::into_raw` made the pointer, and the share that it stands for is not given back here.
+    // SAFETY: the caller's promise: `Arc::into_raw` made the pointer, and `ManuallyDrop` does not release the share.
     ManuallyDrop::new(unsafe { Arc::from_raw(generator) })
 }
 
-/// A new state. The caller gives it to [`rd_generator_release`].
+/// A new state; the caller releases it with [`rd_generator_release`].
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_generator_create(state: rd_philox_state) -> *const rd_generator {
     Arc::into_raw(Arc::new(Generator::new(PhiloxState { seed: state.seed, offset: state.offset })))
 }
 
-/// Another share in a state. The caller gives it to [`rd_generator_release`].
+/// Another share in a state; the caller releases it with [`rd_generator_release`].
 ///
 /// # Safety
 /// `generator` is live.
@@ -61,17 +61,17 @@ pub unsafe extern "C" fn rd_generator_share(generator: *const rd_generator) -> *
     Arc::into_raw(Arc::clone(&*unsafe { borrow(generator) }))
 }
 
-/// Gives back a share.
+/// Releases a share.
 ///
 /// # Safety
-/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`] and was not given back before.
+/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`] and was not released before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_generator_release(generator: *const rd_generator) {
-    // SAFETY: the caller hands back what `Arc::into_raw` made.
+    // SAFETY: the caller passes a pointer that `Arc::into_raw` made.
     drop(unsafe { Arc::from_raw(generator) });
 }
 
-/// The state that it is in.
+/// The current state.
 ///
 /// # Safety
 /// `generator` is live.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn rd_generator_state(generator: *const rd_generator) -> r
     unsafe { borrow(generator) }.state().into()
 }
 
-/// Refuses what a capture cannot record, if this thread's stream of the device captures; this invalidates the capture.
+/// Fails if this thread's current stream of the device captures, and invalidates that capture.
 fn refuse_capturing(device: i32, what: &str) -> Result<(), Failure> {
     if !capture::is_under_way() {
         return Ok(());
@@ -92,7 +92,8 @@ fn refuse_capturing(device: i32, what: &str) -> Result<(), Failure> {
     Ok(device::current_stream(index).refuse_capturing(|| what.to_owned())?)
 }
 
-/// Seeds it and sets its offset to 0; refused while this thread's stream of the device captures, as the next three.
+/// Sets the seed, and the offset to 0. Fails while this thread's current stream of the device captures, as do the next three
+/// functions.
 ///
 /// # Safety
 /// `generator` is live.
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn rd_generator_set_seed(generator: *const rd_generator, d
     })
 }
 
-/// Sets its offset, a multiple of 4.
+/// Sets the offset, a multiple of 4.
 ///
 /// # Safety
 /// `generator` is live.
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn rd_generator_set_offset(generator: *const rd_generator,
     })
 }
 
-/// Sets its seed and its offset.
+/// Sets the seed and the offset.
 ///
 /// # Safety
 /// `generator` is live.
@@ -137,7 +138,8 @@ pub unsafe extern "C" fn rd_generator_set_state(generator: *const rd_generator, 
     })
 }
 
-/// Takes so many 32-bit numbers, in whole Philox blocks, for a kernel that is not captured. Writes where they begin.
+/// Reserves this many 32-bit numbers, rounded up to whole Philox blocks, for a kernel that is not captured. Writes the state at
+/// which they begin.
 ///
 /// # Safety
 /// `generator` is live; `start` is valid for a write.
@@ -158,8 +160,8 @@ pub unsafe extern "C" fn rd_generator_advance(
     })
 }
 
-/// Takes so many numbers for a launch on this thread's stream of the device, and writes its two scalars, the seed and the offset. While the
-/// stream captures none are taken, and the scalars are cells, which each replay sets.
+/// Reserves this many numbers for a launch on this thread's current stream of the device, and writes its two scalars, seed and
+/// offset. If the stream captures, nothing is reserved, and the scalars are cells that each replay sets.
 ///
 /// # Safety
 /// `generator` is live; `scalars` is valid for two writes.
@@ -200,7 +202,8 @@ fn address(place: &'static AtomicU64) -> rd_scalar {
     rd_scalar { dtype: RD_SCALAR_CELL, integer: ptr::from_ref(place).expose_provenance() as i64, real: 0.0, imaginary: 0.0 }
 }
 
-/// Takes the numbers of one launch, and makes of them the seed of a CPU generator for a kernel that draws in its place.
+/// Reserves one Philox block and derives from it the seed of a CPU generator, for a CPU kernel that draws instead of a device
+/// kernel.
 ///
 /// # Safety
 /// `generator` is live.

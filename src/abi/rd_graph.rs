@@ -1,6 +1,6 @@
-//! C ABI of the graphs: capture, replay by one call.
+//! C ABI of the graphs: capture, and replay by one call.
 //!
-//! The functions of a graph refuse what is not its turn, as PyTorch names them.
+//! A call that does not fit the state of the graph fails with PyTorch's name of the function.
 
 use std::ffi::{CStr, c_char};
 use std::{fs, mem};
@@ -14,11 +14,11 @@ use crate::runtime::pools::private_pool::{self, PrivatePool};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex};
 
-/// A graph of PyTorch's, opaque to the other side.
+/// A `torch.cuda.CUDAGraph` equivalent, opaque to C.
 #[allow(non_camel_case_types)]
 pub struct rd_graph {
     keeps_graph: bool,
-    /// What is taken out is used without the lock, which is not held while tasks are dropped.
+    /// Values are moved out of the lock before use, so that it is not held while tasks are dropped.
     state: Mutex<State>,
 }
 
@@ -30,9 +30,9 @@ enum State {
     Captured(Graph),
 }
 
-/// Of `at::GraphCaptureMode`.
+/// A value of `at::GraphCaptureMode`.
 const GLOBAL: i32 = 1;
-/// Of `at::GraphCaptureMode`.
+/// A value of `at::GraphCaptureMode`.
 const RELAXED: i32 = 3;
 
 fn invalid(message: impl Into<String>) -> Failure {
@@ -40,7 +40,7 @@ fn invalid(message: impl Into<String>) -> Failure {
 }
 
 impl rd_graph {
-    /// What was captured. `method`: who needs it.
+    /// The captured graph. `method`: the caller's name, for the error.
     fn captured(&self, method: &str) -> Result<Graph, Failure> {
         match &*self.state.lock() {
             State::Captured(graph) => Ok(graph.clone()),
@@ -76,7 +76,7 @@ impl rd_graph {
         Ok(())
     }
 
-    /// Ends the capture; returns whether nothing was recorded.
+    /// Ends the capture; returns true if nothing was recorded.
     fn end(&self) -> Result<bool, Failure> {
         let capture = match &*self.state.lock() {
             State::Capturing(capture) => Arc::clone(capture),
@@ -100,13 +100,13 @@ impl rd_graph {
     }
 }
 
-/// A graph that holds no capture. `keeps_graph`: it may be instantiated again. The caller destroys it.
+/// A graph without a capture. `keeps_graph`: it may be instantiated explicitly. The caller destroys it.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_graph_create(keeps_graph: bool) -> *mut rd_graph {
     Box::into_raw(Box::new(rd_graph { keeps_graph, state: Mutex::default() }))
 }
 
-/// Destroys a graph. Replays under way end as usual, and keep its memory until then.
+/// Destroys a graph. Replays under way finish normally and keep its memory until then.
 ///
 /// # Safety
 /// `graph` came from [`rd_graph_create`] and was not destroyed before.
@@ -118,8 +118,8 @@ pub unsafe extern "C" fn rd_graph_destroy(graph: *mut rd_graph) {
     });
 }
 
-/// Makes this thread's stream of its device capture. The memory pool is named by two numbers, (0, 0) for one of the graph's own; `mode` is
-/// an `at::GraphCaptureMode`.
+/// Starts a capture on this thread's current stream. The memory pool is named by two numbers, (0, 0) for a new pool; `mode` is an
+/// `at::GraphCaptureMode`.
 ///
 /// # Safety
 /// `graph` is a live graph.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn rd_graph_capture_begin(graph: *const rd_graph, pool_fir
     guard(|| unsafe { &*graph }.begin((pool_first, pool_second), mode))
 }
 
-/// Ends the capture, and says whether nothing was recorded. On failure the capture goes on, or the graph holds none.
+/// Ends the capture and writes whether nothing was recorded. On failure the capture continues or the graph is empty.
 ///
 /// # Safety
 /// `graph` is a live graph; `is_empty` is valid for a write.
@@ -144,13 +144,13 @@ pub unsafe extern "C" fn rd_graph_capture_end(graph: *const rd_graph, is_empty: 
     })
 }
 
-/// Whether what is put on a stream is recorded.
+/// True if the stream's tasks are recorded into a graph.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_is_capturing(device: i32, stream: i64) -> bool {
     shield(false, || find(device, stream).is_ok_and(Stream::is_capturing))
 }
 
-/// Makes a capture ready for replays, which it is.
+/// Checks that the graph holds a capture and was made with `keeps_graph`; a capture needs no further instantiation.
 ///
 /// # Safety
 /// `graph` is a live graph.
@@ -167,7 +167,8 @@ pub unsafe extern "C" fn rd_graph_instantiate(graph: *const rd_graph) -> rd_stat
     })
 }
 
-/// Starts the recorded work on this thread's stream of the graph's device. Its generators are moved on, as by the same calls.
+/// Enqueues the recorded work on this thread's current stream of the graph's device, and advances its generators as the recorded
+/// calls would.
 ///
 /// # Safety
 /// `graph` is a live graph.
@@ -180,7 +181,7 @@ pub unsafe extern "C" fn rd_graph_replay(graph: *const rd_graph) -> rd_status {
     })
 }
 
-/// Ends a capture that is under way, and forgets what was recorded.
+/// Ends a capture that is under way, and discards what was recorded.
 ///
 /// # Safety
 /// `graph` is a live graph.
@@ -190,7 +191,7 @@ pub unsafe extern "C" fn rd_graph_reset(graph: *const rd_graph) {
     shield((), || unsafe { &*graph }.reset());
 }
 
-/// The number of its memory pool, whose name is (0, number).
+/// The number of the graph's memory pool, whose name is (0, number).
 ///
 /// # Safety
 /// `graph` is a live graph; `number` is valid for a write.
@@ -205,13 +206,13 @@ pub unsafe extern "C" fn rd_graph_pool(graph: *const rd_graph, number: *mut u64)
     })
 }
 
-/// A number for a memory pool that graphs are to share.
+/// A new number for a memory pool that graphs can share.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_graph_pool_handle() -> u64 {
     private_pool::new_number()
 }
 
-/// Writes the graph in the DOT language to a file.
+/// Writes the graph to a file in the DOT language.
 ///
 /// # Safety
 /// `graph` is a live graph; `path` is a NUL-terminated string.

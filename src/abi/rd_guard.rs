@@ -1,6 +1,7 @@
 //! C ABI of the guards of PyTorch's CPU kernels (`src/operators/guards.rs`).
 //!
-//! The shim has it check the boxed arguments before each call of the CPU kernel. What a guard wants changed of an argument, the shim changes.
+//! The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the changes to arguments that it
+//! asks for.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -15,7 +16,7 @@ use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
 
-/// Changes of one call at most.
+/// The most changes of one call.
 pub const RD_MAX_CHANGES: usize = 4;
 
 /// The guard of an overload of an operator (`aten::segment_reduce`), if it has one.
@@ -31,11 +32,11 @@ pub(super) unsafe fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Opt
     Guard::find(&operator.to_string_lossy(), arguments.iter().map(argument).collect())
 }
 
-/// Checks the arguments of a call, one for each of the schema, and says what to change of them. Tensors are on the CPU.
+/// Checks the arguments of a call, one for each argument of the schema, and writes the changes to make. Tensors are on the CPU.
 ///
 /// # Safety
-/// `bound` came from `rd_fallback_guard`; the arguments and what they point at are readable during the call, the elements of tensors too, and
-/// their strings are UTF-8. `changes` has [`RD_MAX_CHANGES`] writable elements, and `count_of_changes` is writable.
+/// `bound` came from `rd_fallback_guard`. The arguments and what they point at are readable during the call, including the elements
+/// of tensors; strings are UTF-8. `changes` has [`RD_MAX_CHANGES`] writable elements, and `count_of_changes` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_guard_check(
     bound: *const rd_guard,
@@ -48,36 +49,37 @@ pub unsafe extern "C" fn rd_guard_check(
         // SAFETY: the caller promises a guard.
         let guard = unsafe { bound.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no guard"))?;
         let arena = BumpArena::default();
-        // SAFETY: the caller promises so many arguments and what they point at.
+        // SAFETY: the caller promises `count` arguments and what they point at.
         let values = unsafe { values(&arena, arguments, count, true) }?;
         let found = guard.check(values, Some(&HostMemory)).map_err(failure)?;
         if found.len() > RD_MAX_CHANGES {
             return Err(Failure::new(RD_INTERNAL, format!("internal error: a guard with {} changes", found.len())));
         }
         for (index, &change) in found.iter().enumerate() {
-            // SAFETY: the caller promises so many elements.
+            // SAFETY: `index` is below [`RD_MAX_CHANGES`], and the caller promises that many elements.
             let slot = unsafe { changes.add(index) };
-            // SAFETY: they may be written.
+            // SAFETY: the caller promises that the elements are writable.
             unsafe { slot.write(changed(change)) };
         }
-        // SAFETY: the caller promises a pointer that may be written.
+        // SAFETY: the caller promises a writable pointer.
         unsafe { count_of_changes.write(found.len()) };
         Ok(())
     })
 }
 
-/// Where the tensors of a call with values are: who hands it out was promised that their elements are readable.
+/// Reads elements of host tensors; its users have been promised that the elements are readable.
 pub(super) struct HostMemory;
 
 impl Reader for HostMemory {
     fn integers(&self, tensor: Tensor<'_>) -> Vec<i64> {
         let (dtype, mut values) = (tensor.dtype(), Vec::new());
         let read = dispatch!(dtype in ALL, T => {
-            // SAFETY: `rd_guard_check` and `rd_fallback_check_sparse` are promised that they are readable, and the dtype is T's.
+            // SAFETY: the callers of `rd_guard_check` and `rd_fallback_check_sparse` promise readable elements, and the dtype is
+            // T's.
             unsafe { each::<T>(tensor, |value| values.push(cast(value))) };
             Ok::<_, Error>(())
         });
-        // Of another dtype the kernels take no numbers that a guard asks for.
+        // For other dtypes, the kernels do not take numbers that a guard checks.
         read.map_or_else(|_| Vec::new(), |()| values)
     }
 
@@ -85,7 +87,8 @@ impl Reader for HostMemory {
         let (dtype, mut least, mut greatest) = (tensor.dtype(), i64::MAX, i64::MIN);
         let mut visit = |value: i64| (least, greatest) = (value.min(least), value.max(greatest));
         dispatch!(dtype in INTEGRAL | UNSIGNED, T => {
-            // SAFETY: `rd_guard_check` and `rd_fallback_check_sparse` are promised that they are readable, and the dtype is T's.
+            // SAFETY: the callers of `rd_guard_check` and `rd_fallback_check_sparse` promise readable elements, and the dtype is
+            // T's.
             unsafe { each::<T>(tensor, |value| visit(cast(value))) };
             Ok::<_, Error>(())
         })
@@ -97,7 +100,8 @@ impl Reader for HostMemory {
         let (dtype, mut is_finite) = (tensor.dtype(), true);
         let mut visit = |value: Complex64| is_finite &= value.is_finite();
         let read = dispatch!(dtype in FIELD, T => {
-            // SAFETY: `rd_guard_check` and `rd_fallback_check_sparse` are promised that they are readable, and the dtype is T's.
+            // SAFETY: the callers of `rd_guard_check` and `rd_fallback_check_sparse` promise readable elements, and the dtype is
+            // T's.
             unsafe { each::<T>(tensor, |value| visit(cast(value))) };
             Ok::<_, Error>(())
         });
@@ -105,15 +109,15 @@ impl Reader for HostMemory {
     }
 }
 
-/// A value as PyTorch's cast makes one of another type of it.
+/// Casts a value as PyTorch does.
 fn cast<T: Element, U: Number>(value: T) -> U {
     value.load_single().hub().to()
 }
 
-/// Visits the elements of a tensor in the order of its dimensions; none where it is not known where they are.
+/// Visits the elements of a tensor in row-major order; none if its address is unknown.
 ///
 /// # Safety
-/// They are readable, and each is a `T`.
+/// The elements are readable, and each is a `T`.
 unsafe fn each<T: Element>(tensor: Tensor<'_>, mut visit: impl FnMut(T)) {
     let is_dense = tensor.is_dense(Format::Contiguous);
     let (sizes, strides): (Dims, Dims) = if is_dense {
@@ -131,7 +135,7 @@ unsafe fn each<T: Element>(tensor: Tensor<'_>, mut visit: impl FnMut(T)) {
     for _ in 0..sizes[..last].iter().product() {
         for column in 0..sizes[last] {
             let element = begin.wrapping_offset((row + column * strides[last]) as isize);
-            // SAFETY: the caller promises that what indices within the sizes name is readable.
+            // SAFETY: the caller promises that elements at indices within the sizes are readable.
             visit(unsafe { element.read_unaligned() });
         }
         for dim in (0..last).rev() {

@@ -8,7 +8,7 @@ use super::{guard, rd_status, shield};
 use crate::runtime::memory::pinned_pool;
 use crate::runtime::pools;
 
-/// A duration's statistics, in microseconds.
+/// Statistics of a duration, in microseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types)]
@@ -25,7 +25,7 @@ impl From<pinned_pool::Duration> for rd_duration {
     }
 }
 
-/// The counters of the host pool, as in `at::HostStats`.
+/// The counters of the pinned pool, as in `at::HostStats`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
@@ -41,7 +41,7 @@ pub struct rd_host_stats {
     pub bucket_allocation: [i64; 64],
 }
 
-/// A page-aligned block of at least `bytes` bytes of host memory; null for 0 bytes.
+/// Allocates a page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
 ///
 /// # Safety
 /// `pointer` is valid for a write.
@@ -61,13 +61,13 @@ pub extern "C" fn rd_host_free(pointer: *mut c_void) {
     shield((), || pools::free_host(pointer.cast()));
 }
 
-/// Whether the pointer lies inside a block that the caller holds.
+/// True if the pointer lies in a live block.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_is_pinned(pointer: *const c_void) -> bool {
     shield(false, || pools::host().is_pinned(pointer as usize))
 }
 
-/// Notes that tasks of the stream use the block that holds `pointer`: once freed, it is not reused before they are done.
+/// Notes that tasks of the stream use the block that contains `pointer`: once freed, it is not reused before they are done.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_record_stream(pointer: *mut c_void, device: i32, stream: i64) -> rd_status {
     guard(|| Ok(pools::record_host_stream(pointer.cast(), find(device, stream)?)?))
@@ -82,7 +82,7 @@ pub extern "C" fn rd_host_empty_cache() -> rd_status {
     })
 }
 
-/// The counters of the host pool.
+/// The counters of the pinned pool.
 ///
 /// # Safety
 /// `stats` is valid for a write.
@@ -116,7 +116,7 @@ pub extern "C" fn rd_host_reset_peak() -> rd_status {
     })
 }
 
-/// Forgets the history of every counter, and the event counts.
+/// Resets the totals of every counter, and the event counts.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_reset_accumulated() -> rd_status {
     guard(|| {

@@ -1,41 +1,42 @@
-//! C ABI of what several processes use: memory that was received, and writes to device memory on the host.
+//! C ABI for memory shared between processes: received memory, and host writes to device memory.
 
 use super::shield;
 use crate::runtime::gate;
 use crate::runtime::shared::received::Received;
 
-/// Memory of another process, opaque to the other side.
+/// Memory received from another process, opaque to C.
 #[allow(non_camel_case_types)]
 pub struct rd_received(Received);
 
 impl rd_received {
-    /// Hands it over, to be given back by [`rd_received_let_go`].
+    /// Passes ownership to C, which returns it to [`rd_received_let_go`].
     pub fn hand_over(received: Received) -> *mut Self {
         Box::into_raw(Box::new(Self(received)))
     }
 }
 
-/// Gives received memory back, once the tasks are done that are queued now. Never waits, never fails; null is allowed.
+/// Releases received memory when all tasks that are queued now are done. Never waits, never fails; null is allowed.
 ///
 /// # Safety
-/// `received` came from [`rd_received::hand_over`] and was not given back before.
+/// `received` is null, or came from [`rd_received::hand_over`] and was not released before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_received_let_go(received: *mut rd_received) {
     shield((), || {
         if !received.is_null() {
-            // SAFETY: the caller hands back what `Box::into_raw` gave.
+            // SAFETY: the caller passes a pointer that `Box::into_raw` made.
             unsafe { Box::from_raw(received) }.0.let_go();
         }
     });
 }
 
-/// Begins writes of this thread to device memory outside of any stream, which [`rd_host_write_end`] ends; it waits for no stream in between.
+/// Begins writes of this thread to device memory outside of any stream, until [`rd_host_write_end`]. The thread must not wait for a
+/// stream in between.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_write_begin() {
     shield((), gate::enter);
 }
 
-/// Ends what [`rd_host_write_begin`] began.
+/// Ends writes that [`rd_host_write_begin`] began.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_write_end() {
     shield((), gate::leave);

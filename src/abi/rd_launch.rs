@@ -1,6 +1,6 @@
-//! C ABI of the operators.
+//! C ABI of the operator table's kernels.
 //!
-//! Dtypes are `c10::ScalarType` as is.
+//! Dtypes are numbers of `c10::ScalarType`.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
@@ -29,13 +29,13 @@ mod host_copy;
 #[allow(non_camel_case_types)]
 pub type rd_op = Op;
 
-/// Values are the conjugate of what memory holds.
+/// The operand's values are the conjugate of its memory's contents.
 pub const RD_OPERAND_CONJ: u32 = 1;
-/// Values are the negative of what memory holds.
+/// The operand's values are the negative of its memory's contents.
 pub const RD_OPERAND_NEG: u32 = 2;
-/// Memory outside the device (pinned or pageable host memory).
+/// The operand is in host memory, pinned or pageable.
 pub const RD_OPERAND_HOST: u32 = 4;
-/// One host element, read during the call: a 0-dim CPU scalar.
+/// The operand is one host element that is read during the call: a 0-dim CPU tensor or a number.
 pub const RD_OPERAND_IMMEDIATE: u32 = 8;
 const _: () = assert!(
     RD_OPERAND_CONJ == Flags::CONJ.0 as u32
@@ -57,10 +57,11 @@ pub struct rd_operand {
     pub flags: u32,
 }
 
-/// Of [`rd_scalar`]'s `dtype`: `integer` is the address of a 64-bit number that [`rd_generator_draw`] gave, read at each run.
+/// A value of [`rd_scalar`]'s `dtype`: `integer` is the address of a 64-bit cell from [`rd_generator_draw`], which is read at each
+/// run.
 pub const RD_SCALAR_CELL: i32 = -2;
 
-/// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
+/// A non-tensor parameter; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
 #[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -71,7 +72,7 @@ pub struct rd_scalar {
     pub imaginary: f64,
 }
 
-/// Arguments of a launch; borrowed for the call.
+/// Arguments of a launch, borrowed for the call.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_launch_args {
@@ -82,13 +83,14 @@ pub struct rd_launch_args {
     /// Parameters of the operator, in the order that the kernel documents.
     pub scalars: *const rd_scalar,
     pub num_scalars: usize,
-    /// Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
+    /// The dtype to compute in: operands are cast to it before the kernel and from it afterwards. -1: the dtype of the first
+    /// operand.
     pub compute_dtype: i32,
-    /// Above 0, a dense launch: every operand is that many contiguous elements, or an immediate.
+    /// If positive, the launch is dense: every operand is this many contiguous elements, or an immediate.
     pub dense_numel: i64,
 }
 
-/// The operator of that name; null if there is no such kernel.
+/// The entry of the operator table with that name; null if there is none.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string.
@@ -102,7 +104,7 @@ pub unsafe extern "C" fn rd_op_find(name: *const c_char) -> *const rd_op {
     Op::find(name.to_bytes()).map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
-/// The operator's name; null for null.
+/// The operator's name; null if `op` is null.
 ///
 /// # Safety
 /// `op` is null or came from [`rd_op_find`].
@@ -112,7 +114,7 @@ pub unsafe extern "C" fn rd_op_name(op: *const rd_op) -> *const c_char {
     unsafe { op.as_ref() }.map_or(std::ptr::null(), |op| op.name().as_ptr())
 }
 
-/// Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
+/// The compute dtypes that the kernel supports, as a bit set indexed by `c10::ScalarType`.
 ///
 /// # Safety
 /// `op` is null or came from [`rd_op_find`].
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn rd_op_dtypes(op: *const rd_op) -> u64 {
     unsafe { op.as_ref() }.map_or(0, |op| op.dtypes().0)
 }
 
-/// Refuses an operator whose signature names other scalars than these, which are joined by `, `.
+/// Fails unless the scalars in the operator's signature have these names, which are joined by `, `.
 ///
 /// # Safety
 /// `op` is null or came from [`rd_op_find`]; `names` is null or a NUL-terminated string.
@@ -144,7 +146,8 @@ pub unsafe extern "C" fn rd_op_check_scalars(op: *const rd_op, names: *const c_c
     })
 }
 
-/// A column-major matrix of a product with its leading dimension, in elements; `transposed`: of its transpose.
+/// A column-major matrix of a product; `leading` is its leading dimension in elements. `transposed`: the product uses its
+/// transpose.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_columns {
@@ -153,8 +156,8 @@ pub struct rd_columns {
     pub leading: i32,
 }
 
-/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype`: of a and b. `out_dtype`: the same, or float32 for
-/// sums of 16 bit floats that are not rounded.
+/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype` is that of a and b. `out_dtype` is the same,
+/// or float32 to leave the sums of 16-bit floats unrounded.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_gemm {
@@ -170,14 +173,15 @@ pub struct rd_gemm {
     pub beta: f64,
 }
 
-/// Makes a product; false where it could not.
+/// Computes a product; returns false if it cannot.
 #[allow(non_camel_case_types)]
 pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm) -> bool;
 
-/// Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
+/// Registers a library's GEMM for these dtypes (a bit set indexed by `c10::ScalarType`), which is used where it is faster. Only the
+/// first call has an effect.
 ///
 /// # Safety
-/// `run` reads and writes what a product describes, may be called from several threads at once, and does not unwind.
+/// `run` reads and writes only what a product describes, may be called from several threads at once, and does not unwind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
     library::register(DTypeSet(dtypes), move |gemm| {
@@ -188,17 +192,17 @@ pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
         let &Gemm { dtype, out_dtype, m, n, k, a, b, out, alpha, beta } = gemm;
         let (dtype, out_dtype) = (dtype as i32, out_dtype as i32);
         let product = rd_gemm { dtype, out_dtype, m, n, k, a: columns(a), b: columns(b), out: columns(out), alpha, beta };
-        // SAFETY: the caller's promise about `run`; the kernel has the memory of the launch.
+        // SAFETY: the caller's promise about `run`; the matrices are in the memory of the launch, which the kernel may access.
         unsafe { run(&raw const product) }
     });
 }
 
-/// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
+/// Enqueues the kernel on this thread's current stream of the device. After `RD_UNSUPPORTED` nothing was done.
 ///
 /// # Safety
-/// `op` came from the table; `args` and everything that it points at is readable during the call. The operands' memory stays valid in the
-/// stream's order, in which nothing else writes it, nor reads outputs. No element of an output is there twice; an output shares memory with
-/// another operand element for element at most, and where the kernel says so.
+/// `op` came from the table; `args` and everything that it points at is readable during the call. The operands' memory stays valid
+/// in the stream's order; nothing else writes to it or reads outputs outside of that order. The elements of an output do not
+/// overlap. An output shares memory with another operand only if the kernel permits it, and then element for element.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const rd_launch_args) -> rd_status {
     guard(|| {
@@ -211,7 +215,7 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
     })
 }
 
-/// The same of an operator and arguments that are there.
+/// As [`rd_launch`], with references.
 ///
 /// # Safety
 /// As [`rd_launch`].
@@ -222,7 +226,7 @@ unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<
     // SAFETY: as above.
     let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
     for operand in operands {
-        // SAFETY: as above, of sizes and strides.
+        // SAFETY: as above, for the operand's sizes and strides.
         unsafe { check(operand, args.dense_numel) }?;
     }
     let Some(first) = operands.first() else { return Err(wrong_number(op, 0, scalars.len())) };
@@ -241,7 +245,7 @@ unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<
     unsafe { launched.launch() }
 }
 
-/// A launch that is about to be.
+/// The parts of a launch before it is made into a task.
 pub(super) struct Launched<O, S> {
     pub op: &'static Op,
     pub device: i32,
@@ -252,15 +256,15 @@ pub(super) struct Launched<O, S> {
     /// Outputs first.
     pub operands: O,
     pub num_scalars: usize,
-    /// A scalar by its index.
+    /// Returns a scalar by its index.
     pub scalar: S,
 }
 
 impl<'a, O: Operands<'a>, S: Fn(usize) -> Result<Scalar, Failure>> Launched<O, S> {
-    /// Enqueues it.
+    /// Checks the launch and enqueues it.
     ///
     /// # Safety
-    /// As [`rd_launch`], of the operands' memory.
+    /// As [`rd_launch`], for the operands' memory.
     #[inline(always)]
     pub(super) unsafe fn launch(&self) -> Result<(), Failure> {
         let &Self { op, num_outputs, num_scalars, .. } = self;
@@ -279,7 +283,7 @@ impl<'a, O: Operands<'a>, S: Fn(usize) -> Result<Scalar, Failure>> Launched<O, S
         if self.dense_numel > 0 && is_small { self.launch_dense(stream) } else { self.launch_any(stream) }
     }
 
-    /// A dense launch that needs no allocation. Every value is written once, where it stays.
+    /// Enqueues a dense launch without an allocation; every value is written once, directly to its final place.
     #[inline(always)]
     fn launch_dense(&self, stream: &'static Stream) -> Result<(), Failure> {
         let &Self { op, dense_numel, .. } = self;
@@ -287,14 +291,14 @@ impl<'a, O: Operands<'a>, S: Fn(usize) -> Result<Scalar, Failure>> Launched<O, S
         self.push_scalars(&mut work)?;
         for index in 0..self.operands.count() {
             let operand = self.operands.get(index);
-            // SAFETY: `View::new` promises the element of an immediate.
+            // SAFETY: an immediate operand points at one readable element, as `View::new` requires.
             unsafe { work.record.push_dense(operand.data(), operand.dtype(), operand.flags()) };
         }
         let cost = op.dense_cost(dense_numel as usize, &work.launch());
         Ok(stream.launch(op.text(), cost, &mut work)?)
     }
 
-    /// Any launch.
+    /// Enqueues a launch of any layout.
     #[inline(always)]
     fn launch_any(&self, stream: &'static Stream) -> Result<(), Failure> {
         let op = self.op;
@@ -318,7 +322,7 @@ impl<'a, O: Operands<'a>, S: Fn(usize) -> Result<Scalar, Failure>> Launched<O, S
     }
 }
 
-/// A launch as the work of a task.
+/// A kernel launch as the work of a task.
 #[derive(Clone)]
 pub struct KernelCall {
     op: &'static Op,
@@ -326,20 +330,22 @@ pub struct KernelCall {
 }
 
 impl KernelCall {
-    /// Its row of the operator table.
+    /// The kernel's entry of the operator table.
     pub fn op(&self) -> &'static Op {
         self.op
     }
 
-    /// Its operands and scalars, as the kernel sees them.
+    /// The operands and scalars, as the kernel sees them.
     #[inline(always)]
     pub fn launch(&self) -> Launch<'_> {
-        // SAFETY: the caller of `rd_launch` promises the operands' memory in the stream's order, which is while the task is there; the stream runs
-        // a task once at a time, and other uses of its launch only describe it. Pieces of one are disjoint, and take no output.
+        // SAFETY: the caller of `rd_launch` promises that the operands' memory is valid in the stream's order, which covers the
+        // lifetime of the task. The stream runs a task once at a time, and other uses of its launch only describe it. The pieces of
+        // a launch are disjoint and never call `Launch::output`.
         unsafe { self.record.launch() }
     }
 
-    /// Of a copy: where it reads and writes, and whether both sides are contiguous and of one dtype.
+    /// For a copy: the memory kinds of source and target, and whether both are contiguous and of one dtype. `None` for other
+    /// kernels.
     fn copied(&self) -> Option<(MemoryKind, MemoryKind, bool)> {
         if self.op.text() != "copy_" {
             return None;
@@ -399,7 +405,7 @@ impl Work for KernelCall {
         let output = launch.view(0);
         let bytes = (output.numel() * output.dtype().size()) as u64;
         match (self.op.text(), self.copied()) {
-            // As on GPUs: within a device, what changes dtype or layout is a kernel.
+            // As on GPUs, a device-to-device copy that changes dtype or layout counts as a kernel.
             (_, Some((MemoryKind::Device, MemoryKind::Device, false))) => About::kind(Kind::Kernel),
             (_, Some((from, to, _))) => About { kind: Kind::Copy(from, to), bytes },
             ("fill_" | "zero_", None) => About { kind: Kind::Fill, bytes },
@@ -423,7 +429,7 @@ impl Work for KernelCall {
     }
 }
 
-/// Where an operand of a copy lies, as seen from the other.
+/// The memory kind of an operand of a copy, relative to the other operand.
 fn memory_kind(operand: &View<'_>, other: &View<'_>) -> MemoryKind {
     if operand.flags().has(Flags::HOST) {
         let pinned = pools::host().is_pinned(operand.data() as usize);
@@ -433,7 +439,7 @@ fn memory_kind(operand: &View<'_>, other: &View<'_>) -> MemoryKind {
     if beside.is_some() && device != beside { MemoryKind::Peer } else { MemoryKind::Device }
 }
 
-/// A launch over lists of tensors.
+/// A launch of an elementwise kernel over lists of tensors.
 impl Row for KernelCall {
     fn ends(&self) -> Option<Vec<usize>> {
         lists::row(&self.launch())
@@ -464,7 +470,8 @@ fn not_implemented(op: &Op, compute: DType) -> Failure {
     Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text()))
 }
 
-/// Checks an operand: what [`Checked`] relies on, and its sizes. `dense_numel`: its only size in a dense launch; else 0.
+/// Checks an operand's dtype, sizes and pointers, which [`Checked`] relies on. `dense_numel`: the operand's only size in a dense
+/// launch, else 0.
 ///
 /// # Safety
 /// The operand's sizes and strides are readable.
@@ -490,7 +497,7 @@ unsafe fn check(operand: &rd_operand, dense_numel: i64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Operands that [`check`] has accepted. Their views are made anew each time: that costs less than to keep them.
+/// Operands that [`check`] has accepted. Their views are made on each access, which is cheaper than storing them.
 struct Checked<'a> {
     operands: &'a [rd_operand],
     dense_numel: &'a i64,
@@ -530,7 +537,7 @@ pub(super) fn dtype(number: i32) -> Result<DType, Failure> {
     }
 }
 
-/// A dtype that only a newer PyTorch has: no kernel takes it.
+/// The refusal of a dtype that only a newer PyTorch has; no kernel supports it.
 #[cold]
 fn unknown_dtype(number: i32) -> Failure {
     Failure::new(RD_UNSUPPORTED, format!("unknown dtype {number}"))
@@ -553,12 +560,13 @@ pub(super) fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
 #[cold]
 fn cell(address: i64) -> Result<Scalar, Failure> {
     let cell = ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-    // SAFETY: a scalar of this kind holds an address that `rd_generator_draw` gave: a cell that is never freed, or null by mistake.
+    // SAFETY: a scalar of this kind holds an address that `rd_generator_draw` gave, of a cell that is never freed, or null by
+    // mistake.
     unsafe { cell.as_ref() }.map(|cell| Scalar::Cell(Cell(cell))).ok_or_else(|| invalid("a scalar's cell is null".into()))
 }
 
 /// # Safety
-/// `data` is null or has `count` readable elements, which no one changes meanwhile.
+/// `data` is null or points at `count` readable elements, which nobody modifies meanwhile.
 unsafe fn slice<'a, T>(data: *const T, count: usize) -> Result<&'a [T], Failure> {
     match (data.is_null(), count) {
         (_, 0) => Ok(&[]),

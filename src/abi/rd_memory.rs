@@ -1,7 +1,7 @@
 //! C ABI of device memory.
 //!
-//! Blocks are aligned to 512 bytes. Reuse is stream-ordered: later tasks of the stream that a block was allocated for reuse freed memory
-//! without waiting.
+//! Blocks are aligned to 512 bytes. Reuse is stream-ordered: freed memory is reused by later tasks of the stream that the block was
+//! allocated for, without a wait.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
@@ -14,7 +14,7 @@ use crate::runtime::memory::stats::{PerKind, Stat, Stats};
 use crate::runtime::sync::{AtomicUsize, Ordering};
 use crate::runtime::{Error, device, pools};
 
-/// A counter with its peak and its history.
+/// A counter with its peak and its totals.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types)]
@@ -52,7 +52,7 @@ pub struct rd_memory_stats {
     pub num_sync_all_streams: i64,
     pub num_device_alloc: i64,
     pub num_device_free: i64,
-    /// -1: no limit.
+    /// -1 means no limit.
     pub max_split_size: i64,
 }
 
@@ -81,7 +81,7 @@ impl rd_memory_stats {
     }
 }
 
-/// Called after each allocation (`bytes` above 0) and free (below 0).
+/// Called after each allocation (`bytes` positive) and free (`bytes` negative).
 #[allow(non_camel_case_types)]
 pub type rd_memory_observer = Option<extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32)>;
 
@@ -89,8 +89,8 @@ fn pool(device: i32) -> Result<&'static DevicePool, Error> {
     pools::pool(device_index(device)?)
 }
 
-/// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes. `device` is written
-/// whether there is a block or not.
+/// Allocates a block of at least `bytes` bytes on this thread's current device, for tasks of its current stream; null for 0 bytes.
+/// `device` is written even on failure.
 ///
 /// # Safety
 /// `pointer` and `device` are valid for a write.
@@ -113,7 +113,7 @@ pub extern "C" fn rd_memory_free(pointer: *mut c_void) {
     shield((), || pools::free(pointer.cast()));
 }
 
-/// Notes that tasks of the stream use the block that starts at `pointer`.
+/// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_record_stream(pointer: *mut c_void, device: i32, stream: i64) -> rd_status {
     guard(|| Ok(pools::record_stream(pointer.cast(), find(device, stream)?)?))
@@ -172,7 +172,7 @@ pub extern "C" fn rd_memory_reset_peak(device: i32) -> rd_status {
     })
 }
 
-/// Forgets the history of every counter, and the event counts.
+/// Resets the totals of every counter, and the event counts.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_reset_accumulated(device: i32) -> rd_status {
     guard(|| {
@@ -181,10 +181,10 @@ pub extern "C" fn rd_memory_reset_accumulated(device: i32) -> rd_status {
     })
 }
 
-/// The address of the function that [`rd_memory_set_observer`] was given.
+/// The address of the function passed to [`rd_memory_set_observer`], or 0.
 static OBSERVER: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the function that is told about each allocation and free; null for none.
+/// Sets the function to call after each allocation and free; null for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_set_observer(observer: rd_memory_observer) {
     OBSERVER.store(observer.map_or(0, |function| function as usize), Ordering::Release);
@@ -200,20 +200,21 @@ fn notify(usage: &Usage) {
     }
 }
 
-/// Names the live block that starts at `pointer`; null takes its name away. Returns whether there is one.
+/// Sets the label of the live block that starts at `pointer`, or removes it if `label` is null. Returns true if there is such a
+/// block.
 ///
 /// # Safety
-/// `label` is null or a string that ends with 0.
+/// `label` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_memory_set_label(pointer: *const c_void, label: *const c_char) -> bool {
     shield(false, || {
-        // SAFETY: the caller's promise, and it is not null.
+        // SAFETY: the caller's promise; `label` is not null here.
         let text = (!label.is_null()).then(|| unsafe { CStr::from_ptr(label) });
         pools::set_label(pointer.cast(), text.map(|text| text.to_string_lossy().into()))
     })
 }
 
-/// The name of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.
+/// The label of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_label(pointer: *const c_void) -> *mut c_char {
     shield(std::ptr::null_mut(), || {
@@ -222,7 +223,7 @@ pub extern "C" fn rd_memory_label(pointer: *const c_void) -> *mut c_char {
     })
 }
 
-/// The index of the device whose address range holds `pointer`, else -1.
+/// The index of the device whose address range contains `pointer`, else -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_pointer_device(pointer: *const c_void) -> i32 {
     pools::device_of(pointer.cast()).map_or(-1, |device| device as i32)

@@ -1,7 +1,7 @@
 //! C ABI of operators that are bound in Rust (`src/operators/`).
 //!
-//! The shim registers each overload of `rd_operators_bind` with a boxed kernel, which hands the arguments over as plain descriptors and does
-//! with PyTorch's tensors what `rd_caller` asks for.
+//! The shim registers each overload of `rd_operators_bind` with a boxed kernel. The kernel passes the arguments as plain
+//! descriptors and carries out on PyTorch's tensors what the operator asks for through `rd_caller`.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};
@@ -30,15 +30,15 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Layout, Scalar};
 use crate::tensor::view::{Flags, View};
 
-/// From [`rd_operator_call`]: the call is for PyTorch's composition of other operators.
+/// From [`rd_operator_call`]: the call is to be served by PyTorch's composite implementation of the operator.
 pub const RD_COMPOSITE: rd_status = 10;
 
 /// An operator that is bound in Rust; it lives forever.
 #[allow(non_camel_case_types)]
 pub type rd_operator = Operator;
 
-/// A tensor, or a view of one: `handle` is the `c10::TensorImpl` of the tensor, or null of a shape of one that is still to be made. Sizes
-/// and strides are in elements.
+/// A tensor or a view of one. `handle` is its `c10::TensorImpl`, or null if this describes the shape of a tensor that does not
+/// exist yet. Sizes and strides are in elements.
 #[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -49,46 +49,46 @@ pub struct rd_tensor {
     pub strides: *const i64,
     pub ndim: i32,
     pub dtype: i32,
-    /// The index of a device of ours, or -1.
+    /// The index of a rustdev device, or -1.
     pub device: i32,
-    /// `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`; `RD_OPERAND_HOST` on the CPU; `RD_TENSOR_WRAPPED_NUMBER`.
+    /// Any of `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`, `RD_OPERAND_HOST` (on the CPU) and `RD_TENSOR_WRAPPED_NUMBER`.
     pub flags: u32,
 }
 
-/// Of a tensor without dimensions that stands for a number of the program's.
+/// Flag of a 0-dim tensor that stands for a Python number (PyTorch's wrapped number).
 pub const RD_TENSOR_WRAPPED_NUMBER: u32 = 16;
 const _: () = assert!(RD_TENSOR_WRAPPED_NUMBER == Flags::WRAPPED_NUMBER.0 as u32);
 
-/// An argument that is not given, or an undefined tensor.
+/// An argument that is absent, or an undefined tensor.
 pub const RD_VALUE_NONE: i32 = 0;
 /// An `rd_tensor`.
 pub const RD_VALUE_TENSOR: i32 = 1;
-/// `count` of `rd_tensor`.
+/// An array of `count` `rd_tensor`.
 pub const RD_VALUE_TENSORS: i32 = 2;
-/// The number is in `scalar`.
+/// A number, in `scalar`.
 pub const RD_VALUE_SCALAR: i32 = 3;
-/// `count` of `int64_t`.
+/// An array of `count` `int64_t`.
 pub const RD_VALUE_INTEGERS: i32 = 4;
-/// `count` of `double`.
+/// An array of `count` `double`.
 pub const RD_VALUE_DOUBLES: i32 = 5;
-/// `count` of `bool`.
+/// An array of `count` `bool`.
 pub const RD_VALUE_BOOLS: i32 = 6;
-/// `count` bytes of UTF-8.
+/// A string of `count` bytes of UTF-8.
 pub const RD_VALUE_TEXT: i32 = 7;
 /// Anything else.
 pub const RD_VALUE_OTHER: i32 = 8;
 /// A `c10::GeneratorImpl`.
 pub const RD_VALUE_GENERATOR: i32 = 9;
-/// `count` of `rd_scalar`.
+/// An array of `count` `rd_scalar`.
 pub const RD_VALUE_SCALARS: i32 = 10;
-/// `count` of `rd_tensor`; those that are not given have no handle.
+/// An array of `count` `rd_tensor`; absent ones have a null handle.
 pub const RD_VALUE_OPTIONAL_TENSORS: i32 = 11;
-/// A device: `count` is its `c10::DeviceType`, its index, or -1 for the current one, the integer of `scalar`.
+/// A device: `count` is its `c10::DeviceType`, the integer of `scalar` its index, or -1 for the current device.
 pub const RD_VALUE_DEVICE: i32 = 12;
 /// An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
 pub const RD_VALUE_LARGE_INTEGER: i32 = 13;
 
-/// The `c10::DeviceType` of our devices.
+/// The `c10::DeviceType` of rustdev's devices.
 pub const RD_DEVICE_TYPE: i32 = 20;
 const _: () = assert!(RD_DEVICE_TYPE == Device::OURS);
 
@@ -103,13 +103,14 @@ pub struct rd_value {
     pub scalar: rd_scalar,
 }
 
-/// An output of the caller's keeps its strides where it has the sizes.
+/// An `out=` tensor keeps its strides if it already has the right sizes.
 pub const RD_STRIDES_ANY: i32 = 0;
-/// It keeps them, and the operator writes to a tensor with the strides of the shape, which is copied at the end.
+/// An `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the
+/// end.
 pub const RD_STRIDES_COPIED: i32 = 1;
-/// It gets those of the shape.
+/// An `out=` tensor gets the strides of the shape.
 pub const RD_STRIDES_GIVEN: i32 = 2;
-/// As `RD_STRIDES_ANY`, and its elements may share memory.
+/// As `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
 pub const RD_STRIDES_SHARED: i32 = 3;
 const _: () = assert!(
     RD_STRIDES_ANY == Strides::Any as i32
@@ -118,8 +119,9 @@ const _: () = assert!(
         && RD_STRIDES_SHARED == Strides::Shared as i32
 );
 
-/// How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
-/// are whole. `cost`: nanoseconds of one thread, of all parts. `takes_threads`: the libraries use their own threads.
+/// How a task is cut into parts: along dimension `dim` of each tensor that has at least `least_ndim` dimensions and size `size` in
+/// that dimension. Every part gets the other tensors whole. `cost`: nanoseconds on one thread, summed over the parts.
+/// `takes_threads`: the libraries that PyTorch calls use their own threads.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_cut {
@@ -131,8 +133,9 @@ pub struct rd_cut {
     pub takes_threads: bool,
 }
 
-/// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-/// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
+/// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
+/// one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
+/// would choose.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_division {
@@ -146,34 +149,36 @@ pub struct rd_division {
 #[allow(non_camel_case_types)]
 pub type rd_guard = Guard;
 
-/// The argument becomes a contiguous copy.
+/// The argument is replaced by a contiguous copy.
 pub const RD_CHANGE_CONTIGUOUS: i32 = 0;
-/// It becomes a copy with `numbers` in the place of NaN, infinity and negative infinity.
+/// The argument is replaced by a copy with `numbers` in place of NaN, infinity and negative infinity.
 pub const RD_CHANGE_FINITE: i32 = 1;
-/// It is resized, as `out=` is, to the sizes of argument number `like`.
+/// The argument is resized to the sizes of argument number `like`, as an `out=` tensor is.
 pub const RD_CHANGE_RESIZED: i32 = 2;
 
-/// What a guard wants changed.
+/// A change to an argument that a guard asks for.
 #[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct rd_change {
     /// `RD_CHANGE_...`.
     pub kind: i32,
-    /// The number of the argument, a tensor.
+    /// The number of the argument, which is a tensor.
     pub argument: usize,
     pub like: usize,
     pub numbers: [f64; 3],
 }
 
-/// What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.
+/// The functions that the shim provides to a call. `context` is that of `rd_call`. A status other than `RD_OK` means that the shim
+/// failed and raises the error itself.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_caller {
-    /// The outputs of the meta that the overload is bound with, for the arguments. At most `capacity` of them, valid to the next call.
+    /// Runs the meta function that the overload is bound with on the call's arguments and describes its outputs: at most
+    /// `capacity`, valid until the next call.
     pub meta: unsafe extern "C" fn(context: *mut c_void, shapes: *mut rd_tensor, capacity: usize, count: *mut usize) -> rd_status,
-    /// Output number `index`, new or the caller's; `strides`: `RD_STRIDES_...`. A shape without strides is contiguous. `made->ndim` is -1 for a
-    /// tensor as wanted, of which nothing but handle, data and device are said.
+    /// Makes output number `index`, or prepares the caller's `out=` tensor; `strides`: `RD_STRIDES_...`. A shape without strides is
+    /// contiguous. If `made->ndim` is -1, the tensor is exactly as requested and only handle, data and device are filled in.
     pub output: unsafe extern "C" fn(
         context: *mut c_void,
         index: usize,
@@ -181,14 +186,14 @@ pub struct rd_caller {
         strides: i32,
         made: *mut rd_tensor,
     ) -> rd_status,
-    /// Makes a tensor of the call output number `index`, or copies it to the caller's.
+    /// Returns a tensor of the call as output number `index`, or copies it to the caller's `out=` tensor.
     pub give: unsafe extern "C" fn(context: *mut c_void, index: usize, tensor: *const rd_tensor) -> rd_status,
-    /// As `output`, of a new tensor that lives to the end of the call.
+    /// As `output`, for a new temporary that lives to the end of the call.
     pub empty: unsafe extern "C" fn(context: *mut c_void, shape: *const rd_tensor, made: *mut rd_tensor) -> rd_status,
-    /// A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
+    /// The tensor in a memory format (`c10::MemoryFormat`), copied if necessary; it lives to the end of the call.
     pub dense: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, format: i32, made: *mut rd_tensor) -> rd_status,
-    /// Calls an operator that was found, or the functional variant of this one (null); its tensors, at most `capacity`, live to the end of the
-    /// call.
+    /// Calls an operator that `rd_binder.find` returned or, if `callee` is null, the functional variant of this one. The results,
+    /// at most `capacity` tensors, live to the end of the call.
     pub call: unsafe extern "C" fn(
         context: *mut c_void,
         callee: *const c_void,
@@ -197,28 +202,29 @@ pub struct rd_caller {
         results: *mut rd_tensor,
         capacity: usize,
     ) -> rd_status,
-    /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
+    /// Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
     pub read:
         unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, reason: *const c_char, value: *mut i64) -> rd_status,
-    /// The numbers that a tensor on the CPU packs, which must be so many.
+    /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
     pub numbers:
         unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, values: *mut rd_scalar, count: usize) -> rd_status,
-    /// Tells autograd that tensors are written to; of their handles.
+    /// Bumps the autograd version counters of the tensors with these handles.
     pub bump_versions: unsafe extern "C" fn(context: *mut c_void, tensors: *const *mut c_void, count: usize) -> rd_status,
-    /// The value of a tensor of one element, which is waited for.
+    /// Waits for a one-element tensor and reads it.
     pub item: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, value: *mut rd_scalar) -> rd_status,
-    /// Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
+    /// Reserves `count` 32-bit random numbers of a generator (null: the device's) and writes its seed and offset as two scalars.
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Raises a `UserWarning`.
     pub warn: unsafe extern "C" fn(context: *mut c_void, text: *const c_char) -> rd_status,
-    /// Has the operator's task compute over the outputs, with so many changes to the arguments.
+    /// Lets the operator's task (a PyTorch CPU kernel) compute the outputs, after `count` changes to the arguments.
     pub leave_to_task:
         unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut, changes: *const rd_change, count: usize) -> rd_status,
-    /// Has the operator's own task compute over as many arguments as the call has, divided so; an error where it has none.
+    /// Lets the operator's own task compute over the given arguments (as many as the call has), divided as described; an error if
+    /// the operator has no such task.
     pub divide: unsafe extern "C" fn(context: *mut c_void, arguments: *const rd_value, division: *const rd_division) -> rd_status,
 }
 
-/// A call: its inputs, and the caller's tensors for the first outputs.
+/// A call: its inputs, and the caller's `out=` tensors for the first outputs.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_call {
@@ -228,35 +234,36 @@ pub struct rd_call {
     pub num_arguments: usize,
     pub given: *const rd_tensor,
     pub num_given: usize,
-    /// Whether the overload returns nothing.
+    /// True if the overload returns nothing.
     pub is_void: bool,
-    /// That of the operator's task, or null.
+    /// The guard of the operator's task, or null.
     pub guard: *const rd_guard,
 }
 
-/// PyTorch's CPU kernel as a task of the stream: the call checks and makes the outputs, the shim has the task run.
+/// A PyTorch CPU kernel that runs as a task of the stream: the call checks the arguments and makes the outputs, the shim runs the
+/// task.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_task {
-    /// The overload that the task runs, without `aten::`; null: the functional one, whose results are copied.
+    /// The overload that the task runs, without `aten::`. Null: the functional overload, whose results are copied.
     pub out: *const c_char,
-    /// The guard looks at values too, in the task.
+    /// The guard checks values, too, inside the task.
     pub guarded: bool,
 }
 
-/// Dense calls that the other side may launch itself, in `rd_pointwise`: none.
+/// Values of `rd_pointwise.dense`, which says for which dense calls the shim may launch the kernel itself: none.
 pub const RD_DENSE_NEVER: i32 = 0;
-/// Of floating point numbers; the result has their dtype.
+/// Floating-point tensors; the result has their dtype.
 pub const RD_DENSE_FLOATING: i32 = 1;
-/// Of floating point numbers or integers; the result has their dtype.
+/// Floating-point or integer tensors; the result has their dtype.
 pub const RD_DENSE_NUMERIC: i32 = 2;
-/// The same; the result is Bool.
+/// As `RD_DENSE_NUMERIC`, with a Bool result.
 pub const RD_DENSE_BOOLEAN: i32 = 3;
-/// The same, where the other operand is a number.
+/// As `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
 pub const RD_DENSE_NUMBER: i32 = 4;
 /// As `RD_DENSE_FLOATING`, with the scalar 0.
 pub const RD_DENSE_QUOTIENT: i32 = 5;
-/// Of a Bool and two tensors of floating point numbers or integers, whose dtype the result has.
+/// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
 pub const RD_DENSE_CHOICE: i32 = 6;
 const _: () = assert!(
     RD_DENSE_NEVER == Dense::Never as i32
@@ -268,8 +275,8 @@ const _: () = assert!(
         && RD_DENSE_CHOICE == Dense::Choice as i32
 );
 
-/// A pointwise operator. Calls with dense operands of one shape and dtype, or numbers of the program's, may be launched without another
-/// look: operands and scalars are the arguments in their order.
+/// A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
+/// without calling the operator. Operands and scalars are the arguments in order.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_pointwise {
@@ -278,17 +285,18 @@ pub struct rd_pointwise {
     pub dense: i32,
 }
 
-/// What the other side does while operators are bound; `context` is its own.
+/// The functions that the shim provides while operators are bound, with their `context`.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_binder {
     pub context: *mut c_void,
-    /// An operator by its name, that of ATen's without `aten::`; it lives forever. Null: there is none.
+    /// Finds an ATen operator by its name without `aten::`; the result lives forever. Null: there is no such operator.
     pub find: unsafe extern "C" fn(context: *mut c_void, name: *const c_char) -> *const c_void,
-    /// Defines an operator of our own library: its name, and the rest of its schema.
+    /// Defines an operator of rustdev's own library: its name and the rest of its schema.
     pub define: unsafe extern "C" fn(context: *mut c_void, name: *const c_char, signature: *const c_char),
-    /// Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
-    /// where no kernel of PyTorch's computes; `tier`: what computes, or null for a kernel of ours; `pointwise`: null of any other operator.
+    /// Binds an overload. `functional`: the name of its functional overload. `meta`: the operator whose meta function its calls
+    /// use, or null. `task`: null if no PyTorch kernel computes it. `tier`: what computes it, or null for a Rust kernel.
+    /// `pointwise`: null for any operator that is not pointwise.
     pub bind: unsafe extern "C" fn(
         context: *mut c_void,
         bound: *const rd_operator,
@@ -301,7 +309,7 @@ pub struct rd_binder {
     ),
 }
 
-/// Has every overload bound that is bound here. Fails where a kernel or an operator is missing that a call names.
+/// Binds every overload that is implemented in `src/operators/`. Fails if a kernel or an operator that a call names does not exist.
 ///
 /// # Safety
 /// The functions of the binder may be called with its context, and do not unwind.
@@ -332,7 +340,7 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
             let pointwise = operator.prepare.dense.map(|dense| rd_pointwise { kernel, dense: dense as i32 });
             let pointwise = pointwise.as_ref().map_or(ptr::null(), ptr::from_ref);
             for name in operator.names {
-                // SAFETY: as above; the task and what is pointwise are there during the call, the others live forever.
+                // SAFETY: as above; `task` and `pointwise` are valid during the call, the other pointers live forever.
                 unsafe { (binder.bind)(binder.context, operator, name.as_ptr(), functional, meta, task, tier, pointwise) };
             }
         }
@@ -345,7 +353,7 @@ fn check_kernel(row: &Row) -> Result<(), Failure> {
     row.get().map(drop).ok_or_else(missing)
 }
 
-/// The task that computes; nothing where a kernel of ours does.
+/// The task that computes the operator; `None` if a Rust kernel does.
 fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     match &operator.kernel {
         Kernel::Row(row) => check_kernel(row).map(|()| None),
@@ -359,12 +367,13 @@ fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     }
 }
 
-/// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, `RD_COMPOSITE`: for its composition, and nothing was done.
+/// Calls an operator. `RD_FALLBACK` and `RD_COMPOSITE`: nothing was done, and PyTorch's CPU kernel or its composite implementation
+/// must serve the call.
 ///
 /// # Safety
-/// `bound` came from [`rd_operators_bind`]; the call and what it points at are readable during the call, its strings are UTF-8. The functions
-/// of the caller may be called with its context, do not unwind, and what they make fits the shapes asked for. All tensors that the call sees,
-/// and those that it makes, stay in the stream's order.
+/// `bound` came from [`rd_operators_bind`]. `call` and what it points at are readable during the call; its strings are UTF-8. The
+/// functions of the caller may be called with its context, do not unwind, and return tensors of the requested shapes. All tensors
+/// that the call sees or makes stay valid in the stream's order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *const rd_call) -> rd_status {
     guard(|| {
@@ -376,11 +385,11 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
         let caller = unsafe { given.caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
         let arena = &BumpArena::default();
         let host = Host { context: given.context, caller, arena, is_void: given.is_void, outputs: RefCell::default() };
-        // A call that writes to no tensor of the caller's resizes none.
+        // A call without `out=` tensors resizes nothing, so sizes and strides need no copy.
         let lasting = given.num_given == 0;
-        // SAFETY: the caller promises so many arguments.
+        // SAFETY: the caller promises `num_arguments` arguments.
         let values = unsafe { values(arena, given.arguments, given.num_arguments, lasting) }?;
-        // SAFETY: the caller promises so many tensors.
+        // SAFETY: the caller promises `num_given` tensors.
         let outputs = unsafe { tensors(arena, given.given.cast(), given.num_given, false) }?;
         // SAFETY: the caller promises a guard, if there is one.
         let guard = unsafe { given.guard.as_ref() };
@@ -388,7 +397,7 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
     })
 }
 
-/// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+/// Checks that a dtype (`c10::ScalarType`) can represent a number.
 ///
 /// # Safety
 /// `number` is readable.
@@ -416,7 +425,7 @@ pub(super) fn failure(refusal: Refusal) -> Failure {
 }
 
 /// # Safety
-/// `data` has `count` readable elements, or none of them is asked for.
+/// `data` points at `count` readable elements; it may be anything if `count` is 0.
 pub(super) unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [T] {
     if count == 0 {
         return &[];
@@ -425,10 +434,12 @@ pub(super) unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [
     unsafe { slice::from_raw_parts(data.cast(), count) }
 }
 
-/// Arguments in the arena. `lasting`: sizes and strides of their tensors stay as they are to its end.
+/// Converts the arguments into the arena. `lasting`: their tensors' sizes and strides stay unchanged for the arena's lifetime and
+/// are not copied.
 ///
 /// # Safety
-/// `data` points at `count` values; what they point at is readable, and outlives the result, but for sizes and strides that are not lasting.
+/// `data` points at `count` values. What they point at is readable and outlives the result, except sizes and strides if they are
+/// not `lasting`.
 pub(super) unsafe fn values(
     arena: &BumpArena,
     data: *const rd_value,
@@ -456,23 +467,23 @@ unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Re
             // SAFETY: as above.
             Value::Tensor(unsafe { tensor(arena, &given[0], lasting) }?)
         }
-        // SAFETY: the caller's promise: so many tensors.
+        // SAFETY: the caller promises `count` tensors.
         RD_VALUE_TENSORS => Value::Tensors(unsafe { tensors(arena, data, count, lasting) }?),
         RD_VALUE_SCALARS => {
-            // SAFETY: the caller's promise: so many numbers.
+            // SAFETY: the caller promises `count` numbers.
             let numbers = unsafe { elements::<rd_scalar>(data, count) };
             Value::Scalars(arena.try_keep_all(count, |index| rd_launch::scalar(&numbers[index]))?)
         }
         // SAFETY: as above.
         RD_VALUE_OPTIONAL_TENSORS => Value::OptionalTensors(unsafe { optional_tensors(arena, data, count, lasting) }?),
-        // SAFETY: the caller's promise: so many numbers.
+        // SAFETY: the caller promises `count` numbers.
         RD_VALUE_INTEGERS => Value::Integers(unsafe { elements(data, count) }),
         // SAFETY: as above.
         RD_VALUE_DOUBLES => Value::Numbers(unsafe { elements(data, count) }),
-        // SAFETY: as above; a bool of C++ is one of Rust.
+        // SAFETY: as above; a C++ bool has the representation of a Rust bool.
         RD_VALUE_BOOLS => Value::Flags(unsafe { elements(data, count) }),
         RD_VALUE_TEXT => {
-            // SAFETY: the caller's promise: so many bytes.
+            // SAFETY: the caller promises `count` bytes.
             let bytes = unsafe { elements::<u8>(data, count) };
             Value::Text(std::str::from_utf8(bytes).map_err(|error| Failure::new(RD_INVALID_ARGUMENT, error.to_string()))?)
         }
@@ -484,7 +495,7 @@ unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Re
 }
 
 /// # Safety
-/// `data` has `count` readable tensors; for each of them as [`tensor`].
+/// `data` points at `count` readable tensors, each of which meets the contract of [`tensor`].
 unsafe fn tensors(arena: &BumpArena, data: *const c_void, count: usize, lasting: bool) -> Result<&[Tensor<'_>], Failure> {
     // SAFETY: the caller's promise.
     let given = unsafe { elements::<rd_tensor>(data, count) };
@@ -493,7 +504,7 @@ unsafe fn tensors(arena: &BumpArena, data: *const c_void, count: usize, lasting:
 }
 
 /// # Safety
-/// As [`tensors`]; those without a handle are not looked at.
+/// As [`tensors`]; tensors with a null handle are not read.
 unsafe fn optional_tensors(
     arena: &BumpArena,
     data: *const c_void,
@@ -510,7 +521,7 @@ unsafe fn optional_tensors(
 }
 
 /// # Safety
-/// Its sizes and strides are readable, and stay so for the time of the arena where they are `lasting`.
+/// The sizes and strides of `given` are readable and, if `lasting`, stay so for the arena's lifetime.
 #[inline]
 pub(super) unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
     let &rd_tensor { handle, data, sizes, strides, ndim, dtype, device, flags } = given;
@@ -525,7 +536,7 @@ pub(super) unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting
 }
 
 /// # Safety
-/// Its sizes and strides are readable.
+/// The sizes and strides of `given` are readable.
 unsafe fn shape(given: &rd_tensor) -> Result<Shape, Failure> {
     let ndim = given.ndim.max(0) as usize;
     // SAFETY: the caller's promise.
@@ -535,13 +546,13 @@ unsafe fn shape(given: &rd_tensor) -> Result<Shape, Failure> {
     Ok(Shape { sizes: dims(sizes, |size| size), strides: dims(strides, |stride| stride), dtype: rd_launch::dtype(given.dtype)? })
 }
 
-/// A descriptor of what is wanted, which outlives it.
+/// A descriptor that borrows from `wanted`, which must outlive it.
 fn described(wanted: &Wanted<'_>) -> rd_tensor {
     let strides = wanted.strides.map_or(ptr::null(), <[i64]>::as_ptr);
     rd_tensor { sizes: wanted.sizes.as_ptr(), strides, ndim: wanted.sizes.len() as i32, dtype: wanted.dtype as i32, ..NO_TENSOR }
 }
 
-/// A descriptor of a tensor, which outlives it.
+/// A descriptor that borrows from the tensor, which must outlive it.
 fn view(tensor: Tensor<'_>) -> rd_tensor {
     rd_tensor {
         handle: ptr::with_exposed_provenance_mut(tensor.handle()),
@@ -555,7 +566,7 @@ fn view(tensor: Tensor<'_>) -> rd_tensor {
     }
 }
 
-/// An argument for the other side.
+/// Converts an argument for the shim.
 fn written(arena: &BumpArena, value: &Value<'_>) -> rd_value {
     let list = |kind, count, data| rd_value { kind, count, data, scalar: to_scalar(&Scalar::Long(0)) };
     match value {
@@ -585,7 +596,7 @@ fn written(arena: &BumpArena, value: &Value<'_>) -> rd_value {
     }
 }
 
-/// No tensor.
+/// An empty descriptor.
 const NO_TENSOR: rd_tensor = rd_tensor {
     handle: ptr::null_mut(),
     data: ptr::null_mut(),
@@ -597,10 +608,10 @@ const NO_TENSOR: rd_tensor = rd_tensor {
     flags: 0,
 };
 
-/// Outputs of a meta at most.
+/// The most outputs that a meta function may have.
 const MAX_OUTPUTS: usize = 8;
 
-/// The other side of the boundary.
+/// The shim's side of the boundary.
 struct Host<'a> {
     context: *mut c_void,
     caller: &'a rd_caller,
@@ -610,7 +621,7 @@ struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// What a function of the caller's made.
+    /// The tensor that a function of the shim makes.
     #[inline]
     fn made(&self, ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status) -> Result<Tensor<'a>, Refusal> {
         let mut made = NO_TENSOR;
@@ -621,7 +632,8 @@ impl<'a> Host<'a> {
         unsafe { tensor(self.arena, &made, false) }.map_err(unknown)
     }
 
-    /// The same of a tensor with what is wanted, of which only the place is described; else of all of it.
+    /// As `made`, for a tensor requested as `wanted`: if the shim sets `ndim` to -1, it is exactly as requested and only its
+    /// addresses and device are described.
     #[inline]
     fn made_as(
         &self,
@@ -642,7 +654,7 @@ impl<'a> Host<'a> {
         Ok(Tensor::new(self.arena, place, wanted.dtype, made.device, Flags(0), sizes, strides))
     }
 
-    /// The results of an operator, which has no more than so many; of this one where it is null.
+    /// Calls an operator (null: the functional variant of this one), which has at most `capacity` results.
     fn results(&self, operator: *const c_void, arguments: &[Value<'_>], capacity: usize) -> Result<Tensors<'_>, Refusal> {
         let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         let mut made = [NO_TENSOR; MAX_OUTPUTS];
@@ -666,7 +678,7 @@ impl Caller for Host<'_> {
         if status != RD_OK {
             return Err(failed());
         }
-        // SAFETY: as above: it describes so many shapes.
+        // SAFETY: as above: the function describes `count` shapes.
         let read = shapes[..count.min(MAX_OUTPUTS)].iter().map(|each| unsafe { shape(each) });
         read.collect::<Result<_, _>>().map_err(unknown)
     }
@@ -721,7 +733,7 @@ impl Caller for Host<'_> {
 
     fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal> {
         let (given, mut values) = (view(tensor), vec![to_scalar(&Scalar::Long(0)); count]);
-        // SAFETY: as above; there is room for so many numbers.
+        // SAFETY: as above; there is room for `count` numbers.
         let status = unsafe { (self.caller.numbers)(self.context, &raw const given, values.as_mut_ptr(), count) };
         if status != RD_OK {
             return Err(failed());
@@ -732,7 +744,7 @@ impl Caller for Host<'_> {
     fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome {
         let handle_of = |index: usize| ptr::with_exposed_provenance_mut::<c_void>(tensors[index].handle());
         let handles = self.arena.keep_all(tensors.len(), handle_of);
-        // SAFETY: as above; the tensors are ones of the call.
+        // SAFETY: as above; the tensors belong to the call.
         let status = unsafe { (self.caller.bump_versions)(self.context, handles.as_ptr(), handles.len()) };
         if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
@@ -807,8 +819,8 @@ impl Caller for Host<'_> {
             num_scalars: scalars.len(),
             scalar: |index: usize| Ok(scalars[index]),
         };
-        // SAFETY: the operands are tensors of the call or elements of them, which the caller of `rd_operator_call` keeps in the stream's order;
-        // outputs are those that it made, or that the call writes to.
+        // SAFETY: the operands are tensors of the call or elements of them, which the caller of `rd_operator_call` keeps valid in
+        // the stream's order. Outputs are tensors that the call made or is asked to write to.
         match unsafe { launched.launch() } {
             Ok(()) => Ok(()),
             Err(Failure { status: RD_UNSUPPORTED, .. }) => {
@@ -883,7 +895,7 @@ pub(super) fn changed((argument, change): (usize, Change)) -> rd_change {
     rd_change { kind, argument, like, numbers }
 }
 
-/// The number of elements of tensors that are contiguous and of one shape; 0 where they are not.
+/// The number of elements if all tensors are contiguous and of one shape; else 0.
 #[inline]
 fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
     let Some(first) = outputs.first() else { return 0 };
@@ -899,40 +911,41 @@ pub(super) fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> 
     let (item, sizes, strides) = (tensor.dtype().size() as i64, tensor.sizes(), tensor.strides());
     let bytes = arena.keep_all(strides.len(), |dim| strides[dim] * item);
     let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0 | Flags::HOST.0));
-    // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors, of which no size is negative, and as many strides.
+    // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors, non-negative sizes, and one stride for each
+    // size.
     unsafe { View::from_checked(ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype(), flags, sizes, bytes) }
 }
 
-/// A dense tensor of so many elements as one dimension.
+/// A dense tensor of `numel` elements as a 1-D operand.
 #[inline]
 pub(super) fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
     let (data, dtype) = (ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype());
-    // SAFETY: as in `operand`; the elements fill the memory.
+    // SAFETY: as in `operand`; the tensor is dense, so its elements fill the memory.
     unsafe { View::from_checked(data, dtype, Flags(0), slice::from_ref(numel), dtype.size_word()) }
 }
 
-/// A dtype that is not known here.
+/// The refusal of an unknown dtype.
 #[cold]
 fn unknown(failure: Failure) -> Refusal {
     Refusal::Unsupported(failure.message)
 }
 
-/// The other side failed, and knows why.
+/// The shim failed and reports the error itself.
 #[cold]
 fn failed() -> Refusal {
     Refusal::Failed(RD_INTERNAL, String::new())
 }
 
-/// A tensor of the CPU without dimensions, which is read during the launch. One of another device, or of dimensions, is not.
+/// A 0-dim CPU tensor as an immediate operand, which is read during the launch.
 fn host_number(tensor: Tensor<'_>) -> View<'_> {
     assert!(tensor.is_host() && tensor.ndim() == 0, "not a number on the host: {tensor:?}");
     let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0) | Flags::IMMEDIATE.0);
     let data = ptr::with_exposed_provenance_mut(tensor.address());
-    // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors; this one's is on the CPU, and only read.
+    // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors; this tensor is on the CPU and only read.
     unsafe { View::from_checked(data, tensor.dtype(), flags, &[], &[]) }
 }
 
-/// A number, which is read during the launch.
+/// A number as an immediate operand, which is read during the launch.
 fn immediate(number: &rd_scalar) -> View<'_> {
     let dtype = DType::from_number(number.dtype).unwrap_or(DType::Double);
     let is_whole = matches!(dtype, DType::Long | DType::Bool);

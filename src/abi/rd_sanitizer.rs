@@ -1,21 +1,22 @@
-//! C ABI of the sanitizers: what the host does to device memory itself.
+//! C ABI of the sanitizers, for accesses of the host to device memory.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use super::{guard, rd_status};
 use crate::runtime::{isolation, sanitizer};
 
-/// Whether races are looked for, or memory is kept from the host: then what the host does to device memory is told beforehand.
+/// True if the race detector or memory isolation is on; host accesses to device memory must then be announced with
+/// [`rd_sanitizer_host_access`].
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_sanitizer_is_on() -> bool {
     sanitizer::is_on() || isolation::has_guards()
 }
 
-/// Checks that this thread may read or write device memory now, after what it has waited for, while races are looked for. `name`: the
-/// operator, for the report.
+/// Reports a race if this thread may not yet access the device memory, given what it has waited for. `name`: the operator, for the
+/// report.
 ///
 /// # Safety
-/// `name` is a NUL-terminated string; `begin` is only compared, never followed.
+/// `name` is a NUL-terminated string; `begin` is only compared, never dereferenced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_sanitizer_host_access(
     name: *const c_char,

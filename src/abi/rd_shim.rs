@@ -1,12 +1,12 @@
-//! What the shim tells of PyTorch when it is loaded: the functions that Rust calls.
+//! Functions of the shim that Rust calls, registered when the shim is loaded.
 //!
-//! The core is loaded first, without torch's libraries; a shim for the torch of the process comes after it. Without one, in tests and benches
-//! of this crate, there is no PyTorch.
+//! The core is loaded first, without torch's libraries; then the shim that fits the installed torch. Tests and benches of this
+//! crate have no shim and hence no PyTorch.
 
 use std::ffi::{c_char, c_void};
 use std::sync::OnceLock;
 
-/// Told an operator's name and its tier.
+/// A callback that receives an operator's name and its tier.
 #[allow(non_camel_case_types)]
 pub type rd_shim_visit_tier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
 
@@ -15,47 +15,47 @@ pub type rd_shim_visit_tier = unsafe extern "C" fn(context: *mut c_void, name: *
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rd_shim {
-    /// Whether PyTorch computes products with MKL.
+    /// True if PyTorch computes matrix products with MKL.
     pub has_mkl: extern "C" fn() -> bool,
-    /// Whether the processor has AMX, and PyTorch uses it.
+    /// True if the processor has AMX and PyTorch uses it.
     pub has_amx: extern "C" fn() -> bool,
-    /// Whether this PyTorch has complex numbers of two bfloat16.
+    /// True if this PyTorch has a complex dtype of two bfloat16.
     pub has_complex_bfloat16: extern "C" fn() -> bool,
-    /// Whether the program asked for deterministic algorithms.
+    /// True if the program asked for deterministic algorithms.
     pub is_deterministic: extern "C" fn() -> bool,
-    /// The number of PyTorch's default dtype.
+    /// The number (`c10::ScalarType`) of PyTorch's default dtype.
     pub default_dtype: extern "C" fn() -> i32,
-    /// Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, behind all registrations.
+    /// Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, after all other
+    /// registrations.
     pub register_fallback: extern "C" fn(),
-    /// Visits every operator whose kernel on the device's key is not one of the operator table.
+    /// Visits every operator whose kernel for the device's dispatch key is not from the operator table.
     pub visit_tiers: unsafe extern "C" fn(visit: rd_shim_visit_tier, context: *mut c_void),
-    /// Sets the bits among `mask` of the flags of waits, `RD_WAIT_MODE` and `RD_WAIT_OBSERVED`, and returns the flags as they are then.
+    /// Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`) of the wait flags by `bits`; returns the new flags.
     pub change_wait_flags: extern "C" fn(mask: i32, bits: i32) -> i32,
-    /// Takes the Python type of errors about races, which is never freed.
+    /// Sets the Python exception type for races, which is never freed.
     pub set_race_type: extern "C" fn(kind: *mut c_void),
 }
 
 static SHIM: OnceLock<rd_shim> = OnceLock::new();
 
-/// The functions of the shim, if one is loaded.
 #[inline]
 pub fn shim() -> Option<&'static rd_shim> {
     SHIM.get()
 }
 
-/// Takes the functions of the shim, which calls this once, before anything else of its own runs.
+/// Registers the shim's functions. The shim calls this once, before anything else.
 ///
 /// # Safety
-/// `functions` points to a table of them; each may be called at any time to the end of the process.
+/// `functions` points to a valid table; its functions may be called at any time until the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_shim_register(functions: *const rd_shim) {
     // SAFETY: the caller promises a table.
     let _ = SHIM.set(unsafe { *functions });
 }
 
-/// The interface between core and shim, by a number of the headers that say it: FNV-1a of 64 bits (Fowler, Noll, Vo). A shim's file has it in
-/// its name, so that one for another interface is not loaded. The headers are links to those of shim/, which is a crate of its own: cargo's
-/// package of this one has files of `src/` alone.
+/// Identifies the interface between core and shim: the 64-bit FNV-1a hash (Fowler, Noll, Vo) of the headers. The file name of a
+/// shim contains it, so that a shim for another interface is not loaded. The header paths are symbolic links to shim/, which is a
+/// crate of its own, because cargo packages only files below `src/` for this crate.
 pub const INTERFACE: u64 = {
     let headers: [&[u8]; 3] = [
         include_bytes!("headers/rustdev.h"),

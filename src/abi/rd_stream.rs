@@ -1,7 +1,7 @@
-//! C ABI of the streams and of work given as C functions.
+//! C ABI of the streams, and of tasks that run C functions.
 //!
-//! A stream is named by its device and its id, which is `c10::StreamId` as is; 0 is the device's default stream. Streams live to the end
-//! of the process. Priorities are 0 (normal) and -1 (high), as in CUDA.
+//! A stream is named by its device and its id, a `c10::StreamId`; 0 is the device's default stream. Streams live to the end of the
+//! process. Priorities are 0 (normal) and -1 (high), as in CUDA.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -13,7 +13,7 @@ use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, device};
 
-/// The stream that (device, id) names.
+/// The stream with that device and id.
 pub(super) fn find(device: i32, id: i64) -> Result<&'static Stream, Error> {
     let known = device::get(device_index(device)?)?;
     known.stream(id).ok_or_else(|| Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {id}")))
@@ -35,7 +35,7 @@ pub(super) unsafe fn give<T>(place: *mut T, value: T) {
     unsafe { place.write(value) };
 }
 
-/// This thread's stream of the device.
+/// This thread's current stream of the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_current(device: i32) -> i64 {
     shield(0, || {
@@ -43,13 +43,13 @@ pub extern "C" fn rd_stream_current(device: i32) -> i64 {
     })
 }
 
-/// Sets this thread's stream of the device and returns the one before; an unknown one changes nothing.
+/// Sets this thread's current stream of the device and returns the previous one; an unknown stream changes nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_exchange(device: i32, stream: i64) -> i64 {
     shield(0, || find(device, stream).map_or_else(|_| rd_stream_current(device), |stream| device::exchange_stream(stream).id()))
 }
 
-/// The next stream of the pool, round robin over 32 of that priority.
+/// The next stream of the pool, round robin over the 32 streams of that priority.
 ///
 /// # Safety
 /// `stream` is valid for a write.
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn rd_stream_from_pool(device: i32, priority: i32, stream:
     })
 }
 
-/// The native handle of a stream; null for an unknown one.
+/// The native handle of a stream; null for an unknown stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_handle(device: i32, stream: i64) -> *mut c_void {
     shield(std::ptr::null_mut(), || find(device, stream).map_or(std::ptr::null_mut(), native))
@@ -74,13 +74,13 @@ pub(crate) fn native(stream: &'static Stream) -> *mut c_void {
     std::ptr::from_ref(stream).cast_mut().cast()
 }
 
-/// Whether (device, id) names a stream.
+/// True if (device, id) names a stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_exists(device: i32, stream: i64) -> bool {
     shield(false, || find(device, stream).is_ok())
 }
 
-/// Whether nothing is queued or running on the stream.
+/// True if nothing is queued or running on the stream.
 ///
 /// # Safety
 /// `done` is valid for a write.
@@ -94,13 +94,14 @@ pub unsafe extern "C" fn rd_stream_query(device: i32, stream: i64, done: *mut bo
     })
 }
 
-/// Waits for everything on the stream; raises the failure of a task.
+/// Waits for everything on the stream and raises the failure of a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
     guard(|| Ok(find(device, stream)?.synchronize()?))
 }
 
-/// As [`rd_stream_synchronize`], of this thread's stream of the device, for an operator: `name`, told where the stream is capturing.
+/// As [`rd_stream_synchronize`], for this thread's current stream of the device. `name`: the operator that waits, for the error if
+/// the stream is capturing.
 ///
 /// # Safety
 /// `name` is a NUL-terminated string.
@@ -125,21 +126,21 @@ pub struct rd_access {
     pub write: bool,
 }
 
-/// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`. It is called
-/// once, or where the task was captured in a graph at each replay, one call after the other.
+/// A task as a C function: returns true for success, or false after writing a NUL-terminated text of at most `capacity` bytes to
+/// `message`. It is called once or, if the task was captured in a graph, once per replay, never two calls at a time.
 #[allow(non_camel_case_types)]
 pub type rd_task_run = unsafe extern "C" fn(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool;
-/// Frees the context of a task: called exactly once, when the task will not run (again), on any thread.
+/// Frees the context of a task: called exactly once, on any thread, after the last run or if the task will not run.
 #[allow(non_camel_case_types)]
 pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
 
-/// Room for the text of a failed C function.
+/// Capacity for the error text of a C function.
 const MESSAGE_BYTES: usize = 4096;
-/// Byte ranges that are kept inside a task; more are boxed.
+/// Byte ranges that fit inside a task; more are boxed.
 const INLINE_ACCESSES: usize = 8;
 const NO_ACCESS: Access = Access { begin: 0, end: 0, write: false };
 
-/// What the other side gives along, until it is dropped.
+/// The caller's context of a C function; destroyed when dropped.
 pub(super) struct Context {
     pub(super) context: *mut c_void,
     pub(super) destroy: rd_task_destroy,
@@ -150,12 +151,12 @@ unsafe impl Send for Context {}
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the giver's promise about `destroy`; a value is dropped once.
+        // SAFETY: the caller promised that `destroy` may be called with `context`; a value is dropped once.
         unsafe { (self.destroy)(self.context) };
     }
 }
 
-/// Work given as a C function, with its context.
+/// A C function as work, with its context.
 pub(super) struct Foreign {
     run: rd_task_run,
     context: Context,
@@ -164,7 +165,7 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
-    /// Work that has nothing to say about memory. `run` may be called with the context on any thread.
+    /// Work that reports no memory accesses. `run` may be called with the context on any thread.
     pub(super) fn new(run: rd_task_run, context: Context) -> Self {
         Self { run, context, accesses: Accesses::Few([NO_ACCESS; INLINE_ACCESSES], 0), kind: Kind::Custom }
     }
@@ -178,7 +179,7 @@ enum Accesses {
 impl Work for Foreign {
     fn run(&mut self) -> Result<(), Cause> {
         let mut message = [0 as c_char; MESSAGE_BYTES];
-        // SAFETY: the submitter's promise about `run` and `context`; the buffer has the capacity that is passed.
+        // SAFETY: the caller promised that `run` may be called with `context`; the buffer has the capacity that is passed.
         if unsafe { (self.run)(self.context.context, message.as_mut_ptr(), MESSAGE_BYTES) } {
             return Ok(());
         }
@@ -204,7 +205,7 @@ impl Work for Foreign {
 /// Copies the caller's byte ranges.
 ///
 /// # Safety
-/// `accesses` is valid for reads of `count` elements; it may be null where `count` is 0.
+/// `accesses` is valid for reads of `count` elements; it may be null if `count` is 0.
 unsafe fn copied(accesses: *const rd_access, count: usize) -> Accesses {
     let taken = |index: usize| {
         // SAFETY: the caller's promise, for an index below `count`.
@@ -237,11 +238,11 @@ fn submit(device: i32, stream: i64, name: &'static str, cost: u64, work: Foreign
     guard(move || Ok(find(device, stream)?.submit(Task::new(name, cost, work))?))
 }
 
-/// Enqueues device work. A name that begins with `compiled::` tells a trace that a compiler made it.
+/// Enqueues device work. A name that starts with `compiled::` marks the work as compiler-generated in traces.
 ///
 /// # Safety
-/// `name` outlives the process; `accesses` is valid for `num_accesses` reads; `run` and `destroy` may be called with `context` on any
-/// thread, `destroy` once after everything else.
+/// `name` is null or a NUL-terminated string that outlives the process; `accesses` is valid for `num_accesses` reads. `run` and
+/// `destroy` may be called with `context` on any thread, `destroy` exactly once after all runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_stream_submit(
     device: i32,
@@ -262,7 +263,7 @@ pub unsafe extern "C" fn rd_stream_submit(
     submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind })
 }
 
-/// As [`rd_stream_submit`], for a kernel of PyTorch's.
+/// As [`rd_stream_submit`], for a CPU kernel of PyTorch.
 ///
 /// # Safety
 /// As [`rd_stream_submit`].

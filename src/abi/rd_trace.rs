@@ -1,4 +1,4 @@
-//! C ABI of the traces, for PyTorch's profiler: which tasks ran on the devices, and when.
+//! C ABI of the traces for PyTorch's profiler: which tasks ran on the devices, and when.
 //!
 //! Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
@@ -11,25 +11,25 @@ use super::{guard, rd_status, shield};
 use crate::runtime::activities::{Activities, Activity, Note, Type};
 use crate::runtime::trace;
 
-/// A trace that is over, opaque to the other side.
+/// A finished trace, opaque to C.
 #[allow(non_camel_case_types)]
 pub struct rd_trace {
     activities: Activities,
-    /// What the latest [`rd_activity`] points to.
+    /// The data that the latest [`rd_activity`] points to.
     latest: Option<(Activity, Vec<rd_activity_note>)>,
 }
 
-/// Of [`rd_activity`]: a task that computes, or keeps the stream busy.
+/// Kind of [`rd_activity`]: a task that computes or keeps the stream busy.
 pub const RD_ACTIVITY_KERNEL: i32 = 0;
-/// Of [`rd_activity`]: a copy.
+/// Kind of [`rd_activity`]: a copy.
 pub const RD_ACTIVITY_COPY: i32 = 1;
-/// Of [`rd_activity`]: a fill.
+/// Kind of [`rd_activity`]: a fill.
 pub const RD_ACTIVITY_FILL: i32 = 2;
-/// Of [`rd_activity`]: the part of a range of the user that ran on one stream.
+/// Kind of [`rd_activity`]: the part of a user range that ran on one stream.
 pub const RD_ACTIVITY_RANGE: i32 = 3;
-/// Of [`rd_activity`]: a call that submitted work.
+/// Kind of [`rd_activity`]: a call that submitted work.
 pub const RD_ACTIVITY_CALL: i32 = 4;
-/// Of [`rd_activity`]: none, but the name of a stream's line.
+/// Kind of [`rd_activity`]: not an activity, but the name of a stream's line.
 pub const RD_ACTIVITY_LINE: i32 = 5;
 
 /// A key and a value that a profiler shows with an activity.
@@ -39,35 +39,35 @@ pub const RD_ACTIVITY_LINE: i32 = 5;
 pub struct rd_activity_note {
     pub key: *const c_char,
     pub value: *const c_char,
-    /// Whether the value is a text; else it is a number.
+    /// True if the value is a text, false if it is a number.
     pub is_text: bool,
 }
 
-/// An activity of a trace, as profilers draw them.
+/// An activity of a trace, as profilers show it.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_activity {
     /// `RD_ACTIVITY_*`.
     pub kind: i32,
-    /// The device, or the process of a call.
+    /// The device or, for a call, the process.
     pub device: i32,
-    /// The number of the stream, or the thread of a call.
+    /// The stream's id or, for a call, the thread.
     pub resource: i64,
-    /// Ends with a NUL. Empty for a range, whose name is that of what it is linked with.
+    /// NUL-terminated. Empty for a range, which has the name of the range that `linked` refers to.
     pub name: *const c_char,
     pub begin: u64,
     pub end: u64,
-    /// Above 0, the number of the task.
+    /// The number of the task, if positive.
     pub id: i32,
-    /// The number of the arrow that begins at a call or ends at what ran; 0 for none.
+    /// The number of the arrow from the call to what ran; 0 for none.
     pub arrow: i32,
-    /// What [`rd_trace_enter`] was told of last on the submitting thread: an operator, or else a range of the user; 0 for none.
+    /// The id that [`rd_trace_enter`] last received on the submitting thread: an operator, or else a user range; 0 for none.
     pub linked: u64,
     pub notes: *const rd_activity_note,
     pub num_notes: usize,
 }
 
-/// Begins a trace and gives it a number; refused while another is being taken.
+/// Starts a trace and returns its number; fails while another trace is recording.
 ///
 /// # Safety
 /// `number` is valid for a write.
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn rd_trace_start(number: *mut u64) -> rd_status {
     })
 }
 
-/// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. `types`: the types of its
-/// activities that are asked for, bit 0 for 0 and so on. The caller destroys it.
+/// Stops the trace of that number and waits for the streams that have tasks in it; null if it is not recording. `types`: bit set of
+/// the requested `RD_ACTIVITY_*` kinds. The caller destroys the result.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_trace_stop(number: u64, types: u32) -> *mut rd_trace {
     shield(ptr::null_mut(), || {
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn rd_trace_destroy(trace: *mut rd_trace) {
     }
 }
 
-/// How many tasks the trace has; 0 for null.
+/// The number of tasks in the trace; 0 for null.
 ///
 /// # Safety
 /// `trace` is null or a live trace.
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn rd_trace_count(trace: *const rd_trace) -> usize {
     unsafe { trace.as_ref() }.map_or(0, |trace| trace.activities.trace().count())
 }
 
-/// How many tasks found no room in the trace; 0 for null.
+/// The number of tasks that found no room in the trace; 0 for null.
 ///
 /// # Safety
 /// `trace` is null or a live trace.
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn rd_trace_dropped(trace: *const rd_trace) -> usize {
     unsafe { trace.as_ref() }.map_or(0, |trace| trace.activities.trace().dropped())
 }
 
-/// Writes the next activity of the trace, which lives until the next call; `false` behind the last one, and for null.
+/// Writes the next activity of the trace, which is valid until the next call; returns `false` after the last one and for null.
 ///
 /// # Safety
 /// `trace` is null or a live trace; `activity` is valid for a write.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn rd_trace_next(trace: *mut rd_trace, activity: *mut rd_a
     })
 }
 
-/// The types that are asked for.
+/// The types that a caller can request.
 const TYPES: [Type; 5] = [Type::Kernel, Type::Copy, Type::Fill, Type::Range, Type::Call];
 
 fn number_of(kind: Type) -> i32 {
@@ -178,13 +178,13 @@ fn for_c(activity: &Activity, notes: &[rd_activity_note]) -> rd_activity {
     }
 }
 
-/// This thread enters an operator, or a range of the user, that the profiler calls by that number.
+/// This thread enters an operator or a user range with the profiler's id `id`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_trace_enter(id: u64, is_user: bool) {
     shield((), || trace::enter(id, is_user));
 }
 
-/// This thread leaves the innermost one.
+/// This thread leaves the innermost operator or user range.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_trace_leave(is_user: bool) {
     shield((), || trace::leave(is_user));

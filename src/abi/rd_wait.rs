@@ -1,4 +1,4 @@
-//! C ABI of the host's waits for the devices, which reports are told of.
+//! C ABI for the host's waits for the devices, which are reported to an observer.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -9,27 +9,27 @@ use super::shield;
 use crate::runtime::stream::Stream;
 use crate::runtime::{device, trace};
 
-/// Of [`rd_wait`]: a value that the program reads.
+/// Kind of [`rd_wait`]: the program reads a value.
 pub const RD_WAIT_READ: i32 = 0;
-/// Of [`rd_wait`]: a value that an operator needs, for example the size of its result.
+/// Kind of [`rd_wait`]: an operator needs a value, for example the size of its result.
 pub const RD_WAIT_RESULT: i32 = 1;
-/// Of [`rd_wait`]: an operator that the CPU computes.
+/// Kind of [`rd_wait`]: a CPU fallback.
 pub const RD_WAIT_FALLBACK: i32 = 2;
-/// Of [`rd_wait`]: a copy.
+/// Kind of [`rd_wait`]: a copy.
 pub const RD_WAIT_COPY: i32 = 3;
-/// Of [`rd_wait`]: a device. The program says itself that it waits, as in the next two.
+/// Kind of [`rd_wait`]: the program waits for a device explicitly.
 pub const RD_WAIT_DEVICE: i32 = 4;
-/// Of [`rd_wait`]: a stream.
+/// Kind of [`rd_wait`]: the program waits for a stream explicitly.
 pub const RD_WAIT_STREAM: i32 = 5;
-/// Of [`rd_wait`]: an event.
+/// Kind of [`rd_wait`]: the program waits for an event explicitly.
 pub const RD_WAIT_EVENT: i32 = 6;
 
-/// The bits of the flags of waits that hold the debug mode: 0 nothing, 1 warn, 2 raise.
+/// Mask of the debug mode in the flags of waits: 0 nothing, 1 warn, 2 raise.
 pub const RD_WAIT_MODE: i32 = 3;
-/// The bit of the flags of waits that says whether reports are told.
+/// Bit in the flags of waits: waits are reported to the observer.
 pub const RD_WAIT_OBSERVED: i32 = 4;
 
-/// What the host waits for.
+/// A wait of the host.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Debug)]
@@ -38,34 +38,34 @@ pub struct rd_wait {
     pub kind: i32,
     pub device: i32,
     pub name: *const c_char,
-    /// That is waited for.
+    /// The awaited stream.
     pub stream: i64,
-    /// That is waited for.
+    /// The awaited event.
     pub event: *mut rd_event,
-    /// Of a copy.
+    /// Bytes of the copy.
     pub bytes: u64,
-    /// Of a copy.
+    /// Direction of the copy: true from host to device.
     pub to_device: bool,
-    /// Of a copy: the host's memory is.
+    /// True if the host memory of the copy is pinned.
     pub pinned: bool,
-    /// A copy that the host does not wait for.
+    /// True for a copy that the host does not wait for.
     pub is_asynchronous: bool,
-    /// Nothing was queued or running when it began.
+    /// True if nothing was queued or running when the wait began.
     pub is_idle: bool,
 }
 
-/// Who is told of a wait that is over: when it began and ended, in nanoseconds of the system's clock.
+/// Called after each wait with its begin and end in nanoseconds of the system's clock.
 type Observer = fn(wait: &rd_wait, begin: u64, end: u64);
 
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
 
-/// Has reports told of waits; the first caller is, from now on.
+/// Sets the observer of waits; only the first call has an effect.
 #[cfg(feature = "python-bindings")]
 pub(crate) fn observe(observer: Observer) {
     OBSERVER.get_or_init(|| observer);
 }
 
-/// A wait begins: says whether nothing is left to wait for. Returns the time, for [`rd_wait_end`].
+/// Begins a wait: sets `is_idle` and returns the time, for [`rd_wait_end`].
 ///
 /// # Safety
 /// `wait` is valid for reads and writes; its event is null or live.
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn rd_wait_begin(wait: *mut rd_wait) -> u64 {
         // SAFETY: the caller's promise.
         let wait = unsafe { &mut *wait };
         if wait.kind == RD_WAIT_EVENT {
-            // SAFETY: the caller's promise. An event that cannot be asked cannot be waited for either, as the wait will say.
+            // SAFETY: the caller's promise. A failing query is ignored: the wait itself will report the error.
             let _ = unsafe { rd_event_query(wait.event, ptr::from_mut(&mut wait.is_idle)) };
         } else {
             wait.is_idle = is_idle(wait);
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn rd_wait_begin(wait: *mut rd_wait) -> u64 {
     })
 }
 
-/// Whether nothing is queued or running of what a wait is for, which is no event.
+/// True if nothing is queued or running on what the wait is for (a device or a stream, not an event).
 fn is_idle(wait: &rd_wait) -> bool {
     let Ok(index) = usize::try_from(wait.device) else { return false };
     let Ok(device) = device::get(index) else { return false };
@@ -100,10 +100,10 @@ fn is_done(stream: &Stream) -> bool {
     stream.completed() >= submitted
 }
 
-/// A wait that began then is over.
+/// Ends a wait that began at `begin`.
 ///
 /// # Safety
-/// `wait` is valid for reads, and its name NUL-terminated.
+/// `wait` is valid for reads, and its name is NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_wait_end(wait: *const rd_wait, begin: u64) {
     let end = trace::now().max(begin);

@@ -1,9 +1,9 @@
 //! Activities: the rows of a trace as profilers draw them.
 //!
-//! A task is two activities with one number and an arrow from the first to the second: the call that submitted it, on the line of its
-//! thread, and what ran, on the line of its stream. Both are linked with the operator around the call. A replay of a graph is one call
-//! and as many activities on the stream as nodes ran, with an arrow to each. The ranges of the user and the names of the lines follow
-//! behind the tasks. Activities are made when they are asked for, since a large trace has a million of them.
+//! A task becomes two activities with one number and an arrow from the first to the second: the call that submitted it, on its
+//! thread's line, and its execution, on its stream's line. Both are linked to the operator around the call. A graph replay is one
+//! call and one activity per executed node on the stream, with an arrow to each. User ranges and the names of the lines follow
+//! after the tasks. Activities are made lazily, because a large trace has a million of them.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,15 +22,15 @@ pub enum Type {
     Kernel,
     Copy,
     Fill,
-    /// The part of a range of the user that ran on one stream. Its name is that of the range that it is linked with.
+    /// The part of a user range that ran on one stream. Its name is that of the range it is linked to.
     Range,
     /// A call that submitted work.
     Call,
-    /// No activity but the name of a stream's line.
+    /// The name of a stream's line; not an activity itself.
     Line,
 }
 
-/// A line of a stream: the index of its device and its number.
+/// A stream's line: the index of its device and its id.
 type Line = (usize, i64);
 
 /// A key and a value that a profiler shows with an activity.
@@ -38,40 +38,40 @@ type Line = (usize, i64);
 pub struct Note {
     pub key: &'static CStr,
     pub value: CString,
-    /// Whether the value is a text; else it is a number.
+    /// True if the value is a text, false if it is a number.
     pub is_text: bool,
 }
 
-/// One activity. Times are nanoseconds of the system's clock, since 1970.
+/// One activity. Times are nanoseconds of the system's clock since 1970.
 #[derive(Debug)]
 pub struct Activity {
     pub kind: Type,
     pub name: CString,
-    /// From its begin to its end.
+    /// Begin and end.
     pub run: (u64, u64),
-    /// The device, or the process of a call.
+    /// The device or, for a call, the process.
     pub device: usize,
-    /// The number of the stream, or the thread of a call.
+    /// The stream's id or, for a call, the thread.
     pub resource: i64,
-    /// Above 0, the number of the task.
+    /// The number of the task, if positive.
     pub id: usize,
-    /// The number of the arrow that begins at a call or ends at what ran; 0 for none.
+    /// The number of the arrow from the call to its execution; 0 for none.
     pub arrow: usize,
-    /// The operator around the call, or else the range of the user, as the profiler calls it; 0 for none.
+    /// The profiler's id of the operator around the call, or else of the user range; 0 for none.
     pub linked: u64,
     pub notes: Vec<Note>,
 }
 
-/// The activities of a trace that is over, in the order of its rows.
+/// An iterator over the activities of a finished trace, in the order of its rows.
 #[derive(Debug)]
 pub struct Activities {
     trace: Arc<Trace>,
-    /// Those that are asked for.
+    /// The requested types.
     types: Vec<Type>,
     /// The number of the next row.
     index: usize,
     ready: VecDeque<Activity>,
-    /// From the first begin to the last end of the tasks that were submitted in a range of the user, on each line.
+    /// For each user range and line, the first begin and the last end of the tasks submitted in it.
     ranges: BTreeMap<(u64, Line), (u64, u64)>,
     lines: BTreeSet<Line>,
 }
@@ -83,12 +83,11 @@ impl Activities {
         Self { trace, types, index: 0, ready, ranges, lines }
     }
 
-    /// The trace that they are of.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// Makes those of the next row ready; `false` behind the last one.
+    /// Queues the activities of the next row; `false` after the last row.
     fn read(&mut self) -> bool {
         if self.index >= self.trace.count() {
             return false;
@@ -126,7 +125,7 @@ impl Activities {
         }
     }
 
-    /// Ranges have no operators: their tasks are linked with these already.
+    /// The activity of the next range. Ranges have no operator, because their tasks are linked to operators already.
     fn next_range(&mut self) -> Option<Activity> {
         let ((range, line), run) = self.ranges.pop_first()?;
         self.lines.insert(line);
@@ -173,7 +172,7 @@ fn on_line(kind: Type, name: CString, (device, resource): Line) -> Activity {
     Activity { kind, name, run: (0, 0), device, resource, id: 0, arrow: 0, linked: 0, notes: Vec::new() }
 }
 
-/// The call of a row, which has a number above 0.
+/// The call of a row; `id` is positive.
 fn call(row: &Row, id: usize) -> Activity {
     let mut notes = vec![said(c"task", text(row.name))];
     if row.outcome == Outcome::NotRun {
@@ -184,7 +183,7 @@ fn call(row: &Row, id: usize) -> Activity {
     Activity { run: row.submission, id, arrow: id, linked: linked(row), notes, ..call }
 }
 
-/// The task of a row, which has a number above 0 and ran.
+/// The execution of a row's task; `id` is positive.
 fn run(row: &Row, id: usize) -> Activity {
     let arrow = row.replay.map_or(id, |replay| replay + 1);
     let ran = on_line(type_of(row), text(row.about.kind.title(row.name)), line_of(row));
@@ -205,7 +204,7 @@ fn description(row: &Row, id: usize) -> Vec<Note> {
     if matches!(type_of(row), Type::Copy | Type::Fill) {
         let bytes = row.about.bytes;
         notes.push(counted(c"bytes", &bytes));
-        // A byte in a nanosecond is a gigabyte in a second.
+        // A byte per nanosecond is a gigabyte per second.
         let bandwidth = bytes as f64 / (row.run.1 - row.run.0).max(1) as f64;
         notes.push(counted(c"memory bandwidth (GB/s)", &bandwidth));
     }

@@ -1,12 +1,12 @@
 //! CPU affinity: compute threads are kept off the core of the thread that wakes them, and each core gets its own share of a loop.
 //!
-//! Linux puts a woken thread on an idle core if it searches for one. After recent load it does not search (since 5.19 the scheduler scales
-//! its search by the load), and the thread then waits for its waker's time slice, for milliseconds, while another core idles. So compute
-//! threads are barred from the waker's core before they are woken. This costs two system calls for each thread, and nothing as long as the
-//! next wakers run on that same core.
+//! Linux puts a woken thread on an idle core if it searches for one. After recent load it does not search (since 5.19 the scheduler
+//! scales its search by the load); the thread then waits milliseconds for its waker's time slice while another core idles. Compute
+//! threads are therefore barred from the waker's core before they are woken. This costs two system calls for each thread, and
+//! nothing as long as the next wakers run on that same core.
 //!
-//! Caches belong to cores, the last level and the memory controller often to groups of cores. So the shares of a loop belong to cores, not
-//! to threads: a core finds in its caches what it left there of the same share.
+//! Caches belong to cores; the last-level cache and the memory controller often belong to groups of cores. The shares of a loop
+//! therefore belong to cores, not to threads, so that a core finds its share of the previous loop in its caches.
 
 use super::sync::{LazyLock, Mutex};
 
@@ -20,7 +20,7 @@ struct ComputeThread {
     barred: Option<usize>,
 }
 
-/// This thread, as the system numbers it.
+/// The system's id of this thread.
 pub fn thread() -> i32 {
     thread_local! {
         static THREAD: i32 = system::thread();
@@ -28,18 +28,18 @@ pub fn thread() -> i32 {
     THREAD.with(|thread| *thread)
 }
 
-/// Adds this thread to those that are kept off their wakers' cores.
+/// Adds this thread to those that are barred from their wakers' cores.
 pub fn register() {
     COMPUTE_THREADS.lock().push(ComputeThread { thread: system::thread(), barred: None });
 }
 
-/// Takes this thread out again, before it ends.
+/// Removes this thread, before it ends.
 pub fn unregister() {
     let thread = system::thread();
     COMPUTE_THREADS.lock().retain(|worker| worker.thread != thread);
 }
 
-/// Bars all registered threads but this one from the core that it runs on.
+/// Bars all other registered threads from the core that this thread runs on.
 pub fn keep_off() {
     let (here, thread) = (system::core(), system::thread());
     for worker in COMPUTE_THREADS.lock().iter_mut() {
@@ -51,11 +51,11 @@ pub fn keep_off() {
     }
 }
 
-/// The cores that the process may run on when this is first asked, in ascending order.
+/// The cores that the process may run on at the first use, in ascending order.
 static CORES: LazyLock<Vec<usize>> = LazyLock::new(system::cores);
 
-/// The share of a loop, of so many, that belongs to the core which this thread runs on: neighbouring cores have neighbouring shares.
-/// None where the core is not known.
+/// The share, of `shares` shares of a loop, that belongs to this thread's core; neighbouring cores have neighbouring shares. `None`
+/// if the core is not known.
 #[inline]
 pub fn share(shares: usize) -> Option<usize> {
     let place = CORES.binary_search(&system::core()?).ok()?;
@@ -68,44 +68,45 @@ mod system {
 
     /// This thread.
     pub fn thread() -> i32 {
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         unsafe { libc::gettid() }
     }
 
     /// The core that this thread runs on.
     pub fn core() -> Option<usize> {
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         usize::try_from(unsafe { libc::sched_getcpu() }).ok().filter(|&core| core < 8 * SIZE)
     }
 
     /// The cores that a thread may run on.
     pub fn allowed(thread: i32) -> Option<libc::cpu_set_t> {
-        // SAFETY: all zeros are an empty set.
+        // SAFETY: all zeros are a valid, empty set.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the set is writable and as large as said.
+        // SAFETY: the set is writable and has the stated size.
         let result = unsafe { libc::sched_getaffinity(thread, SIZE, &raw mut set) };
         (result == 0).then_some(set)
     }
 
     /// The cores that the process's first thread may run on.
     pub fn cores() -> Vec<usize> {
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         let Some(set) = allowed(unsafe { libc::getpid() }) else { return Vec::new() };
-        // SAFETY: every place is inside the set.
+        // SAFETY: every index is inside the set.
         (0..8 * SIZE).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
     }
 
-    /// Lets a thread run where the process's first thread may, but for one core. Does nothing where none is left or the system refuses.
+    /// Lets a thread run on the cores of the process's first thread, except one. Does nothing if no core is left or the system
+    /// refuses.
     pub fn bar(thread: i32, core: Option<usize>) {
-        // SAFETY: the call has no conditions.
+        // SAFETY: the call has no preconditions.
         let Some(mut set) = allowed(unsafe { libc::getpid() }) else { return };
         if let Some(core) = core {
-            // SAFETY: `core` gives bits inside the set.
+            // SAFETY: `core` is the number of a bit inside the set.
             unsafe { libc::CPU_CLR(core, &mut set) };
         }
-        // SAFETY: the set is a value.
+        // SAFETY: the set is initialised.
         if unsafe { libc::CPU_COUNT(&set) } > 0 {
-            // SAFETY: the set is readable and as large as said.
+            // SAFETY: the set is readable and has the stated size.
             unsafe { libc::sched_setaffinity(thread, SIZE, &raw const set) };
         }
     }

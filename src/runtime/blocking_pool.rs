@@ -23,7 +23,7 @@ pub fn run(callback: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Starts a thread of that name.
+/// Starts a thread with that name.
 pub(super) fn spawn(name: &str, body: impl FnOnce(&Unlocked) + Send + 'static) {
     thread::Builder::new().name(name.to_owned()).spawn(|| unlocked(body)).expect("the system starts a thread");
 }

@@ -1,6 +1,6 @@
-//! Completions: the ends of work that others do outside of the streams, such as Gloo's threads. Streams and threads wait for them.
+//! Completions: the end of work that runs outside of the streams, such as on Gloo's threads. Streams and threads can wait for it.
 //!
-//! A stream that waits stands still and occupies no thread: its lease lies here until the end, and the thread that ends the work passes it on.
+//! A waiting stream occupies no thread: the completion keeps its lease, and the thread that ends the work passes it on.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
@@ -15,14 +15,14 @@ use super::sync::{Arc, Condvar, Mutex, OnceLock, Unlocked, unlocked, wait, wait_
 use super::task::{Closure, Drained, Keeper, Lease, Task, Work};
 use super::{Error, blocking_pool};
 
-/// The name of tasks that wait here.
+/// The name of tasks that wait for a completion.
 const NAME: &str = "collective";
 
-/// The end of one piece of work.
+/// The completion of one piece of work.
 pub struct Completion {
-    /// What a failure's text begins with.
+    /// The prefix of a failure's text.
     prefix: String,
-    /// The end: the text of a failure, if it is one. Set while `state` is locked.
+    /// The outcome: `Some` with the text of a failure if it failed. Set while `state` is locked.
     outcome: OnceLock<Option<String>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -30,11 +30,11 @@ pub struct Completion {
 
 #[derive(Default)]
 struct State {
-    /// The streams that stand here, and whether a failure is theirs.
+    /// The waiting streams; the flag says whether a failure of the work fails the stream, too.
     standing: Vec<(&'static dyn Drained, Lease, bool)>,
-    /// The streams that go on, but fail with the work.
+    /// Streams that do not wait, but fail if the work fails.
     failing: Vec<&'static Stream>,
-    /// What must not go before the end.
+    /// Values to keep alive until the end.
     kept: Vec<Box<dyn Any + Send>>,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// A stream's wait. `fails`: a failure of the work is the stream's.
+/// A stream's wait. `fails`: a failure of the work fails the stream, too.
 struct Wait {
     completion: Arc<Completion>,
     fails: bool,
@@ -67,22 +67,22 @@ impl Keeper for Wait {
 }
 
 impl Completion {
-    /// That of work which has not ended. `prefix`: what the text of its failure begins with.
+    /// The completion of work that has not ended. `prefix`: the prefix of a failure's text.
     pub fn new(prefix: String) -> Self {
         Self { prefix, outcome: OnceLock::new(), state: Mutex::default(), changed: Condvar::default() }
     }
 
-    /// Whether the work has ended, well or not.
+    /// True if the work has ended, successfully or not.
     pub fn is_over(&self) -> bool {
         self.outcome.get().is_some()
     }
 
-    /// Why the work failed, if it has ended and failed.
+    /// The failure of the work, if it has ended and failed.
     pub fn failure(&self) -> Option<&str> {
         self.outcome.get()?.as_deref()
     }
 
-    /// Keeps something until the end: the work uses it.
+    /// Keeps a value alive until the end, because the work uses it.
     pub fn keep(&self, value: impl Any + Send) {
         let mut state = self.state.lock();
         if !self.is_over() {
@@ -90,12 +90,13 @@ impl Completion {
         }
     }
 
-    /// Notes that the work writes to ranges of device memory, from now to its end.
+    /// Notes that the work writes to ranges of device memory until its end.
     pub fn note_writes(&self, ranges: Vec<Range<usize>>) {
         self.keep(HostWrites::new(ranges));
     }
 
-    /// Ends the work, with the text of its failure if it has failed; no effect the second time. What was kept goes before anyone goes on.
+    /// Ends the work, with the text of its failure if it has failed. Kept values are dropped before any stream proceeds. No effect
+    /// on the second call.
     pub fn end(&self, failure: Option<&str>) {
         let kept = std::mem::take(&mut self.state.lock().kept);
         drop(kept);
@@ -115,7 +116,7 @@ impl Completion {
         }
     }
 
-    /// Has a thread that may block do the work, whose end is that.
+    /// Runs the work on a thread that may block, and ends the completion with its outcome.
     pub fn run(self: &Arc<Self>, mut work: impl Work + 'static) {
         let completion = Arc::clone(self);
         blocking_pool::run(move || {
@@ -133,11 +134,11 @@ impl Completion {
     fn let_fail(&self, stream: &'static Stream) {
         let Some(text) = self.failure() else { return };
         let text = text.to_owned();
-        // Refused where the runtime is: there nobody learns of failures.
+        // Enqueueing fails only if the runtime refuses tasks; nobody learns of failures then.
         let _ = stream.enqueue(Task::host(NAME, Closure::new(move || Err(text.clone().into()))), false);
     }
 
-    /// Has a stream fail with the work, which it does not wait for.
+    /// Makes a stream fail if the work fails, without waiting for it.
     pub fn fail(&self, stream: &'static Stream) {
         let mut state = self.state.lock();
         if self.is_over() {
@@ -148,7 +149,7 @@ impl Completion {
         }
     }
 
-    /// Holds back what is put on a stream from now on until the end. `fails`: a failure of the work is the stream's.
+    /// Makes further tasks of a stream wait for the end. `fails`: a failure of the work fails the stream, too.
     ///
     /// # Errors
     /// `InvalidArgument` while the stream captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure.
@@ -161,7 +162,7 @@ impl Completion {
         stream.enqueue(Task::leave(NAME, Arc::new(wait)), config().launch_blocking).map(|_| ())
     }
 
-    /// Waits for the end, until the deadline if there is one; whether it has come.
+    /// Waits for the end, at most until the deadline; returns true if the work has ended.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         self.is_over() || unlocked(|unlocked| self.sleep(deadline, unlocked))
     }

@@ -1,4 +1,4 @@
-//! Environment variables, read once. A wrong value is refused with the variable's name and the values that it accepts.
+//! Environment variables, read once. An invalid value is refused with the variable's name and the values that it accepts.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -21,10 +21,10 @@ pub use super::hardware::MAX_DEVICES;
 pub use alloc_conf::AllocConf;
 pub use profiles::{PROFILES, Profile};
 
-/// The most threads there can be.
+/// The most threads.
 pub const MAX_THREADS: usize = 1024;
 
-/// Two in the crate's own tests, which cross devices.
+/// Two in the crate's own tests, which need copies between devices.
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
@@ -50,18 +50,18 @@ const KNOWN: [&str; 16] = [
 /// The policy for operators without a kernel: `RUSTDEV_FALLBACK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// It runs on the CPU's kernel.
+    /// The operator runs on the CPU kernel.
     Allow = 0,
-    /// It runs there, with a warning.
+    /// The operator runs on the CPU kernel, with a warning.
     Warn = 1,
-    /// It is refused.
+    /// The operator is refused.
     Error = 2,
 }
 
-/// What a race does that is found: `RUSTDEV_SANITIZE`.
+/// What happens when a race is found: `RUSTDEV_SANITIZE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaceMode {
-    /// Its text goes to stderr, once for each pair of lines of the program.
+    /// The report is printed to stderr, once for each pair of source lines.
     Warn,
     /// The call that completes the race raises.
     Error,
@@ -71,13 +71,13 @@ pub enum RaceMode {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "settings that do not depend on each other")]
 pub struct Config {
-    /// `RUSTDEV_DEVICE_COUNT`, else one for each process that `torchrun` starts on the machine, else one; or how many of these
-    /// `RUSTDEV_VISIBLE_DEVICES` lists: they are all alike.
+    /// `RUSTDEV_DEVICE_COUNT`, else the hardware's number, else one for each process that `torchrun` starts on the machine, else
+    /// one. If `RUSTDEV_VISIBLE_DEVICES` is set, the number of devices that it lists: all devices are identical.
     pub device_count: usize,
-    /// `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the hardware's: bytes of each device. Nothing where the devices
-    /// share what the machine has available ([`machine::budget`]).
+    /// Bytes of each device: `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the hardware's. `None` if the
+    /// devices share the machine's available memory ([`machine::budget`]).
     pub memory_limit: Option<u64>,
-    /// `LOCAL_WORLD_SIZE`, which `torchrun` sets: how many processes share the machine.
+    /// The number of processes that share the machine: `LOCAL_WORLD_SIZE`, which `torchrun` sets.
     pub processes: u64,
     /// `RUSTDEV_NUM_THREADS` at start.
     pub num_threads: usize,
@@ -91,21 +91,21 @@ pub struct Config {
     pub fill_nan: bool,
     /// `RUSTDEV_SANITIZE=memory`.
     pub sanitize_memory: bool,
-    /// `RUSTDEV_ISA`: the name of the instruction set to keep to, one that this processor has.
+    /// `RUSTDEV_ISA`: the instruction set to use, one that this processor has.
     pub isa: Option<&'static str>,
     /// `RUSTDEV_PROFILE`: the GPU that the devices imitate.
     pub profile: Option<&'static Profile>,
     /// `RUSTDEV_ALLOC_CONF`, else `PYTORCH_ALLOC_CONF`.
     pub alloc_conf: AllocConf,
-    /// `RUSTDEV_FAULTS`: a list that is well-formed.
+    /// `RUSTDEV_FAULTS`, a well-formed list.
     pub faults: Option<String>,
     /// `RUSTDEV_TIMEOUT`.
     pub timeout: Option<Duration>,
     /// `RUSTDEV_SCHEDULE` at start.
     pub schedule: Option<Order>,
-    /// `RUSTDEV_SCHEDULE_LOG`: the file that tells of the tasks in the order that they ran in.
+    /// `RUSTDEV_SCHEDULE_LOG`: the file that logs the tasks in their order of execution.
     pub schedule_log: Option<String>,
-    /// `RUSTDEV_SANITIZE`: what a race does, where they are looked for from the start.
+    /// `RUSTDEV_SANITIZE`: what happens when a race is found; `None` if the race detector is off at start.
     pub sanitize: Option<RaceMode>,
 }
 
@@ -114,7 +114,7 @@ static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
 /// Reads the environment on the first call.
 ///
 /// # Errors
-/// `InvalidValue` for a malformed or unknown variable, the same one each time.
+/// `InvalidValue` for a malformed or unknown variable; every call returns the same error.
 pub fn init() -> Result<&'static Config, Error> {
     let variables = || std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value)));
     let read = CONFIG.get_or_init(|| Config::parse(hardware::properties(), variables()));
@@ -124,7 +124,7 @@ pub fn init() -> Result<&'static Config, Error> {
 /// The settings of this process.
 ///
 /// # Panics
-/// Where the environment is malformed; [`init`] tells so first.
+/// If the environment is malformed; [`init`] reports that first.
 #[inline]
 pub fn config() -> &'static Config {
     match CONFIG.get() {
@@ -138,10 +138,10 @@ fn lossy(text: &std::ffi::OsStr) -> String {
 }
 
 impl Config {
-    /// The settings that these variables ask for, on the hardware that was installed or this processor.
+    /// Parses variables into settings, for the installed hardware or this processor.
     ///
     /// # Errors
-    /// `InvalidValue` for the first that is malformed or unknown, or asks for more than the hardware has.
+    /// `InvalidValue` for the first variable that is malformed or unknown, or asks for more than the hardware has.
     pub fn parse(hardware: Option<&Properties>, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
         let mut config = Self {
             device_count: hardware.map_or(DEFAULT_DEVICES, |hardware| hardware.devices),
@@ -212,7 +212,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses a variable's value that asks for more memory than the address space has room for, or than the hardware has.
+    /// Refuses a value that asks for more memory than the address space has room for, or than the hardware has.
     fn check_memory(&self, most: Option<u64>, name: &str, value: &str, accepts: &str) -> Result<(), Error> {
         let limit = self.memory_limit.unwrap_or_default();
         match most.filter(|most| limit > *most) {
@@ -263,7 +263,7 @@ impl Config {
     }
 }
 
-/// The refusal of a value.
+/// The error for an invalid value.
 fn refused(name: &str, value: &str, accepts: &str) -> Error {
     Error::InvalidValue(format!("{name}={value:?} is not valid: it accepts {accepts}"))
 }
@@ -275,10 +275,10 @@ fn whole(name: &str, value: &str, most: usize) -> Result<usize, Error> {
     }
 }
 
-/// How many of `count` devices a list names.
+/// The number of devices, of `count`, that a list names.
 fn listed(list: &str, count: usize) -> Result<usize, Error> {
     let mut seen = [false; MAX_DEVICES];
-    // Twice the same device is refused like one that does not exist.
+    // A duplicate is refused like a device that does not exist.
     let is_new = |entry: &str| match entry.trim().parse::<usize>() {
         Ok(index) if index < count => !std::mem::replace(&mut seen[index], true),
         _ => false,
@@ -298,7 +298,7 @@ fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
 }
 
 const GPUS: &str = "a GPU whose memory the process can reserve for each device";
-/// Seconds, or with a unit.
+/// Parses a duration: seconds, or a number with a unit.
 fn duration(name: &str, value: &str) -> Result<Duration, Error> {
     let (number, unit) = match value.strip_suffix("ms") {
         Some(number) => (number, 1e-3),

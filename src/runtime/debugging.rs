@@ -1,6 +1,7 @@
-//! Debugging modes: injected [`faults`], a [`watchdog`], unlikely orders of tasks ([`schedule`]), and [isolation](super::isolation) of memory.
+//! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), and [isolation](super::isolation)
+//! of memory.
 //!
-//! All are off by default. Which are on stands in the word of the [`observers`], which a launch reads.
+//! All are off by default. The active modes are bits in the word of the [`observers`], which a launch reads.
 #![forbid(unsafe_code)]
 
 pub mod faults;
@@ -10,14 +11,14 @@ pub mod watchdog;
 use super::config::Config;
 use super::{isolation, observers};
 
-/// One of the modes; its value is its bit among the observers.
+/// A debugging mode; its value is its bit among the observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum DebugMode {
     Faults = 4,
     Watchdog = 8,
     Schedule = 16,
-    /// Device memory is kept from the host, and blocks are guarded.
+    /// Device memory is inaccessible to the host, and blocks are guarded.
     Guards = observers::GUARDS,
     /// New blocks are filled.
     Fill = 64,
@@ -25,13 +26,13 @@ pub(super) enum DebugMode {
 
 const ANY: u8 = !(observers::TRACE | observers::RACES | observers::HARDWARE);
 
-/// Whether any mode is on.
+/// True if a mode is on.
 #[inline]
 pub(super) fn is_any_on() -> bool {
     observers::has(ANY)
 }
 
-/// Whether a mode is on.
+/// True if this mode is on.
 #[inline]
 pub(super) fn is_on(mode: DebugMode) -> bool {
     observers::has(mode as u8)
@@ -42,11 +43,11 @@ pub(super) fn set(mode: DebugMode, on: bool) {
     observers::set(mode as u8, on);
 }
 
-/// Turns on what the environment asks for; called once, when the runtime starts.
+/// Turns on the modes that the environment asks for; called once, when the runtime starts.
 pub(super) fn start(config: &Config) {
     isolation::start(config);
     if let Some(faults) = &config.faults {
-        // The environment was checked when it was read.
+        // The environment was validated when it was read.
         let _ = faults::push(faults);
     }
     if let Some(timeout) = config.timeout {

@@ -1,4 +1,4 @@
-//! Devices: their streams, and the current device and streams of each thread.
+//! Devices with their streams, and each thread's current device and streams.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -21,7 +21,7 @@ thread_local! {
     static STREAMS: [Cell<Option<&'static Stream>>; MAX_DEVICES] = const { [const { Cell::new(None) }; MAX_DEVICES] };
 }
 
-/// Made on first use, which is when the runtime starts: a process that has only read the configuration may fork and go on.
+/// Created on first use, which starts the runtime. A process that has only read the configuration may therefore fork.
 static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
     fork::mark_started();
     exit::watch();
@@ -29,7 +29,7 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
     (0..config().device_count).map(Device::new).collect()
 });
 
-/// How many devices there are.
+/// The number of devices.
 pub fn count() -> usize {
     config().device_count
 }
@@ -62,13 +62,13 @@ pub fn all() -> &'static [Device] {
     &DEVICES
 }
 
-/// This thread's device.
+/// This thread's current device.
 #[inline]
 pub fn current() -> usize {
     CURRENT.get()
 }
 
-/// Makes `index` this thread's device.
+/// Makes `index` this thread's current device.
 ///
 /// # Errors
 /// As [`get`].
@@ -81,10 +81,10 @@ pub fn set_current(index: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// This thread's stream of a device.
+/// This thread's current stream of a device.
 ///
 /// # Panics
-/// For a device that does not exist.
+/// If the device does not exist.
 #[inline]
 pub fn current_stream(device: usize) -> &'static Stream {
     STREAMS.with(|streams| {
@@ -96,14 +96,14 @@ pub fn current_stream(device: usize) -> &'static Stream {
     })
 }
 
-/// Makes `stream` this thread's stream of its device; returns the one before.
+/// Makes `stream` this thread's current stream of its device; returns the previous one.
 pub fn exchange_stream(stream: &'static Stream) -> &'static Stream {
     let before = current_stream(stream.device());
     STREAMS.with(|streams| streams[stream.device()].set(Some(stream)));
     before
 }
 
-/// The stream of that id, if device and stream exist.
+/// The stream of that id; `None` if device or stream does not exist.
 pub fn find_stream(device: usize, id: i64) -> Option<&'static Stream> {
     get(device).ok()?.stream(id)
 }
@@ -132,7 +132,7 @@ impl Device {
         }
     }
 
-    /// The default stream, of id 0.
+    /// The default stream, with id 0.
     #[inline]
     pub fn default_stream(&self) -> &'static Stream {
         self.default
@@ -149,12 +149,12 @@ impl Device {
         if let Some(stream) = self.pool[slot].get() {
             return stream;
         }
-        // Who holds all streams has not seen this one.
+        // A thread that stops all streams has not seen this one, so it must not exist before that ends.
         let _pass = Pass::take();
         self.pool[slot].get_or_init(|| Stream::leak(self.index, id_of(1 + slot), if slot < POOL_STREAMS { 0 } else { -1 }))
     }
 
-    /// A new stream of its own.
+    /// Creates a stream.
     #[cfg(any(test, feature = "internals"))]
     pub fn create_stream(&self, priority: i32) -> &'static Stream {
         let _pass = Pass::take();
@@ -164,7 +164,7 @@ impl Device {
         stream
     }
 
-    /// The stream of that id, if there is one.
+    /// The stream of that id, if it exists.
     pub fn stream(&self, id: i64) -> Option<&'static Stream> {
         match usize::try_from(id).ok()? {
             0 => Some(self.default),
@@ -183,8 +183,8 @@ impl Device {
     /// Waits for all work of the device.
     ///
     /// # Errors
-    /// The first failure that a stream of the device keeps; the others stay for their own next synchronising call. `InvalidArgument`
-    /// while a stream of the device captures, as the mode of the capture says.
+    /// The first failure that a stream of the device has stored; the others are kept for their streams' next synchronising call.
+    /// `InvalidArgument` while a stream of the device captures, depending on the capture's mode.
     pub fn synchronize(&self) -> Result<(), Error> {
         capture::check_device(self.index)?;
         let streams = self.streams();

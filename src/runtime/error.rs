@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::fmt;
 
-/// Why a task's work failed. Its text is for the user; who knows the work finds the kind in the type behind it.
+/// The cause of a task's failure. Its text is for the user; its concrete type tells the kind to code that knows the work.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A failure, with a text for the user.
@@ -12,22 +12,22 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 pub enum Error {
     /// A wrong argument: an index out of range, an unknown stream, a call in a forked child.
     InvalidArgument(String),
-    /// A value outside what is accepted, of an environment variable above all.
+    /// An invalid value, mostly of an environment variable.
     InvalidValue(String),
     /// The device's budget or the machine's memory is used up.
     OutOfMemory(String),
-    /// Nothing here can do that.
+    /// The operation is not supported.
     Unsupported(String),
     /// An asynchronous task failed earlier.
     TaskFailed(String),
-    /// The program uses memory without the order that it needs: see [`super::sanitizer`].
+    /// The program accesses memory without the necessary order: see [`super::sanitizer`].
     Race(String),
-    /// A broken invariant of ours.
+    /// A broken internal invariant.
     Internal(String),
 }
 
 impl Error {
-    /// The failure of a task. `place`: the stream that it failed on.
+    /// The failure of a task. `place`: the stream on which it failed.
     pub(super) fn of_task(name: &str, place: &dyn fmt::Debug, cause: &dyn fmt::Display) -> Self {
         Self::TaskFailed(format!("{name} failed on {place:?}: {cause}"))
     }

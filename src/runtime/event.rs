@@ -1,6 +1,6 @@
 //! Events: points in streams that other streams and the host wait for.
 //!
-//! Each recording is a separate value. So recording an event again does not disturb those that wait for the previous recording, and
+//! Each recording is a separate value. Recording an event again therefore does not affect waits for the previous recording, and
 //! destroying a pending event is harmless.
 #![forbid(unsafe_code)]
 
@@ -17,33 +17,32 @@ use super::task::recording::Recording;
 use super::task::{Closure, Task};
 use super::{Error, device, sanitizer};
 
-/// Where an event was recorded.
+/// The latest recording of an event.
 #[derive(Clone, Debug)]
 enum Mark {
-    /// Behind what was on a stream.
+    /// On a stream, after its previous tasks.
     Queued(Arc<Recording>),
     /// In the capture of a graph.
     Captured(Point),
 }
 
-/// A mark that can be recorded again and again; what waits for it waits for the recording of that moment.
+/// A point of a stream that can be recorded again; a wait applies to the recording that is the latest when the wait is issued.
 #[derive(Debug)]
 pub struct Event {
     device: usize,
     timing: bool,
     mark: Mutex<Option<Mark>>,
-    /// What other processes see of it, and the number there of the latest recording of this process.
+    /// The page through which other processes see the event, and the number on it of this process's latest recording.
     page: OnceLock<Arc<Page>>,
     own: AtomicU64,
 }
 
 impl Event {
-    /// An event of a device; `timing`: whether it can be asked for elapsed time.
+    /// An event of a device. `timing`: it can measure elapsed time.
     pub fn new(device: usize, timing: bool) -> Self {
         Self { device, timing, mark: Mutex::default(), page: OnceLock::new(), own: AtomicU64::new(0) }
     }
 
-    /// The index of its device.
     pub fn device(&self) -> usize {
         self.device
     }
@@ -52,7 +51,7 @@ impl Event {
         self.mark.lock().clone()
     }
 
-    /// The latest recording, for a call that needs to know when it is reached.
+    /// The latest recording, for a call that must know when it is reached.
     fn recording(&self, call: &str) -> Result<Option<Arc<Recording>>, Error> {
         match self.mark() {
             None => Ok(None),
@@ -61,10 +60,11 @@ impl Event {
         }
     }
 
-    /// Lets other processes see the event; where they find it. `records`: whether they see the latest recording too.
+    /// Shares the event with other processes; returns the place of its page. `records`: publish the latest recording, too.
     ///
     /// # Errors
-    /// `InvalidArgument` for an event with timing and for one that was recorded in a capture; `Internal` where the system refuses.
+    /// `InvalidArgument` for an event with timing and for one that was recorded in a capture; `Internal` if the system refuses the
+    /// page.
     pub fn share(&self, records: bool) -> Result<Place, Error> {
         if self.timing {
             return Err(Error::InvalidArgument("an event of several processes has no timing".to_owned()));
@@ -78,16 +78,16 @@ impl Event {
                     self.announce(&page, stream)?;
                 }
             }
-            // An event is shared by one thread at a time, or the first one's page stays.
+            // If two threads share the event at once, the page of the first one stays.
             let _ = self.page.set(page);
         }
         self.page.get().map_or_else(|| Err(Error::Internal("the event has no page".to_owned())), |page| Ok(page.place()))
     }
 
-    /// Makes it the event of another process.
+    /// Makes this the event of another process.
     ///
     /// # Errors
-    /// `InvalidArgument` if that process has ended or has deleted it, or this event has a page already.
+    /// `InvalidArgument` if that process has ended or deleted the event, or if this event has a page already.
     pub fn open(&self, place: Place) -> Result<(), Error> {
         let gone = |error: &io::Error| {
             let process = place.process.id();
@@ -97,31 +97,31 @@ impl Event {
         self.page.set(page).map_err(|_| Error::InvalidArgument("the event belongs to a process already".to_owned()))
     }
 
-    /// Lets other processes see a recording on the stream, behind what is on it now.
+    /// Publishes a recording on the stream, after its current tasks, to other processes.
     fn announce(&self, page: &Arc<Page>, stream: &'static Stream) -> Result<(), Error> {
         let announced = page.announce();
         self.own.store(announced.number(), Ordering::Release);
-        // Reached by the task's drop, which comes even if the stream has failed.
+        // The drop of the task marks the recording as reached; it happens even if the stream has failed.
         let reach = Closure::new(move || {
             let _ = &announced;
             Ok(())
         });
         let number = stream.enqueue(Task::new("event_record", 0, reach), false)?;
-        // Nobody here learns that another process waits.
+        // The schedule does not learn that another process waits, so the task runs now.
         if schedule::is_on() { stream.run_until(number) } else { Ok(()) }
     }
 
-    /// The latest recording, if it is one of another process.
+    /// The latest recording, if it belongs to another process.
     fn awaited(&self) -> Option<Awaited> {
         let awaited = self.page.get()?.latest()?;
         (awaited.number() != self.own.load(Ordering::Acquire)).then_some(awaited)
     }
 
-    /// Marks the end of what is on the stream now, or of what it has recorded while it captures.
+    /// Records the event after the stream's current tasks or, if the stream captures, after what it has recorded.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stream of another device, for one that captures where other processes see the event, and if the capture
-    /// was invalidated.
+    /// `InvalidArgument` for a stream of another device, for a capturing stream if other processes see the event, and if the
+    /// capture was invalidated.
     pub fn record(&self, stream: &'static Stream) -> Result<(), Error> {
         if stream.device() != self.device {
             return Err(Error::InvalidArgument(format!(
@@ -141,17 +141,18 @@ impl Event {
         self.record_now(stream)
     }
 
-    /// As [`Event::record`] of a stream of the event's device, whether it captures or not.
+    /// As [`Event::record`] for a stream of the event's device, whether or not it captures.
     fn record_now(&self, stream: &'static Stream) -> Result<(), Error> {
         *self.mark.lock() = Some(Mark::Queued(stream.record(self.timing)?));
         Ok(())
     }
 
-    /// Holds back what is put on the stream from now on until the latest recording is reached; no effect if never recorded. Where the
-    /// event was recorded in a capture, the stream joins that.
+    /// Makes further tasks of the stream wait for the latest recording; no effect if never recorded. If the event was recorded in a
+    /// capture, the stream joins the capture.
     ///
     /// # Errors
-    /// As [`Stream::submit`]. `InvalidArgument` where one of stream and event takes part in a capture that the other does not.
+    /// As [`Stream::submit`]. `InvalidArgument` if the stream captures and the event was recorded outside of its capture, or if the
+    /// event's capture has ended.
     pub fn block(&self, stream: &'static Stream) -> Result<(), Error> {
         if let Some(awaited) = self.awaited() {
             stream.refuse_capturing(|| "waiting for an event of another process".to_owned())?;
@@ -164,10 +165,10 @@ impl Event {
         }
     }
 
-    /// Whether the latest recording is reached; true if never recorded.
+    /// True if the latest recording is reached or the event was never recorded.
     ///
     /// # Errors
-    /// `InvalidArgument` if it was recorded in a capture; `TaskFailed` if its process ended before.
+    /// `InvalidArgument` if it was recorded in a capture; `TaskFailed` if its process ended before reaching it.
     pub fn query(&self) -> Result<bool, Error> {
         if let Some(awaited) = self.awaited() {
             return awaited.query();
@@ -185,8 +186,8 @@ impl Event {
     /// Waits for the latest recording.
     ///
     /// # Errors
-    /// A failure of the stream that it was recorded on, `TaskFailed` if its process ended before; `InvalidArgument` if it was recorded in
-    /// a capture.
+    /// A failure of the stream that it was recorded on; `TaskFailed` if its process ended before reaching it; `InvalidArgument` if
+    /// it was recorded in a capture.
     pub fn synchronize(&self) -> Result<(), Error> {
         if let Some(awaited) = self.awaited() {
             return awaited.synchronize();
@@ -199,10 +200,10 @@ impl Event {
         recording.stream().raise()
     }
 
-    /// Milliseconds from this event's latest recording to that of `end`, with microsecond resolution.
+    /// Milliseconds from this event's latest recording to the latest recording of `end`, with microsecond resolution.
     ///
     /// # Errors
-    /// `InvalidArgument` unless both have timing, are of one device, and are recorded and reached.
+    /// `InvalidArgument` unless both events have timing, belong to one device, and have recordings that are reached.
     pub fn elapsed(&self, end: &Self) -> Result<f64, Error> {
         let refuse = |text: &str| Err(Error::InvalidArgument(text.to_owned()));
         if !self.timing || !end.timing {

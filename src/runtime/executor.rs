@@ -1,9 +1,9 @@
 //! Executor: compute threads drain what is ready and help with open parallel loops.
 //!
-//! There are `num_threads` compute threads, the workers of one rayon pool, which puts them to sleep and wakes them. A **drainer** is a job
-//! on that pool that serves what is [ready](ReadyList), high priority first. When there is nothing it **searches** for a while, so that the
-//! next task finds it awake, and then returns to the pool. It searches only while running and searching threads do not outnumber
-//! `num_threads`; outside threads (Python's) that run tasks, or have submitted some just now, count.
+//! There are `num_threads` compute threads, the workers of one rayon pool, which parks and wakes them. A **drainer** is a job on
+//! that pool that serves what is [ready](ReadyList), high priority first. When nothing is ready it **searches** for a while, so
+//! that the next task finds it awake, and then returns to the pool. It searches only while running and searching threads do not
+//! outnumber `num_threads`; this count includes outside threads (Python's) that run tasks or have just submitted some.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -15,15 +15,15 @@ use super::thread_pool::{Pool, num_threads, on_worker};
 use super::{affinity, exit, open_loops};
 use crate::tuning::waking::{LOOKS, SEARCH};
 
-/// The one executor of the process.
+/// The executor of the process.
 pub static EXECUTOR: Executor = Executor::new();
 
-/// What a compute thread serves for a while: a stream.
+/// A stream, as compute threads serve it.
 pub trait Ready: fmt::Debug + Sync {
     /// 0 normal, -1 high.
     fn priority(&self) -> i32;
 
-    /// A compute thread's turn at it.
+    /// A compute thread's turn at draining it.
     fn serve(&'static self);
 }
 
@@ -31,9 +31,9 @@ pub trait Ready: fmt::Debug + Sync {
 #[derive(Debug)]
 pub struct Executor {
     list: ReadyList<&'static dyn Ready, Pool>,
-    /// Outside threads that run tasks or spin.
+    /// The number of outside threads that run tasks or spin.
     outside: AtomicUsize,
-    /// An outside thread has submitted since a searcher last looked.
+    /// True if an outside thread has submitted since a searcher last looked.
     submitting: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl Executor {
         Self { list: ReadyList::new(), outside: AtomicUsize::new(0), submitting: AtomicBool::new(false) }
     }
 
-    /// Counts this thread as running, unless it is a worker, which is counted anyway.
+    /// Counts this thread as running, unless it is a worker, which is always counted.
     pub fn enter(&self) -> Option<Outside> {
         if on_worker() {
             return None;
@@ -75,7 +75,7 @@ impl Executor {
         Some(Outside(()))
     }
 
-    /// Notes that this thread is busy submitting, so that searchers leave it its core.
+    /// Notes that this thread is submitting, so that searchers leave it its core.
     #[inline]
     pub fn note_submission(&self) {
         if !self.submitting.load(Ordering::Relaxed) {
@@ -83,18 +83,18 @@ impl Executor {
         }
     }
 
-    /// Whether a drainer is awake and looks for work.
+    /// True if a drainer is awake and searches for work.
     #[inline]
     pub fn is_searching(&self) -> bool {
         self.list.searching() > 0
     }
 
-    /// Takes over what its queue said to hand over.
+    /// Adds a job to the ready list; called when its queue asks for it.
     pub fn make_ready(&'static self, job: &'static dyn Ready) {
         self.start(self.list.push(job, job.priority() != 0));
     }
 
-    /// Sees to it that up to `wanted` threads are awake, beside this one, to help with a loop.
+    /// Ensures that up to `wanted` threads besides this one are awake to help with a loop.
     pub fn wake(&'static self, wanted: usize) {
         let awake = self.list.searching();
         if wanted > awake {
@@ -103,7 +103,7 @@ impl Executor {
         }
     }
 
-    /// Whether something else should have this drainer's thread: one of high priority, or any one after a fair share.
+    /// True if another job should get this drainer's thread: one of high priority, or any job after a fair share.
     #[inline]
     pub fn is_wanted_elsewhere(&self, priority: i32, had_its_share: bool) -> bool {
         (priority == 0 && self.list.has_urgent()) || (had_its_share && self.list.has_ready())
@@ -117,7 +117,7 @@ impl Executor {
         }
     }
 
-    /// A drainer: serves until it has found nothing for a while.
+    /// A drainer: serves jobs until it has found none for a while.
     fn drain(&'static self) {
         while let Some(job) = self.next() {
             match exit::Running::start() {
@@ -127,14 +127,14 @@ impl Executor {
         }
     }
 
-    /// What to serve next; `None` ends the drainer.
+    /// The next job to serve; `None` ends the drainer.
     fn next(&'static self) -> Option<&'static dyn Ready> {
         let (job, start) = self.list.next().or_else(|| self.search())?;
         self.start(start);
         Some(job)
     }
 
-    /// Looks for something ready and for loops to help with; ends as a drainer when it has been idle for long, or is in the way.
+    /// Searches for ready jobs and for loops to help with. Gives up if idle for too long or if the threads are too many.
     fn search(&self) -> Option<Taken<&'static dyn Ready, Pool>> {
         let mut idle_since = Instant::now();
         loop {
@@ -154,7 +154,7 @@ impl Executor {
         }
     }
 
-    /// Whether running and searching threads outnumber the threads there are.
+    /// True if running and searching threads outnumber `num_threads`.
     fn is_crowded(&self) -> bool {
         let submitting = self.submitting.swap(false, Ordering::Relaxed);
         let outside = self.outside.load(Ordering::Relaxed).max(usize::from(submitting));

@@ -1,4 +1,4 @@
-//! Exit of the process: queued tasks are abandoned, as on GPUs. Running tasks get a moment to finish, so that no task uses what the exit
+//! Process exit: queued tasks are abandoned, as on GPUs. Running tasks get a moment to finish, so that no task uses what the exit
 //! handlers of C++ libraries have freed.
 
 use std::process;
@@ -12,34 +12,34 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
-/// The last task that runs has ended, while the process is.
+/// Signalled when the last running task has ended during exit.
 static ENDED: LazyLock<(Mutex<()>, Condvar)> = LazyLock::new(Default::default);
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
 /// Registers the handler; called once, when the runtime starts.
 pub fn watch() {
     PROCESS.store(process::id() as usize, Ordering::Relaxed);
-    // SAFETY: `at_exit` is an `extern "C"` function that does not unwind and touches statics only, which are never taken down.
+    // SAFETY: `at_exit` is an `extern "C"` function that does not unwind and uses only statics, which are never destroyed.
     unsafe { libc::atexit(at_exit) };
 }
 
-/// Whether the process is ending: start nothing more.
+/// True once the process is exiting: nothing more may start.
 #[inline]
 pub fn is_exiting() -> bool {
     EXITING.load(Ordering::Relaxed)
 }
 
-/// Stops the calling thread of the runtime for good, once the process is ending.
+/// Stops the calling thread of the runtime forever, once the process is exiting.
 pub fn stand_still() -> ! {
     unlocked(|unlocked| sync::stand_still(unlocked))
 }
 
-/// Tasks that run on a thread of ours, counted until dropped.
+/// Running tasks on a thread of the runtime, counted until dropped.
 #[derive(Debug)]
 pub struct Running(());
 
 impl Running {
-    /// Starts counting; `None` while the process is ending.
+    /// Starts counting; `None` while the process is exiting.
     #[inline]
     pub fn start() -> Option<Self> {
         // SeqCst, with `begin`: either the exit sees the task, or the task sees the exit.
@@ -61,7 +61,7 @@ impl Drop for Running {
 #[cold]
 fn tell() {
     let (lock, changed) = &*ENDED;
-    // Under the lock, so that who has seen a task run is asleep by now.
+    // Under the lock, so that an exit that has seen the task running is asleep by now.
     let _locked = lock.lock();
     changed.notify_all();
 }
@@ -70,7 +70,7 @@ extern "C" fn at_exit() {
     begin();
 }
 
-/// Starts nothing more on our threads, and waits a moment for what runs there. In a forked child, where nothing does, returns at once.
+/// Prevents further tasks, and waits a moment for the running ones. Returns immediately in a forked child, where nothing runs.
 pub fn begin() {
     if fork::is_child() || PROCESS.load(Ordering::Relaxed) != process::id() as usize {
         return;

@@ -1,4 +1,5 @@
-//! The CPU fallback's rules and statistics: which operators may fall back, with tensors where, and how often each did and for how long.
+//! Rules and statistics of the CPU fallback: which operators may fall back, on which devices, and how often and how long each has
+//! run.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashSet};
@@ -7,21 +8,21 @@ use super::config::{Fallback, config};
 use super::error::Error;
 use super::sync::{AtomicU64, LazyLock, Mutex, Ordering};
 
-/// An operator that the fallback was asked for; it lives to the end of the process.
+/// An operator that the fallback was called for; it lives to the end of the process.
 #[derive(Debug)]
 pub struct FallbackOperator {
-    /// With namespace and overload: `aten::sort.stable`.
+    /// The name with namespace and overload: `aten::sort.stable`.
     name: String,
     calls: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
-/// The rules, which the program may change. A list's entry names one overload (`aten::sort.stable`) or all of them (`aten::sort`).
+/// The rules, which the program may change. A list entry names one overload (`aten::sort.stable`) or all overloads (`aten::sort`).
 struct Rules {
     mode: Fallback,
-    /// What never falls back.
+    /// Operators that must never fall back.
     blocked: HashSet<String>,
-    /// What may, whatever the mode is.
+    /// Operators that may fall back in every mode.
     allowed: HashSet<String>,
 }
 
@@ -31,7 +32,7 @@ static RULES: LazyLock<Mutex<Rules>> =
 static OPERATORS: LazyLock<Mutex<BTreeMap<String, &'static FallbackOperator>>> = LazyLock::new(Mutex::default);
 
 impl Rules {
-    /// Whether a call of an operator deserves a warning.
+    /// Returns true if a call of the operator needs a warning.
     fn check(&self, name: &str) -> Result<bool, Error> {
         if is_listed(&self.blocked, name) {
             let list = "it is on the block list of the CPU fallback (torch.rustdev.set_fallback_blocklist).";
@@ -60,7 +61,7 @@ fn refusal(name: &str, reason: &str) -> Error {
 }
 
 impl FallbackOperator {
-    /// The operator of a name; the same one each time.
+    /// The operator of a name; always the same object.
     pub fn find(name: &str) -> &'static Self {
         let mut operators = OPERATORS.lock();
         operators.get(name).copied().unwrap_or_else(|| {
@@ -71,20 +72,20 @@ impl FallbackOperator {
         })
     }
 
-    /// Whether a call deserves a warning.
+    /// Returns true if a call needs a warning.
     ///
     /// # Errors
-    /// The rules forbid it.
+    /// `Unsupported` if the rules forbid the call.
     pub fn check(&self) -> Result<bool, Error> {
         RULES.lock().check(&self.name)
     }
 
-    /// With namespace and overload.
+    /// The name with namespace and overload.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether an argument lives on the CPU for a device's operators too.
+    /// True if this argument stays on the CPU even in calls on device tensors.
     pub fn takes_host(&self, argument: &str) -> bool {
         match argument {
             "batch_sizes" => true,
@@ -94,10 +95,11 @@ impl FallbackOperator {
         }
     }
 
-    /// The device of a call with arguments on these devices, in their order; nothing where it names none. `with_host`: one is on the CPU.
+    /// The device of a call with arguments on these devices, in order; `None` if there are no devices. `with_host`: one of the
+    /// tensors is on the CPU.
     ///
     /// # Errors
-    /// They are on several devices, which lists of tensors may be.
+    /// `InvalidArgument` for several devices, except for `_foreach_` operators.
     pub fn device_of(&self, devices: &[i32], with_host: bool) -> Result<Option<i32>, Error> {
         let Some(&first) = devices.first() else { return Ok(None) };
         let other = devices.iter().find(|&&device| device != first && !self.name.contains("_foreach_"));
@@ -108,14 +110,14 @@ impl FallbackOperator {
         Err(Error::InvalidArgument(format!("Expected all tensors to be on the same device, but {found}")))
     }
 
-    /// Counts a call, whose kernel took so long.
+    /// Counts a call whose kernel took `nanoseconds`.
     pub fn count(&self, nanoseconds: u64) {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 }
 
-/// The mode for all operators; it starts as `RUSTDEV_FALLBACK` says.
+/// The mode for all operators; initially that of `RUSTDEV_FALLBACK`.
 pub fn mode() -> Fallback {
     RULES.lock().mode
 }
@@ -124,14 +126,14 @@ pub fn set_mode(mode: Fallback) {
     RULES.lock().mode = mode;
 }
 
-/// The operators that may always fall back (`allow`), or those that never do, in no order.
+/// The operators that may always fall back (`allow`) or that never do, unordered.
 pub fn list(allow: bool) -> Vec<String> {
     let rules = RULES.lock();
     let list = if allow { &rules.allowed } else { &rules.blocked };
     list.iter().cloned().collect()
 }
 
-/// Replaces one of the lists.
+/// Replaces one of the two lists.
 pub fn set_list(allow: bool, names: Vec<String>) {
     let mut rules = RULES.lock();
     let list = if allow { &mut rules.allowed } else { &mut rules.blocked };

@@ -1,6 +1,6 @@
-//! Fork: a child of a process that had started the runtime cannot use the threads, locks and memory of its parent.
+//! Fork: a child of a process that had started the runtime cannot use its parent's threads, locks and memory.
 //!
-//! A child of a process that had not started it yet is an ordinary process.
+//! A child of a process that had not started the runtime is an ordinary process.
 #![forbid(unsafe_code)]
 
 use super::Error;
@@ -9,34 +9,34 @@ use super::sync::{AtomicBool, Ordering};
 static STARTED: AtomicBool = AtomicBool::new(false);
 static CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Notes that the runtime runs in this process: what forks from now on inherits a broken one.
+/// Notes that the runtime has started: children forked from here on cannot use it.
 pub fn mark_started() {
     STARTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the runtime runs in this process.
+/// True if the runtime runs in this process.
 #[inline]
 pub fn is_started() -> bool {
     STARTED.load(Ordering::Relaxed) && !is_child()
 }
 
-/// Called in the child of a fork; safe to call in a signal-handler-like setting.
+/// Must be called in the child of a fork; async-signal-safe.
 pub fn in_child() {
     if STARTED.load(Ordering::Relaxed) {
         CHILD.store(true, Ordering::Relaxed);
     }
 }
 
-/// Whether this process is a fork child of one that had started the runtime.
+/// True in a forked child of a process that had started the runtime.
 #[inline]
 pub fn is_child() -> bool {
     CHILD.load(Ordering::Relaxed)
 }
 
-/// Refuses to go on in such a child.
+/// Fails in such a child.
 ///
 /// # Errors
-/// The text that PyTorch's users know, in a child.
+/// `InvalidArgument` in a child, with the text that PyTorch uses for CUDA.
 #[inline]
 pub fn check() -> Result<(), Error> {
     if is_child() { Err(refusal()) } else { Ok(()) }

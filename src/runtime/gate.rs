@@ -1,9 +1,10 @@
-//! Who may write to device memory on the host, outside of a stream: such a thread holds a [`Pass`]. While somebody is [`exclusive`], none has.
+//! The gate for host threads that write to device memory outside of a stream: such a thread holds a [`Pass`]. Nobody holds one
+//! while a thread is [`exclusive`].
 //!
-//! A thread that holds a pass waits for no stream. A pass is never refused because somebody wants to be exclusive, only because somebody
-//! is: who wants to be waits for a moment without passes. So nothing here can wait in a circle.
+//! A thread that holds a pass never waits for a stream. A pass is refused only while a thread is exclusive, not while one wants to
+//! be: that one waits for a moment without passes. Deadlock is therefore impossible.
 //!
-//! What writes for longer, and on threads that know nothing of this, is [noted](HostWrites) with the memory that it writes.
+//! Longer writes, and writes on threads that do not use the gate, are [noted](HostWrites) with the memory that they write.
 #![forbid(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -26,16 +27,16 @@ struct Gate {
 struct State {
     passes: usize,
     exclusive: bool,
-    /// How many want to be.
+    /// The number of threads that want to be exclusive.
     wanting: usize,
     noted: BTreeMap<u64, Vec<Range<usize>>>,
     next: u64,
 }
 
 thread_local! {
-    /// How many passes this thread holds; the first is the one that counts.
+    /// The number of nested passes that this thread holds; only the outermost is counted in the gate.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// Access to isolated memory, which goes with the first pass.
+    /// Access to isolated memory, held with the outermost pass.
     static ACCESS: RefCell<Option<Access>> = const { RefCell::new(None) };
 }
 
@@ -44,7 +45,7 @@ thread_local! {
 pub struct Pass(());
 
 impl Pass {
-    /// Waits while somebody is exclusive.
+    /// Takes a pass; waits while a thread is exclusive.
     pub fn take() -> Self {
         enter();
         Self(())
@@ -73,14 +74,14 @@ pub fn enter() {
     }
 }
 
-/// Counts a pass of this thread, unless somebody is exclusive.
+/// Counts a pass of this thread, unless a thread is exclusive.
 fn try_enter() -> bool {
     let mut state = GATE.state.lock();
     state.passes += usize::from(!state.exclusive);
     !state.exclusive
 }
 
-/// Ends what [`enter`] began.
+/// Ends a pass that [`enter`] began.
 pub fn leave() {
     let depth = DEPTH.get() - 1;
     DEPTH.set(depth);
@@ -95,7 +96,7 @@ pub fn leave() {
     }
 }
 
-/// Nobody writes on the host, until dropped.
+/// Exclusivity: no host thread holds a pass until this is dropped.
 #[derive(Debug)]
 pub struct Exclusive(());
 
@@ -106,7 +107,8 @@ impl Drop for Exclusive {
     }
 }
 
-/// Waits until the deadline for a moment to be exclusive. `None` if there is none, and for a thread that holds a pass itself.
+/// Waits until the deadline for a moment without passes, to become exclusive. `None` if there is none, and for a thread that holds
+/// a pass itself.
 pub fn exclusive(deadline: Instant) -> Option<Exclusive> {
     unlocked(|unlocked| wait_to_be_exclusive(deadline, unlocked))
 }
@@ -127,7 +129,7 @@ fn wait_to_be_exclusive(deadline: Instant, unlocked: &Unlocked) -> Option<Exclus
     Some(Exclusive(()))
 }
 
-/// Writes of other threads to ranges of memory, from its making to its drop.
+/// Writes of other threads to ranges of memory, from construction to drop.
 #[derive(Debug)]
 pub struct HostWrites {
     number: u64,
@@ -135,7 +137,7 @@ pub struct HostWrites {
 }
 
 impl HostWrites {
-    /// Notes the ranges.
+    /// Notes the ranges; waits while a thread is exclusive.
     pub fn new(ranges: Vec<Range<usize>>) -> Self {
         let _pass = Pass::take();
         let mut state = GATE.state.lock();
@@ -152,7 +154,7 @@ impl Drop for HostWrites {
     }
 }
 
-/// Whether noted writes are under way inside a range.
+/// True if noted writes overlap a range.
 pub fn is_written(range: &Range<usize>) -> bool {
     let state = GATE.state.lock();
     state.noted.values().flatten().any(|noted| noted.start < range.end && range.start < noted.end)

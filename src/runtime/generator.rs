@@ -1,16 +1,16 @@
-//! Random generators: Philox 4x32-10, whose whole state is a seed and an offset.
+//! Random generators: Philox 4x32-10, whose state is a seed and an offset.
 //!
-//! A kernel's numbers are taken when it is submitted: they depend on the order of submission, not on how streams and threads run. Several
-//! generators of `PyTorch`'s, and graphs that draw at each replay, may share one state.
+//! A kernel's numbers are reserved at its submission, so they depend on the order of submission, not on how streams and threads
+//! run. Several `PyTorch` generators, and graphs that draw at each replay, may share one state.
 #![forbid(unsafe_code)]
 
 use super::Error;
 use super::sync::Mutex;
 
-/// How many 32-bit numbers a block of Philox has.
+/// The number of 32-bit numbers in a Philox block.
 pub const BLOCK: u64 = 4;
 
-/// Where a kernel begins to draw. The offset counts 32-bit numbers.
+/// The state from which a kernel draws. The offset counts 32-bit numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhiloxState {
     pub seed: u64,
@@ -22,12 +22,11 @@ pub struct PhiloxState {
 pub struct Generator(Mutex<PhiloxState>);
 
 impl Generator {
-    /// A generator in that state.
     pub const fn new(state: PhiloxState) -> Self {
         Self(Mutex::new(state))
     }
 
-    /// Takes so many numbers, in whole blocks. Returns where they begin.
+    /// Reserves this many numbers, rounded up to whole blocks. Returns the state at which they begin.
     pub fn advance(&self, numbers: u64) -> PhiloxState {
         let mut state = self.0.lock();
         let start = *state;
@@ -35,26 +34,26 @@ impl Generator {
         start
     }
 
-    /// The state that it is in.
+    /// The current state.
     pub fn state(&self) -> PhiloxState {
         *self.0.lock()
     }
 
-    /// Puts it into another state.
+    /// Sets the state.
     pub fn set_state(&self, state: PhiloxState) {
         *self.0.lock() = state;
     }
 
-    /// Moves it under its seed.
+    /// Sets the offset and keeps the seed.
     pub fn set_offset(&self, offset: u64) {
         self.0.lock().offset = offset;
     }
 }
 
-/// Checks that a state may have that offset.
+/// Checks that an offset is at the start of a block.
 ///
 /// # Errors
-/// `InvalidArgument` for one inside a block.
+/// `InvalidArgument` for an offset inside a block.
 pub fn check_offset(offset: u64) -> Result<(), Error> {
     if offset.is_multiple_of(BLOCK) {
         return Ok(());

@@ -1,16 +1,16 @@
 //! Graphs: tasks that are recorded once and replayed by one call.
 //!
-//! While a stream captures ([`capture`]), tasks that are put on it become nodes of a graph instead of running. The nodes are kept in the
-//! order in which they were recorded, across all streams of the capture. An edge can only point from an earlier node to a later one, so
-//! that this order keeps every edge: a replay runs the nodes in it, on the stream that it was asked for. Successive kernels are one task
-//! of that stream, which costs its queue once; each kernel divides over the threads as it does alone. Host functions and sleeps between
-//! them are tasks of their own, as they must not occupy a compute thread. Where hardware was installed, each kernel is one, too.
+//! While a stream captures ([`capture`]), its tasks become nodes of a graph instead of running. The nodes are kept in the order of
+//! recording across all streams of the capture. An edge always points from an earlier node to a later one, so this order respects
+//! every edge. A replay runs the nodes in this order on one stream. Successive kernels form one task of that stream, which saves
+//! queue operations; each kernel still divides over the threads. Host functions and sleeps are tasks of their own, because they
+//! must not occupy a compute thread. With installed hardware, each kernel is a task of its own, too.
 //!
-//! Replays of one graph never overlap, on whatever streams they are: they share their memory. A replay on another stream than the one
-//! before waits for that one.
+//! Replays of one graph never overlap, whatever streams they run on, because they share memory. A replay on another stream than the
+//! previous one waits for that one.
 //!
-//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::pools::private_pool`]) go back when the
-//! graph is gone and its last replay has run, pinned host memory likewise ([`hold`]).
+//! The graph keeps the memory that its nodes use. Blocks of its private memory ([`crate::runtime::pools::private_pool`]) and pinned
+//! host memory ([`hold`]) are released when the graph is destroyed and its last replay has run.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
@@ -40,13 +40,13 @@ use hold::Hold;
 /// One recorded task.
 pub(super) struct Node {
     pub task: Task,
-    /// The stream that it was put on.
+    /// The stream that it was captured on.
     pub stream: &'static Stream,
-    /// The nodes that it comes after, by index.
+    /// The indices of the nodes that it depends on.
     pub after: Vec<usize>,
 }
 
-/// The data of a node that remain while its task runs.
+/// What remains of a node outside of its task, which may be running.
 struct Note {
     name: &'static str,
     cost: u64,
@@ -55,19 +55,20 @@ struct Note {
     after: Vec<usize>,
 }
 
-/// The tasks that a replay puts on its stream.
+/// A task that a replay puts on its stream.
 enum Step {
     Kernels(Kernels),
     /// A kernel for installed hardware.
     Kernel(Kernel),
-    /// The generators begin to draw: before the kernels for hardware, which may do them without running them.
+    /// Sets the starting states of the generators. It comes before the kernels for hardware, which may execute them without calling
+    /// `run`.
     Draw,
     /// A host function.
     Host(usize),
     Sleep(Duration),
 }
 
-/// Kernels that follow one another, with their cost together and the memory that they read and write.
+/// Successive kernels with their total cost and the memory that they access.
 #[derive(Default)]
 struct Kernels {
     parts: Vec<Part>,
@@ -77,35 +78,37 @@ struct Kernels {
     accesses: Vec<Access>,
 }
 
-/// A kernel that is a task of its own. What is asked about it while others run is kept beside it.
+/// A kernel that is a task of its own. Its accesses and transfer are stored beside it, because the tasks are locked while others
+/// run.
 struct Kernel {
     node: usize,
     accesses: Vec<Access>,
     transfer: Option<Transfer>,
 }
 
-/// Kernels that a replay runs in one go.
+/// The kernels that a replay runs at once.
 enum Part {
     One(usize),
-    /// These are fused: [`loop_fusion`]. With the ends of the tensors of their row.
+    /// Kernels to fuse ([`loop_fusion`]), and the ends of the tensors in their row.
     Fused(Range<usize>, Vec<usize>),
 }
 
-/// A recorded graph, ready to be replayed; copies name the same one.
+/// A recorded graph, ready to be replayed. Clones refer to the same graph.
 #[derive(Clone)]
 pub struct Graph(Arc<Program>);
 
 struct Program {
     device: usize,
-    /// Of the nodes, in their order. Locked by the one replay that runs, host functions included: no other thread may wait for it.
+    /// The tasks of the nodes, in order. The replay that runs holds the lock, even during host functions: no other thread may wait
+    /// for it.
     tasks: Mutex<Vec<Task>>,
     notes: Vec<Note>,
     steps: Vec<Step>,
     generators: Generators,
-    /// The stream of the latest replay, and the number of its last task there.
+    /// The stream of the latest replay and the number of its last task there.
     latest: Mutex<Option<(&'static Stream, u64)>>,
     pool: u64,
-    /// Used as long as there is the graph.
+    /// The private pools that the graph keeps in use.
     _pools: Vec<PrivatePool>,
     _held: Option<Hold>,
 }
@@ -135,12 +138,12 @@ impl Graph {
         Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _pools: pools, _held: held }))
     }
 
-    /// The index of the device that it was captured on.
+    /// The index of its device.
     pub fn device(&self) -> usize {
         self.0.device
     }
 
-    /// Whether nothing was recorded.
+    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.steps.is_empty()
     }
@@ -150,7 +153,7 @@ impl Graph {
         self.0.pool
     }
 
-    /// Starts all recorded work on a stream, and moves on the generators that it draws from.
+    /// Enqueues all recorded work on a stream, and advances the generators that it draws from.
     ///
     /// # Errors
     /// `InvalidArgument` for a stream of another device or one that captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure of a node.
@@ -164,7 +167,7 @@ impl Graph {
         if sanitizer::is_on() {
             self.check(stream)?;
         }
-        // Another replay may wait for the stream with the lock.
+        // The lock is taken without the GIL, because another replay may wait for the stream while it holds the lock.
         unlocked(|_| {
             let mut latest = program.latest.lock();
             Self::follow(*latest, stream)?;
@@ -177,8 +180,8 @@ impl Graph {
         })
     }
 
-    /// Checks a replay for races with what is not of the graph: it comes after the replay before it, wherever that is. Not under the lock
-    /// of the latest replay, as stacks are captured.
+    /// Checks a replay for races with work outside of the graph. The replay is ordered after the previous replay, whatever its
+    /// stream. The check runs without the lock of the latest replay, because it captures stacks.
     fn check(&self, stream: &'static Stream) -> Result<(), Error> {
         let latest = unlocked(|_| *self.0.latest.lock());
         if let Some((before, _)) = latest {
@@ -187,7 +190,7 @@ impl Graph {
         sanitizer::replay(stream, self.0.steps.iter().flat_map(Step::accesses).copied())
     }
 
-    /// Makes the stream wait for the replay before, if that is on another one.
+    /// Makes the stream wait for the previous replay, if that was on another stream.
     fn follow(latest: Option<(&'static Stream, u64)>, stream: &'static Stream) -> Result<(), Error> {
         let Some((before, number)) = latest else { return Ok(()) };
         if std::ptr::eq(before, stream) || before.completed() >= number {
@@ -196,7 +199,7 @@ impl Graph {
         stream.wait_behind(before.record(false)?)
     }
 
-    /// The task of a step, with its marks in the trace. The first task that may draw takes the draws with it.
+    /// The task of a step, with its marks in the trace. The first task that may draw random numbers takes `draws`.
     fn task(&self, index: usize, stream: &'static Stream, draws: &mut Draws) -> Task {
         let replay = |draws, nodes| Replay { program: Arc::clone(&self.0), index, draws, nodes };
         match &self.0.steps[index] {
@@ -217,7 +220,7 @@ impl Graph {
         }
     }
 
-    /// The marks of kernels and of their nodes, if a trace is being taken.
+    /// The marks of a task of kernels and of its nodes, if a trace is recording.
     fn marks(&self, kernels: &Kernels, stream: &'static Stream) -> Option<(Mark, Nodes)> {
         let notes = &self.0.notes[kernels.nodes.clone()];
         if notes.is_empty() {
@@ -227,7 +230,8 @@ impl Graph {
     }
 }
 
-/// Kernels that follow one another are one step; for installed hardware, each is one. `draws`: whether some of them draw random numbers.
+/// Combines successive kernels into one step; with installed hardware, each kernel is a step. `draws`: true if some kernels draw
+/// random numbers.
 fn steps(nodes: &[Node], draws: bool) -> Vec<Step> {
     let on_hardware = hardware::is_installed();
     let mut steps = if on_hardware && draws && !nodes.is_empty() { vec![Step::Draw] } else { Vec::new() };
@@ -262,7 +266,7 @@ fn steps(nodes: &[Node], draws: bool) -> Vec<Step> {
             }
             Payload::Host(_) => steps.push(Step::Host(index)),
             Payload::Sleep(duration) => steps.push(Step::Sleep(*duration)),
-            // Events are edges, and what leaves a stream is never captured: a capture records none.
+            // Events are edges, and a capture never records a keeper.
             Payload::Record(_) | Payload::Wait(_) | Payload::Leave(_) => {}
         }
         index += count;
@@ -271,7 +275,7 @@ fn steps(nodes: &[Node], draws: bool) -> Vec<Step> {
 }
 
 impl Step {
-    /// The memory that its kernels read and write.
+    /// The memory that the step's kernels access.
     fn accesses(&self) -> &[Access] {
         match self {
             Self::Kernels(Kernels { accesses, .. }) | Self::Kernel(Kernel { accesses, .. }) => accesses,
@@ -281,7 +285,7 @@ impl Step {
 }
 
 impl Program {
-    /// Runs a step. `marks`: of its nodes, where a trace is being taken.
+    /// Runs a step. `marks`: the marks of its nodes, if a trace is recording.
     fn run(&self, step: &Step, marks: Option<&Nodes>) -> Result<(), Cause> {
         let mut tasks = self.tasks.lock();
         match step {
@@ -295,7 +299,7 @@ impl Program {
     }
 }
 
-/// Runs kernels in one go. `mark`: makes the mark of a node by its index.
+/// Runs a kernel or fused kernels. `mark`: makes the mark of a node from its index.
 fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mark>) -> Result<(), Cause> {
     let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)).as_ref());
     match part {
@@ -331,12 +335,12 @@ struct Replay {
     program: Arc<Program>,
     index: usize,
     draws: Draws,
-    /// The marks of its nodes, where a trace is being taken.
+    /// The marks of its nodes, if a trace is recording.
     nodes: Option<Nodes>,
 }
 
 impl Replay {
-    /// The kernel that installed hardware gets.
+    /// The step's kernel for installed hardware, if it is one.
     fn kernel(&self) -> Option<&Kernel> {
         if let Step::Kernel(kernel) = &self.program.steps[self.index] { Some(kernel) } else { None }
     }

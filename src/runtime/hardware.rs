@@ -1,8 +1,8 @@
-//! Hardware: what lies behind the devices. By default this processor; [`install`] puts something else there.
+//! The hardware behind the devices: this processor by default, other hardware after [`install`].
 //!
-//! Whoever writes a backend for hardware with a driver in Rust implements two traits. [`Hardware`] says what the devices are, reserves their
-//! memory, and is handed each task when its turn has come on its stream. [`DeviceMemory`] commits that memory in segments. Everything above
-//! stays as it is: the pool of memory, streams, events, graphs, traces, debugging modes, and PyTorch's registrations in the shim.
+//! A back end for hardware with a Rust driver implements two traits. [`Hardware`] describes the devices, reserves their memory, and
+//! receives each task when its stream reaches it. [`DeviceMemory`] commits that memory in segments. Everything above is shared: the
+//! memory pool, streams, events, graphs, traces, debugging modes, and PyTorch's registrations in the shim.
 //!
 //! ```no_run
 //! use std::io;
@@ -38,9 +38,9 @@
 //! # Ok::<(), rustdev::runtime::Error>(())
 //! ```
 //!
-//! `examples/hardware` has a whole one, docs/bring-your-own-hardware.md the order of the calls.
+//! `examples/hardware` has a complete example, docs/bring-your-own-hardware.md the order of the calls.
 //!
-//! Without hardware that was installed, nothing here runs: a launch reads the one word of the [`observers`], which has a bit for it.
+//! Without installed hardware, this module costs nothing: a launch reads the one word of the [`observers`], which has a bit for it.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -59,54 +59,55 @@ pub use super::task::Transfer;
 pub use super::trace::MemoryKind;
 pub use hardware_task::HardwareTask;
 
-/// The most devices there can be.
+/// The most devices.
 pub const MAX_DEVICES: usize = 64;
 
-/// What the devices are. All devices of a process are alike.
+/// What the devices are. All devices of a process are identical.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// What the device is called, for people: `torch.rustdev.get_device_name()`.
+    /// The device's name for users: `torch.rustdev.get_device_name()`.
     pub name: String,
-    /// How many there are, 1 to 64. `RUSTDEV_DEVICE_COUNT` may ask for fewer.
+    /// The number of devices, 1 to 64. `RUSTDEV_DEVICE_COUNT` may ask for fewer.
     pub devices: usize,
-    /// Bytes of memory of each device: the budget of its pool, which counts segments. `RUSTDEV_MEMORY_LIMIT` may ask for less.
+    /// Bytes of memory per device: the budget of its pool, which counts segments. `RUSTDEV_MEMORY_LIMIT` may ask for less.
     pub memory: u64,
 }
 
 /// Hardware behind the devices of this process.
 ///
-/// **Order.** A stream has one task with the hardware at a time, and the next one comes when that has [ended](HardwareTask::finish). Tasks
-/// of different streams come in any order and at the same time; what waits for an event comes after it. So hardware needs no queue of its
-/// own for order's sake, and may run whatever it has at the same time. [`HardwareTask::stream`] and [`HardwareTask::priority`] say whose task
-/// it is.
+/// **Order.** The hardware has at most one task of a stream at a time; the next one comes when that task has
+/// [ended](HardwareTask::finish). Tasks of different streams come in any order and concurrently; a task that waits for an event
+/// comes after the event. The hardware therefore needs no queue to keep the order, and may run all its tasks concurrently.
+/// [`HardwareTask::stream`] and [`HardwareTask::priority`] identify a task's stream.
 ///
-/// **Threads.** [`copy`](Hardware::copy) and [`launch`](Hardware::launch) are called on any thread, several at once: the one that submits, one
-/// that waits, one of the runtime's, or the one that has just ended the task before. They put the task where the hardware finds it and
-/// return. They may also run and end it themselves: then the submitting thread takes the time.
+/// **Threads.** [`copy`](Hardware::copy) and [`launch`](Hardware::launch) are called concurrently on any thread: one that submits,
+/// one that waits, one of the runtime's, or the one that has just ended the previous task. They enqueue the task for the hardware
+/// and return. They may also run and end it themselves, which blocks the calling thread.
 ///
-/// **Waiting.** Neither may wait for a stream, an event or another task. An engine that runs tasks one after another on one thread is fine:
-/// a task that is short of memory does not wait for streams whose tasks are with the hardware.
+/// **Waiting.** Neither may wait for a stream, an event or another task. An engine that runs tasks serially on one thread is
+/// allowed: a task that is short of memory does not wait for streams whose tasks the hardware has.
 ///
-/// **Panics** of a task are caught by [`HardwareTask::run`] and are failures of the task. A task that is dropped fails as well.
+/// **Panics** of a task are caught by [`HardwareTask::run`] and become failures of the task. A dropped task fails, too.
 ///
-/// **The end of the process** waits a moment for tasks that the hardware has, and hands no more over.
+/// **At process exit**, the runtime waits a moment for tasks that the hardware has, and hands no more over.
 pub trait Hardware: fmt::Debug + Send + Sync {
-    /// What the devices are: asked once, by [`install`].
+    /// What the devices are; called once, by [`install`].
     fn properties(&self) -> Properties;
 
-    /// Reserves an address range of `length` bytes, a multiple of 2 MiB, for a device: asked once for each, before its first allocation. The
-    /// range is larger than the memory, four times where that is possible, so that segments find room in any order.
+    /// Reserves an address range of `length` bytes, a multiple of 2 MiB, for a device; called before its first allocation. The
+    /// range is larger than the memory, four times where possible, so that segments find room in any order.
     ///
     /// # Errors
-    /// There is no such range: a shorter one is asked for, down to the memory's size; then every allocation fails.
+    /// There is no such range. The runtime then asks for shorter ranges, down to the memory's size, and after that every allocation
+    /// fails.
     fn reserve(&self, device: usize, length: usize) -> io::Result<Box<dyn DeviceMemory>>;
 
-    /// Begins a copy of bytes between host and device, within the device, or from it to another one ([`MemoryKind::Peer`]). A copy that
-    /// changes dtype or layout between host and device comes as three: the runtime packs or unpacks host memory on a host thread, so that
-    /// nothing but a transfer touches both memories. [`HardwareTask::run`] would copy with the processor.
+    /// Starts a byte copy between host and device, within the device, or to another device ([`MemoryKind::Peer`]). A copy between
+    /// host and device that changes dtype or layout arrives as three tasks: the runtime packs or unpacks host memory on a host
+    /// thread, so that only a plain transfer touches both memories. [`HardwareTask::run`] would copy with the processor.
     fn copy(&self, transfer: Transfer, task: HardwareTask);
 
-    /// Begins any other task: a kernel of the operator table, a kernel of PyTorch's or of another library, a fill, a copy between devices
+    /// Starts any other task: a kernel of the operator table, of PyTorch or of another library, a fill, or a copy between devices
     /// that changes dtype or layout.
     fn launch(&self, task: HardwareTask);
 }
@@ -116,13 +117,14 @@ struct Installed {
     properties: Properties,
 }
 
-/// What was installed before the runtime asked for it; `None` once it has found nothing.
+/// The installed hardware; `None` once the runtime has started without any.
 static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
 
-/// Puts hardware behind the devices: before anything else of this crate is called, once in a process.
+/// Puts hardware behind the devices. Must be called at most once per process, before anything else of this crate.
 ///
 /// # Errors
-/// `InvalidArgument` once the runtime has started (the environment was read, or hardware was installed), and for properties that cannot be.
+/// `InvalidArgument` once the runtime has started (the environment was read, or hardware was installed), and for invalid
+/// properties.
 pub fn install(hardware: Arc<dyn Hardware>) -> Result<(), Error> {
     let properties = hardware.properties();
     let refused = |hardware: Arc<dyn Hardware>, reason: &str| {
@@ -135,7 +137,7 @@ pub fn install(hardware: Arc<dyn Hardware>) -> Result<(), Error> {
         return refused(hardware, &format!("a device has at least {HUGE_PAGE} bytes of memory, not {}", properties.memory));
     }
     let mut given = Some(Installed { hardware, properties });
-    // What is there already stays, and `given` then, too.
+    // If a value is set already, it stays, and so does `given`.
     let _ = INSTALLED.get_or_init(|| given.take());
     match given {
         None => {
@@ -147,18 +149,18 @@ pub fn install(hardware: Arc<dyn Hardware>) -> Result<(), Error> {
     }
 }
 
-/// Whether hardware was installed. One relaxed load.
+/// True if hardware was installed. Costs one relaxed load.
 #[inline]
 pub fn is_installed() -> bool {
     observers::has(observers::HARDWARE)
 }
 
-/// The hardware that was installed. From now on none can be.
+/// The installed hardware. After this call none can be installed.
 pub(super) fn installed() -> Option<&'static dyn Hardware> {
     INSTALLED.get_or_init(|| None).as_ref().map(|installed| &*installed.hardware)
 }
 
-/// What the hardware is that was installed. From now on none can be.
+/// The properties of the installed hardware. After this call none can be installed.
 pub fn properties() -> Option<&'static Properties> {
     INSTALLED.get_or_init(|| None).as_ref().map(|installed| &installed.properties)
 }

@@ -1,11 +1,11 @@
-//! Latch: opens once, and then returns all values that were waiting for it.
+//! Latch: opens once, and then returns all values that waited for it.
 #![forbid(unsafe_code)]
 
 use std::mem::take;
 
 use super::sync::{AtomicBool, Mutex, Ordering};
 
-/// The gate; `W` is what waits.
+/// The latch; `W` is the type of waiters.
 #[derive(Debug)]
 pub struct Latch<W> {
     open: AtomicBool,
@@ -13,20 +13,20 @@ pub struct Latch<W> {
 }
 
 impl<W> Default for Latch<W> {
-    /// A closed gate.
+    /// A closed latch.
     fn default() -> Self {
         Self { open: AtomicBool::new(false), waiting: Mutex::new(Vec::new()) }
     }
 }
 
 impl<W> Latch<W> {
-    /// Whether it is open. Acquire: pairs with the store in [`Latch::open`].
+    /// True if it is open. Acquire: pairs with the store in [`Latch::open`].
     #[inline]
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Leaves `waiter` here until the gate opens.
+    /// Stores `waiter` until the latch opens.
     ///
     /// # Errors
     /// Returns the value if the latch is open.
@@ -39,10 +39,10 @@ impl<W> Latch<W> {
         Ok(())
     }
 
-    /// Opens the gate and returns what waited.
+    /// Opens the latch and returns the waiters.
     pub fn open(&self) -> Vec<W> {
         let mut waiting = self.waiting.lock();
-        // Under the lock, so that a waiter is either in the list now or sees the gate open.
+        // Under the lock, so that a waiter is either in the list already or sees the latch open.
         self.open.store(true, Ordering::Release);
         take(&mut waiting)
     }

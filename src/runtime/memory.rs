@@ -1,12 +1,13 @@
 //! Device memory and pinned host memory.
 //!
-//! Each device has one reserved address range ([`arena`]), committed in segments, and one caching pool over it ([`caching_pool`]) behind one lock
-//! ([`device_pool`]). Reuse is *stream-ordered*: a block that is freed goes to the free lists of the stream it was allocated for, while
-//! tasks that use it may still be queued there; the next user puts its own tasks behind them on the same stream. Uses by other
-//! streams are declared with [`DevicePool::record_stream`](device_pool::DevicePool::record_stream); such a block waits until those streams have completed what they had been given when it was
-//! freed ([`Timeline`]). Memory leaves the pool only after the device was waited for.
+//! Each device has one reserved address range ([`arena`]), committed in segments, and one caching pool over it ([`caching_pool`])
+//! behind one lock ([`device_pool`]). Reuse is *stream-ordered*: a freed block goes to the free lists of the stream it was
+//! allocated for, while tasks that use it may still be queued there; the tasks of the next user come later on the same stream. Uses
+//! by other streams are declared with [`DevicePool::record_stream`](device_pool::DevicePool::record_stream). Such a block is reused
+//! only after those streams have completed the tasks they had when it was freed ([`Timeline`]). Memory is released to the system
+//! only after the device was synchronised.
 //!
-//! While a stream captures, its memory comes from a pool of the graph's own, and a program may choose one for a thread: [`super::pools`].
+//! A capturing stream uses a memory pool of its graph, and a program may choose a pool for a thread: [`super::pools`].
 //!
 //! Pinned host memory ([`pinned_pool`]) is cached by size and waits for streams in the same way.
 
@@ -39,16 +40,16 @@ mod memory_tests;
 
 use std::fmt;
 
-/// The pools' interface of a stream: how many tasks it was given, and how many of them are done.
+/// A stream as the pools see it: the numbers of submitted and completed tasks.
 pub trait Timeline: fmt::Debug + Sync {
     /// The index of its device.
     fn device(&self) -> usize;
-    /// Its number, unique in the device.
+    /// Its id, unique within the device.
     fn id(&self) -> i64;
-    /// How many tasks it was given so far.
+    /// The number of tasks submitted so far.
     fn submitted(&self) -> u64;
-    /// How many of them are done; they end in order.
+    /// The number of completed tasks; they end in order.
     fn completed(&self) -> u64;
-    /// Waits for all of them; for a caller that is a task itself, only as long as they cannot be waiting for it.
+    /// Waits for all submitted tasks. If the caller runs a task itself, gives up when they may be waiting for that task.
     fn finish(&'static self);
 }

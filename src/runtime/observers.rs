@@ -1,35 +1,35 @@
-//! Observers of submissions, one bit each of one word: a launch that nobody observes reads it once. The debugging modes have bits of
-//! their own ([`super::debugging`]).
+//! Observers of submissions, one bit each in one word, so that a launch without observers reads it once. The debugging modes have
+//! bits of their own ([`super::debugging`]).
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Tasks are marked for a trace ([`super::trace`]).
+/// Bit: tasks are marked for a trace ([`super::trace`]).
 pub const TRACE: u8 = 1;
-/// Tasks are checked for races ([`super::sanitizer`]).
+/// Bit: tasks are checked for races ([`super::sanitizer`]).
 pub const RACES: u8 = 2;
 
-/// Device memory is kept from the host, and blocks are guarded ([`super::isolation`]).
+/// Bit: device memory is inaccessible to the host, and blocks are guarded ([`super::isolation`]).
 pub const GUARDS: u8 = 32;
 
-/// Hardware was installed, which gets the tasks ([`super::hardware`]).
+/// Bit: tasks go to installed hardware ([`super::hardware`]).
 pub const HARDWARE: u8 = 128;
 
 static WORD: AtomicU8 = AtomicU8::new(0);
 
-/// Whether anything observes.
+/// True if any bit is set.
 #[inline]
 pub fn any() -> bool {
     WORD.load(Ordering::Relaxed) != 0
 }
 
-/// Whether that one observes.
+/// True if this bit is set.
 #[inline]
 pub fn has(observer: u8) -> bool {
     WORD.load(Ordering::Relaxed) & observer != 0
 }
 
-/// Lets it observe from now on, or no more.
+/// Sets or clears a bit.
 pub fn set(observer: u8, is_on: bool) {
     if is_on {
         WORD.fetch_or(observer, Ordering::SeqCst);

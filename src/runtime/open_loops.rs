@@ -1,4 +1,4 @@
-//! Open loops: the parallel loops that run now, for threads that have nothing else to do to help with.
+//! Open loops: the running parallel loops that idle threads can help with.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -8,33 +8,33 @@ use super::slot::{Claim, Slot};
 use super::sync::{AtomicUsize, Ordering};
 
 static SLOTS: [Slot; 8] = [const { Slot::new() }; 8];
-/// Loops that are open to helpers.
+/// The number of loops that are open to helpers.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// Threads that wait for others and help with loops meanwhile, searching drainers not counted.
+/// The number of waiting threads that help with loops meanwhile, except searching drainers.
 static ONLOOKERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static IN_LOOP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread runs a chunk of a loop.
+/// True if this thread runs a chunk of a loop.
 #[inline]
 pub fn is_inside() -> bool {
     IN_LOOP.get()
 }
 
-/// Whether some loop is open to helpers.
+/// True if a loop is open to helpers.
 #[inline]
 pub fn is_open() -> bool {
     OPEN.load(Ordering::Relaxed) > 0
 }
 
-/// Whether threads that wait look on.
+/// True if a waiting thread helps with loops.
 pub fn has_onlookers() -> bool {
     ONLOOKERS.load(Ordering::Relaxed) > 0
 }
 
-/// Helps with the loops that are open now; returns whether it ran a chunk.
+/// Helps with the open loops; returns true if it ran a chunk.
 pub fn help() -> bool {
     if IN_LOOP.get() {
         return false;
@@ -48,11 +48,11 @@ pub fn claim() -> Option<Claim<'static>> {
     SLOTS.iter().find_map(Slot::claim)
 }
 
-/// Counts this thread as one that waits for others and helps with loops meanwhile, until dropped.
+/// A waiting thread that helps with loops; counted until dropped.
 pub struct Onlooker(());
 
 impl Onlooker {
-    /// Begins to look on.
+    /// Counts this thread.
     pub fn enter() -> Self {
         ONLOOKERS.fetch_add(1, Ordering::Relaxed);
         Self(())
@@ -69,7 +69,7 @@ impl Drop for Onlooker {
 pub struct InLoop(());
 
 impl InLoop {
-    /// Goes inside.
+    /// Marks this thread.
     pub fn enter() -> Self {
         IN_LOOP.set(true);
         Self(())
@@ -86,7 +86,7 @@ impl Drop for InLoop {
 pub struct Open(());
 
 impl Open {
-    /// Opens it to helpers.
+    /// Counts a loop.
     pub fn new() -> Self {
         OPEN.fetch_add(1, Ordering::Relaxed);
         Self(())

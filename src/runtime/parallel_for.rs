@@ -1,11 +1,11 @@
-//! `parallel_for`: parallel loops on the threads of the runtime.
+//! `parallel_for`: parallel loops on the runtime's threads.
 //!
-//! The caller publishes its loop among the [open loops](open_loops) and runs chunks itself. Awake threads join: searching drainers, and
-//! threads that wait in a synchronise. Sleeping threads are woken only for work much longer than the wake-up. Without helpers the loop runs
-//! serially.
+//! The caller publishes its loop among the [open loops](open_loops) and runs chunks itself. Awake threads join: searching drainers,
+//! and threads that wait in a synchronise. Sleeping threads are woken only for work much longer than the wake-up. Without helpers
+//! the loop runs serially.
 //!
-//! Long loops alternate their direction. A loop leaves the end of its range in the caches. The next loop over the same memory begins there,
-//! where a loop in the same direction would have evicted it first.
+//! Long loops alternate their direction. A loop leaves the end of its range in the caches, and the next loop over the same memory
+//! begins there. In the same direction it would evict that part before reaching it.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -20,11 +20,11 @@ use crate::tuning::waking::{MISSED_NS, MISSED_WINDOW, WAKE_NS};
 
 pub use super::thread_pool::{num_threads, set_num_threads};
 
-/// Runs `body(0..count)`, the caller among the runners; returns when all are done. `cost`: nanoseconds of one thread over everything.
-/// Inside a chunk, further loops run serially.
+/// Runs `body(0..count)` on this and other threads; returns when all chunks are done. `cost`: nanoseconds on one thread for the
+/// whole loop. Nested loops inside a chunk run serially.
 ///
 /// # Panics
-/// With the panic of a chunk, after all have ended.
+/// If a chunk panics: resumes its panic after all chunks have ended.
 #[inline]
 pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     if count <= 1 || cost < SERIAL_NS || open_loops::is_inside() {
@@ -59,7 +59,7 @@ fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     });
 }
 
-/// The other direction than the last time. Two threads that ask at once may get the same one.
+/// The direction opposite to the last one. Two concurrent callers may get the same one.
 fn next_direction() -> Direction {
     static BACKWARD: AtomicBool = AtomicBool::new(false);
     let backward = BACKWARD.load(Ordering::Relaxed);
@@ -67,7 +67,8 @@ fn next_direction() -> Direction {
     if backward { Direction::Backward } else { Direction::Forward }
 }
 
-/// Adds up the loops that found no helper awake; returns the nanoseconds of the present window. Not exact where threads collide.
+/// Adds up the cost of loops that found no helper awake, and returns the sum for the current time window. Concurrent updates may be
+/// lost.
 fn missed(cost: u64) -> u64 {
     static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
     static WINDOW_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -80,7 +81,7 @@ fn missed(cost: u64) -> u64 {
     sum
 }
 
-/// How many chunks are claimed at a time: enough work to hide the claiming, and several turns for each thread.
+/// The number of chunks per claim: enough work to amortise the claim, but several claims for each thread.
 fn grain(count: usize, cost: u64) -> usize {
     let worth_claiming = count as u64 * CLAIM_NS / cost.max(1);
     let most = count / (4 * num_threads());

@@ -1,6 +1,6 @@
-//! Pools of this process: one per device, made at the first use, and one of pinned host memory.
+//! Memory pools of this process: one per device, created on first use, and one of pinned host memory.
 //!
-//! In a forked child the pools belong to a parent whose threads are gone: allocations fail, and frees do nothing.
+//! In a forked child the pools belong to a parent whose threads do not exist there: allocations fail, and frees do nothing.
 
 #![forbid(unsafe_code)]
 
@@ -22,17 +22,17 @@ use super::{Error, device, fork, hardware, isolation};
 pub mod private_pool;
 pub mod routes;
 
-/// Frees blocks whose receivers have returned them, once something was sent.
+/// The function that frees blocks whose receivers have returned them; set once something was sent.
 static COLLECTOR: OnceLock<fn()> = OnceLock::new();
 
-/// Sets what frees blocks that were sent.
+/// Sets the collector of sent blocks.
 pub(super) fn set_collector(collect: fn()) {
     let _ = COLLECTOR.set(collect);
 }
 
 static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 
-/// The pools of all devices, made on the first call.
+/// The pools of all devices, created on the first call.
 fn pools() -> Result<&'static [DevicePool], Error> {
     let made = POOLS.get_or_init(|| {
         let config = config::init()?;
@@ -43,7 +43,7 @@ fn pools() -> Result<&'static [DevicePool], Error> {
     made.as_deref().map_err(Clone::clone)
 }
 
-/// The budget of each device in bytes; where no limit is set, that of all devices together, which the first call decides.
+/// The budget of each device in bytes. Without a limit, the budget of all devices together, which the first call determines.
 pub fn budget(config: &Config) -> u64 {
     static AVAILABLE: OnceLock<u64> = OnceLock::new();
     config.memory_limit.unwrap_or_else(|| *AVAILABLE.get_or_init(|| machine::budget(config.processes)))
@@ -62,7 +62,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// What is around the pool of a device.
+/// The surroundings of a device's pool.
 struct DeviceSurroundings {
     device: usize,
     shared: Option<Arc<SharedBudget>>,
@@ -111,7 +111,7 @@ pub fn pool(index: usize) -> Result<&'static DevicePool, Error> {
     }
 }
 
-/// The pools of all devices, made now if nothing has used one yet.
+/// The pools of all devices, created now if necessary.
 ///
 /// # Errors
 /// `InvalidArgument` in a forked child, `InvalidValue` for a malformed environment.
@@ -122,7 +122,7 @@ pub fn make_all() -> Result<&'static [DevicePool], Error> {
     pools()
 }
 
-/// Every pool that was made.
+/// The pools that exist.
 pub fn all() -> &'static [DevicePool] {
     POOLS.get().and_then(|pools| pools.as_deref().ok()).unwrap_or_default()
 }
@@ -205,7 +205,8 @@ fn release(pointer: *mut u8) -> bool {
     pool_of(pointer).is_some_and(free)
 }
 
-/// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.
+/// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before the tasks submitted
+/// by then are done.
 ///
 /// # Errors
 /// `InvalidArgument` if no live block starts there.
@@ -220,17 +221,17 @@ pub fn record_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Er
     }
 }
 
-/// Names the live block that starts at `pointer`, or takes its name away; `false` if there is none.
+/// Sets or removes the label of the live block that starts at `pointer`; `false` if there is none.
 pub fn set_label(pointer: *const u8, label: Option<Label>) -> bool {
     pool_of(pointer).is_some_and(|pool| pool.set_label(pointer as usize, label))
 }
 
-/// The name of the live block that starts at `pointer`.
+/// The label of the live block that starts at `pointer`.
 pub fn label(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.label(pointer as usize)
 }
 
-/// The name of the live block that holds `pointer`.
+/// The label of the live block that contains `pointer`.
 pub fn label_over(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.label_over(pointer as usize)
 }
@@ -273,11 +274,11 @@ pub fn free_host(pointer: *mut u8) {
     }
 }
 
-/// Notes that tasks of the stream use the pinned block that holds `pointer`: once freed, it is not reused before they are done, or, where
-/// the stream captures, before the graph is gone.
+/// Notes that tasks of the stream use the pinned block that contains `pointer`. Once freed, it is not reused before they are done
+/// or, if the stream captures, before the graph is destroyed.
 ///
 /// # Errors
-/// `InvalidArgument` if no live block holds it.
+/// `InvalidArgument` if no live block contains it.
 pub fn record_host_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
     fork::check()?;
     if pointer.is_null() {

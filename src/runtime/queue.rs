@@ -1,27 +1,29 @@
 //! Queue of a stream: first-in first-out, drained by one thread at a time.
 //!
-//! Any thread may push. The draining thread holds the [`Owner`], of which there is at most one per queue. It may move between threads: a
-//! compute thread passes it to a thread of the blocking pool for a callback, or leaves it with the event that the head of the queue waits
-//! for. An idle queue may have a [`Guest`] instead, which runs one item that is never queued, without a lock unless another thread arrives.
+//! Any thread may push. The draining thread holds the [`Owner`], of which at most one exists per queue. The owner may move between
+//! threads: a compute thread passes it to the blocking pool for a callback, or leaves it with the event that the head of the queue
+//! waits for. An idle queue may have a [`Guest`] instead, which runs one item that is never queued, without a lock unless another
+//! thread arrives.
 //!
 //! | field | who may touch it |
 //! |---|---|
 //! | `inner.incoming` | under the lock: pushed by anyone, taken as a whole by the owner |
-//! | `inner.rest` | under the lock, while nobody owns: what the last owner left |
+//! | `inner.rest` | under the lock, while no owner exists: the items that the last owner left |
 //! | `Owner::items` | the owner alone, without the lock |
-//! | `inner.owned` | under the lock, while `state` is taken: whether an owner exists, or a guest |
-//! | `inner.ready` | under the lock: whether the queue was handed to the executor and not yet fetched from there |
-//! | `state` | the items pushed so far, and who may go on: anyone while idle, a guest alone, or, once taken, the holder of the lock |
+//! | `inner.owned` | under the lock, while `state` is taken: true if an owner or a guest exists |
+//! | `inner.ready` | under the lock: true if the queue was handed to the executor and not fetched yet |
+//! | `state` | the number of items pushed so far, and who may proceed: anyone if idle, the guest alone, or the lock's holder if
+//! taken |
 //! | `completed` | written by the owner or the guest; read by anyone |
 //! | `wake_at` | lowered by sleepers under the lock, read by the owner after each item |
 //!
-//! The state is idle only if nothing is queued and nobody owns. Who takes it from a guest makes the guest an owner, which the guest finds
-//! when it ends.
+//! The state is idle only if nothing is queued and nobody owns the queue. A thread that takes the state from a guest makes the
+//! guest an owner; the guest notices when it ends.
 //!
-//! No wake-up is lost: a thread that leaves a queue neither empty nor owned has set `ready` and tells the executor (the calls that
-//! return `true`), and a sleeper lowers `wake_at` before it looks at `completed`, while the owner raises `completed` before it looks
-//! at `wake_at`, each with a sequentially consistent fence between the two. Who ends what a sleeper asks for calls [`Queue::wake`], which
-//! looks at `wake_at` behind such a fence.
+//! No wake-up is lost. A thread that leaves a queue neither empty nor owned has set `ready` and tells the executor (the calls that
+//! return `true`). A sleeper lowers `wake_at` before it reads `completed`, and the owner raises `completed` before it reads
+//! `wake_at`, each with a sequentially consistent fence in between. Whoever makes a sleeper's condition true calls [`Queue::wake`],
+//! which reads `wake_at` after such a fence.
 #![forbid(unsafe_code)]
 
 use std::mem::{replace, swap, take};
@@ -34,16 +36,15 @@ use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, Unlocked, fen
 
 const NOBODY: u64 = u64::MAX;
 
-/// Of [`Queue::state`]: a guest runs its item.
+/// Mode bit of [`Queue::state`]: a guest runs its item.
 const GUEST: u64 = 1;
-/// Of [`Queue::state`]: the lock decides.
+/// Mode bit of [`Queue::state`]: the state is taken, and the lock decides.
 const TAKEN: u64 = 2;
-/// One item more, of [`Queue::state`].
+/// Increment of [`Queue::state`] for one item.
 const ITEM: u64 = 4;
-/// Of [`Queue::state`]: everything but the number of items.
+/// Mask of the mode bits in [`Queue::state`].
 const MODE: u64 = ITEM - 1;
 
-/// The queue.
 #[derive(Debug)]
 pub struct Queue<T> {
     inner: Mutex<Inner<T>>,
@@ -91,7 +92,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// The right and the duty to drain a queue. It ends by [`Owner::release`].
+/// The right and the duty to drain a queue; ended by [`Owner::release`].
 #[derive(Debug)]
 #[must_use = "a queue whose owner is dropped stands still"]
 pub struct Owner<'a, T> {
@@ -112,19 +113,19 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// How many items were pushed so far.
+    /// The number of items pushed so far.
     #[inline]
     pub fn submitted(&self) -> u64 {
         self.state.load(Ordering::Acquire) / ITEM
     }
 
-    /// How many of them are done. Acquire: pairs with the store in `complete`, so that what an item wrote is visible.
+    /// The number of completed items. Acquire: pairs with the store in `complete`, so that what an item wrote is visible.
     #[inline]
     pub fn completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// Appends an item. Returns its number, counted from 1, and whether the caller has to hand the queue to the executor.
+    /// Appends an item. Returns its number, counted from 1, and whether the caller must hand the queue to the executor.
     #[inline]
     pub fn push(&self, item: T) -> (u64, bool) {
         let mut inner = self.take_over();
@@ -134,7 +135,7 @@ impl<T> Queue<T> {
         (number, hand_over)
     }
 
-    /// Appends an item, and owns the queue if nobody does.
+    /// Appends an item, and takes the ownership if nobody has it.
     pub fn push_and_own(&self, item: T) -> (u64, Option<Owner<'_, T>>) {
         let mut inner = self.take_over();
         inner.incoming.push(Some(item));
@@ -143,7 +144,7 @@ impl<T> Queue<T> {
         (number, owner)
     }
 
-    /// Owns the queue if nothing is queued or running, counting one item that the caller runs without queueing it.
+    /// Takes the ownership of an idle queue and counts one item, which the caller runs without queueing it.
     #[inline]
     pub fn own_idle(&self) -> Option<Guest<'_, T>> {
         let idle = self.state.load(Ordering::Relaxed);
@@ -156,49 +157,49 @@ impl<T> Queue<T> {
         Some(Guest { queue: self, held })
     }
 
-    /// The lock, from which on no guest comes in; one that is there becomes the owner. Something has to be pushed now: who owns the queue
-    /// afterwards makes it idle again.
+    /// Takes the lock and the state: no guest can start from here on, and a running one becomes the owner. The caller must push an
+    /// item; the owner of the queue then makes it idle again.
     #[inline]
     fn take_over(&self) -> MutexGuard<'_, Inner<T>> {
         let mut inner = self.inner.lock();
         if self.state.load(Ordering::Relaxed) & TAKEN == 0 {
-            // Acquire: as in `own_idle`, where the guest has left just now.
+            // Acquire: as in `own_idle`, if the guest has just left.
             let before = self.state.fetch_or(TAKEN, Ordering::Acquire);
             inner.owned = before & GUEST != 0;
         }
         inner
     }
 
-    /// Makes a guest the owner, if there is one.
+    /// Makes a running guest the owner.
     fn adopt_guest(&self, inner: &mut MutexGuard<'_, Inner<T>>) {
         let state = self.state.load(Ordering::Acquire);
-        // Where it fails, the guest has left.
+        // If the exchange fails, the guest has left.
         if state & MODE == GUEST && self.state.compare_exchange(state, state | TAKEN, Ordering::Acquire, Ordering::Acquire).is_ok()
         {
             inner.owned = true;
         }
     }
 
-    /// Owns the queue if nobody does and something is queued.
+    /// Takes the ownership if nobody has it and something is queued.
     pub fn own(&self) -> Option<Owner<'_, T>> {
         let mut inner = self.inner.lock();
         (!inner.owned && !inner.is_empty()).then(|| inner.own(self))
     }
 
-    /// As [`Queue::own`], by the thread that fetched the queue from the executor.
+    /// As [`Queue::own`], for the thread that fetched the queue from the executor.
     pub fn own_ready(&self) -> Option<Owner<'_, T>> {
         let mut inner = self.inner.lock();
         inner.ready = false;
         (!inner.owned && !inner.is_empty()).then(|| inner.own(self))
     }
 
-    /// Whether the queue has an owner or a guest.
+    /// True if the queue has an owner or a guest.
     pub fn is_owned(&self) -> bool {
         let inner = self.inner.lock();
         inner.owned || self.state.load(Ordering::Relaxed) & MODE == GUEST
     }
 
-    /// Whether something is queued and nobody owns the queue.
+    /// True if something is queued and nobody owns the queue.
     pub fn is_ready(&self) -> bool {
         let inner = self.inner.lock();
         !inner.owned && !inner.is_empty()
@@ -209,7 +210,8 @@ impl<T> Queue<T> {
         self.sleep_unless(target, || false, unlocked);
     }
 
-    /// As [`Queue::sleep`], or until something is over: it is asked before each sleep, and again after [`Queue::wake`].
+    /// As [`Queue::sleep`], but ends also when `is_over` returns true; it is evaluated before each sleep and after each
+    /// [`Queue::wake`].
     pub fn sleep_unless(&self, target: u64, is_over: impl Fn() -> bool, unlocked: &Unlocked) {
         let mut inner = self.inner.lock();
         while self.is_busy_until(&mut inner, target) && !is_over() {
@@ -217,7 +219,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// As [`Queue::sleep_unless`], for so long at most; returns whether that time has passed.
+    /// As [`Queue::sleep_unless`], for at most `time`; returns true if that time has passed.
     #[cfg(not(loom))]
     pub fn sleep_for(&self, target: u64, time: Duration, is_over: impl Fn() -> bool, unlocked: &Unlocked) -> bool {
         let deadline = Instant::now() + time;
@@ -232,7 +234,7 @@ impl<T> Queue<T> {
         false
     }
 
-    /// Has sleepers ask whether what they sleep for is over: to be called after it is.
+    /// Makes sleepers evaluate their `is_over` again; call it after the condition has become true.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.wake_at.load(Ordering::Relaxed) != NOBODY {
@@ -240,7 +242,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Whether somebody owns the queue and fewer than `target` items are done; if so, this thread will be woken when that changes.
+    /// True if the queue is owned and fewer than `target` items are done; this thread is then registered to be woken when that
+    /// changes.
     fn is_busy_until(&self, inner: &mut MutexGuard<'_, Inner<T>>, target: u64) -> bool {
         self.adopt_guest(inner);
         if !inner.owned {
@@ -251,14 +254,14 @@ impl<T> Queue<T> {
         self.completed() < target
     }
 
-    /// Counts an item of a queue that is taken.
+    /// Counts an item of a queue whose state is taken.
     fn count(&self, _locked: &MutexGuard<'_, Inner<T>>) -> u64 {
         let state = self.state.load(Ordering::Relaxed) + ITEM;
         self.state.store(state, Ordering::Release);
         state / ITEM
     }
 
-    /// Ends an ownership; returns whether the queue has to be handed to the executor.
+    /// Ends an ownership; returns true if the queue must be handed to the executor.
     #[inline]
     fn leave(&self, mut inner: MutexGuard<'_, Inner<T>>) -> bool {
         inner.owned = false;
@@ -266,14 +269,14 @@ impl<T> Queue<T> {
             self.wake_sleepers(&inner);
         }
         if inner.is_empty() {
-            // Release: pairs with the next guest's acquire. Nobody else writes: the state is taken, and the lock is held.
+            // Release: pairs with the next guest's acquire. Nobody else writes the state: it is taken, and the lock is held.
             self.state.store(self.state.load(Ordering::Relaxed) & !MODE, Ordering::Release);
             return false;
         }
         !replace(&mut inner.ready, true)
     }
 
-    /// Sleepers look again; they register anew if they go on sleeping.
+    /// Wakes all sleepers, which check their condition and register again if they continue to sleep.
     fn wake_sleepers(&self, _locked: &MutexGuard<'_, Inner<T>>) {
         self.wake_at.store(NOBODY, Ordering::Relaxed);
         self.changed.notify_all();
@@ -292,12 +295,13 @@ impl<T> Owner<'_, T> {
         self.items.items.get_mut(self.items.next)?.as_mut()
     }
 
-    /// The items that are not done, none of them `None`: the head, if anyone has looked for it, and those that [`Owner::look`] found.
+    /// The items that are not done, none of them `None`: the head, if [`Owner::head`] was called, and those that [`Owner::look`]
+    /// fetched.
     pub fn waiting(&self) -> &[Option<T>] {
         &self.items.items[self.items.next..]
     }
 
-    /// Takes what was pushed meanwhile, without going on.
+    /// Fetches the items that were pushed meanwhile, without advancing.
     pub fn look(&mut self) {
         self.items.items.append(&mut self.queue.inner.lock().incoming);
     }
@@ -321,7 +325,7 @@ impl<T> Owner<'_, T> {
         }
     }
 
-    /// Ends the ownership. Returns whether the caller has to hand the queue to the executor, because something is left in it.
+    /// Ends the ownership. Returns true if the caller must hand the queue to the executor, because items are left.
     #[inline]
     #[must_use]
     pub fn release(self) -> bool {
@@ -331,12 +335,12 @@ impl<T> Owner<'_, T> {
     }
 }
 
-/// The ownership of a queue in which nothing is queued, for an item that never is. It ends by [`Guest::finish`].
+/// The ownership of an empty queue, for one item that is never queued; ended by [`Guest::finish`].
 #[derive(Debug)]
 #[must_use = "a queue whose owner is dropped stands still"]
 pub struct Guest<'a, T> {
     queue: &'a Queue<T>,
-    /// The queue's state while no other thread comes.
+    /// The state of the queue as long as no other thread has taken it.
     held: u64,
 }
 
@@ -347,8 +351,8 @@ impl<T> Guest<'_, T> {
         self.held / ITEM
     }
 
-    /// Counts the item as done and ends the ownership, as [`Owner::release`]. Sleepers have taken the queue before they look at the count,
-    /// so that this needs no fence.
+    /// Counts the item as done and ends the ownership, as [`Owner::release`]. No fence is needed, because sleepers take the state
+    /// before they read the count.
     #[inline]
     #[must_use]
     pub fn finish(self) -> bool {

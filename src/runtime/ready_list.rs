@@ -1,28 +1,30 @@
-//! Ready list: what waits for a compute thread, and how many drainers serve it. The protocol of the executor, without its threads.
+//! Ready list: the jobs that wait for a compute thread, and the count of drainers. This is the protocol of the executor without its
+//! threads.
 //!
-//! A **drainer** takes what is ready, urgent first, until there is nothing. Then it **searches**: it looks again and again, helps with loops,
-//! and gives up in the end.
+//! A **drainer** takes ready jobs, urgent ones first, until the list is empty. Then it **searches**: it polls the list, helps with
+//! open loops, and finally gives up.
 //!
-//! No wake-up is lost: while a job is in the list, a drainer searches or all threads drain. Whoever puts a job in, or takes one and leaves
-//! another, starts a drainer under the lock unless one searches. A searching drainer gives up under the lock and only if the list is empty.
-//! One that wants to help with a loop first leaves the count of searchers and then looks at the list again, with a sequentially consistent
-//! fence between the two as on the other side, so that either it sees the job or the other side sees no searcher.
+//! No wake-up is lost: while a job is in the list, a drainer searches or all threads drain. Whoever pushes a job, or takes one and
+//! leaves another, starts a drainer under the lock unless one searches. A searching drainer gives up under the lock and only if the
+//! list is empty. Before it helps with a loop, it leaves the count of searchers and then reads the list again. Both sides have a
+//! sequentially consistent fence between their write and their read, so that either the drainer sees the job or the other side sees
+//! no searcher.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
 use super::sync::{AtomicUsize, Mutex, Ordering, fence};
 
-/// What drainers run on.
+/// The threads that drainers run on.
 pub trait Threads: Clone {
-    /// How many threads there should be.
+    /// The number of threads there should be.
     fn wanted() -> usize;
 
-    /// The threads to start drainers on: those that are there, or new ones. `is_idle`: no drainer is on those that are there.
+    /// The threads to start drainers on, existing or new. `is_idle`: no drainer runs on the existing ones.
     fn prepare(present: &mut Option<Self>, is_idle: bool) -> Self;
 }
 
-/// Drainers that the caller has to start; they are counted already.
+/// Drainers that the caller must start; they are counted already.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "drainers that are counted and not started leave the list alone"]
 pub struct Start<P> {
@@ -30,20 +32,20 @@ pub struct Start<P> {
     pub count: usize,
 }
 
-/// A job, with another drainer to start for what is behind it.
+/// A job, and possibly another drainer to start for the job after it.
 pub type Taken<J, P> = (J, Option<Start<P>>);
 
 /// The list of jobs `J` for drainers on threads `P`.
 #[derive(Debug)]
 pub struct ReadyList<J, P> {
     state: Mutex<State<J, P>>,
-    /// Jobs in the list; written under the lock.
+    /// The number of jobs in the list; written under the lock.
     ready: AtomicUsize,
-    /// Urgent ones among them.
+    /// The number of urgent jobs in the list.
     urgent: AtomicUsize,
-    /// Drainers; written under the lock.
+    /// The number of drainers; written under the lock.
     drainers: AtomicUsize,
-    /// Those of them that look for work.
+    /// The number of searching drainers.
     searching: AtomicUsize,
 }
 
@@ -65,7 +67,7 @@ impl<J, P> State<J, P> {
 }
 
 impl<J, P: Threads> ReadyList<J, P> {
-    /// A list with nothing in it.
+    /// An empty list.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
@@ -77,7 +79,7 @@ impl<J, P: Threads> ReadyList<J, P> {
         }
     }
 
-    /// A list with nothing in it.
+    /// An empty list.
     #[cfg(loom)]
     pub fn new() -> Self {
         Self {
@@ -89,7 +91,7 @@ impl<J, P: Threads> ReadyList<J, P> {
         }
     }
 
-    /// Puts in a job. Returns the drainer to start for it.
+    /// Appends a job. Returns the drainer to start for it, if one is needed.
     pub fn push(&self, job: J, is_urgent: bool) -> Option<Start<P>> {
         let mut state = self.state.lock();
         let queue = if is_urgent { &mut state.urgent } else { &mut state.normal };
@@ -98,12 +100,12 @@ impl<J, P: Threads> ReadyList<J, P> {
         self.start_if_none_searches(&mut state)
     }
 
-    /// Up to `wanted` drainers more, up to `most` in all.
+    /// Counts up to `wanted` more drainers, up to `most` in total.
     pub fn start(&self, wanted: usize, most: usize) -> Option<Start<P>> {
         self.count_started(&mut self.state.lock(), wanted, most)
     }
 
-    /// The next job of a drainer. Without one it searches from now on.
+    /// The next job of a drainer. If there is none, the drainer counts as searching from here on.
     pub fn next(&self) -> Option<Taken<J, P>> {
         let mut state = self.state.lock();
         let taken = self.take(&mut state);
@@ -113,13 +115,13 @@ impl<J, P: Threads> ReadyList<J, P> {
         taken
     }
 
-    /// A job for a searching drainer, whose search it ends.
+    /// A job for a searching drainer, if there is one; it ends the search.
     #[inline]
     pub fn look(&self) -> Option<Taken<J, P>> {
         if self.has_ready() { self.fetch() } else { None }
     }
 
-    /// Helps with a loop, not counted as searching meanwhile, unless something is ready. Returns what `help` does.
+    /// Runs `help` without counting as searching meanwhile, unless a job is ready. Returns the result of `help`.
     pub fn help(&self, help: impl FnOnce() -> bool) -> bool {
         self.searching.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -128,7 +130,7 @@ impl<J, P: Threads> ReadyList<J, P> {
         helped
     }
 
-    /// Ends a search, and with it the drainer unless there is a job after all.
+    /// Ends a search, and the drainer with it unless there is a job.
     pub fn give_up(&self) -> Option<Taken<J, P>> {
         let mut state = self.state.lock();
         self.searching.fetch_sub(1, Ordering::Relaxed);
@@ -139,25 +141,25 @@ impl<J, P: Threads> ReadyList<J, P> {
         taken
     }
 
-    /// Whether something is ready.
+    /// True if a job is ready.
     #[inline]
     pub fn has_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether something urgent is.
+    /// True if an urgent job is ready.
     #[inline]
     pub fn has_urgent(&self) -> bool {
         self.urgent.load(Ordering::Relaxed) > 0
     }
 
-    /// How many drainers there are.
+    /// The number of drainers.
     #[inline]
     pub fn drainers(&self) -> usize {
         self.drainers.load(Ordering::Relaxed)
     }
 
-    /// How many of them search.
+    /// The number of searching drainers.
     #[inline]
     pub fn searching(&self) -> usize {
         self.searching.load(Ordering::Relaxed)
@@ -169,7 +171,7 @@ impl<J, P: Threads> ReadyList<J, P> {
     }
 
     fn start_if_none_searches(&self, state: &mut State<J, P>) -> Option<Start<P>> {
-        // Between the publication of the job and the look at the searchers: see `help`.
+        // This fence is between the publication of the job and the read of the searchers; see `help`.
         fence(Ordering::SeqCst);
         if self.searching() > 0 { None } else { self.count_started(state, 1, P::wanted()) }
     }

@@ -1,8 +1,8 @@
 //! Philox 4x32-10, a counter-based random number generator.
 //!
-//! Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. The numbers are a function of
-//! (seed, offset, index), so that any split of the work over threads gives the same ones. As in CUDA's generator, `index` names the
-//! subsequence (one per element or group of four), `offset` the position in it, in blocks of four numbers.
+//! Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011. The numbers are a function of (seed,
+//! offset, index), so they do not depend on how the work is split over threads. As in CUDA's generator, `index` selects the
+//! subsequence (one per element or group of four), and `offset` the position in it, in blocks of four numbers.
 #![forbid(unsafe_code)]
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
@@ -14,7 +14,7 @@ pub fn block(seed: u64, offset: u64, index: u64) -> [u32; 4] {
     philox([low(offset), high(offset), low(index), high(index)], [low(seed), high(seed)])
 }
 
-/// The bijection itself: ten rounds over a counter of four words under a key of two.
+/// The bijection: ten rounds over a counter of four words under a key of two words.
 #[inline(always)]
 pub fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for round in 0..10 {
@@ -28,12 +28,12 @@ pub fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// The seed of another generator that goes on where one of a seed is at an offset: neighbouring offsets give unrelated seeds.
+/// The seed of another generator, derived from a seed and an offset; neighbouring offsets give unrelated seeds.
 pub fn derived_seed(seed: u64, offset: u64) -> u64 {
     mix(mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_add(offset))
 }
 
-/// The finaliser of splitmix64.
+/// The finalizer of splitmix64.
 fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,11 +1,13 @@
-//! Race detector: finds accesses of the same memory that nothing orders, from the order of the program's calls.
+//! Race detector: finds accesses to the same memory that are not ordered by happens-before, judged by the order of the program's
+//! calls.
 //!
-//! Each submission is compared, on the thread that makes it, with the accesses before it ([`shadow`]): under vector clocks ([`detector`])
-//! that move as streams, events and the host wait for each other. So a missing wait is found whether the tasks happened to run in the
-//! right order or not, and the same program gives the same report each time.
+//! Each submission is compared, on the submitting thread, with the earlier accesses ([`shadow`]) under vector clocks
+//! ([`detector`]), which advance as streams, events and the host wait for each other. A missing wait is therefore found whether or
+//! not the tasks happened to run in the right order, and the same program gives the same report each time.
 //!
-//! It is off at first; then a launch reads the word of the [`observers`](super::observers) and nothing else. One lock guards everything. While it is
-//! held nothing waits: Python stacks are captured before, and findings told after.
+//! The detector is off by default; a launch then reads only the word of the [`observers`](super::observers). One lock guards all
+//! state. Nothing waits while holding it: Python stacks are captured before it is taken, and findings are reported after it is
+//! released.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,22 +35,22 @@ use finding::{Extent, Fault, Finding, Frame, Side};
 use footprint::Footprint;
 use shadow::{Past, Site};
 
-/// Gives the frames of a context, innermost first.
+/// Returns the frames of a context, innermost first.
 pub type DescribeFrames = fn(&Context) -> Vec<Frame>;
 
 struct State {
     mode: RaceMode,
     detector: Detector,
-    /// Of captures under way, by their number.
+    /// The detectors of captures that are under way, by the capture's number.
     captures: BTreeMap<usize, Detector>,
     findings: Vec<Finding>,
     keys: BTreeSet<String>,
-    /// What could not be raised where it was found, in a free.
+    /// The text of a finding that a free made and could not raise.
     late: Option<String>,
-    /// Frees of memory that its own stream has to wait for before its next task.
+    /// Frees of memory that the owning stream must wait for before its next task.
     awaited: Vec<Raw>,
     describe: Option<DescribeFrames>,
-    /// Where the code of libraries begins, which is left out of stacks.
+    /// Path prefixes of library code, which is left out of stacks.
     libraries: Vec<String>,
 }
 
@@ -64,24 +66,24 @@ static STATE: Mutex<State> = Mutex::new(State {
     libraries: Vec::new(),
 });
 
-/// What was found, before the frames and the block's name are looked up, which nobody may do under a lock.
+/// A finding before its frames and its block's label are looked up, which must happen outside the lock.
 struct Raw {
     fault: Fault,
     first: Option<Past>,
     second: Side,
     context: Option<Context>,
     memory: Extent,
-    /// What makes it none after all.
+    /// The wait that would make this no race.
     awaited: Option<Awaited>,
 }
 
-/// Tells how to look up frames, and which files are a library's.
+/// Sets how frames are looked up and which files belong to libraries.
 pub fn set_front_end(describe: DescribeFrames, libraries: Vec<String>) {
     let mut state = STATE.lock();
     (state.describe, state.libraries) = (Some(describe), libraries);
 }
 
-/// Begins to check, or goes on in another mode.
+/// Starts checking, or changes the mode.
 pub fn enable(mode: RaceMode) {
     let mut state = STATE.lock();
     if !is_on() {
@@ -93,7 +95,7 @@ pub fn enable(mode: RaceMode) {
     observe::watch_races(true);
 }
 
-/// Ends checking; findings stay.
+/// Stops checking; findings stay.
 pub fn disable() {
     let mut state = STATE.lock();
     observers::set(RACES, false);
@@ -102,24 +104,23 @@ pub fn disable() {
     (state.captures, state.late, state.awaited) = (BTreeMap::new(), None, Vec::new());
 }
 
-/// Whether submissions are checked.
 #[inline]
 pub fn is_on() -> bool {
     observers::has(RACES)
 }
 
-/// The mode, while it checks.
+/// The mode; `None` while the detector is off.
 pub fn mode() -> Option<RaceMode> {
     is_on().then(|| STATE.lock().mode)
 }
 
-/// What was found so far.
+/// All findings so far.
 pub fn findings() -> Vec<Finding> {
     settle_frees(None);
     STATE.lock().findings.clone()
 }
 
-/// Forgets what was found, so that it is told again.
+/// Forgets all findings, so that they are reported again.
 pub fn clear() {
     let mut state = STATE.lock();
     (state.findings, state.keys, state.late, state.awaited) = (Vec::new(), BTreeSet::new(), None, Vec::new());
@@ -133,10 +134,10 @@ fn number(capture: &Arc<Capture>) -> usize {
     Arc::as_ptr(capture) as usize
 }
 
-/// Checks and notes a task that is about to be submitted to a stream.
+/// Checks and records a task that is about to be submitted to a stream.
 ///
 /// # Errors
-/// `Race` in the mode for that: the task is not to be submitted.
+/// `Race` in [`RaceMode::Error`]: the task must not be submitted.
 #[cold]
 pub fn submit(stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
     if task.is_callback() {
@@ -147,7 +148,7 @@ pub fn submit(stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
     check(key(stream), None, task.name(), &touches, |number| describe(task, number))
 }
 
-/// Checks and notes a task that a capture is about to record.
+/// Checks and records a task that a capture is about to record.
 ///
 /// # Errors
 /// As [`submit`].
@@ -157,7 +158,7 @@ pub fn capture(capture: &Arc<Capture>, stream: &'static Stream, task: &Task) -> 
     check(key(stream), Some(self::number(capture)), task.name(), &touches, |number| describe(task, number))
 }
 
-/// Checks and notes a replay, which is one submission whatever it holds.
+/// Checks and records a replay, which counts as one submission.
 ///
 /// # Errors
 /// As [`submit`].
@@ -167,7 +168,7 @@ pub fn replay(stream: &'static Stream, accesses: impl Iterator<Item = Access>) -
     check(key(stream), None, "graph", &touches, |_| None)
 }
 
-/// Whether the memory is a device's or pinned. Copies from and to other memory of the host are always waited for.
+/// True for device memory and pinned memory. Copies from and to pageable host memory always block, so they need no check.
 fn is_watched(access: &Access) -> bool {
     let begin = access.begin as *const u8;
     access.begin < access.end && (pools::device_of(begin).is_some() || pools::host().is_pinned(access.begin))
@@ -177,7 +178,7 @@ fn touch(access: Access, shape: Option<&Shape<'_>>) -> Touch {
     Touch { footprint: Footprint::new(access.begin, access.end, shape), write: access.write }
 }
 
-/// The accesses of a task, one for each that it names: those that are not watched are empty.
+/// The accesses of a task, one per operand; accesses that are not watched become empty.
 fn touches(task: &Task) -> Vec<Touch> {
     let mut touches = Vec::new();
     task.operands(&mut |access, shape| {
@@ -187,7 +188,7 @@ fn touches(task: &Task) -> Vec<Touch> {
     touches
 }
 
-/// Dtype and sizes of an access, by its number.
+/// Dtype and sizes of the access with this number.
 fn describe(task: &Task, number: usize) -> Option<String> {
     let (mut text, mut next) = (None, 0);
     task.operands(&mut |_, shape| {
@@ -234,8 +235,8 @@ fn check(
     }
 }
 
-/// Checks and notes an operation of several processes that begins behind what a stream holds, and runs outside of it; its end, for
-/// [`order_behind`]. `None` while nothing is checked.
+/// Checks and records a collective: an operation of several processes that starts after what stream `behind` holds and runs outside
+/// of it. Returns the clock of its end, for [`order_behind`]; `None` while the detector is off.
 ///
 /// # Errors
 /// As [`submit`].
@@ -254,7 +255,7 @@ pub fn collective(operator: &str, behind: StreamKey, accesses: impl Iterator<Ite
     Ok(Some(STATE.lock().detector.clock(own).clone()))
 }
 
-/// A stream, or the host, waits for what has that clock.
+/// Orders a stream, or the host if `None`, after the operation with that clock.
 pub fn order_behind(stream: Option<StreamKey>, clock: &VectorClock) {
     let mut state = STATE.lock();
     match stream {
@@ -263,7 +264,7 @@ pub fn order_behind(stream: Option<StreamKey>, clock: &VectorClock) {
     }
 }
 
-/// What the host does to memory with that name, now, on this thread.
+/// Checks an access of the host on this thread; `operator` names it in reports.
 ///
 /// # Errors
 /// As [`submit`].
@@ -302,45 +303,45 @@ fn fault(address: usize, streams: [Option<StreamKey>; 2]) -> Fault {
     }
 }
 
-/// The clock of what is submitted to a stream so far, for an event; `None` while nothing is checked.
+/// The clock of a stream's submissions so far, for an event; `None` while the detector is off.
 pub fn clock(stream: &'static Stream) -> Option<VectorClock> {
     is_on().then(|| STATE.lock().detector.clock(key(stream)).clone())
 }
 
-/// The same of a stream of a capture.
+/// As [`clock`], for a stream of a capture.
 pub fn captured_clock(capture: &Arc<Capture>, stream: &'static Stream) -> Option<VectorClock> {
     is_on().then(|| STATE.lock().captures.entry(number(capture)).or_default().clock(key(stream)).clone())
 }
 
-/// A stream waits for an event that was recorded with that clock.
+/// Orders a stream after an event that was recorded with that clock.
 pub fn order(stream: &'static Stream, clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
         STATE.lock().detector.order(key(stream), clock);
     }
 }
 
-/// The same in a capture.
+/// As [`order`], in a capture.
 pub fn order_captured(capture: &Arc<Capture>, stream: &'static Stream, clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
         STATE.lock().captures.entry(number(capture)).or_default().order(key(stream), clock);
     }
 }
 
-/// A capture is over.
+/// Forgets a capture that has ended.
 pub fn end_capture(capture: &Arc<Capture>) {
     if is_on() {
         STATE.lock().captures.remove(&number(capture));
     }
 }
 
-/// The host waits for what has that clock.
+/// Notes that the host waits for an event that was recorded with that clock.
 pub fn host_waits(clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
         STATE.lock().detector.host_waits(clock);
     }
 }
 
-/// The host waits for a stream.
+/// Notes that the host waits for a stream.
 #[inline]
 pub fn host_waits_for(stream: &'static Stream) {
     if is_on() {
@@ -348,7 +349,7 @@ pub fn host_waits_for(stream: &'static Stream) {
     }
 }
 
-/// A stream waits for an event that was never recorded.
+/// Reports a wait for an event that was never recorded. `stream`: the waiting stream.
 ///
 /// # Errors
 /// As [`submit`].
@@ -361,7 +362,7 @@ pub fn waits_for_nothing(stream: Option<StreamKey>) -> Result<(), Error> {
     tell(Raw { fault, first: None, second, context, memory, awaited: None })
 }
 
-/// What the pools tell.
+/// The callbacks of the memory pools.
 struct Notes;
 
 impl RaceDetector for Notes {
@@ -391,7 +392,7 @@ fn allocated(owner: &dyn Timeline, begin: usize, size: usize) {
     let capture = device::find_stream(owner.0, owner.1).and_then(Stream::capture);
     let mut state = STATE.lock();
     match capture {
-        // Memory of a graph's pool: replays come later, and are compared with each other.
+        // Memory of a graph's pool: its uses are compared with each other when the graph is replayed.
         Some(capture) => {
             state.captures.entry(number(&capture)).or_default().forget(begin, end);
             state.detector.forget(begin, end);
@@ -406,7 +407,7 @@ fn freed(block: &Use, begin: usize) -> Option<Raw> {
     }
     let (owner, size) = ((block.owner.device(), block.owner.id()), block.size);
     let mut users = keys(&block.users);
-    // They hold their tensors to their end.
+    // Collectives hold their tensors until they end.
     users.push((owner.0, COLLECTIVES));
     let current = key(device::current_stream(owner.0));
     let (first, awaited) = STATE.lock().detector.freed(owner, begin..begin + size, &users, current)?;
@@ -420,7 +421,7 @@ fn host_freed(begin: usize, size: usize, users: &[&'static dyn Timeline]) -> Opt
         return None;
     }
     let first = STATE.lock().detector.host_freed(begin, begin + size, &keys(users));
-    // A graph that may read the block keeps it.
+    // A graph that may read the block keeps it allocated.
     let first = first.filter(|_| users.iter().all(|user| user.device() < MAX_DEVICES))?;
     Some(raw_free(first, begin, size, None))
 }
@@ -435,7 +436,7 @@ fn raw_free(first: Past, begin: usize, size: usize, stream: Option<StreamKey>) -
     Raw { fault: Fault::FreedInUse, first: Some(first), second, context: None, memory, awaited: None }
 }
 
-/// Tells what was found in a free, which cannot raise: the next call does that is checked.
+/// Reports a finding of a free. A free cannot raise, so the next checked call does.
 #[cold]
 fn tell_later(found: Raw, context: Option<Context>) {
     let found = Raw { context: context.or_else(history::capture_now), ..found };
@@ -452,7 +453,7 @@ fn tell_free(found: Raw) {
     }
 }
 
-/// Tells of the frees that a stream, or any, should have waited for by now, and forgets those that it has waited for.
+/// Reports the awaited frees of one stream, or of all, whose wait did not happen; drops those whose wait did.
 fn settle_frees(stream: Option<StreamKey>) {
     let mut guard = STATE.lock();
     let state = &mut *guard;
@@ -464,7 +465,7 @@ fn settle_frees(stream: Option<StreamKey>) {
     due.into_iter().for_each(tell_free);
 }
 
-/// As [`raise_late`], with the frees that nothing has waited for so far.
+/// As [`raise_late`], including frees that nothing has waited for yet.
 ///
 /// # Errors
 /// As [`raise_late`].
@@ -473,15 +474,15 @@ pub fn raise_all() -> Result<(), Error> {
     raise_late()
 }
 
-/// Raises what was found in a free.
+/// Raises the finding of an earlier free, if any.
 ///
 /// # Errors
-/// `Race`, once for all that was found.
+/// `Race`, once for all such findings.
 pub fn raise_late() -> Result<(), Error> {
     STATE.lock().late.take().map_or(Ok(()), |text| Err(Error::Race(text)))
 }
 
-/// Makes a finding of it and reports that.
+/// Turns a raw finding into a [`Finding`] and reports it.
 fn tell(found: Raw) -> Result<(), Error> {
     let Raw { fault, first, mut second, context, mut memory, .. } = found;
     let (describe, libraries) = {
@@ -503,7 +504,7 @@ fn tell(found: Raw) -> Result<(), Error> {
     report(Finding { fault, first, second, memory })
 }
 
-/// The frames of the program itself, or all where there are none.
+/// The frames outside of libraries, or all frames if there are none.
 fn users_own(frames: Vec<Frame>, libraries: &[String]) -> Vec<Frame> {
     let is_own = |frame: &Frame| !libraries.iter().any(|library| frame.file.starts_with(library.as_str()));
     let own: Vec<_> = frames.iter().filter(|frame| is_own(frame)).cloned().collect();

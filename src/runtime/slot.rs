@@ -1,13 +1,14 @@
-//! Slot of a parallel loop: the caller publishes its chunks in it, and helpers take some.
+//! Slot of a parallel loop: the caller publishes the chunks in it, and helpers take some of them.
 //!
-//! One word holds the state: whether the slot is claimed by a caller, whether it is open to helpers, how many may enter, and how many
-//! are inside. A helper enters by a compare-and-swap that finds the slot open and adds itself; from then until it leaves, the job is
-//! valid, because the caller closes the slot and waits for `inside == 0` before it returns. A helper that finds another job than the
-//! one it saw does no harm: it reads the job only after it has entered.
+//! One word holds the state: claimed by a caller or not, open to helpers or not, how many helpers may enter, and how many are
+//! inside. A helper enters by a compare-and-swap that finds the slot open and adds itself. From then until it leaves, the job is
+//! valid, because the caller closes the slot and waits for `inside == 0` before it returns. A helper may enter another job than the
+//! one it saw; this is harmless, because it reads the job only after entering.
 //!
-//! The chunks are divided into *shares*, one for each thread that may take part. A thread takes chunks of the share of its core first, by
-//! adding to the share's counter, then of the others': the caller takes back whatever no other thread has claimed, and loops that follow each
-//! other over the same memory find most of it in the same core's cache, whichever threads they run on. A share may be taken from its end as well: [`Direction`].
+//! The chunks are divided into *shares*, one for each thread that may take part. A thread takes chunks from the share of its core
+//! first, by adding to the share's counter, then from the others. The caller therefore runs whatever no other thread has claimed.
+//! Successive loops over the same memory find most of it in the same core's cache, whichever threads run them. A share may also be
+//! taken from its end: [`Direction`].
 
 use std::any::Any;
 use std::ops::Range;
@@ -22,14 +23,14 @@ const LIMIT_SHIFT: u32 = 16;
 const OPEN: u64 = 1 << 32;
 const CLAIMED: u64 = 1 << 33;
 
-/// The share that belongs to the core which this thread runs on, of so many; none where the core is not known.
+/// The share, of the given number of shares, that belongs to this thread's core; `None` if the core is not known.
 pub type OwnShare = fn(usize) -> Option<usize>;
 
 /// A loop: `body(0..count)`.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     pub count: usize,
-    /// Chunks that are claimed at a time.
+    /// Chunks per claim.
     pub grain: usize,
     pub direction: Direction,
     pub body: LoopBody<'a>,
@@ -38,23 +39,23 @@ pub struct Work<'a> {
 /// The loop body.
 pub type LoopBody<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// From which end the chunks of a share are taken.
+/// The end from which the chunks of a share are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
-    /// Runs of [`FORWARD_CHUNKS`] neighbours, each forward, from the last one to the first: a processor fetches memory ahead of ascending
-    /// addresses, and would do so for nothing at the end of every chunk.
+    /// From the last run of [`FORWARD_CHUNKS`] adjacent chunks to the first, with each run forward: hardware prefetchers follow
+    /// ascending addresses, and would prefetch in vain at the end of every single chunk.
     Backward,
 }
 
 impl Direction {
-    /// The chunk of `0..count` that is taken at this turn of as many.
+    /// The chunk of `0..count` for a turn of `0..count`.
     #[inline]
     pub fn chunk(self, turn: usize, count: usize) -> usize {
         match self {
             Self::Forward => turn,
             Self::Backward => {
-                // The run of the last chunks is the short one.
+                // The run of the last chunks may be shorter.
                 let short = count % FORWARD_CHUNKS;
                 if turn < short {
                     count - short + turn
@@ -67,7 +68,7 @@ impl Direction {
     }
 }
 
-/// A loop: `body(0..count)` in so many shares, claimed `grain` at a time.
+/// A loop: `body(0..count)` in `shares` shares, claimed `grain` chunks at a time.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     count: usize,
@@ -78,7 +79,7 @@ struct Job {
 }
 
 impl Job {
-    /// Where a share begins; the next one is its end.
+    /// The first chunk of a share; the start of the next share is its end.
     fn start(&self, share: usize) -> usize {
         self.count * share / self.shares
     }
@@ -91,7 +92,7 @@ impl Job {
     }
 }
 
-/// The first turn of a share that nobody has claimed, in a cache line of its own.
+/// The first unclaimed turn of a share, in its own cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Next(AtomicUsize);
@@ -106,8 +107,8 @@ pub struct Slot {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `job` is written by the thread that claimed the slot while it is not open, and read by those that entered it while it was
-// open; the `state` word orders the two (see the file's head). The body behind it is `Sync`.
+// SAFETY: `job` is written by the thread that claimed the slot while it is not open, and read by threads that entered while it was
+// open; the `state` word orders the two (see the module's documentation). The body behind it is `Sync`.
 unsafe impl Sync for Slot {}
 
 impl Slot {
@@ -126,7 +127,7 @@ impl Slot {
         Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }
     }
 
-    /// Takes a free slot for a loop of the caller's.
+    /// Claims a free slot for a loop of the caller.
     #[inline]
     pub fn claim(&self) -> Option<Claim<'_>> {
         // Acquire: pairs with the store that freed the slot, in `Claim::run`.
@@ -134,7 +135,8 @@ impl Slot {
         claimed.is_ok().then(|| Claim { slot: self })
     }
 
-    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk. `own_share` says where it begins.
+    /// Joins the loop that is open here, if there is room; returns true if it ran a chunk. `own_share` gives the share to begin
+    /// with.
     #[inline]
     pub fn help(&self, own_share: OwnShare) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -154,12 +156,12 @@ impl Slot {
         ran
     }
 
-    /// Runs chunks until none is left, first those of the share of this thread's place, or else of that number; called by the claimant
-    /// and by those inside.
+    /// Runs chunks until none is left, beginning with the share of this thread's core or, if that is unknown, share `number`.
+    /// Called by the claimant and by helpers inside.
     fn run_chunks(&self, own_share: OwnShare, number: usize) -> bool {
-        // SAFETY: nobody writes `job` while the slot is open or somebody is inside.
+        // SAFETY: nobody writes `job` while the slot is open or a helper is inside.
         let Some(job) = self.job.with(|job| unsafe { *job }) else { return false };
-        // SAFETY: the claimant keeps the body alive until nobody is inside.
+        // SAFETY: the claimant keeps the body alive until no helper is inside.
         let body = unsafe { &*job.body };
         let own = own_share(job.shares).unwrap_or(number);
         let mut ran = false;
@@ -184,18 +186,18 @@ impl Slot {
     }
 }
 
-/// A slot that the caller has claimed and not yet opened.
+/// A claimed slot that is not open yet.
 #[derive(Debug)]
 pub struct Claim<'a> {
     slot: &'a Slot,
 }
 
 impl Claim<'_> {
-    /// Opens the slot to at most `helpers` others, calls `opened`, runs chunks, and returns when all are done. `own_share` says where it
-    /// begins.
+    /// Opens the slot to at most `helpers` helpers, calls `opened`, runs chunks, and returns when all are done. `own_share` gives
+    /// the share to begin with.
     ///
     /// # Panics
-    /// With the panic of a chunk, after all helpers have left.
+    /// If a chunk panics: resumes its panic after all helpers have left.
     #[inline]
     pub fn run(self, work: Work<'_>, helpers: usize, own_share: OwnShare, opened: impl FnOnce()) {
         let Work { count, grain, direction, body } = work;
@@ -203,7 +205,7 @@ impl Claim<'_> {
         // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
         let body: LoopBody<'static> = unsafe { std::mem::transmute::<LoopBody<'_>, LoopBody<'static>>(body) };
         let job = Job { count, shares: (helpers + 1).clamp(1, MAX_SHARES), grain, direction, body };
-        // SAFETY: the slot is claimed by us and not open, so that nobody reads `job`.
+        // SAFETY: this thread has claimed the slot, which is not open, so nobody reads `job`.
         slot.job.with_mut(|target| unsafe { *target = Some(job) });
         for (share, next) in slot.next.iter().enumerate().take(job.shares) {
             next.0.store(job.start(share), Ordering::Relaxed);
@@ -221,10 +223,10 @@ impl Claim<'_> {
         }
     }
 
-    /// Closes the slot to helpers and waits for those inside.
+    /// Closes the slot and waits for the helpers inside.
     #[inline]
     fn close(&self) {
-        // Acquire, here and below: pairs with the helpers' leaving, so that what they wrote is visible.
+        // Acquire, here and below: pairs with the release of leaving helpers, so that what they wrote is visible.
         let mut state = self.slot.state.fetch_and(!OPEN, Ordering::Acquire);
         let mut spins = 0;
         while state & INSIDE != 0 {
@@ -236,7 +238,7 @@ impl Claim<'_> {
 }
 
 impl Drop for Claim<'_> {
-    /// Frees the slot, after an unwinding `opened` too.
+    /// Frees the slot, even if `opened` unwinds.
     #[inline]
     fn drop(&mut self) {
         if self.slot.state.load(Ordering::Relaxed) & OPEN != 0 {
@@ -247,7 +249,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// One wait for another thread's progress: short at first, then a time slice.
+/// One step of waiting for another thread: spins at first, then yields.
 #[inline]
 fn pause(spins: u32) {
     if spins >= SPINS_BEFORE_YIELD {

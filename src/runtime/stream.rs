@@ -1,10 +1,10 @@
 //! Streams: first-in first-out queues of tasks, drained by compute threads and by threads that wait.
 //!
-//! - A cheap kernel on an idle stream runs at once, on the thread that submits it.
+//! - A cheap kernel on an idle stream runs inline, on the submitting thread.
 //! - Otherwise a stream with work is handed to the executor, whose compute threads drain it.
 //! - A thread that waits for a stream drains it itself, and the streams whose events it waits for.
-//! - Events, callbacks and sleeps never need a compute thread: the owner of the stream passes them on.
-//! - Where hardware was installed, kernels neither: the owner hands them over ([`on_hardware`]).
+//! - Events, callbacks and sleeps never need a compute thread: the thread that owns the stream handles them.
+//! - With installed hardware, kernels need no compute thread either: the owner hands them to the hardware ([`on_hardware`]).
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -43,14 +43,14 @@ thread_local! {
     static RUNNING: Cell<Option<&'static Stream>> = const { Cell::new(None) };
 }
 
-/// When a turn at draining is over.
+/// When a turn at draining ends.
 #[derive(Clone, Copy)]
 enum Until {
-    /// Until so many tasks are done.
+    /// When this many tasks are done.
     Done(u64),
-    /// The stream had its share and another is wanted.
+    /// When an urgent stream is ready or, after a fair share of tasks, any other stream.
     Share,
-    /// There is something to compute.
+    /// At the next kernel.
     Kernel,
 }
 
@@ -60,17 +60,17 @@ pub struct Stream {
     id: i64,
     priority: i32,
     queue: Queue<Task>,
-    /// Whether `failure` holds one: kernels and callbacks are skipped until it is raised.
+    /// True if `failure` holds a failure: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// Whether a callback, a sleep, an event or another keeper has the ownership.
+    /// True if a callback, a sleep, an event or another keeper has the lease.
     away: AtomicBool,
-    /// The recording that the head of the queue waits for; set before the ownership is left there.
+    /// The recording that the head of the queue waits for; set before the lease is left with it.
     blocked: Mutex<Option<Arc<Recording>>>,
-    /// Whether its task may be waiting for any other: a callback, a kernel that is short of memory, or what a keeper waits for. It
-    /// becomes false under a [`Pass`].
+    /// True if the current task may be waiting for any other task: a callback, a kernel that is short of memory, or a task that a
+    /// keeper holds. It becomes false only under a [`Pass`].
     may_wait: AtomicBool,
-    /// Whether `capture` holds one.
+    /// True if `capture` holds a capture.
     captures: AtomicBool,
     /// The capture that records the stream's tasks instead of running them.
     capture: Mutex<Option<Arc<Capture>>>,
@@ -199,13 +199,12 @@ impl Stream {
         }))
     }
 
-    /// The index of its device.
     #[inline]
     pub fn device(&self) -> usize {
         self.device
     }
 
-    /// Its number, unique in the device.
+    /// Its id, unique within the device.
     #[inline]
     pub fn id(&self) -> i64 {
         self.id
@@ -217,19 +216,19 @@ impl Stream {
         self.priority
     }
 
-    /// How many tasks were put on the stream so far.
+    /// The number of tasks submitted so far.
     #[inline]
     pub fn submitted(&self) -> u64 {
         self.queue.submitted()
     }
 
-    /// How many of them are done.
+    /// The number of completed tasks.
     #[inline]
     pub fn completed(&self) -> u64 {
         self.queue.completed()
     }
 
-    /// Whether nothing is queued or running.
+    /// True if nothing is queued or running.
     ///
     /// # Errors
     /// `InvalidArgument` while the stream captures.
@@ -245,25 +244,24 @@ impl Stream {
         Ok(is_done)
     }
 
-    /// Whether what is put on the stream is recorded in a graph instead of run.
+    /// True if tasks are recorded into a graph instead of run.
     #[inline]
     pub fn is_capturing(&self) -> bool {
         self.captures.load(Ordering::Relaxed)
     }
 
-    /// The capture that the stream takes part in.
     #[inline]
     pub fn capture(&self) -> Option<Arc<Capture>> {
         if self.is_capturing() { self.capture.lock().clone() } else { None }
     }
 
-    /// The number of the pool that memory for the stream comes from.
+    /// The number of the memory pool that allocations for the stream come from.
     #[inline]
     pub(super) fn private_pool(&self) -> u64 {
         self.capture().map_or(GENERAL, |capture| capture.pool())
     }
 
-    /// Makes the stream record in a capture; `false` if it does in one already.
+    /// Makes the stream record into a capture; `false` if it is in a capture already.
     pub(super) fn enter_capture(&self, capture: &Arc<Capture>) -> bool {
         let mut slot = self.capture.lock();
         if slot.is_some() {
@@ -274,14 +272,15 @@ impl Stream {
         true
     }
 
-    /// Makes the stream run what is put on it.
+    /// Makes the stream run its tasks again.
     pub(super) fn leave_capture(&self) {
         let mut slot = self.capture.lock();
         *slot = None;
         self.captures.store(false, Ordering::Release);
     }
 
-    /// Refuses what cannot be captured, and invalidates the capture. `what`: it, as the subject of a sentence.
+    /// Refuses an operation that cannot be captured and invalidates the capture. `what` names the operation, as the subject of a
+    /// sentence.
     ///
     /// # Errors
     /// `InvalidArgument` while the stream captures.
@@ -308,7 +307,7 @@ impl Stream {
         self.enqueue(task, config().launch_blocking).map(|_| ())
     }
 
-    /// As [`Stream::submit`] of a kernel with these parts, which are copied into a task only if it cannot run at once.
+    /// As [`Stream::submit`] for a kernel given in parts, which are copied into a task only if it cannot run at once.
     ///
     /// # Errors
     /// As [`Stream::submit`].
@@ -327,8 +326,8 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::submit`], whether the stream captures or not; returns the task's number. `blocking`: returns after the task has ended, with
-    /// its failure.
+    /// As [`Stream::submit`], whether or not the stream captures; returns the task's number. `blocking`: waits until the task has
+    /// ended and raises its failure.
     pub(super) fn enqueue(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
         if sanitizer::is_on() {
             sanitizer::submit(self, &mut task)?;
@@ -370,7 +369,7 @@ impl Stream {
         number
     }
 
-    /// The right to run a kernel of that cost at once, if that is better.
+    /// The right to run a kernel of that cost inline; `None` if the kernel should be queued.
     #[inline]
     fn own_idle(&'static self, cost: u64) -> Option<Guest<'static, Task>> {
         EXECUTOR.note_submission();
@@ -395,8 +394,8 @@ impl Stream {
         number
     }
 
-    /// Events, callbacks and sleeps, and kernels for installed hardware: the submitting thread passes them on itself where the stream is
-    /// idle.
+    /// Enqueues an event, a callback, a sleep, or a kernel for installed hardware. If the stream is idle, the submitting thread
+    /// handles it itself.
     fn enqueue_light(&'static self, task: Task) -> u64 {
         self.hold_back();
         let (number, lease) = self.queue.push_and_own(task);
@@ -406,7 +405,7 @@ impl Stream {
         number
     }
 
-    /// The failure that the stream keeps, if any; it works on after that.
+    /// Raises the stored failure, if any, and clears it; the stream then runs tasks again.
     #[inline]
     pub(super) fn raise(&self) -> Result<(), Error> {
         if !self.failed.load(Ordering::Acquire) {
@@ -421,7 +420,7 @@ impl Stream {
         RUNNING.get().is_some_and(|running| std::ptr::eq(running, self))
     }
 
-    /// Drains the stream for a while and passes the ownership on.
+    /// Drains the stream until the turn ends, then passes the ownership on.
     fn turn(&'static self, mut lease: Lease, until: Until) {
         let (mut ran, scheduled, on_hardware) = (0, schedule::is_on(), hardware::is_installed());
         while let Some(task) = lease.head() {
@@ -505,10 +504,10 @@ impl Stream {
         standstill::tell();
     }
 
-    /// The lease leaves the threads that drain.
+    /// Marks the lease as held outside of the draining threads.
     fn go_away(&self) {
         self.away.store(true, Ordering::Relaxed);
-        // A submitter that is held back has less patience from now on.
+        // Wakes a submitter that is held back: it waits less long while the lease is away.
         self.queue.wake();
     }
 
@@ -519,7 +518,7 @@ impl Stream {
         standstill::tell();
     }
 
-    /// Leaves the ownership with an event until it is reached; gives it back if it is reached already.
+    /// Leaves the lease with an event until it is reached; returns the lease if it is reached already.
     fn wait_for(&'static self, recording: &Arc<Recording>, lease: Lease) -> Option<Lease> {
         if recording.is_done() {
             return Some(lease);
@@ -550,7 +549,7 @@ impl Stream {
                 self.run(name, task.mark.as_ref(), || work.run());
             }
         }
-        // What the callback holds may have to wait for Python's lock, too.
+        // Advancing drops the callback, whose captured objects may need the GIL, so it comes before the pass is taken.
         lease.advance();
         self.move_on(lease);
     }
@@ -592,7 +591,7 @@ impl Stream {
         }
     }
 
-    /// Does a task's work; its failure, or its panic.
+    /// Runs a task's work and returns its failure or its panic.
     #[inline]
     fn attempt(&'static self, work: impl FnOnce() -> Result<(), Cause>) -> thread::Result<Result<(), Cause>> {
         let _access = Access::open();

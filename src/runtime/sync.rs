@@ -1,10 +1,10 @@
-//! Synchronisation primitives: std's, or those of the checkers. No other file of the runtime or of the kernels names either.
+//! Synchronisation primitives: std's, or those of the checkers (loom, ThreadSanitizer). Only this file names either.
 //!
-//! A thread that sleeps does so by a function of this file, each of which asks for an [`Unlocked`].
+//! A thread sleeps only through functions of this file, each of which requires an [`Unlocked`].
 //!
-//! The protocol cores (`queue`, `latch`, `slot`) are written against these names, so that `--cfg loom` model-checks the very code
-//! that runs; `--cfg tsan` takes locks that the thread sanitizer can follow. Locks here do not poison: a panic inside a task is caught
-//! where the task runs, and no invariant of the runtime spans a call that can panic.
+//! The protocol cores (`queue`, `latch`, `slot`) use these names, so that `--cfg loom` model-checks the production code; `--cfg
+//! tsan` selects locks that ThreadSanitizer understands. The locks do not poison: a panic inside a task is caught where the task
+//! runs, and no invariant of the runtime spans a call that can panic.
 
 #[cfg(loom)]
 pub use loom::{
@@ -69,44 +69,44 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, if nobody holds it.
+    /// Takes the lock if nobody holds it.
     #[cfg(not(loom))]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().ok()
     }
 
-    /// The locked value.
+    /// Consumes the lock and returns the value.
     #[inline]
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What [`wait`] waits on.
+/// A condition variable for [`wait`].
 #[derive(Debug, Default)]
 pub struct Condvar(RawCondvar);
 
 impl Condvar {
-    /// Wakes one thread that waits.
+    /// Wakes one waiting thread.
     #[inline]
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all threads that wait.
+    /// Wakes all waiting threads.
     #[inline]
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
-/// Waits on `condvar`, giving up the lock meanwhile; wakes without reason at times.
+/// Waits on `condvar` and releases the lock meanwhile; wakes spuriously.
 #[inline]
 pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, _: &'a Unlocked) -> MutexGuard<'a, T> {
     condvar.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`wait`], but for `timeout` at most; also says whether that time has passed.
+/// As [`wait`], but for at most `timeout`; also returns true if that time has passed.
 #[cfg(not(loom))]
 pub fn wait_timeout<'a, T>(
     condvar: &Condvar,
@@ -118,19 +118,18 @@ pub fn wait_timeout<'a, T>(
     (guard, result.timed_out())
 }
 
-/// Sleeps for a time.
 pub fn sleep(time: std::time::Duration, _: &Unlocked) {
     std::thread::sleep(time);
 }
 
-/// Sleeps for good.
+/// Sleeps forever.
 pub fn stand_still(_: &Unlocked) -> ! {
     loop {
         std::thread::park();
     }
 }
 
-/// A cell whose uses follow a protocol that the compiler cannot see; loom checks that no two collide.
+/// A cell whose access protocol the compiler cannot check; loom checks that accesses do not collide.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);

@@ -1,7 +1,7 @@
 //! Tasks: one unit of device work each.
 //!
-//! A task has the name of its operator, an estimate of its cost, and the byte ranges it reads and writes. Its payload is stored inline up
-//! to [`INLINE_BYTES`], so that submitting a kernel allocates nothing.
+//! A task has its operator's name, a cost estimate and the byte ranges that it reads and writes. A payload of up to
+//! [`INLINE_BYTES`] is stored inline, so that submitting a kernel allocates nothing.
 
 use std::any::Any;
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct Access {
     pub write: bool,
 }
 
-/// The tensor of an access.
+/// The tensor that an access belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
     pub dtype: &'static str,
@@ -42,7 +42,7 @@ pub struct Shape<'a> {
     /// The address of the first element.
     pub begin: usize,
     pub sizes: &'a [i64],
-    /// Bytes.
+    /// In bytes.
     pub strides: &'a [i64],
 }
 
@@ -52,41 +52,41 @@ impl fmt::Display for Shape<'_> {
     }
 }
 
-/// Kind of device work of a task.
+/// The device work of a task.
 pub trait Work: Send {
-    /// Does it: once, or where the task was captured in a graph ([`super::graph`]) at each replay, one run after the other.
+    /// Runs the work: once or, if the task was captured in a graph ([`super::graph`]), once per replay, never two runs at a time.
     ///
     /// # Errors
-    /// The cause of the failure: the stream keeps it, with the name of the task.
+    /// The cause of the failure; the stream keeps it together with the task's name.
     fn run(&mut self) -> Result<(), Cause>;
 
-    /// Names the memory that it reads and writes.
+    /// Reports the memory that the work reads and writes.
     fn accesses(&self, visit: &mut dyn FnMut(Access));
 
-    /// As [`Work::accesses`], each with its tensor; `None` where all bytes from its begin to its end are meant.
+    /// As [`Work::accesses`], with the tensor of each access; `None` if the access covers all bytes of its range.
     fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
         self.accesses(&mut |access| visit(access, None));
     }
 
-    /// The work as one over a row of elements, if it is that.
+    /// The work as an elementwise row, if it is one.
     fn row(&self) -> Option<&dyn Row> {
         None
     }
 
-    /// The kind of its work, for a trace.
+    /// The kind of the work, for a trace.
     fn about(&self) -> About {
         About::kind(Kind::Custom)
     }
 
-    /// The copy of bytes that it is, if it is nothing else; for installed hardware ([`super::hardware`]).
+    /// The plain byte copy that this work is, if it is nothing else; for installed hardware ([`super::hardware`]).
     fn transfer(&self) -> Option<Transfer> {
         None
     }
 
-    /// Shows the call behind it, if there is one, for installed hardware with kernels of its own.
+    /// Passes the call behind the work to `visit`, if there is one, for installed hardware that has its own kernels.
     fn call(&self, _visit: &mut dyn FnMut(&dyn Any)) {}
 
-    /// The address of a byte that it writes, chosen by a random number; `None` if it writes none.
+    /// The address of a written byte, chosen by a random number; `None` if the work writes nothing.
     fn output_byte(&self, random: u64) -> Option<usize> {
         let mut outputs = Vec::new();
         self.accesses(&mut |access| outputs.extend(access.write.then_some(access.begin..access.end)));
@@ -95,122 +95,124 @@ pub trait Work: Send {
     }
 }
 
-/// Work over the elements of some tensors, one tensor after the other: any piece of that row can be done for itself, as often as its
-/// stream likes, once the same piece of the works before it is done.
+/// Elementwise work over a list of tensors whose elements are concatenated into one row. Any piece of the row can run by itself, in
+/// any order, once the same piece of the preceding works has run.
 pub trait Row: Sync {
-    /// Where the elements of each tensor end in the row of all. `None`: this work cannot be done in pieces.
+    /// The end of each tensor's elements in the row. `None`: the work cannot run in pieces.
     fn ends(&self) -> Option<Vec<usize>>;
 
-    /// Names the memory that it reads and writes. Nothing outside of it is touched.
+    /// Reports all memory that the work reads and writes.
     fn spans(&self, visit: &mut dyn FnMut(Span));
 
-    /// Does the elements `range` of the row. `ends`: what [`Row::ends`] gave.
+    /// Runs the elements `range` of the row. `ends`: the result of [`Row::ends`].
     ///
     /// # Errors
     /// As [`Work::run`].
     fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), Cause>;
 }
 
-/// Memory of a [`Row`]: the contiguous elements of one of its tensors, or something that every piece may touch.
+/// Memory of a [`Row`]: the contiguous elements of one of its tensors, or memory that every piece may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     pub begin: usize,
     /// Exclusive.
     pub end: usize,
-    /// Which tensor of the row it is; none where every piece may touch it.
+    /// The number of the tensor in the row; `None` if every piece may touch the memory.
     pub entry: Option<usize>,
     /// Bytes of an element.
     pub size: usize,
     pub write: bool,
 }
 
-/// A copy of bytes as they are: no dtype changes, and both sides are contiguous.
+/// A byte copy without a change of dtype; both sides are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// The first byte that is read, and where it lies.
+    /// The first byte that is read, and the kind of its memory.
     pub source: usize,
     pub from: MemoryKind,
-    /// The first byte that is written, and where it lies.
+    /// The first byte that is written, and the kind of its memory.
     pub target: usize,
     pub to: MemoryKind,
-    /// How many bytes, at least 1.
+    /// The number of bytes, at least 1.
     pub bytes: usize,
 }
 
 impl Transfer {
-    /// Whether it begins or ends in host memory.
+    /// True if the source or the target is host memory.
     pub fn is_host(&self) -> bool {
         self.from.is_host() || self.to.is_host()
     }
 }
 
-/// The right to drain a stream. It does not know the stream.
+/// The right to drain a stream; it does not know the stream.
 pub(super) type Lease = Owner<'static, Task>;
 
-/// A stream, as far as those know it that it waits for and that have its lease meanwhile.
+/// The interface of a stream towards what it waits for and what holds its lease meanwhile.
 pub(super) trait Drained: Timeline {
     /// 0 normal, -1 high.
     fn priority(&self) -> i32;
 
-    /// Whether callbacks and sleeps are passed over.
+    /// True if callbacks and sleeps are skipped.
     fn skips(&self) -> bool;
 
-    /// Takes the lease back at an event that is reached.
+    /// Returns the lease from an event that was reached.
     fn resume(&'static self, lease: Lease);
 
-    /// Takes the lease back at the task at which the stream stands still, and goes on behind it, with a failure if there is one.
+    /// Returns the lease from the keeper that the stream waits for; the stream goes on after that task, with the failure if there
+    /// is one.
     fn go_on(&'static self, lease: Lease, failure: Option<&dyn fmt::Display>);
 
-    /// Takes the lease back from the hardware, with the failure of its task if there is one, and goes on.
+    /// Returns the lease from the hardware, with the failure of its task if there is one, and goes on.
     fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>);
 
-    /// Does a task's work for the hardware, on this thread.
+    /// Runs a task's work for the hardware, on this thread.
     fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause>;
 
-    /// Drains it, or what it waits for, until so many tasks are done; returns whether there was something to drain.
+    /// Drains the stream, or the stream that it waits for, until `target` tasks are done; returns whether there was something to
+    /// drain.
     fn help_until(&'static self, target: u64) -> bool;
 
-    /// Whether it stands at a task that may be waiting for any other, or at an event behind such a task.
+    /// True if the stream is at a task that may be waiting for any other task, or at an event behind such a task.
     ///
-    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for. `on_hardware`: nor what a
-    /// task that installed hardware has.
+    /// Two tasks that waited for each other would deadlock, and a callback may wait for anything. `on_hardware`: a task that
+    /// installed hardware holds counts as such a task, too.
     fn is_stuck(&'static self, on_hardware: bool) -> bool;
 
-    /// Waits until so many tasks are done.
+    /// Waits until `target` tasks are done.
     ///
     /// # Errors
-    /// `InvalidArgument` from a task of this very stream.
+    /// `InvalidArgument` if a task of this stream calls it.
     fn run_until(&'static self, target: u64) -> Result<(), Error>;
 
-    /// Raises the failure that it keeps, once.
+    /// Raises the stored failure, once.
     ///
     /// # Errors
-    /// There is one.
+    /// The stored failure, if there is one.
     fn raise(&self) -> Result<(), Error>;
 }
 
-/// What a stream stands still at.
+/// What a stream waits for at a [`Payload::Leave`] task.
 pub(super) trait Keeper: Send + Sync {
-    /// Whether there is nothing to wait for any more.
+    /// True if there is nothing left to wait for.
     fn is_over(&self) -> bool;
 
-    /// Keeps the stream's lease and calls [`Drained::go_on`] with it in the end, on a thread that may wait for a pass.
+    /// Keeps the stream's lease and finally calls [`Drained::go_on`] with it, on a thread that may wait for a pass.
     fn keep(&self, stream: &'static dyn Drained, lease: Lease);
 }
 
-/// The payload of a task, and with it who may run it.
+/// The payload of a task; the variant decides which thread runs it.
 pub(super) enum Payload {
-    /// Device work: runs on the thread that drains the stream.
+    /// Device work; runs on the thread that drains the stream.
     Kernel(Erased),
-    /// May block or call Python: runs on a host thread.
+    /// A host callback, which may block or call Python; runs on a host thread.
     Host(Erased),
-    /// The stream is busy for a while; no thread is.
+    /// Keeps the stream busy for a duration without occupying a thread.
     Sleep(Duration),
     /// Completes an event's recording.
     Record(Arc<Recording>),
-    /// Holds the stream back until that recording is complete.
+    /// Blocks the stream until that recording is complete.
     Wait(Arc<Recording>),
-    /// Holds the stream back until its keeper lets it go on.
+    /// Blocks the stream until its keeper lets it go on.
     Leave(Arc<dyn Keeper>),
 }
 
@@ -219,9 +221,9 @@ pub struct Task {
     name: &'static str,
     cost: u64,
     pub(super) payload: Payload,
-    /// Its entry in a trace, where it was submitted while one was taken.
+    /// Its entry in a trace, if one was recording at submission.
     pub(super) mark: Option<Mark>,
-    /// What happened before a callback that was submitted while races were looked for.
+    /// The vector clock at the submission of a callback, if the race detector was on.
     pub(super) since: Option<Box<VectorClock>>,
 }
 
@@ -243,7 +245,6 @@ impl Task {
         Self { name, cost: 0, payload: Payload::Host(Erased::new(work)), mark: None, since: None }
     }
 
-    /// Keeps the stream busy for `duration`.
     pub fn sleep(duration: Duration) -> Self {
         Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration), mark: None, since: None }
     }
@@ -256,12 +257,11 @@ impl Task {
         Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording), mark: None, since: None }
     }
 
-    /// Leaves the stream with `keeper`; no stream that captures records it.
+    /// Leaves the stream's lease with `keeper`. A capture never records this task.
     pub(super) fn leave(name: &'static str, keeper: Arc<dyn Keeper>) -> Self {
         Self { name, cost: 0, payload: Payload::Leave(keeper), mark: None, since: None }
     }
 
-    /// The operator's name.
     #[inline]
     pub fn name(&self) -> &'static str {
         self.name
@@ -273,12 +273,12 @@ impl Task {
         self.cost
     }
 
-    /// Whether it is a kernel or a callback.
+    /// True for kernels and callbacks.
     pub(super) fn has_work(&self) -> bool {
         matches!(self.payload, Payload::Kernel(_) | Payload::Host(_))
     }
 
-    /// The same task with other work made of its own.
+    /// The same task with its work wrapped.
     pub(super) fn with_work<W: Work + 'static>(self, wrap: impl FnOnce(Erased) -> W) -> Self {
         let payload = match self.payload {
             Payload::Kernel(work) => Payload::Kernel(Erased::new(wrap(work))),
@@ -288,19 +288,19 @@ impl Task {
         Self { payload, ..self }
     }
 
-    /// The same task with its entry in a trace, if it has one already.
+    /// The same task with its entry in a trace, if it has one.
     pub(super) fn with_mark(self, mark: Option<Mark>) -> Self {
         Self { mark, ..self }
     }
 
-    /// Names the memory that the task reads and writes.
+    /// Reports the memory that the task reads and writes.
     pub fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         if let Payload::Kernel(work) | Payload::Host(work) = &self.payload {
             work.accesses(visit);
         }
     }
 
-    /// Its description in a trace; `None` for events, which are no work.
+    /// The description for a trace; `None` for events and keepers, which are no work.
     pub(super) fn about(&self) -> Option<About> {
         match &self.payload {
             Payload::Kernel(work) => Some(work.about()),
@@ -310,14 +310,14 @@ impl Task {
         }
     }
 
-    /// As [`Task::accesses`], each with its tensor: see [`Work::operands`].
+    /// As [`Task::accesses`], with the tensor of each access: see [`Work::operands`].
     pub(super) fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
         if let Payload::Kernel(work) | Payload::Host(work) = &self.payload {
             work.operands(visit);
         }
     }
 
-    /// The copy of bytes that it is: see [`Work::transfer`].
+    /// The plain byte copy that the task is: see [`Work::transfer`].
     pub(super) fn transfer(&self) -> Option<Transfer> {
         match &self.payload {
             Payload::Kernel(work) => work.transfer(),
@@ -325,12 +325,11 @@ impl Task {
         }
     }
 
-    /// Whether it is a host callback.
     pub(super) fn is_callback(&self) -> bool {
         matches!(self.payload, Payload::Host(_))
     }
 
-    /// The device work as one over a row of elements, if it is that and large.
+    /// The device work as a row of elements, if it is one and costs at least [`FUSED_NS`].
     pub(super) fn row(&self) -> Option<&dyn Row> {
         match &self.payload {
             Payload::Kernel(work) if self.cost >= FUSED_NS => work.row(),
@@ -341,16 +340,16 @@ impl Task {
 
 type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
-/// What a storage holds: one value of some type.
+/// The vtable of a storage's value.
 struct Held {
-    /// The value as the work that it is.
+    /// The value as a `dyn Work`.
     work: unsafe fn(*mut Storage) -> *mut dyn Work,
     drop: unsafe fn(*mut Storage),
 }
 
-/// A `dyn Work` with its value inside.
+/// A type-erased `Work` with inline storage.
 ///
-/// Invariant: `storage` holds a live value of the type that `held` was made for, from `new` to `drop`.
+/// Invariant: from `new` to `drop`, `storage` holds a live value of the type that `held` was made for.
 pub(super) struct Erased {
     held: &'static Held,
     storage: Storage,
@@ -377,11 +376,11 @@ impl Erased {
         Self { held, storage }
     }
 
-    /// Flips a bit of what it has just written, chosen by a random number.
+    /// Flips a random bit of the memory that the work has just written.
     pub(super) fn flip_bit(&self, random: u64) {
         let Some(address) = self.output_byte(random >> 3) else { return };
         let byte = with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: the work writes that byte itself, and its stream is still at this task: nobody else may use it now.
+        // SAFETY: the work writes that byte itself, and its stream is still at this task, so nobody else may access it.
         unsafe { *byte ^= 1 << (random & 7) };
     }
 }
@@ -436,7 +435,7 @@ unsafe fn drop_in_place<T>(storage: *mut Storage) {
     unsafe { storage.cast::<T>().drop_in_place() };
 }
 
-/// Work made of a closure that has nothing to say about memory.
+/// Work made of a closure; it reports no memory accesses.
 pub struct Closure<F>(F);
 
 impl<F: FnMut() -> Result<(), Cause> + Send> Closure<F> {

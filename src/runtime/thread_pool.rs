@@ -11,20 +11,20 @@ pub use rayon_pool::Pool;
 #[cfg(tsan)]
 pub use thread_per_job::Pool;
 
-/// What [`set_num_threads`] asked for; 0 before.
+/// The number that [`set_num_threads`] set; 0 if it was not called.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this is one of the compute threads.
+/// True if this is a compute thread.
 #[inline]
 pub fn on_worker() -> bool {
     IS_WORKER.get()
 }
 
-/// How many threads take part in parallel work.
+/// The number of threads for parallel work.
 #[inline]
 pub fn num_threads() -> usize {
     match COUNT.load(Ordering::Relaxed) {
@@ -33,7 +33,7 @@ pub fn num_threads() -> usize {
     }
 }
 
-/// Sets how many threads take part in parallel work. The compute threads follow when nothing runs on them.
+/// Sets the number of threads for parallel work. The compute threads are replaced when none of them is busy.
 pub fn set_num_threads(count: usize) {
     COUNT.store(count.max(1), Ordering::Relaxed);
 }
@@ -46,7 +46,7 @@ mod rayon_pool {
     use crate::runtime::affinity;
     use crate::runtime::sync::Arc;
 
-    /// A pool of so many threads; copies name the same one.
+    /// A rayon pool; clones refer to the same one.
     #[derive(Clone, Debug)]
     pub struct Pool(Arc<ThreadPool>);
 
@@ -54,7 +54,7 @@ mod rayon_pool {
         /// Starts the threads.
         ///
         /// # Panics
-        /// Where the system does not give them.
+        /// If the system does not start the threads.
         pub fn new(threads: usize) -> Self {
             let builder = ThreadPoolBuilder::new()
                 .num_threads(threads)
@@ -67,7 +67,7 @@ mod rayon_pool {
             Self(Arc::new(builder.build().expect("the system starts the compute threads")))
         }
 
-        /// How many threads there are.
+        /// The number of threads.
         pub fn threads(&self) -> usize {
             self.0.current_num_threads()
         }
@@ -79,12 +79,13 @@ mod rayon_pool {
     }
 }
 
-/// For the thread sanitizer, which does not know the fences that rayon hands jobs over with: each job has a thread.
+/// A stand-in for ThreadSanitizer, which does not understand the fences with which rayon hands jobs over: each job gets its own
+/// thread.
 #[cfg(tsan)]
 mod thread_per_job {
     use super::IS_WORKER;
 
-    /// The number of threads that it stands for.
+    /// The number of threads that the pool pretends to have.
     #[derive(Clone, Debug)]
     pub struct Pool(usize);
 

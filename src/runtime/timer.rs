@@ -23,7 +23,7 @@ pub fn at(deadline: Instant, wake: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// What ends a sleep. Sleeps are ordered by deadline, equal ones in the order of arrival.
+/// A sleep with the function that ends it. Sleeps are ordered by deadline, then by arrival.
 struct Sleep {
     deadline: Instant,
     number: u64,

@@ -1,12 +1,12 @@
 //! Traces: the tasks that ran on the devices between two moments, with their times.
 //!
-//! While a trace records, every task gets a [`Mark`], the number of its entry in the trace. The submitting thread writes the entry's
-//! submission, once; the running thread writes the times. So an entry has no lock. It is read only after the trace was stopped and its
-//! streams were synchronised. Without a trace, a launch costs one relaxed load.
+//! While a trace records, every task gets a [`Mark`], the number of its entry in the trace. The submitting thread writes the
+//! entry's submission once, and the running thread writes the times, so an entry needs no lock. It is read only after the trace was
+//! stopped and its streams were synchronised. Without a trace, a launch costs one relaxed load.
 //!
-//! A replay of a graph has an entry for the call, of [`Kind::Replay`], and one for each of its nodes ([`Nodes`]), which has the times.
+//! A replay of a graph has one entry for the call, of [`Kind::Replay`], and one with the times for each of its nodes ([`Nodes`]).
 //!
-//! A trace holds [`limit`] entries, in chunks that are allocated when they are reached. Further tasks are counted, not kept.
+//! A trace holds up to [`limit`] entries, in chunks that are allocated on demand. Further tasks are counted, not kept.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -18,13 +18,13 @@ use super::memory::Timeline;
 use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use super::{Error, affinity, observers};
 
-/// Entries that are made together.
+/// Entries per chunk.
 const CHUNK: usize = 1024;
-/// Entries of a trace unless [`set_limit`] says otherwise: some 30 MB.
+/// The default of [`limit`]: about 30 MB.
 const DEFAULT_LIMIT: usize = 256 * CHUNK;
 
 static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_LIMIT);
-/// The traces so far: what a thread remembers of an earlier one does not count.
+/// The number of traces so far. A thread discards the ranges that it remembers of an earlier trace.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static CURRENT: Mutex<Option<Arc<Trace>>> = Mutex::new(None);
 
@@ -32,16 +32,16 @@ thread_local! {
     static RANGES: RefCell<Ranges> = RefCell::default();
 }
 
-/// Where an operand of a copy lies.
+/// The kind of memory that an operand of a copy is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// The device of the stream.
+    /// Memory of the stream's device.
     Device,
-    /// Another device.
+    /// Memory of another device.
     Peer,
     /// Pinned host memory.
     Pinned,
-    /// Other host memory.
+    /// Pageable host memory.
     Pageable,
 }
 
@@ -52,21 +52,21 @@ pub enum Kind {
     Kernel,
     /// A copy, from and to.
     Copy(MemoryKind, MemoryKind),
-    /// The same value everywhere.
+    /// A fill with one value.
     Fill,
-    /// A kernel of `PyTorch`'s as a task.
+    /// A CPU kernel of `PyTorch` that runs as a task.
     Aten,
-    /// A kernel that a compiler made.
+    /// A kernel that a compiler generated.
     Compiled,
     /// A C function of another library.
     Custom,
-    /// A kernel of `PyTorch`'s on the caller's thread.
+    /// A CPU kernel of `PyTorch` on the caller's thread.
     Fallback,
-    /// A callback.
+    /// A host callback.
     Host,
     /// A sleep.
     Sleep,
-    /// Kernels of a graph: a call alone, as each of its nodes has an entry of its own.
+    /// A replay of a graph's kernels. The entry stands for the call only; each node has its own entry.
     Replay,
 }
 
@@ -74,12 +74,12 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     pub kind: Kind,
-    /// Bytes that a copy or a fill writes; else 0.
+    /// Bytes that a copy or a fill writes; 0 for other kinds.
     pub bytes: u64,
 }
 
 impl About {
-    /// Work of that kind that has no bytes to tell of.
+    /// Work of that kind, without a number of bytes.
     pub const fn kind(kind: Kind) -> Self {
         Self { kind, bytes: 0 }
     }
@@ -90,34 +90,34 @@ impl About {
 pub enum Outcome {
     Done,
     Failed,
-    /// It was skipped behind a failure, or had not begun when the trace was read.
+    /// Skipped after a failure, or not begun when the trace was read.
     NotRun,
-    /// It ran when the trace was read: its end is that moment.
+    /// Still running when the trace was read; its end is that moment.
     Running,
 }
 
-/// One task in a trace that is over. Times are nanoseconds of the system's clock, since 1970.
+/// A task of a finished trace. Times are nanoseconds of the system's clock since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub name: &'static str,
     pub about: About,
     pub stream: &'static dyn Timeline,
-    /// The thread that submitted it, as the system numbers it.
+    /// The system's id of the thread that submitted it.
     pub thread: i32,
-    /// What the profiler called the innermost operator around the submission, and the innermost range of the user; 0 for none.
+    /// The profiler's ids of the innermost operator and of the innermost user range around the submission; 0 for none.
     pub operator: u64,
     pub range: u64,
     pub submission: (u64, u64),
-    /// (0, 0) where it did not run.
+    /// (0, 0) if it did not run.
     pub run: (u64, u64),
-    /// How many tasks were fused with it, itself included: each has its share of the time.
+    /// The number of tasks that were fused, including this one; each is assigned its share of the time.
     pub members: u64,
     pub outcome: Outcome,
-    /// The number of the replay's row, for a node of a graph.
+    /// For a node of a graph, the number of the replay's row.
     pub replay: Option<usize>,
 }
 
-/// The submitter's data of a task.
+/// What the submitting thread writes.
 #[derive(Clone, Debug)]
 struct Submission {
     name: &'static str,
@@ -127,7 +127,7 @@ struct Submission {
     operator: u64,
     range: u64,
     begin: u64,
-    /// The entry of the replay, for a node of a graph.
+    /// For a node of a graph, the entry of the replay.
     replay: Option<usize>,
 }
 
@@ -144,17 +144,17 @@ struct Entry {
 /// One trace.
 #[derive(Debug)]
 pub struct Trace {
-    /// Entries asked for, those that found no room among them.
+    /// Entries claimed so far, including those that found no room.
     claimed: AtomicUsize,
     chunks: Box<[OnceLock<Box<[Entry]>>]>,
-    /// When it was over and waited for.
+    /// The time at which the trace was stopped and its streams were synchronised.
     stopped: AtomicU64,
     number: u64,
-    /// The range of the user around a range of the user.
+    /// Maps each user range to the user range around it.
     parents: Mutex<HashMap<u64, u64>>,
 }
 
-/// The entry of a task.
+/// A reference to the entry of a task.
 #[derive(Clone, Debug)]
 pub struct Mark {
     trace: Arc<Trace>,
@@ -173,18 +173,17 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// Whether tasks are marked.
 #[inline]
 pub fn is_on() -> bool {
     observers::has(observers::TRACE)
 }
 
-/// How many entries the next traces have room for.
+/// The capacity of the next traces, in entries.
 pub fn limit() -> usize {
     LIMIT.load(Ordering::Relaxed)
 }
 
-/// Sets how many entries the next traces have room for, rounded up to a multiple of 1024.
+/// Sets the capacity of the next traces, rounded up to a multiple of 1024 entries.
 ///
 /// # Errors
 /// `InvalidValue` for 0 and for more than 2^30.
@@ -196,10 +195,10 @@ pub fn set_limit(entries: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Begins a trace and returns its number, above 0.
+/// Starts a trace and returns its number, which is positive.
 ///
 /// # Errors
-/// `InvalidArgument` while another is being taken.
+/// `InvalidArgument` while another trace is recording.
 pub fn start() -> Result<u64, Error> {
     let mut current = CURRENT.lock();
     if current.is_some() {
@@ -213,8 +212,8 @@ pub fn start() -> Result<u64, Error> {
     Ok(number)
 }
 
-/// Ends the trace of that number, if it is being taken, and waits for the streams that have tasks in it. Failures stay for the next
-/// synchronising call.
+/// Stops the trace of that number, if it is recording, and waits for the streams that have tasks in it. Failures are kept for the
+/// next synchronising call.
 pub fn stop(number: u64) -> Option<Arc<Trace>> {
     let trace = {
         let mut current = CURRENT.lock();
@@ -223,20 +222,20 @@ pub fn stop(number: u64) -> Option<Arc<Trace>> {
         trace
     };
     for stream in trace.busy_streams() {
-        // A task that a stream waits for does not wait for it, and reads an unfinished trace.
+        // If this thread runs a task that the stream waits for, `finish` does not wait, and the trace that is read is incomplete.
         stream.finish();
     }
     trace.stopped.store(now(), Ordering::Release);
     Some(trace)
 }
 
-/// The mark of a task that is about to be submitted; `None` without a trace, and for what is no work.
+/// The mark of a task that is about to be submitted; `None` without a trace, and for tasks that are no work.
 #[cold]
 pub fn mark(stream: &'static dyn Timeline, name: &'static str, about: Option<About>) -> Option<Mark> {
     Mark::new(stream, name, about?)
 }
 
-/// Marks of a replay that is about to be submitted and of its nodes; `None` without a trace, or without room in it.
+/// The marks of a replay that is about to be submitted and of its nodes; `None` without a trace or without room in it.
 pub fn mark_replay(
     stream: &'static dyn Timeline,
     name: &'static str,
@@ -251,18 +250,18 @@ pub fn mark_replay(
     let first = trace.claimed.fetch_add(nodes.len(), Ordering::Relaxed);
     for (index, (name, about)) in (first..).zip(nodes) {
         let Some(entry) = trace.make(index) else { break };
-        // No other thread has this index.
+        // No other thread has this index, so the slot is empty.
         let _ = entry.submission.set(Submission { name, about, replay: Some(mark.index), ..call.clone() });
     }
     Some((mark, Nodes { trace, first }))
 }
 
-/// The mark of a task under another name than its own; `None` without a trace.
+/// A mark with a name that differs from the task's; `None` without a trace.
 pub fn mark_named(stream: &'static dyn Timeline, name: &'static str, kind: Kind) -> Option<Mark> {
     if is_on() { Mark::new(stream, name, About::kind(kind)) } else { None }
 }
 
-/// The mark of work that this thread does itself from now on, in the order of `stream`; `None` without a trace.
+/// The mark of work that this thread starts now, in the order of `stream`; `None` without a trace.
 pub fn mark_call(stream: &'static dyn Timeline, name: &'static str, kind: Kind) -> Option<Mark> {
     let mark = mark_named(stream, name, kind)?;
     mark.begin();
@@ -277,7 +276,7 @@ impl Mark {
         let (operator, range) = RANGES.with_borrow(Ranges::innermost);
         let thread = affinity::thread();
         let submission = Submission { name, about, stream, thread, operator, range, begin: now(), replay: None };
-        // No other thread has this index.
+        // No other thread has this index, so the slot is empty.
         let _ = entry.submission.set(submission);
         Some(Self { trace, index })
     }
@@ -288,17 +287,17 @@ impl Mark {
         }
     }
 
-    /// The submission is over.
+    /// Notes the end of the submission.
     pub fn submitted(&self) {
         self.write(|entry| entry.submitted.store(now(), Ordering::Release));
     }
 
-    /// The work begins.
+    /// Notes the begin of the work.
     pub fn begin(&self) {
         self.write(|entry| entry.begin.store(now(), Ordering::Release));
     }
 
-    /// The work has ended.
+    /// Notes the end of the work.
     pub fn end(&self, failed: bool) {
         self.write(|entry| {
             entry.failed.store(failed, Ordering::Relaxed);
@@ -306,7 +305,7 @@ impl Mark {
         });
     }
 
-    /// The task was one of `members` fused ones, and this is its share of their time.
+    /// Notes that the task was one of `members` fused tasks, with its share of their time.
     pub fn share(&self, begin: u64, end: u64, members: usize) {
         self.write(|entry| {
             entry.members.store(members as u64, Ordering::Relaxed);
@@ -315,14 +314,14 @@ impl Mark {
         });
     }
 
-    /// The work has failed.
+    /// Notes that the work has failed.
     pub fn fail(&self) {
         self.write(|entry| entry.failed.store(true, Ordering::Relaxed));
     }
 }
 
 impl Nodes {
-    /// The mark of a node, by its number among those of the replay.
+    /// The mark of a node, by its number within the replay.
     pub fn mark(&self, number: usize) -> Mark {
         Mark { trace: Arc::clone(&self.trace), index: self.first + number }
     }
@@ -338,12 +337,12 @@ impl Trace {
         Some(&self.chunks.get(index / CHUNK)?.get()?[index % CHUNK])
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn count(&self) -> usize {
         self.claimed.load(Ordering::Relaxed).min(self.chunks.len() * CHUNK)
     }
 
-    /// How many tasks found no room.
+    /// The number of tasks that found no room.
     pub fn dropped(&self) -> usize {
         self.claimed.load(Ordering::Relaxed) - self.count()
     }
@@ -360,12 +359,12 @@ impl Trace {
         streams
     }
 
-    /// The range of the user around one; 0 for none.
+    /// The user range around a user range; 0 for none.
     pub fn parent(&self, range: u64) -> u64 {
         self.parents.lock().get(&range).copied().unwrap_or(0)
     }
 
-    /// An entry; `None` from [`Trace::count`] on, and for one whose submission had only begun when the trace was stopped.
+    /// An entry; `None` if `index` is at least [`Trace::count`], and if its submission was unfinished when the trace was stopped.
     pub fn row(&self, index: usize) -> Option<Row> {
         let entry = self.get(index)?;
         let known = entry.submission.get()?;
@@ -401,7 +400,7 @@ impl Trace {
 }
 
 impl Kind {
-    /// The tier of the operator or, of what is none, a word for it.
+    /// The tier of the operator; for other work, a similar word.
     pub fn tier(self) -> &'static CStr {
         match self {
             Self::Kernel | Self::Copy(..) | Self::Fill => c"rust",
@@ -415,7 +414,7 @@ impl Kind {
         }
     }
 
-    /// The function that submits such work: of the C ABI, or of `torch.rustdev`.
+    /// The function that submits such work, of the C ABI or of `torch.rustdev`.
     pub fn call(self) -> &'static CStr {
         match self {
             Self::Kernel | Self::Copy(..) | Self::Fill => c"rd_launch",
@@ -427,7 +426,7 @@ impl Kind {
         }
     }
 
-    /// The profilers' name of a copy or a fill; of other work, the name of its task.
+    /// The title that profilers show: for a copy or a fill as CUDA names it, for other work the task's name.
     pub fn title(self, name: &'static str) -> String {
         match self {
             Self::Copy(from, to) => {
@@ -461,7 +460,6 @@ impl MemoryKind {
 }
 
 impl Outcome {
-    /// A word for it.
     pub fn text(self) -> &'static CStr {
         match self {
             Self::Done => c"done",
@@ -472,7 +470,7 @@ impl Outcome {
     }
 }
 
-/// What the profiler says this thread is in: operators, and ranges of the user, innermost last.
+/// The operators and user ranges that this thread is in according to the profiler, innermost last.
 #[derive(Debug, Default)]
 struct Ranges {
     trace: u64,
@@ -481,7 +479,8 @@ struct Ranges {
 }
 
 impl Ranges {
-    /// The list, emptied at the first use in a trace: operators that a trace has ended in are never left.
+    /// One of the lists. Both are emptied at the first use in a new trace, because operators in which the previous trace ended are
+    /// never left.
     fn list(&mut self, is_user: bool) -> &mut Vec<u64> {
         let trace = COUNT.load(Ordering::Relaxed);
         if self.trace != trace {
@@ -499,7 +498,7 @@ impl Ranges {
     }
 }
 
-/// This thread enters an operator, or a range of the user, that the profiler calls by that number.
+/// This thread enters an operator or a user range with the profiler's id `id`.
 pub fn enter(id: u64, is_user: bool) {
     let around = RANGES.with_borrow_mut(|ranges| {
         let list = ranges.list(is_user);
@@ -513,7 +512,7 @@ pub fn enter(id: u64, is_user: bool) {
     }
 }
 
-/// This thread leaves the innermost one. Nothing happens where there is none.
+/// This thread leaves the innermost operator or user range; no effect if there is none.
 pub fn leave(is_user: bool) {
     RANGES.with_borrow_mut(|ranges| _ = ranges.list(is_user).pop());
 }

@@ -1,12 +1,12 @@
-//! Vector clocks: for each stream, how many of its accesses happened before something.
+//! Vector clocks: for each stream, how many of its accesses happened before a point.
 #![forbid(unsafe_code)]
 
-/// A clock with one component for each stream, which are numbered by slots; those behind its end are 0.
+/// A clock with one component per stream, indexed by slot; missing components are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VectorClock(Vec<u64>);
 
 impl VectorClock {
-    /// The clock of nothing.
+    /// The clock with all components 0.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
@@ -16,7 +16,7 @@ impl VectorClock {
         self.0.get(slot).copied().unwrap_or(0)
     }
 
-    /// Moves a stream's component on and returns it.
+    /// Increments a stream's component and returns it.
     pub fn tick(&mut self, slot: usize) -> u64 {
         if self.0.len() <= slot {
             self.0.resize(slot + 1, 0);
@@ -25,7 +25,7 @@ impl VectorClock {
         self.0[slot]
     }
 
-    /// Adds what happened before the other.
+    /// Takes the maximum with another clock, component by component.
     pub fn join(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);

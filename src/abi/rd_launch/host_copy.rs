@@ -1,13 +1,13 @@
-//! Copies between host and installed hardware that change dtype or layout, in steps of which one alone touches both memories: a transfer of
-//! contiguous bytes.
+//! Copies between host and installed hardware that change dtype or layout. They are split into steps so that only a transfer of
+//! contiguous bytes touches both memories.
 //!
 //! | direction | steps |
 //! |---|---|
 //! | to the device | the host packs its elements; a transfer; the device casts and scatters them |
 //! | to the host | the device gathers and casts its elements; a transfer; the host unpacks them |
 //!
-//! Bytes go over in the host's dtype, and a step that has nothing to do is left out. What the host does is a host function of the stream.
-//! The blocks in between go back to their pools at once, which reuse them in the order of the stream.
+//! The bytes are transferred in the host's dtype, and a step that has nothing to do is omitted. The host's step is a host function
+//! of the stream. The staging blocks are freed right after submission; their pools reuse them in the order of the stream.
 
 use super::{Failure, KernelCall, invalid};
 use crate::kernels::table::Op;
@@ -18,7 +18,7 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::Record;
 use crate::tensor::view::{Flags, View};
 
-/// Whether a launch is such a copy.
+/// True if a launch is such a copy.
 pub(super) fn is_meant(call: &KernelCall) -> bool {
     let launch = call.launch();
     if call.op().text() != "copy_" || launch.num_operands() != 2 {
@@ -29,10 +29,10 @@ pub(super) fn is_meant(call: &KernelCall) -> bool {
     !source.flags().has(Flags::IMMEDIATE) && target.numel() > 0 && is_host(&target) != is_host(&source) && call.transfer().is_none()
 }
 
-/// Puts the steps of such a copy on the stream.
+/// Submits the steps of such a copy to the stream.
 ///
 /// # Errors
-/// There is no memory for a block in between, or the stream refuses a task.
+/// If there is no memory for a staging block, or the stream refuses a task.
 pub(super) fn submit(stream: &'static Stream, call: &KernelCall) -> Result<(), Failure> {
     let launch = call.launch();
     let (target, source) = (launch.view(0), launch.view(1));
@@ -47,23 +47,23 @@ pub(super) fn submit(stream: &'static Stream, call: &KernelCall) -> Result<(), F
     landed.as_ref().map_or(Ok(()), |block| steps.between(block, dtype, &target, false))
 }
 
-/// Where the transfer finds an operand: in its block, or where it is.
+/// The address that the transfer uses for an operand: its staging block, or its own memory.
 fn place(operand: &View<'_>, block: Option<&StagingBlock>) -> (*mut u8, Flags) {
     block.map_or((operand.data(), side(operand)), |block| (block.data, block.flags))
 }
 
-/// The memory that an operand lies in.
+/// The flag of the memory that an operand is in.
 fn side(operand: &View<'_>) -> Flags {
     if operand.flags().has(Flags::HOST) { Flags::HOST } else { Flags::default() }
 }
 
-/// Whether an operand is the contiguous values of that dtype themselves.
+/// True if an operand is contiguous, of that dtype, and neither conjugated nor negated.
 fn is_packed(view: &View<'_>, dtype: DType) -> bool {
     let is_dense = view.numel() == 1 || view.is_dense_1d();
     is_dense && view.dtype() == dtype && !view.flags().has(Flags::CONJ) && !view.flags().has(Flags::NEG)
 }
 
-/// Contiguous memory in between, of the host or the device. It goes back to its pool, which reuses it in the order of the stream.
+/// A staging block of host or device memory. When dropped, it goes back to its pool, which reuses it in the order of the stream.
 struct StagingBlock {
     data: *mut u8,
     flags: Flags,
@@ -75,13 +75,13 @@ impl Drop for StagingBlock {
         if !self.flags.has(Flags::HOST) {
             return pools::free(self.data);
         }
-        // A block that the stream could not be recorded on, because its capture was invalidated, is one that no task uses.
+        // If the stream cannot be recorded because its capture was invalidated, no task uses the block.
         let _ = pools::record_host_stream(self.data, self.stream);
         pools::free_host(self.data);
     }
 }
 
-/// What the steps of one copy have in common.
+/// The common data of the steps of one copy.
 struct Steps {
     stream: &'static Stream,
     op: &'static Op,
@@ -89,7 +89,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// A block for an operand, on its side, if it is not packed.
+    /// A staging block in the operand's memory, if the operand is not packed.
     fn block_for(&self, operand: &View<'_>, dtype: DType) -> Result<Option<StagingBlock>, Failure> {
         if is_packed(operand, dtype) {
             return Ok(None);
@@ -103,13 +103,13 @@ impl Steps {
         Ok(Some(StagingBlock { data, flags, stream: self.stream }))
     }
 
-    /// A copy between a block and its operand, into the block or from it, by the side that both are on.
+    /// Copies between a staging block and its operand (`into`: to the block), on the side that both are on.
     fn between(&self, block: &StagingBlock, dtype: DType, operand: &View<'_>, into: bool) -> Result<(), Failure> {
         let mut strides = vec![dtype.size() as i64; operand.ndim()];
         for dim in (1..operand.ndim()).rev() {
             strides[dim - 1] = strides[dim] * operand.sizes()[dim];
         }
-        // SAFETY: the block has as many elements of the dtype as the operand, and is there until the stream has passed.
+        // SAFETY: the block has as many elements of the dtype as the operand, and stays valid until the stream has run the task.
         let packed = unsafe { View::new(block.data, dtype, block.flags, operand.sizes(), &strides) }
             .map_err(|error| invalid(error.to_string()))?;
         let operands = if into { [packed, *operand] } else { [*operand, packed] };
@@ -121,7 +121,7 @@ impl Steps {
     fn transfer(&self, to: (*mut u8, Flags), from: (*mut u8, Flags), dtype: DType) -> Result<(), Failure> {
         let mut record = Record::dense(self.numel as i64, 1, dtype);
         for (data, flags) in [to, from] {
-            // SAFETY: neither side is an immediate number.
+            // SAFETY: neither operand is an immediate.
             unsafe { record.push_dense(data, dtype, flags) };
         }
         self.kernel(KernelCall { op: self.op, record })

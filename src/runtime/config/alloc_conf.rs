@@ -1,4 +1,4 @@
-//! Settings of the allocator: `RUSTDEV_ALLOC_CONF`, or `PYTORCH_ALLOC_CONF` where it is unset.
+//! Settings of the allocator: `RUSTDEV_ALLOC_CONF`, or `PYTORCH_ALLOC_CONF` if that is unset.
 #![forbid(unsafe_code)]
 
 use super::refused;
@@ -7,20 +7,20 @@ use crate::runtime::Error;
 const ACCEPTS: &str = "key:value pairs separated by commas, with the keys max_split_size_mb (at least 20) and \
     garbage_collection_threshold (between 0 and 1)";
 
-/// PyTorch's own variable, whose other keys are for other devices.
+/// PyTorch's own variable; keys in it that rustdev does not know are ignored, because they are for other devices.
 const PYTORCH: &str = "PYTORCH_ALLOC_CONF";
 
-/// How the caching allocator behaves.
+/// Settings of the caching allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AllocConf {
-    /// Blocks of this many bytes and more are not split; no limit by default.
+    /// Blocks of this many bytes or more are never split; no limit by default.
     pub max_split_size: Option<u64>,
-    /// The share of the budget above which cached blocks are given back before more memory is taken; off by default.
+    /// The fraction of the budget above which cached segments are released before more memory is committed; off by default.
     pub garbage_collection_threshold: Option<f64>,
 }
 
 impl AllocConf {
-    /// The settings in the value of the variable `name`.
+    /// Parses the value of the variable `name`.
     pub(super) fn parse(name: &str, value: &str) -> Result<Self, Error> {
         let mut conf = Self::default();
         for pair in pairs(value) {
@@ -49,7 +49,7 @@ impl AllocConf {
     }
 }
 
-/// The pairs of a list; commas inside brackets belong to a value.
+/// The comma-separated pairs of a list; commas inside brackets belong to a value.
 fn pairs(value: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     value

@@ -7,53 +7,53 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const ACCEPTS: &str = "oom:N, oom:p=P, kernel:NAME:N, kernel:NAME:p=P, hang:NAME, hang:NAME:N, copy:MILLISECONDS, bitflip:NAME:N, \
     bitflip:p=P, peer:RANK:N, exit:RANK:N and seed=S, separated by commas; N counts from 1, RANK from 0, P lies between 0 and 1";
 
-/// The longest delay of copies: a day.
+/// The longest delay of copies in milliseconds: a day.
 const LONGEST: f64 = 86_400_000.0;
 
-/// What happens.
+/// What goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// A request for device memory is refused.
+    /// A request for device memory fails.
     Shortage,
     /// The task of that name fails.
     Failure(String),
-    /// The task of that name does not end.
+    /// The task of that name never ends.
     Hang(String),
     /// Copies between host and device take longer.
     Delay(Duration),
-    /// A bit of what the task of that name writes is flipped; without a name, of any task.
+    /// A bit of the output of the task of that name is flipped; without a name, of any task.
     BitFlip(Option<String>),
-    /// The process of that rank takes part in no collective any more.
+    /// The process of that rank no longer takes part in collectives.
     Silence(u64),
-    /// The process of that rank ends in a collective.
+    /// The process of that rank exits in a collective.
     Exit(u64),
 }
 
-/// When it happens.
+/// At which occasions a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum When {
-    /// At that occasion, counted from 1.
+    /// At the occasion of that number, counted from 1.
     Run(u64),
-    /// At that occasion and all that come after it.
+    /// At the occasion of that number and all later ones.
     From(u64),
     /// At each occasion with that probability.
     Chance(f64),
     Always,
 }
 
-/// A list.
+/// A list of faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultList {
-    /// Each with the text that it was made from.
+    /// The faults, each with its source text.
     pub faults: Vec<(Fault, When, String)>,
     pub seed: u64,
 }
 
 impl FaultList {
-    /// The list that a text means.
+    /// Parses a list.
     ///
     /// # Errors
-    /// A text that names the part that is malformed.
+    /// A text that names the malformed part.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut list = Self { faults: Vec::new(), seed: any_seed() };
         for part in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
@@ -88,13 +88,13 @@ fn one(part: &str) -> Option<(Fault, When)> {
     }
 }
 
-/// The name of a task and an occasion behind the last colon.
+/// Parses a task name and, after the last colon, an occasion.
 fn named(text: &str) -> Option<(String, When)> {
     let (name, when) = text.rsplit_once(':')?;
     Some((task_name(name)?, occasion(when)?))
 }
 
-/// A name, in which colons come in pairs.
+/// A task name, in which colons occur only in pairs.
 fn task_name(text: &str) -> Option<String> {
     let is_name = !text.is_empty() && !text.replace("::", "").contains(':');
     is_name.then(|| text.to_owned())
@@ -111,7 +111,7 @@ fn count(text: &str) -> Option<u64> {
     text.parse().ok().filter(|count| *count > 0)
 }
 
-/// A rank and the number of an occasion.
+/// Parses a rank and an occasion number.
 fn ranked(text: &str) -> Option<(u64, u64)> {
     let (rank, occasion) = text.split_once(':')?;
     Some((rank.parse().ok()?, count(occasion)?))
@@ -122,7 +122,7 @@ fn milliseconds(text: &str) -> Option<Duration> {
     (0.0..=LONGEST).contains(&count).then(|| Duration::from_secs_f64(count / 1e3))
 }
 
-/// Another seed each time.
+/// A seed that differs from call to call.
 fn any_seed() -> u64 {
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
     (nanoseconds ^ u64::from(process::id()) << 32) % 1_000_000_007

@@ -1,27 +1,27 @@
-//! Processors and memory of this process: the machine's, or the container's limits.
+//! Processors and memory of this process, within the limits of its container.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-/// Where neither the system nor a container says how much memory there is.
+/// Assumed if neither the system nor a container reports the memory size.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
-/// A process gets as much even where less is available, for its first few tensors.
+/// The least budget of a process, even if less is available, so that the first few tensors fit.
 const LEAST_BUDGET: u64 = 64 << 20;
 
-/// The cores that this process may use: affinity and cgroup quotas counted.
+/// The number of cores that this process may use, given its affinity and cgroup quotas.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(super::MAX_THREADS)
 }
 
-/// Bytes of memory that the devices of one of so many processes may take together: four fifths of what is available, so that an
-/// allocation is refused before the system ends the process.
+/// Bytes of memory that the devices of one of `processes` processes may use together: four fifths of the available memory, divided
+/// by the processes, so that an allocation is refused before the system kills the process.
 pub fn budget(processes: u64) -> u64 {
     (available() / 5 * 4 / processes).max(LEAST_BUDGET)
 }
 
-/// Bytes that are available now: the machine's, or what a control group leaves where that is less.
+/// Bytes that are available now: the machine's or, if less, what the control groups allow.
 fn available() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_in(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -30,19 +30,19 @@ fn available() -> u64 {
     groups.chain(machine).min().unwrap_or(UNKNOWN_MEMORY)
 }
 
-/// What is available by the text of `/proc/meminfo`.
+/// The available bytes in the text of `/proc/meminfo`.
 fn available_in(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes << 10)
 }
 
-/// The files in which a control group tells of its memory.
+/// The files in which a control group reports its memory.
 #[derive(Debug, PartialEq)]
 struct GroupFiles {
     limit: &'static str,
     usage: &'static str,
-    /// The lines of `memory.stat` with the bytes of files that the system keeps in memory and gives up for others.
+    /// The lines of `memory.stat` with the bytes of the page cache, which the system reclaims when needed.
     cached: [&'static str; 2],
 }
 
@@ -54,7 +54,7 @@ const FIRST: GroupFiles = GroupFiles {
 };
 
 impl GroupFiles {
-    /// How many bytes a group's limit leaves; nothing where it has no limit.
+    /// The bytes that a group's limit leaves; `None` without a limit.
     fn room(&self, folder: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
         let number = |name: &str| read(&folder.join(name))?.trim().parse::<u64>().ok();
         let limit = number(self.limit)?;
@@ -65,7 +65,8 @@ impl GroupFiles {
     }
 }
 
-/// The folders of the groups that may limit a process of these control groups (the text of `/proc/self/cgroup`), its own and their parents.
+/// The folders of the control groups that may limit a process, from the text of `/proc/self/cgroup`: its own groups and their
+/// ancestors.
 fn control_groups(groups: &str) -> Vec<(PathBuf, &'static GroupFiles)> {
     let mut found = Vec::new();
     for line in groups.lines() {
@@ -82,7 +83,8 @@ fn control_groups(groups: &str) -> Vec<(PathBuf, &'static GroupFiles)> {
     found
 }
 
-/// The instruction sets of this processor that kernels are built for, as (name, name). NEON, which every AArch64 has, is `portable` there.
+/// The instruction sets that this processor has and kernels are built for, as (name, name). On AArch64, which always has NEON,
+/// `portable` uses it, too.
 pub fn instruction_sets() -> Vec<(&'static str, &'static str)> {
     #[cfg(target_arch = "x86_64")]
     let (avx2, avx512) = (
@@ -95,7 +97,7 @@ pub fn instruction_sets() -> Vec<(&'static str, &'static str)> {
     #[cfg(not(target_arch = "x86_64"))]
     let (avx2, avx512) = (false, false);
     let neon = cfg!(target_arch = "aarch64");
-    // A build for one processor has one of them (feature `native`).
+    // A build for a single instruction set (feature `native`) contains only that one.
     let portable = !cfg!(any(only_isa = "avx2", only_isa = "avx512"));
     let avx2 = avx2 && !cfg!(any(only_isa = "portable", only_isa = "avx512"));
     let avx512 = avx512 && !cfg!(any(only_isa = "portable", only_isa = "avx2"));

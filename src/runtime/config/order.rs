@@ -9,16 +9,16 @@ use crate::runtime::Error;
 
 pub(super) const ACCEPTS: &str = "random:SEED, lazy, eager or reverse-priority";
 
-/// Which task runs next.
+/// The rule that chooses the next task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Every task at its submission, or as soon as what it waits for is done.
+    /// Every task runs at its submission, or as soon as its dependencies are done.
     Eager,
-    /// No task before somebody waits for it.
+    /// No task runs before somebody waits for it.
     Lazy,
-    /// As a generator of random numbers with that seed chooses.
+    /// A random generator with that seed chooses.
     Random(u64),
-    /// Of the streams that could go on, the one of the lowest priority, and among those the one made last.
+    /// Of the streams that could proceed, the one with the lowest priority; among equals, the one created last.
     ReversePriority,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Display for Order {
     }
 }
 
-/// Opens the file that tells of each task that has run.
+/// Opens the file that logs each executed task.
 pub(in crate::runtime) fn open_log(path: &str) -> io::Result<File> {
     File::options().append(true).create(true).open(path)
 }

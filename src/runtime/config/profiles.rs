@@ -1,18 +1,18 @@
-//! GPUs that the devices can imitate, by name.
+//! GPUs that the devices can imitate.
 #![forbid(unsafe_code)]
 
 const GIB: u64 = 1 << 30;
 
-/// What a program may ask of a GPU before it decides what to do.
+/// The properties of a GPU that programs query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The name that `RUSTDEV_PROFILE` accepts.
     pub name: &'static str,
-    /// What the GPU calls itself.
+    /// The name that the GPU reports.
     pub gpu: &'static str,
-    /// Its compute capability.
+    /// The compute capability.
     pub capability: (u32, u32),
-    /// Its memory in bytes.
+    /// The memory in bytes.
     pub memory: u64,
 }
 
@@ -20,7 +20,6 @@ const fn profile(name: &'static str, gpu: &'static str, capability: (u32, u32), 
     Profile { name, gpu, capability, memory: gibibytes * GIB }
 }
 
-/// All of them.
 pub static PROFILES: [Profile; 7] = [
     profile("t4-16g", "Tesla T4", (7, 5), 16),
     profile("v100-16g", "Tesla V100-SXM2-16GB", (7, 0), 16),
@@ -31,7 +30,7 @@ pub static PROFILES: [Profile; 7] = [
     profile("h100-80g", "NVIDIA H100 80GB HBM3", (9, 0), 80),
 ];
 
-/// The profiles with their names, as a choice takes them.
+/// All profiles by name, in the form that `choice` takes.
 pub fn by_name() -> [(&'static str, &'static Profile); 7] {
     PROFILES.each_ref().map(|profile| (profile.name, profile))
 }

@@ -1,8 +1,8 @@
-//! Injected faults: shortages of memory, tasks that fail, hang or write a wrong bit, slow copies, ranks that are lost.
+//! Injected faults: out-of-memory errors, tasks that fail, hang or write a wrong bit, slow copies, lost ranks.
 //!
-//! Occasions are counted when a task is submitted or memory is asked for, so that they do not depend on threads, and a task belongs to the
-//! list in force at its submission. A task that is to suffer gets other work around its own: what runs tasks knows nothing of faults. The
-//! tasks of a graph are counted at each replay.
+//! Occasions are counted when a task is submitted or memory is requested, so that they do not depend on threads. The list in force
+//! at its submission applies to a task. A fault is injected by wrapping the task's work; the code that runs tasks is unaware of
+//! faults. Tasks of a graph are counted at each replay.
 #![forbid(unsafe_code)]
 
 use super::{DebugMode, is_on, set};
@@ -14,26 +14,26 @@ use crate::runtime::task::{Access, Drained, Erased, Keeper, Lease, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, rng};
 
-/// The lists that were pushed and not yet removed; the last one is in force.
+/// The pushed lists that were not removed; the last one is in force.
 static LISTS: Mutex<Vec<Arc<Injection>>> = Mutex::new(Vec::new());
 static COUNT: AtomicU64 = AtomicU64::new(0);
-/// The streams that stand at a task that hangs.
+/// The streams that are at a hanging task.
 static HANGING: Mutex<Vec<(&'static dyn Drained, Lease)>> = Mutex::new(Vec::new());
 
-/// A list, with the occasions that each of its faults has had.
+/// A list with the occasion counts of its faults.
 struct Injection {
     number: u64,
     list: FaultList,
     occasions: Vec<AtomicU64>,
 }
 
-/// A fault that happens, described for the user.
+/// An occurrence of a fault, with a description for the user.
 struct Strike {
     text: String,
     random: u64,
 }
 
-/// Puts a list in force, in place of the one before; its number.
+/// Puts a list in force instead of the previous one; returns its number.
 ///
 /// # Errors
 /// `InvalidValue` for a malformed list.
@@ -47,7 +47,7 @@ pub fn push(text: &str) -> Result<u64, Error> {
     Ok(number)
 }
 
-/// Removes a list; the one before it is in force again.
+/// Removes a list. If it was in force, the previous one is again.
 pub fn remove(number: u64) {
     let mut lists = LISTS.lock();
     lists.retain(|list| list.number != number);
@@ -59,7 +59,7 @@ fn in_force() -> Option<Arc<Injection>> {
 }
 
 impl Injection {
-    /// Counts an occasion of each fault that is concerned; those that happen now.
+    /// Counts an occasion for each matching fault; returns those that occur now.
     fn strikes(&self, concerns: impl Fn(&Fault) -> bool) -> Vec<(&Fault, Strike)> {
         let faults = self.list.faults.iter().enumerate().filter(|(_, (fault, ..))| concerns(fault));
         faults.filter_map(|(index, (fault, when, text))| Some((fault, self.strike(index, *when, text)?))).collect()
@@ -78,7 +78,7 @@ impl Injection {
     }
 }
 
-/// Counts a request for device memory; why it is refused.
+/// Counts a request for device memory; returns the reason if it must be refused.
 pub(in crate::runtime) fn shortage() -> Option<String> {
     if !is_on(DebugMode::Faults) {
         return None;
@@ -91,13 +91,13 @@ pub(in crate::runtime) fn shortage() -> Option<String> {
 /// How a rank is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// It takes part in no collective any more.
+    /// It no longer takes part in collectives.
     Silence,
     /// Its process ends.
     Exit,
 }
 
-/// Counts a collective that a rank of this process takes part in; how the rank is lost, with a text for the user.
+/// Counts a collective of a rank in this process. If the rank is lost, returns how, with a text for the user.
 pub fn loss(rank: u64) -> Option<(Loss, String)> {
     if !is_on(DebugMode::Faults) {
         return None;
@@ -108,7 +108,7 @@ pub fn loss(rank: u64) -> Option<(Loss, String)> {
     strikes.into_iter().next().map(|(fault, strike)| (loss(fault), strike.text))
 }
 
-/// Counts a task that is being submitted; it, with the faults that it is to have.
+/// Counts a task that is being submitted; returns the task with its faults.
 pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result<Task, Error> {
     let Some(list) = in_force().filter(|_| task.has_work()) else { return Ok(task) };
     let (name, copies) = (task.name(), is_host_copy(&task));
@@ -140,7 +140,7 @@ fn is_host_copy(task: &Task) -> bool {
     task.about().is_some_and(|about| matches!(about.kind, Kind::Copy(from, to) if from.is_host() || to.is_host()))
 }
 
-/// Runs the work of a graph's task, which is counted now.
+/// Runs the work of a graph's task, which is counted here.
 pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), Cause> {
     let Some(list) = in_force() else { return work.run() };
     let is_meant = |fault: &Fault| matches!(fault, Fault::Failure(_) | Fault::BitFlip(_)) && concerns(fault, name, false);
@@ -155,7 +155,7 @@ pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), 
     Ok(())
 }
 
-/// Work that fails, or behind which a bit is flipped.
+/// Work that fails, or that has a bit of its output flipped.
 struct Struck {
     work: Erased,
     fails: Option<String>,
@@ -185,7 +185,7 @@ impl Work for Struck {
     }
 }
 
-/// A stream stands at it until [`end_hang`]; what the task holds is let go then.
+/// A hanging task: its stream waits until [`end_hang`]. The original task is dropped then.
 struct Hang {
     _task: Mutex<Task>,
 }

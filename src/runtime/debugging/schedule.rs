@@ -1,7 +1,7 @@
-//! Unlikely orders: which task runs next is chosen so that a missing wait between streams shows.
+//! Adversarial orders: the next task is chosen so that a missing wait between streams becomes visible.
 //!
-//! While an order is on, no compute thread drains a stream. Tasks run on the thread that submits or waits, serially, so that a
-//! program of one thread meets the same order each time; only callbacks have threads of their own. A sleep takes the time of the thread that
+//! While an order is on, no compute thread drains a stream. Tasks run serially on the thread that submits or waits, so that a
+//! single-threaded program sees the same order each time; only callbacks have threads of their own. A sleep blocks the thread that
 //! runs it.
 #![forbid(unsafe_code)]
 
@@ -17,22 +17,22 @@ use crate::runtime::sync::{self, Mutex, unlocked};
 use crate::runtime::task::Drained;
 use crate::runtime::{Error, device, exit, rng};
 
-/// How long a wait that finds nothing to run keeps to what it needs.
+/// How long a lazy wait that finds nothing to run restricts itself to the tasks it needs.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long a sleeping thread takes to see that the process ends.
+/// How long a sleeping thread may take to notice that the process exits.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The order that is on.
+/// The order that is on, with its random state.
 static CURRENT: Mutex<Option<(Order, Draws)>> = Mutex::new(None);
 static LOG: Mutex<Option<File>> = Mutex::new(None);
 
-/// Whether an order is on.
+/// True if an order is on.
 #[inline]
 pub(in crate::runtime) fn is_on() -> bool {
     is_mode_on(DebugMode::Schedule)
 }
 
-/// Turns an order on, when the runtime starts.
+/// Turns an order on when the runtime starts.
 pub(super) fn begin(order: Order, log: Option<&str>) {
     *LOG.lock() = log.and_then(|path| open_log(path).ok());
     install(Some(order));
@@ -44,8 +44,8 @@ fn install(order: Option<Order>) {
     set(DebugMode::Schedule, order.is_some());
 }
 
-/// Turns another order on, or none, after everything that was submitted is done; the one before. Failures stay for the streams' next
-/// synchronising calls.
+/// Switches to another order, or to none, after all submitted tasks are done; returns the previous order. Failures are kept for the
+/// streams' next synchronising calls.
 ///
 /// # Errors
 /// `TaskFailed` if a stream is stuck.
@@ -60,15 +60,15 @@ pub fn switch(order: Option<Order>) -> Result<Option<Order>, Error> {
     Ok(before)
 }
 
-/// What a random order draws from.
+/// The random state of an order.
 struct Draws {
     seed: u64,
     count: u64,
-    /// Of 8 submissions, so many let a task run, and so on after each task.
+    /// The probability, in eighths, that a task runs after a submission, and another one after each task.
     hurry: u32,
-    /// Of 16 tasks, so many change the rank of their stream.
+    /// The probability, in sixteenths, that a task changes the rank of its stream.
     change: u32,
-    /// The stream of the highest rank goes first.
+    /// Ranks of streams; the highest rank runs first.
     ranks: HashMap<(usize, i64), u32>,
 }
 
@@ -76,7 +76,7 @@ impl Draws {
     fn new(order: Order) -> Self {
         let seed = if let Order::Random(seed) = order { seed } else { 0 };
         let mut draws = Self { seed, count: 0, hurry: 0, change: 0, ranks: HashMap::new() };
-        // Few changes find tasks that come much too late, many find neighbours that are exchanged.
+        // Few rank changes find tasks that run much too late; many find adjacent tasks that are swapped.
         draws.hurry = [0, 1, 4, 7][draws.below(4) as usize];
         draws.change = [0, 1, 8, 16][draws.below(4) as usize];
         draws
@@ -91,7 +91,7 @@ impl Draws {
         ((u64::from(self.next()) * u64::from(bound)) >> 32) as u32
     }
 
-    /// One of some streams, of which there is at least one.
+    /// Chooses one of `ready`, which is not empty.
     fn choose(&mut self, ready: &[&'static Stream]) -> &'static Stream {
         for stream in ready {
             if !self.ranks.contains_key(&key(stream)) {
@@ -111,7 +111,7 @@ fn key(stream: &Stream) -> (usize, i64) {
     (stream.device(), stream.id())
 }
 
-/// The streams that could go on.
+/// The streams that have a task to run.
 fn ready() -> Vec<&'static Stream> {
     device::all().iter().flat_map(device::Device::streams).filter(|stream| stream.is_ready()).collect()
 }
@@ -120,7 +120,7 @@ fn order() -> Option<Order> {
     CURRENT.lock().as_ref().map(|(order, _)| *order)
 }
 
-/// Runs what may run once a task was put on a stream.
+/// Runs the tasks that the order allows after a submission.
 pub(in crate::runtime) fn after_submission() {
     match order() {
         Some(Order::Eager) => _ = run_all(),
@@ -129,8 +129,9 @@ pub(in crate::runtime) fn after_submission() {
     }
 }
 
-/// Runs something of what is needed until so many tasks of a stream are done; returns whether there was anything to run. `idle`: for how
-/// long there was not. A callback that ends so late may wait for a task that nobody has waited for.
+/// Runs a task towards the completion of `target` tasks of a stream; returns true if there was anything to run. `idle`: how long
+/// there was nothing. After [`PATIENCE`], the lazy order runs other tasks, too, because a callback may wait for a task that nobody
+/// has waited for.
 pub(in crate::runtime) fn help(stream: &'static dyn Drained, target: u64, idle: Duration) -> bool {
     match order() {
         Some(Order::Eager) => run_all(),
@@ -140,13 +141,13 @@ pub(in crate::runtime) fn help(stream: &'static dyn Drained, target: u64, idle: 
     }
 }
 
-/// Lets a program that asks again and again whether something is done get on.
+/// Makes progress for a program that polls until something is done.
 pub(in crate::runtime) fn after_query(stream: &'static dyn Drained) {
     help(stream, stream.completed() + 1, Duration::ZERO);
     after_submission();
 }
 
-/// Runs every task that may run; returns whether there was one.
+/// Runs all tasks that can run; returns true if there was one.
 fn run_all() -> bool {
     let mut ran = false;
     loop {
@@ -164,7 +165,7 @@ fn hurries() -> bool {
     CURRENT.lock().as_mut().is_some_and(|(_, draws)| draws.below(8) < draws.hurry)
 }
 
-/// Runs the task at the head of the stream that is chosen; returns whether there was one.
+/// Runs the task at the head of the chosen stream; returns true if there was one.
 fn run_one() -> bool {
     choose(&ready()).is_some_and(|stream| stream.step(stream.completed() + 1))
 }
@@ -177,7 +178,7 @@ fn choose(ready: &[&'static Stream]) -> Option<&'static Stream> {
     }
 }
 
-/// Sleeps on this thread, not past the end of the process.
+/// Sleeps on this thread, at most until the process exits.
 pub(in crate::runtime) fn sleep(duration: Duration) {
     let begin = Instant::now();
     unlocked(|unlocked| {
@@ -187,10 +188,10 @@ pub(in crate::runtime) fn sleep(duration: Duration) {
     });
 }
 
-/// Tells the log of a task that runs.
+/// Logs a task that runs.
 pub(in crate::runtime) fn note(stream: &Stream, name: &str) {
     if let Some(log) = LOG.lock().as_mut() {
-        // A log that cannot be written ends; the program goes on.
+        // If the log cannot be written, the program continues without the entry.
         let _ = log.write_all(format!("rustdev:{} stream {}: {name}\n", stream.device(), stream.id()).as_bytes());
     }
 }

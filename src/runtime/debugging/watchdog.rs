@@ -1,9 +1,12 @@
-//! Watchdog: a thread that reports streams on which nothing has ended for longer than `RUSTDEV_TIMEOUT`, and makes waits for them raise.
+//! Watchdog: a thread that reports streams on which no task has ended for longer than `RUSTDEV_TIMEOUT`, and makes waits for them
+//! raise.
 //!
-//! It looks at all streams now and then. A stream is stuck if somebody has its ownership, so that its head runs or waits for something, and
-//! no task has ended for that long. A stream that nobody drains is not, unless another one is: it waits for a thread that does not come.
+//! It polls all streams. A stream is stuck if somebody holds its lease, so that its head runs or waits for something, and no task
+//! has ended for the timeout. A stream that nobody drains is only reported while another stream is stuck: it waits for a thread
+//! that does not come.
 //!
-//! With a watchdog the compute threads run every task: a thread that waits or submits must not be caught in one that does not end.
+//! With a watchdog, only compute threads run kernels, so that a thread that waits or submits cannot be caught in a kernel that
+//! never ends.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -15,19 +18,19 @@ use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Mutex, sleep};
 use crate::runtime::{Error, blocking_pool, device, exit};
 
-/// Names of waiting tasks that a report lists.
+/// The most names of waiting tasks that a report lists.
 const LISTED: usize = 8;
 
-/// What the watchdog knows of a stream: the names of its tasks, by their numbers, and what waits for it are told.
+/// The watchdog's data about a stream: the names of its tasks by number, and the error for threads that wait for it.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Watch {
     names: Mutex<VecDeque<(u64, &'static str)>>,
-    /// How many tasks were done when the stream was found stuck, and the text for those that wait.
+    /// The number of completed tasks when the stream was found stuck, and the error text for waiting threads.
     verdict: Mutex<Option<(u64, String)>>,
 }
 
 impl Watch {
-    /// Notes a task.
+    /// Notes a submitted task.
     pub(in crate::runtime) fn note(&self, number: u64, name: &'static str, completed: u64) {
         let mut names = self.names.lock();
         while names.front().is_some_and(|(number, _)| *number <= completed) {
@@ -36,7 +39,7 @@ impl Watch {
         names.push_back((number, name));
     }
 
-    /// The names of the tasks that are not done.
+    /// The names of the unfinished tasks.
     fn waiting(&self, completed: u64) -> Vec<&'static str> {
         let names = self.names.lock();
         let mut waiting: Vec<_> = names.iter().filter(|(number, _)| *number > completed).collect();
@@ -44,10 +47,10 @@ impl Watch {
         waiting.into_iter().map(|(_, name)| *name).collect()
     }
 
-    /// Refuses to wait for a stream that is stuck.
+    /// Refuses to wait for a stuck stream.
     ///
     /// # Errors
-    /// `TaskFailed` as long as it does not get on.
+    /// `TaskFailed` while the stream is stuck.
     pub(in crate::runtime) fn check(&self, completed: u64) -> Result<(), Error> {
         match &*self.verdict.lock() {
             Some((stuck_at, text)) if *stuck_at == completed => Err(Error::TaskFailed(text.clone())),
@@ -60,7 +63,7 @@ impl Watch {
     }
 }
 
-/// Whether there is a watchdog.
+/// True if the watchdog runs.
 pub(in crate::runtime) fn is_watching() -> bool {
     is_on(DebugMode::Watchdog)
 }
@@ -83,13 +86,13 @@ struct Watchdog {
     seen: HashMap<(usize, i64), Seen>,
 }
 
-/// What the last look at a stream has found.
+/// The result of the last look at a stream.
 #[derive(Clone, Copy)]
 struct Seen {
     completed: u64,
-    /// Since when no task has ended.
+    /// The time since which no task has ended.
     since: Instant,
-    /// Since when somebody has had the ownership besides.
+    /// The time since which, in addition, somebody has held the lease.
     owned_since: Instant,
     is_reported: bool,
 }
@@ -103,7 +106,7 @@ impl Watchdog {
             ended |= self.end_hang(stream);
         }
         if ended {
-            // What waited for those gets on now, or is found at a later look.
+            // Streams that waited for those now proceed, or are found at a later look.
             for stream in stuck {
                 self.seen.remove(&key(stream));
             }
@@ -117,7 +120,7 @@ impl Watchdog {
         }
     }
 
-    /// Looks at a stream; whether it is stuck.
+    /// Looks at a stream; returns true if it is stuck.
     fn is_stuck(&mut self, stream: &Stream) -> bool {
         let (submitted, completed, now) = (stream.submitted(), stream.completed(), Instant::now());
         if completed >= submitted {
@@ -153,7 +156,7 @@ impl Watchdog {
         }
     }
 
-    /// Lets those raise who wait for a stream that nobody drains, while others are stuck.
+    /// Makes waits for a stream that nobody drains raise, while other streams are stuck.
     fn report_starved(&mut self, stream: &'static Stream) {
         let timeout = self.timeout;
         let starves = |seen: &&Seen| !stream.is_owned() && seen.since.elapsed() >= timeout;
@@ -163,7 +166,7 @@ impl Watchdog {
         }
     }
 
-    /// The report on a stream that is stuck, and what is said of it in an error.
+    /// The report on a stuck stream, and the text for errors.
     fn describe(&self, stream: &'static Stream) -> (String, String) {
         let (completed, timeout) = (stream.completed(), self.timeout);
         let since = self.seen.get(&key(stream)).map_or_else(Instant::now, |seen| seen.owned_since);
@@ -191,7 +194,7 @@ fn key(stream: &Stream) -> (usize, i64) {
     (stream.device(), stream.id())
 }
 
-/// The time of day some time ago.
+/// The time of day `ago` before now, in UTC.
 fn time_of_day(ago: Duration) -> String {
     let seconds =
         SystemTime::now().checked_sub(ago).and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |time| time.as_secs());

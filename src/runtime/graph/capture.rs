@@ -1,15 +1,15 @@
 //! Captures: streams that record their tasks into a graph.
 //!
-//! A capture begins on one stream, its origin. Another stream joins it when it waits for an event that was recorded on a stream of the
-//! capture, and stays until the capture ends. By then the origin must have waited for all that the others recorded.
+//! A capture begins on one stream, its origin. Another stream joins it by waiting for an event that was recorded on a stream of the
+//! capture, and stays until the capture ends. By then the origin must have waited for everything that the other streams recorded.
 //!
-//! Each stream of a capture has a *tail*: the nodes that its next node comes after. A node becomes the whole tail of its stream; an event
-//! keeps the tail of the moment, and a stream that waits for it adds that to its own.
+//! Each stream of a capture has a *tail*: the nodes that its next node depends on. A new node replaces the tail of its stream. An
+//! event stores the tail at its recording, and a stream that waits for the event adds that to its own tail.
 //!
-//! What cannot be recorded (reading a value, waiting) is refused and **invalidates** the capture: it records no more, and its end
-//! says why.
+//! An operation that cannot be recorded (reading a value, waiting) is refused and **invalidates** the capture: it records nothing
+//! more, and its end reports the reason.
 //!
-//! Locks are taken in this order: a stream's own slot, then the state of the capture. The list of captures is never locked with either.
+//! Lock order: a stream's own slot, then the state of the capture. The list of captures is never locked together with either.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -27,36 +27,35 @@ use crate::runtime::task::Task;
 use crate::runtime::vector_clock::VectorClock;
 use crate::runtime::{Error, device, sanitizer};
 
-/// Whom a capture keeps from waiting for its device.
+/// Which threads a capture forbids to wait for its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Every thread.
     Global,
     /// The thread that captures.
     ThreadLocal,
-    /// Nobody; who waits does so for the other streams.
+    /// None; a wait then covers only the streams that do not capture.
     Relaxed,
 }
 
 /// The captures that are under way.
 static UNDER_WAY: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
-/// How many there are; written under the lock.
+/// The length of [`UNDER_WAY`]; written under its lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// One capture.
 pub struct Capture {
     origin: &'static Stream,
     thread: ThreadId,
     mode: Mode,
-    /// The number of the pool that memory comes from.
+    /// The number of the pool that its memory comes from.
     pool: u64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Gone when the capture has ended.
+    /// `None` once the capture has ended.
     recording: Option<Recorded>,
-    /// Why the capture is of no use.
+    /// The reason why the capture is invalid.
     invalid: Option<String>,
 }
 
@@ -64,23 +63,23 @@ struct Recorded {
     nodes: Vec<Node>,
     branches: Vec<Branch>,
     generators: Generators,
-    /// Where memory comes from: the capture's own pool, and others that its memory was taken from.
+    /// The pools that its memory comes from: the capture's own, and others that memory was taken from.
     pools: Vec<PrivatePool>,
     hold: Option<Hold>,
 }
 
-/// A stream of the capture, and the nodes that its next one comes after.
+/// A stream of the capture with its tail.
 struct Branch {
     stream: &'static Stream,
     tail: Vec<usize>,
 }
 
-/// A point of a stream of a capture: what an event is while its stream captures.
+/// An event's recording on a capturing stream: a point of that stream.
 #[derive(Clone, Debug)]
 pub struct Point {
     capture: Arc<Capture>,
     tail: Vec<usize>,
-    /// What happened before it, where races are looked for.
+    /// The vector clock at the point, if the race detector is on.
     clock: Option<VectorClock>,
 }
 
@@ -114,7 +113,7 @@ impl Recorded {
 }
 
 impl Capture {
-    /// Begins a capture on a stream. Memory for its streams comes from `pool` from now on.
+    /// Starts a capture on a stream. Memory for its streams comes from `pool` from here on.
     ///
     /// # Errors
     /// `InvalidArgument` if the stream captures already.
@@ -133,11 +132,11 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Ends the capture, whatever comes of it: afterwards its streams run what is put on them.
+    /// Ends the capture. Afterwards its streams run their tasks again.
     ///
     /// # Errors
-    /// `InvalidArgument` if the capture goes on, because this is another thread (unless the mode is relaxed) or because the origin is not
-    /// the thread's stream; if it was invalidated, or a stream was not joined, when nothing is kept.
+    /// `InvalidArgument`. The capture continues if the call comes from another thread (unless the mode is relaxed) or the thread's
+    /// current stream is not the origin. It ends and keeps nothing if it was invalidated or a stream was not joined.
     pub fn end(self: &Arc<Self>) -> Result<Graph, Error> {
         if self.mode != Mode::Relaxed && thread::current().id() != self.thread {
             return Err(Error::InvalidArgument("capture_end: a capture must end on the thread that began it".to_owned()));
@@ -159,7 +158,7 @@ impl Capture {
         Ok(Graph::new(self.origin.device(), self.pool, nodes, generators, pools, hold))
     }
 
-    /// Ends the capture and forgets what it recorded.
+    /// Ends the capture and discards what it recorded.
     pub fn abort(self: &Arc<Self>) {
         drop(self.stop());
     }
@@ -178,17 +177,17 @@ impl Capture {
         stopped
     }
 
-    /// Whether it has not ended.
+    /// True if the capture has not ended.
     pub fn is_under_way(&self) -> bool {
         self.state.lock().recording.is_some()
     }
 
-    /// The number of the pool that memory comes from.
+    /// The number of the pool that its memory comes from.
     pub fn pool(&self) -> u64 {
         self.pool
     }
 
-    /// Keeps another private pool in use, as long as the graph: its memory was taken from there. An invalid capture keeps nothing.
+    /// Keeps another private pool, which memory was taken from, in use as long as the graph. No effect on an invalid capture.
     pub(in crate::runtime) fn retain(&self, number: u64) {
         let _ = self.with(|recorded| {
             if !recorded.pools.iter().any(|pool| pool.number() == number) {
@@ -197,7 +196,7 @@ impl Capture {
         });
     }
 
-    /// Refuses a call that cannot be captured. `what`: it and why, as the subject of a sentence.
+    /// Refuses a call that cannot be captured. `what` names the call and the reason, as the subject of a sentence.
     pub(in crate::runtime) fn refuse(&self, what: &str) -> Error {
         let text = format!("{what} is not permitted while a stream is capturing");
         self.state.lock().invalid.get_or_insert_with(|| text.clone());
@@ -223,26 +222,26 @@ impl Capture {
         })
     }
 
-    /// The cell of a kernel that draws so many random numbers from a generator, which the graph keeps.
+    /// The cell of a kernel that draws this many random numbers from a generator; the graph keeps the generator.
     ///
     /// # Errors
-    /// `InvalidArgument` if the capture records no more.
+    /// `InvalidArgument` if the capture has ended or was invalidated.
     pub fn draw(&self, generator: &Arc<Generator>, numbers: u64) -> Result<&'static Cell, Error> {
         self.with(|recorded| recorded.generators.draw(generator, numbers))
     }
 
-    /// The timeline that freed host memory of the graph waits for.
+    /// The timeline that freed pinned host memory of the graph waits for.
     pub(in crate::runtime) fn hold(&self) -> Result<&'static dyn Timeline, Error> {
         self.with(|recorded| recorded.hold.get_or_insert_with(Hold::new).timeline())
     }
 
-    /// The end of what a stream has recorded.
+    /// The end of what a stream has recorded so far.
     pub(in crate::runtime) fn point(self: &Arc<Self>, stream: &'static Stream) -> Result<Point, Error> {
         let tail = self.with(|recorded| recorded.branch(stream).tail.clone())?;
         Ok(Point { capture: Arc::clone(self), tail, clock: sanitizer::captured_clock(self, stream) })
     }
 
-    /// Whether such a stream is one of the capture's.
+    /// True if a stream of the capture matches.
     fn has(&self, is_it: impl Fn(&'static Stream) -> bool) -> bool {
         let state = self.state.lock();
         state.recording.iter().flat_map(|recorded| &recorded.branches).any(|branch| is_it(branch.stream))
@@ -250,13 +249,13 @@ impl Capture {
 }
 
 impl Point {
-    /// Makes what is put on a stream from now on come after this point; the stream joins the capture.
+    /// Makes a stream join the capture and orders its further tasks after this point.
     pub(in crate::runtime) fn block(&self, stream: &'static Stream) -> Result<(), Error> {
         match stream.capture() {
             Some(other) if !Arc::ptr_eq(&other, &self.capture) => {
                 return Err(other.refuse("waiting for an event of another capture"));
             }
-            // The stream is entered under its lock, and the capture may have ended before: `with` finds that.
+            // `enter_capture` takes the stream's lock alone, so the capture may have ended before; `with` detects that.
             None if !stream.enter_capture(&self.capture) => return self.block(stream),
             Some(_) | None => {}
         }
@@ -275,7 +274,7 @@ impl Point {
         joined
     }
 
-    /// Refuses what needs to know when the point was reached: a replay has no such moment.
+    /// Refuses an operation that needs to know when the point was reached, which a replay does not define.
     pub(in crate::runtime) fn refuse(&self, what: &str) -> Error {
         let what = format!("{what} of an event that was recorded in a capture");
         if self.capture.is_under_way() {
@@ -285,7 +284,7 @@ impl Point {
     }
 }
 
-/// Whether any stream captures.
+/// True if any stream captures.
 pub fn is_under_way() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }

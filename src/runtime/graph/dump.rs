@@ -1,4 +1,4 @@
-//! Dump of a graph in the DOT language, one box for each node and one cluster for each stream.
+//! Dump of a graph in the DOT language, with a box for each node and a cluster for each stream.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;

@@ -1,7 +1,7 @@
-//! Random numbers of a graph: each replay draws new ones.
+//! Random numbers of a graph: each replay draws different ones.
 //!
-//! A kernel that is captured gets a [`Cell`] instead of numbers: the seed and the offset that it starts from at each run. The graph knows
-//! of each cell how far behind the graph's start it begins, so that a replay draws what the same calls would draw outside of a graph.
+//! A captured kernel gets a [`Cell`], which holds the seed and offset of each run. The graph knows for each cell the distance from
+//! the graph's starting offset, so that a replay draws the same numbers as the same calls outside of a graph.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,25 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::runtime::generator::{Generator, PhiloxState};
 use crate::runtime::sync::{Arc, Mutex};
 
-/// Generators whose starts a replay carries without an allocation.
+/// The most generators whose states a replay carries without an allocation.
 const INLINE: usize = 2;
 
-/// Where a captured kernel finds the state that it draws from. Written before the kernel runs, by the replay that runs it.
+/// The random state that a captured kernel reads. The replay that runs the kernel writes it first.
 #[derive(Debug, Default)]
 pub struct Cell {
     pub seed: AtomicU64,
     pub offset: AtomicU64,
 }
 
-/// Cells of graphs that are gone.
+/// Reusable cells of destroyed graphs.
 static SPARE: Mutex<Vec<&'static Cell>> = Mutex::new(Vec::new());
 
 /// One generator of a graph.
 struct Source {
     generator: Arc<Generator>,
-    /// How far each replay moves its offset on.
+    /// How far each replay advances its offset.
     numbers: u64,
-    /// The cells, and how far behind the start each of them is.
+    /// The cells, each with its distance from the starting offset.
     cells: Vec<(&'static Cell, u64)>,
 }
 
@@ -36,12 +36,12 @@ struct Source {
 pub struct Generators(Vec<Source>);
 
 impl Generators {
-    /// How many there are.
+    /// The number of generators.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The cell of a kernel that draws so many numbers from a generator.
+    /// The cell of a kernel that draws this many numbers from a generator.
     pub(super) fn draw(&mut self, generator: &Arc<Generator>, numbers: u64) -> &'static Cell {
         let place = self.0.iter().position(|source| Arc::ptr_eq(&source.generator, generator)).unwrap_or_else(|| {
             self.0.push(Source { generator: Arc::clone(generator), numbers: 0, cells: Vec::new() });
@@ -54,16 +54,16 @@ impl Generators {
         cell
     }
 
-    /// Takes the numbers of one replay from the generators.
+    /// Advances the generators by the numbers of one replay.
     pub(super) fn advance(&self) -> Draws {
         Draws::new(self.0.iter().map(|source| source.generator.advance(source.numbers)))
     }
 
-    /// Sets the offset from which the kernels of a replay draw.
+    /// Sets the states from which the kernels of a replay draw.
     pub(super) fn start(&self, draws: &Draws) {
         for (source, start) in self.0.iter().zip(draws.starts()) {
             for (cell, behind) in &source.cells {
-                // Relaxed: the kernels run on this thread, or on others that it hands parts of them to.
+                // Relaxed: the kernels run on this thread, or on threads that it hands parts of them to.
                 cell.seed.store(start.seed, Ordering::Relaxed);
                 cell.offset.store(start.offset.wrapping_add(*behind), Ordering::Relaxed);
             }
@@ -77,7 +77,7 @@ impl Drop for Generators {
     }
 }
 
-/// Where the generators begin in one replay.
+/// The starting states of the generators for one replay.
 #[derive(Debug)]
 pub(super) enum Draws {
     Few([PhiloxState; INLINE], usize),

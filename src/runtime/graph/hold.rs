@@ -1,7 +1,7 @@
-//! [`Hold`]: keeps freed host memory from being used again as long as a graph may read or write it.
+//! [`Hold`]: keeps freed pinned memory from being reused as long as a graph may access it.
 //!
-//! A pool of memory lets a block wait for the streams that use it. To the pool a graph is one more stream, which has one task that ends
-//! when the graph is gone.
+//! The pinned pool lets a freed block wait for the streams that use it. A graph appears to the pool as one more stream, with one
+//! task that ends when the graph is destroyed.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::runtime::memory::Timeline;
 use crate::runtime::sync::Mutex;
 
-/// The device that stands for graphs; no device has that index.
+/// The pseudo-device of graphs; no device has that index.
 const DEVICE: usize = usize::MAX;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Timeline for Line {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// A graph ends when its owner lets it go: nobody can wait for that.
+    /// Nobody can wait for the end of a graph, which is when its owner drops it.
     fn finish(&'static self) {}
 }
 
@@ -46,15 +46,15 @@ struct Lines {
     spare: Vec<&'static Line>,
 }
 
-/// Those of graphs that are gone serve the next ones.
+/// The lines of destroyed graphs are reused.
 static LINES: Mutex<Lines> = Mutex::new(Lines { made: 0, spare: Vec::new() });
 
-/// The timeline that memory waits for while a graph lives.
+/// The timeline that freed memory waits for while a graph lives.
 #[derive(Debug)]
 pub struct Hold(&'static Line);
 
 impl Hold {
-    /// Holds until it is dropped.
+    /// Begins a task on the timeline, which ends when this is dropped.
     pub fn new() -> Self {
         let mut lines = LINES.lock();
         let line = lines.spare.pop().unwrap_or_else(|| {
@@ -65,7 +65,7 @@ impl Hold {
         Self(line)
     }
 
-    /// The interface of a stream for a pool.
+    /// The timeline, as a pool sees it.
     pub fn timeline(&self) -> &'static dyn Timeline {
         self.0
     }

@@ -1,4 +1,4 @@
-//! [`HardwareTask`]: a task whose turn has come, in the hands of the hardware.
+//! [`HardwareTask`]: a task that was handed to the hardware.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
@@ -10,14 +10,15 @@ use crate::runtime::memory::access::Access as MemoryAccess;
 use crate::runtime::task::{Access, Drained, Lease, Payload, Shape, Task};
 use crate::runtime::trace::About;
 
-/// A task that the hardware has to run. Its stream goes on when it is [finished](HardwareTask::finish); dropped, it has failed.
+/// A task for the hardware to run. Its stream continues when it is [finished](HardwareTask::finish). If it is dropped, it has
+/// failed.
 #[must_use = "a task that is dropped has failed"]
 pub struct HardwareTask {
     stream: &'static dyn Drained,
-    /// The stream's ownership, with the task at its head; gone when the task has ended.
+    /// The stream's lease, with the task at its head; `None` once the task has ended.
     lease: Option<Lease>,
     has_begun: bool,
-    /// Counted as running, and with access to isolated memory, until it ends.
+    /// Until its end, the task counts as running and has access to isolated memory.
     holds: Option<(Running, Option<MemoryAccess>)>,
 }
 
@@ -28,7 +29,7 @@ impl fmt::Debug for HardwareTask {
 }
 
 impl HardwareTask {
-    /// The kernel at the head of a stream. `running`: counts it until it ends.
+    /// The kernel at the head of a stream. `running` counts it until its end.
     pub(in crate::runtime) fn new(stream: &'static dyn Drained, lease: Lease, running: Running) -> Self {
         Self { stream, lease: Some(lease), has_begun: false, holds: Some((running, MemoryAccess::open())) }
     }
@@ -42,7 +43,7 @@ impl HardwareTask {
         self.stream.device()
     }
 
-    /// The number of its stream, unique in the device. A stream lives to the end of the process.
+    /// The id of its stream, unique within the device. Streams live to the end of the process.
     pub fn stream(&self) -> i64 {
         self.stream.id()
     }
@@ -57,39 +58,41 @@ impl HardwareTask {
         self.task().map_or("", Task::name)
     }
 
-    /// Estimated nanoseconds of one thread of this processor; 0 where nobody knows.
+    /// Estimated nanoseconds on one thread of this processor; 0 if unknown.
     pub fn cost(&self) -> u64 {
         self.task().map_or(0, Task::cost)
     }
 
-    /// Whether it is a kernel of the operator table, a copy, a fill, PyTorch's or another library's, with the bytes that a copy or fill writes.
+    /// The kind of its work (kernel of the operator table, of PyTorch or of another library, copy, or fill), and the bytes that a
+    /// copy or a fill writes.
     pub fn about(&self) -> Option<About> {
         self.task().and_then(Task::about)
     }
 
-    /// Names the byte ranges that it reads and writes: device memory, but for a copy that faults were injected into.
+    /// Reports the byte ranges that it accesses: device memory, unless it is a host copy with injected faults.
     pub fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         if let Some(task) = self.task() {
             task.accesses(visit);
         }
     }
 
-    /// As [`HardwareTask::accesses`], each with dtype, sizes and strides; `None` where all bytes of the range are meant.
+    /// As [`HardwareTask::accesses`], with dtype, sizes and strides; `None` if the access covers all bytes of its range.
     pub fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
         if let Some(task) = self.task() {
             task.operands(visit);
         }
     }
 
-    /// Shows the call behind it, for hardware with kernels of its own: a [`KernelCall`](crate::abi::rd_launch::KernelCall) for one of the
-    /// operator table, with operands and scalars. Where none is shown, [`HardwareTask::run`] is the only way, as for code of other libraries.
+    /// Passes the call behind the task to `visit`, for hardware with kernels of its own: a
+    /// [`KernelCall`](crate::abi::rd_launch::KernelCall), with operands and scalars, for a kernel of the operator table. For other
+    /// code, such as that of other libraries, `visit` is not called and [`HardwareTask::run`] is the only way.
     pub fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
         if let Some(Payload::Kernel(work)) = self.task().map(|task| &task.payload) {
             work.call(visit);
         }
     }
 
-    /// Notes that the hardware starts it now: traces show its time from here. Otherwise from [`HardwareTask::run`] on.
+    /// Notes that the hardware starts the task now, which is its start in traces. Otherwise [`HardwareTask::run`] is the start.
     pub fn begin(&mut self) {
         if !std::mem::replace(&mut self.has_begun, true)
             && let Some(mark) = self.task().and_then(|task| task.mark.as_ref())
@@ -98,7 +101,7 @@ impl HardwareTask {
         }
     }
 
-    /// Does its work with the processor, on this thread, which may split it over the compute threads.
+    /// Runs its work with the processor, on this thread, which may use the compute threads for parallel loops.
     ///
     /// # Errors
     /// The cause of its failure, or the text of its panic.
@@ -111,10 +114,11 @@ impl HardwareTask {
         }
     }
 
-    /// Ends it; its stream goes on, at once and on this thread, as far as it needs no compute thread: the next task comes to the hardware
-    /// before this returns. What it wrote is in memory by now.
+    /// Ends the task. Its stream continues immediately on this thread, as far as it needs no compute thread: the next task reaches
+    /// the hardware before this returns. The task's writes must be in memory before the call.
     ///
-    /// With an error the stream keeps its text, skips what follows, and the next call that waits for it raises: as for a task that fails.
+    /// With an error, the stream stores its text and skips further tasks, and the next call that waits for the stream raises, as
+    /// for any failing task.
     pub fn finish(mut self, outcome: Result<(), Cause>) {
         self.end(outcome);
     }

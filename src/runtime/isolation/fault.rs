@@ -1,4 +1,4 @@
-//! Report of a fault in device memory: the handler of SIGSEGV names the block, and leaves the fault to the handler before it.
+//! Report of a fault in device memory: a SIGSEGV handler that names the block and then restores the previous handler.
 
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use crate::runtime::pools;
 
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Installs the handler, once.
+/// Installs the handler; only the first call has an effect.
 pub fn install() {
     BEFORE.get_or_init(|| {
         // SAFETY: all zeros is a valid `sigaction`: no handler, no flags, an empty mask.
@@ -23,14 +23,14 @@ pub fn install() {
     });
 }
 
-/// Writes the report, then puts the handler before it in force: the instruction faults again.
+/// Writes the report, then restores the previous handler, which gets the signal when the instruction faults again.
 ///
-/// The report is made with an allocator in a signal handler, which is safe here: no allocator touches device memory, so the thread that
-/// faulted there is not in one.
+/// The handler allocates memory. This is safe here: no allocator accesses device memory, so the faulting thread is not inside an
+/// allocator.
 extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the system passes the facts of the signal.
+    // SAFETY: the system passes valid signal information.
     let info = unsafe { &*info };
-    // SAFETY: they are those of a SIGSEGV, which has an address.
+    // SAFETY: the signal is SIGSEGV, whose information has an address.
     let address = unsafe { info.si_addr() } as usize;
     if let Some(device) = pools::device_of(address as *const u8) {
         let known = describe(address).unwrap_or_else(|| "nothing more is known of it".to_owned());
@@ -41,7 +41,7 @@ extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
         unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     }
     if let Some(before) = BEFORE.get() {
-        // SAFETY: the action came from the system.
+        // SAFETY: the action came from `sigaction`.
         unsafe { libc::sigaction(libc::SIGSEGV, before, std::ptr::null_mut()) };
     }
 }

@@ -1,8 +1,8 @@
-//! Guarded blocks: each request gets a guard behind its bytes, and a freed block goes through the [`Quarantine`].
+//! Guarded blocks: each allocation gets a guard after its bytes, and a freed block goes through the [`Quarantine`].
 //!
-//! What fills and checks is a task on the block's own stream, so that it runs before or after the block's other tasks as the program's
-//! order says. Blocks of private pools, blocks that other streams or processes use, and those of a stream that captures go back to the
-//! pool at once: their memory may be in use after the free.
+//! Fills and checks are tasks on the block's own stream, so they run in stream order with the block's other tasks. Blocks of
+//! private pools, blocks that other streams or processes use, and blocks of a capturing stream go back to the pool at once, because
+//! their memory may still be in use after the free.
 
 use std::collections::BTreeMap;
 
@@ -19,32 +19,32 @@ use crate::runtime::sync::{Arc, AtomicBool, Mutex};
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::{Error, exit};
 
-/// Bytes of a guard, at least; blocks are aligned to as many.
+/// The least length of a guard in bytes; blocks are aligned to it, too.
 const GUARD: usize = 512;
-/// The bytes of a guard.
+/// The value of a guard's bytes.
 const GUARD_BYTE: u8 = 0xfa;
-/// New and freed memory: NaN in every floating-point dtype, -1 in the integers.
+/// The value of the bytes of new and freed memory: NaN in every floating-point dtype, -1 in the signed integers.
 const POISON_BYTE: u8 = 0xff;
 
 static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { live: BTreeMap::new(), freed: Quarantine::new() });
 
 struct Blocks {
-    /// By address.
+    /// Live blocks by address.
     live: BTreeMap<usize, GuardedBlock>,
     freed: Quarantine,
 }
 
 /// A block of the general pool.
 pub struct GuardedBlock {
-    /// The bytes asked for.
+    /// The requested bytes.
     pub bytes: usize,
-    /// Those and the guard.
+    /// The requested bytes plus the guard.
     pub length: usize,
     stream: &'static Stream,
-    /// Where it was allocated.
+    /// The source line of the allocation.
     place: String,
     label: Option<Label>,
-    /// Whether its guard was written.
+    /// Becomes true when the guard is written.
     guarded: Arc<AtomicBool>,
 }
 
@@ -55,7 +55,7 @@ impl GuardedBlock {
     }
 }
 
-/// As [`DevicePool::allocate`], with the contents and the guard that the mode asks for.
+/// As [`DevicePool::allocate`], and fills and guards the block as the mode asks.
 ///
 /// # Errors
 /// As [`DevicePool::allocate`].
@@ -98,7 +98,7 @@ pub fn free(pool: &'static DevicePool, address: usize) -> bool {
     true
 }
 
-/// Gives every freed block back to the pools.
+/// Returns every freed block to the pools.
 pub fn empty_quarantine() {
     release(true);
 }
@@ -113,10 +113,10 @@ fn release(all: bool) {
     }
 }
 
-/// Refuses a task that names freed memory.
+/// Refuses a task that accesses freed memory.
 ///
 /// # Errors
-/// `InvalidArgument` with the lines of the allocation and of the free.
+/// `InvalidArgument` with the source lines of the allocation and of the free.
 pub fn check_accesses(task: &Task) -> Result<(), Error> {
     let blocks = BLOCKS.lock();
     let mut found = None;
@@ -136,7 +136,7 @@ pub fn check_accesses(task: &Task) -> Result<(), Error> {
     )))
 }
 
-/// What is known of an address, as the end of a sentence. `None` where another thread holds the list.
+/// Describes an address, as the end of a sentence. `None` if the address is unknown or another thread holds the lock.
 pub fn describe(address: usize) -> Option<String> {
     let blocks = BLOCKS.try_lock()?;
     if let Some((start, freed)) = blocks.freed.overlapping(address, address + 1) {
@@ -177,7 +177,7 @@ fn check_poison(address: usize, Freed { block, place, poisoned }: Freed) {
     submit(stream, "memory_check", Check { range, value: POISON_BYTE, filled: poisoned, finding: Box::new(finding) });
 }
 
-/// A failure of the submission is that of the capture, which the program hears of anyway.
+/// Submits a fill or a check. A failure of the submission is a failure of the capture, which the program learns of anyway.
 fn submit(stream: &'static Stream, name: &'static str, work: impl Work + 'static) {
     let _ = stream.submit(Task::new(name, 0, work));
 }

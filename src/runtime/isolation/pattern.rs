@@ -1,4 +1,4 @@
-//! Tasks that fill a range with one byte, and that check that nothing else was written there.
+//! Tasks that fill a range with one byte, and that check that the range is unchanged.
 
 use crate::runtime::error::Cause;
 use crate::runtime::sync::{Arc, AtomicBool, Ordering};
@@ -21,13 +21,14 @@ impl Bytes {
 pub struct Fill {
     pub range: Bytes,
     pub value: u8,
-    /// Becomes true with the fill, which a failed stream skips.
+    /// Becomes true when the range is filled; a failed stream skips the fill.
     pub done: Arc<AtomicBool>,
 }
 
 impl Work for Fill {
     fn run(&mut self) -> Result<(), Cause> {
-        // SAFETY: the range is part of a block that the submitter holds, or keeps in quarantine, until the stream has passed this task.
+        // SAFETY: the range is part of a block that the submitter holds, or keeps in quarantine, until the stream has passed this
+        // task.
         unsafe { std::ptr::write_bytes(self.range.begin as *mut u8, self.value, self.range.end - self.range.begin) };
         self.done.store(true, Ordering::Relaxed);
         Ok(())
@@ -38,12 +39,12 @@ impl Work for Fill {
     }
 }
 
-/// Fails where a range that was filled holds another byte.
+/// Fails if a filled range contains another byte.
 pub struct Check {
     pub range: Bytes,
     pub value: u8,
     pub filled: Arc<AtomicBool>,
-    /// The text of the failure, from the offset of the first byte that differs.
+    /// Makes the failure's text from the offset of the first byte that differs.
     pub finding: Box<dyn Fn(usize) -> String + Send>,
 }
 

@@ -1,4 +1,4 @@
-//! Quarantine: freed blocks, oldest first, which stay out of the pool until newer ones have filled it.
+//! Quarantine: freed blocks that stay out of the pool until newer ones displace them, oldest first.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, VecDeque};
 use super::guarded_blocks::GuardedBlock;
 use crate::runtime::sync::{Arc, AtomicBool};
 
-/// Bytes that the quarantine holds at most, of all devices.
+/// The most bytes in the quarantine, over all devices.
 const CAPACITY: usize = 16 << 20;
 
 /// A freed block.
 pub struct Freed {
     pub block: GuardedBlock,
-    /// Where it was freed.
+    /// The source line of the free.
     pub place: String,
-    /// Whether its poison was written.
+    /// Becomes true when its poison is written.
     pub poisoned: Arc<AtomicBool>,
 }
 
@@ -31,14 +31,14 @@ impl Quarantine {
         Self { order: VecDeque::new(), blocks: BTreeMap::new(), bytes: 0 }
     }
 
-    /// Takes a block in.
+    /// Adds a block.
     pub fn put(&mut self, address: usize, freed: Freed) {
         self.bytes += freed.block.length;
         self.order.push_back(address);
         self.blocks.insert(address, freed);
     }
 
-    /// The oldest block, if there are more bytes than may stay, or if `all` of them go.
+    /// Removes the oldest block if the capacity is exceeded, or if `all` are to go.
     pub fn take(&mut self, all: bool) -> Option<(usize, Freed)> {
         if self.bytes <= if all { 0 } else { CAPACITY } {
             return None;
@@ -49,7 +49,7 @@ impl Quarantine {
         Some((address, freed))
     }
 
-    /// A freed block that a range overlaps, the last one before its end, and its address.
+    /// A freed block that overlaps a range, with its address; the one with the highest address below the range's end.
     pub fn overlapping(&self, begin: usize, end: usize) -> Option<(usize, &Freed)> {
         let (&address, freed) = self.blocks.range(..end).next_back()?;
         (begin < address + freed.block.bytes).then_some((address, freed))

@@ -1,7 +1,7 @@
-//! Access to device memory by this process, for the time of a task or of an operator of the CPU fallback.
+//! Access of this process to device memory, for the duration of a task or of a CPU fallback.
 //!
-//! Protection belongs to the process, not to a thread: while any task runs, every thread may touch the memory. So a touch by the host is
-//! found when the device is idle, which it is after any wait.
+//! Protection applies to the process, not to a thread: while any task runs, every thread may access the memory. An access by the
+//! host is therefore detected only while the device is idle, which it is after any wait.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::runtime::sync::Mutex;
 static SEGMENTS: Mutex<Segments> = Mutex::new(Segments { users: 0, lengths: BTreeMap::new() });
 
 struct Segments {
-    /// How many hold an [`Access`].
+    /// The number of live [`Access`] values.
     users: usize,
     /// Committed memory: address to length.
     lengths: BTreeMap<usize, usize>,
@@ -24,18 +24,18 @@ impl Segments {
     }
 }
 
-/// Whether memory is kept from the host and blocks are guarded.
+/// True if memory is protected from the host and blocks are guarded.
 #[inline]
 pub fn has_guards() -> bool {
     observers::has(observers::GUARDS)
 }
 
-/// The right to touch device memory, until dropped.
+/// The right to access device memory, until dropped.
 #[derive(Debug)]
 pub struct Access(());
 
 impl Access {
-    /// Makes the memory accessible; `None` where isolation is off.
+    /// Makes the memory accessible; `None` if isolation is off.
     #[inline]
     pub fn open() -> Option<Self> {
         if has_guards() { Some(Self::open_segments()) } else { None }
@@ -71,7 +71,7 @@ pub fn add(address: usize, length: usize) {
     }
 }
 
-/// Forgets memory that is about to be given back.
+/// Forgets memory that is about to be released.
 pub fn remove(address: usize) {
     if has_guards() {
         SEGMENTS.lock().lengths.remove(&address);

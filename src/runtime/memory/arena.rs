@@ -1,7 +1,8 @@
-//! Arena: one device's address range, the segments in it, and the block that starts at an address.
+//! Arena: one device's address range, its segments, and a map from addresses to the blocks that start there.
 //!
-//! The range is a few times the device's budget, so that placing a segment never fails for fragmentation while the budget has room. Free
-//! parts of it are kept by address and given out lowest first; segments are few, so a search over them costs nothing beside the system call.
+//! The range is a few times as large as the device's budget, so that placing a segment never fails for fragmentation while the
+//! budget has room. Free parts are ordered by address and allocated first-fit. Segments are few, so the search is negligible beside
+//! the system call.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,15 +13,15 @@ use super::device_memory::DeviceMemory;
 use super::free_list::UNIT;
 use super::system::{HUGE_PAGE, Reservation, SparseArray};
 
-/// How many times the budget is reserved, where the address space allows it.
+/// The size of the range as a multiple of the budget, if the address space allows.
 const GENEROSITY: usize = 4;
-/// No range is larger than this, or than the budget if that is larger: 64 devices fit into 47 bits of addresses.
+/// The largest range, unless the budget is larger: 64 devices fit into 47 bits of addresses.
 const LARGEST: usize = 1 << 40;
 
-/// Reserves an address range of that length for a device.
+/// A function that reserves an address range of that length for a device.
 pub type Reserve<'a> = &'a dyn Fn(usize) -> Result<Box<dyn DeviceMemory>>;
 
-/// A range for the processor's own memory.
+/// Reserves a range for host memory.
 ///
 /// # Errors
 /// The process may not have that much address space.
@@ -28,10 +29,10 @@ pub fn reserve(length: usize) -> Result<Box<dyn DeviceMemory>> {
     Ok(Box::new(Reservation::new(length)?))
 }
 
-/// Whether the address space has room for so many devices of that budget.
+/// True if the address space has room for this many devices of that budget.
 pub fn can_reserve(budget: u64, devices: usize) -> bool {
     let Some(budget) = usize::try_from(budget).ok().filter(|budget| isize::try_from(*budget).is_ok()) else { return false };
-    // Collected, so that each is held until the last is made.
+    // Collected, so that all ranges are held at the same time.
     (0..devices).map(|_| Arena::new(budget, &reserve)).collect::<Result<Vec<_>>>().is_ok()
 }
 
@@ -44,12 +45,12 @@ pub struct Arena {
     length: usize,
     /// Free parts: offset to length.
     free: BTreeMap<usize, usize>,
-    /// For each unit of the range, the block that starts there plus one. Entries of blocks that are gone stay until overwritten.
+    /// For each unit of the range, the id of the block that starts there plus 1. Entries of removed blocks stay until overwritten.
     starts: SparseArray,
 }
 
 impl Arena {
-    /// Reserves a range for `budget` bytes; less generously where the process may not have as much address space.
+    /// Reserves a range for `budget` bytes, smaller than usual if the address space is limited.
     pub fn new(budget: usize, reserve: Reserve<'_>) -> Result<Self> {
         let least = budget.max(HUGE_PAGE).next_multiple_of(HUGE_PAGE);
         let mut length = least.max(least.saturating_mul(GENEROSITY).min(LARGEST));
@@ -89,10 +90,10 @@ impl Arena {
         self.place(size, |range, offset, size| range.map_file(offset, size, file))
     }
 
-    /// Puts an empty file in the place of a segment's memory.
+    /// Replaces a segment's memory by an empty file.
     ///
     /// # Errors
-    /// The system refuses: nothing has changed.
+    /// If the system refuses; nothing has changed then.
     ///
     /// # Safety
     /// Nothing writes to the segment meanwhile.
@@ -114,10 +115,10 @@ impl Arena {
         Ok(self.base + offset)
     }
 
-    /// Gives the memory of a segment back, or a mapped file, and makes its addresses free.
+    /// Releases the memory of a segment, or a mapped file, and makes its addresses free.
     ///
     /// # Errors
-    /// The system refuses (too many mappings): the segment stays committed.
+    /// If the system refuses (too many mappings); the segment stays committed.
     pub fn decommit(&mut self, address: usize, size: usize) -> Result<()> {
         let mut offset = address - self.base;
         self.range.decommit(offset, size)?;
@@ -132,13 +133,14 @@ impl Arena {
         Ok(())
     }
 
-    /// Notes that a block starts at `address`, inside the range.
+    /// Notes that a block starts at `address`, which is in the range.
     #[inline]
     pub fn set_start(&mut self, address: usize, id: BlockId) {
         self.starts.set((address - self.base) / UNIT, id.wrapping_add(1));
     }
 
-    /// The block that was last noted to start at `address`; [`NONE`] if there was none. The caller compares the block's address.
+    /// The block last noted to start at `address`; [`NONE`] if there is none. The entry may be stale, so the caller must compare
+    /// the block's address.
     #[inline]
     pub fn start(&self, address: usize) -> BlockId {
         let offset = address.wrapping_sub(self.base);

@@ -1,7 +1,8 @@
-//! Blocks: contiguous parts of a segment, each free, held by the caller, or waiting for another stream.
+//! Blocks: contiguous parts of a segment. A block is free, held by the caller, or waiting for another stream.
 //!
-//! Records live in one slab and name each other by index, so that splitting and merging move no memory and free records are reused. Two
-//! doubly linked lists run through them: neighbours by address within the segment, and the free list that a free block is in.
+//! Records live in one slab and refer to each other by index, so that splitting and coalescing move no memory and unused records
+//! are reused. Two doubly linked lists run through them: the neighbours by address within the segment, and the free list of a free
+//! block.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +32,7 @@ pub enum State {
     Allocated,
     /// In the front cache: freed by the caller, not yet in a free list. See [`super::front_cache`].
     InFrontCache,
-    /// Given back by the caller, but tasks of other streams may still use it.
+    /// Freed by the caller, but tasks of other streams may still use it.
     Pending,
     /// The record itself is unused.
     Vacant,
@@ -43,13 +44,13 @@ pub enum State {
 pub struct Block {
     /// The first byte's address.
     pub address: usize,
-    /// The length, a multiple of 512.
+    /// The length in bytes, a multiple of 512.
     pub size: usize,
     /// The requested bytes.
     pub requested: usize,
-    /// While free: the clock of its stream's lists when it became free. Garbage collection takes the oldest first.
+    /// While free: the clock of its lists when it became free. Garbage collection takes the oldest first.
     pub born: u64,
-    /// While free and a whole segment: how many tasks its stream had been given when it became so.
+    /// While free and a whole segment: the number of tasks that its stream had been given when it became so.
     pub position: u64,
     /// The neighbour at the lower address, in the same segment.
     pub before: BlockId,
@@ -59,24 +60,24 @@ pub struct Block {
     pub list_before: BlockId,
     /// The next block of the free list.
     pub list_after: BlockId,
-    /// The index of the stream that owns it.
+    /// The index of its free lists.
     pub owner: u32,
-    /// While pending: uses by other streams that have not completed.
+    /// While pending: the number of other streams that are not done with it.
     pub waits: u32,
     pub kind: Kind,
     pub state: State,
-    /// Other streams were recorded as users since it was allocated.
+    /// True if other streams were recorded as users since its allocation.
     pub shared: bool,
-    /// A context was captured when it was allocated.
+    /// True if a context was captured at its allocation.
     pub traced: bool,
-    /// It has a label.
+    /// True if it has a label.
     pub labelled: bool,
-    /// Other processes may use it: see [`super::sent`].
+    /// True if other processes may use it: see [`super::sent`].
     pub sent: bool,
 }
 
 impl Block {
-    /// A block that stands alone in its segment.
+    /// A block that is a whole segment.
     pub fn segment(address: usize, size: usize, owner: u32, kind: Kind) -> Self {
         Self {
             address,
@@ -99,14 +100,14 @@ impl Block {
         }
     }
 
-    /// Whether it shares its segment with other blocks.
+    /// True if it shares its segment with other blocks.
     #[inline]
     pub fn is_split(&self) -> bool {
         self.before != NONE || self.after != NONE
     }
 }
 
-/// The slab of records.
+/// The slab of block records.
 #[derive(Debug, Default)]
 pub struct Blocks {
     records: Vec<Block>,
@@ -132,13 +133,13 @@ impl Blocks {
         self.vacant.push(id);
     }
 
-    /// The record, if the index was ever given out.
+    /// The record; `None` if the index was never used.
     #[inline]
     pub fn get(&self, id: BlockId) -> Option<&Block> {
         self.records.get(id as usize)
     }
 
-    /// Cuts a block in two: it keeps its first `size` bytes, and the returned neighbour has the rest.
+    /// Splits a block: it keeps its first `size` bytes, and the returned neighbour gets the rest.
     pub fn split(&mut self, id: BlockId, size: usize) -> BlockId {
         let block = &mut self[id];
         debug_assert!(size < block.size);
@@ -155,7 +156,7 @@ impl Blocks {
         rest
     }
 
-    /// Joins a block with its neighbour at the higher address, whose record goes.
+    /// Coalesces a block with its neighbour at the higher address, whose record is removed.
     pub fn join_after(&mut self, id: BlockId) {
         let next = self[id].after;
         let (size, after) = (self[next].size, self[next].after);

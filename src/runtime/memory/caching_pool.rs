@@ -1,10 +1,10 @@
 //! Caching pool of one device, without its lock: the choice of a block for each request.
 //!
-//! A request is rounded to 512 bytes. Requests of at most 1 MiB come from segments of 2 MiB, those below 10 MiB from segments of 20 MiB,
-//! larger ones get a segment of their own, rounded to 2 MiB: PyTorch's documented policy. Each stream has its own free lists, so that a
-//! block goes back to tasks of the stream that used it last, in whose order reuse needs no waiting; in a private pool ([`crate::runtime::pools::private_pool`])
-//! it has others. A block that other streams used too
-//! waits in a queue per such stream until the position that the stream had reached at the free is completed.
+//! A request is rounded up to 512 bytes. Requests of at most 1 MiB come from segments of 2 MiB, those below 10 MiB from segments of
+//! 20 MiB; larger ones get a segment of their own, rounded to 2 MiB. This is PyTorch's documented policy. Each stream has its own
+//! free lists, so that a block is reused by tasks of the same stream, in whose order no wait is needed; a private pool
+//! ([`crate::runtime::pools::private_pool`]) has separate lists. A freed block that other streams used waits in one queue per such
+//! stream until that stream has completed the tasks it had at the free.
 //!
 //! Invariants, which the model test checks after each step:
 //! - the blocks of a segment follow each other without gap or overlap, and no two neighbours are both free;
@@ -32,10 +32,10 @@ use super::system::HUGE_PAGE;
 use crate::runtime::sync::Arc;
 use crate::tuning::pools::{OWN_SEGMENT_BYTES, SHARED_SEGMENT_BYTES, SMALL_REQUEST_BYTES, SMALL_SEGMENT_BYTES};
 
-/// The number of the general pool; others are private ([`crate::runtime::pools::private_pool`]).
+/// The number of the general pool; other numbers are private pools ([`crate::runtime::pools::private_pool`]).
 pub const GENERAL: u64 = 0;
 
-/// No request is larger than an address space of 47 bits.
+/// The largest request: the size of a 47-bit address space.
 const LARGEST_REQUEST: usize = 1 << 47;
 
 /// The settings of the pool.
@@ -47,7 +47,7 @@ pub struct Settings {
     pub fraction: f64,
     /// Blocks of at least this size are never split.
     pub max_split_size: usize,
-    /// Above this part of the allowed memory, old cached segments go before new ones are committed; 0 turns it off.
+    /// Above this fraction of the allowed memory, old cached segments are released before new ones are committed; 0 disables it.
     pub garbage_collection_threshold: f64,
 }
 
@@ -58,10 +58,10 @@ impl Settings {
     }
 }
 
-/// Why a request cannot be served now.
+/// The reason why a request cannot be served now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Garbage is to be collected first.
+    /// Garbage must be collected first.
     Garbage,
     /// The allowed memory is used up.
     Limit,
@@ -73,21 +73,21 @@ pub enum Refusal {
 #[derive(Clone)]
 pub struct Request {
     pub stream: &'static dyn Timeline,
-    /// The number of the pool that it comes from.
+    /// The number of the pool to allocate from.
     pub private: u64,
     /// The requested bytes, at least 1.
     pub bytes: usize,
     pub context: Option<Context>,
-    /// Garbage was collected for this request.
+    /// True if garbage was already collected for this request.
     pub collected: bool,
 }
 
-/// Who uses a live block.
+/// The users of a live block.
 pub struct Use {
     /// The stream that it was allocated for.
     pub owner: &'static dyn Timeline,
     pub size: usize,
-    /// The streams recorded on it.
+    /// Other streams that were recorded on it.
     pub users: Vec<&'static dyn Timeline>,
     pub label: Option<Label>,
 }
@@ -95,19 +95,19 @@ pub struct Use {
 /// Free lists and clock of one stream, in the general pool or a private one.
 pub(super) struct Lists {
     pub timeline: &'static dyn Timeline,
-    /// The number of their pool.
+    /// The number of the pool that the lists belong to.
     pub private: u64,
-    /// Segments of theirs.
+    /// The number of segments that the lists own.
     pub segments: usize,
-    /// Whether segments that are free may be given back: nothing uses the private pool.
+    /// True if free segments may be released because nothing uses the private pool.
     pub is_released: bool,
-    /// Whether blocks are handed out unsplit.
+    /// True if blocks are handed out unsplit.
     pub keeps_whole: bool,
     pub small: FreeList,
     pub large: FreeList,
     /// Blocks of at least `max_split_size`.
     pub oversize: FreeList,
-    /// Counts searches; the age of a free block is how many it has survived.
+    /// Counts searches; the age of a free block is the number of searches it has survived.
     pub clock: u64,
 }
 
@@ -117,28 +117,28 @@ pub(super) struct Segment {
     pub kind: Kind,
     pub owner: u32,
     pub context: Option<Context>,
-    /// What its memory is a part of, once a block of it was sent to another process.
+    /// The file that backs its memory, once one of its blocks was sent to another process.
     pub file: Option<SegmentFile>,
 }
 
 /// The pool; every access happens under its device's lock.
 pub struct Pool {
     pub(super) settings: Settings,
-    /// The budget that other pools reserve from as well, if there is one.
+    /// The budget shared with other pools, if there is one.
     pub(super) shared: Option<Arc<SharedBudget>>,
     pub(super) arena: Arena,
     pub(super) blocks: Blocks,
     pub(super) lists: Vec<Lists>,
-    /// The owner that was asked for last: almost always the one asked for next.
+    /// The most recent result of [`Pool::owner`], which is almost always the next one.
     recent: Option<((u64, i64), u32)>,
-    /// The lists of a pool and stream.
+    /// The index of the lists of a pool and stream.
     pub(super) owners: HashMap<(u64, i64), u32>,
-    /// What is special about private pools, for those of which something is.
+    /// Traits of the private pools that have any.
     pub(super) traits: BTreeMap<u64, Traits>,
-    /// Lists that belonged to a private pool.
+    /// Indices of lists that a released private pool has left.
     vacant: Vec<u32>,
     pub(super) segments: BTreeMap<usize, Segment>,
-    /// Streams that blocks with `shared` were recorded on.
+    /// The other streams recorded on blocks that have `shared` set.
     pub(super) uses: HashMap<BlockId, Vec<&'static dyn Timeline>>,
     waiting: Waiting<BlockId>,
     pub(super) contexts: HashMap<BlockId, Context>,
@@ -147,18 +147,18 @@ pub struct Pool {
     pub(super) history: History,
     pub(super) front_cache: FrontCache,
     pub(super) sends: Sends,
-    /// A block was freed that other processes may still use.
+    /// True if a freed block stays allocated because other processes may still use it.
     pub(super) keeps: bool,
     pub(super) foreign: Foreign,
 }
 
-/// The size of the block for a request, unless it is larger than any address space.
+/// The size of the block for a request; `None` if the request is larger than any address space.
 #[inline]
 pub fn block_size(bytes: usize) -> Option<usize> {
     (bytes <= LARGEST_REQUEST).then(|| bytes.max(1).next_multiple_of(UNIT))
 }
 
-/// The size of a new segment for a block.
+/// The size of a new segment for a block of `size` bytes.
 pub fn segment_size(size: usize) -> usize {
     if size <= SMALL_REQUEST_BYTES {
         SMALL_SEGMENT_BYTES
@@ -175,7 +175,7 @@ fn kind_of(size: usize) -> Kind {
 }
 
 impl Pool {
-    /// An empty pool over memory of the processor.
+    /// An empty pool over host memory.
     #[cfg(test)]
     pub fn new(settings: Settings) -> std::io::Result<Self> {
         Self::over(settings, &super::arena::reserve)
@@ -210,7 +210,7 @@ impl Pool {
         })
     }
 
-    /// The first address and the length of the range that all blocks lie in.
+    /// The first address and the length of the range that contains all blocks.
     pub fn bounds(&self) -> (usize, usize) {
         self.arena.bounds()
     }
@@ -220,7 +220,7 @@ impl Pool {
         self.waiting.timelines()
     }
 
-    /// Serves a request from the cache or from a new segment; the block's address and size.
+    /// Serves a request from the cache or from a new segment. Returns the block's address and size.
     #[inline]
     pub fn allocate(&mut self, request: &Request) -> Result<(usize, usize), Refusal> {
         let size = block_size(request.bytes).ok_or(Refusal::Limit)?;
@@ -238,7 +238,7 @@ impl Pool {
         Ok(self.hand_out(id, size, request))
     }
 
-    /// The index of a stream's lists.
+    /// The index of the lists of a pool and stream.
     #[inline]
     fn owner(&mut self, private: u64, timeline: &'static dyn Timeline) -> u32 {
         let key = (private, timeline.id());
@@ -278,7 +278,7 @@ impl Pool {
         }
     }
 
-    /// Reuses free lists for another pool if their own is empty.
+    /// Makes the lists of a released private pool reusable if they own no segments.
     pub(super) fn vacate(&mut self, owner: u32) {
         let lists = &self.lists[owner as usize];
         if lists.is_released && lists.segments == 0 {
@@ -287,7 +287,7 @@ impl Pool {
         }
     }
 
-    /// A cached block for the size; it stays in its list.
+    /// A cached block that fits the size; it stays in its list.
     #[inline]
     pub(super) fn find(&mut self, owner: u32, size: usize) -> Option<BlockId> {
         let lists = &mut self.lists[owner as usize];
@@ -302,7 +302,7 @@ impl Pool {
         (self.blocks[found].size < size.saturating_add(SHARED_SEGMENT_BYTES)).then_some(found)
     }
 
-    /// The list that a block is in while it is free.
+    /// The free list that a block belongs to while it is free.
     #[inline]
     fn list_of(&mut self, id: BlockId) -> (&mut FreeList, &mut Blocks, u64) {
         let block = &self.blocks[id];
@@ -364,20 +364,20 @@ impl Pool {
         Ok(id)
     }
 
-    /// Leaves bytes that were reserved to the pools that share the budget.
+    /// Returns reserved bytes to the shared budget, if there is one.
     pub(super) fn give_shared_back(&self, bytes: usize) {
         if let Some(shared) = &self.shared {
             shared.give_back(bytes);
         }
     }
 
-    /// The bytes of the budget that neither this pool nor one that shares it has reserved.
+    /// The bytes of the budget that neither this pool nor a pool that shares it has reserved.
     pub fn unreserved(&self) -> usize {
         let unreserved = self.settings.budget.saturating_sub(self.stats.reserved_bytes.current() as usize);
         self.shared.as_ref().map_or(unreserved, |shared| shared.free().min(unreserved))
     }
 
-    /// Takes a block out of its list, cuts off what the request does not need, and counts it.
+    /// Removes a block from its list, splits off what the request does not need, and counts it.
     #[inline]
     pub(super) fn hand_out(&mut self, id: BlockId, size: usize, request: &Request) -> (usize, usize) {
         self.delist(id);
@@ -450,12 +450,13 @@ impl Pool {
         true
     }
 
-    /// Whether other streams or processes may use the live block that starts at `address`.
+    /// True if other streams or processes may use the live block that starts at `address`.
     pub fn is_shared(&self, address: usize) -> bool {
         self.live(address).is_some_and(|id| self.blocks[id].shared || self.blocks[id].sent)
     }
 
-    /// Who uses the live block that starts at `address`, unless it is one of a private pool or other processes may use it.
+    /// The users of the live block that starts at `address`; `None` for blocks of private pools and blocks that other processes may
+    /// use.
     pub fn use_of(&self, address: usize) -> Option<Use> {
         let id = self.live(address)?;
         let block = &self.blocks[id];
@@ -467,7 +468,7 @@ impl Pool {
         Some(Use { owner: lists.timeline, size: block.size, users, label: self.labels.get(&id).cloned() })
     }
 
-    /// Takes the block that starts at `address` back; its size, or `None` if no live block starts there.
+    /// Frees the block that starts at `address`. Returns its size, or `None` if no live block starts there.
     #[inline]
     pub fn free(&mut self, address: usize, context: Option<&Context>) -> Option<usize> {
         let id = self.live(address)?;
@@ -481,7 +482,7 @@ impl Pool {
         Some(size)
     }
 
-    /// Takes a live block back for good.
+    /// Frees a live block without the front cache.
     pub(super) fn release_block(&mut self, id: BlockId, context: Option<&Context>) {
         let block = &self.blocks[id];
         let (address, size, index, owner) = (block.address, block.size, block.kind as usize, block.owner);
@@ -504,7 +505,7 @@ impl Pool {
         }
     }
 
-    /// Defers the free of a block until the other streams that use it are done; `false` if they are already.
+    /// Defers the free of a block until the other streams that use it are done; `false` if they already are.
     #[cold]
     fn suspend(&mut self, id: BlockId) -> bool {
         self.blocks[id].shared = false;
@@ -517,7 +518,7 @@ impl Pool {
         waits > 0
     }
 
-    /// Puts blocks back into the free lists whose other streams are done with them.
+    /// Completes the deferred frees whose streams are done.
     #[cold]
     pub fn reclaim(&mut self) {
         for id in self.waiting.take_completed() {
@@ -528,7 +529,7 @@ impl Pool {
         }
     }
 
-    /// Makes a block free: joins it with free neighbours and puts it into its list.
+    /// Makes a block free: coalesces it with free neighbours and puts it into its list.
     #[inline]
     fn retire(&mut self, id: BlockId, context: Option<&Context>) {
         let block = &self.blocks[id];

@@ -1,7 +1,8 @@
 //! Deferred frees: freed blocks that tasks of other streams may still use.
 //!
-//! A block waits for a *position* of a stream: the number of tasks that the stream had when the block was freed. Positions of a stream only
-//! grow, so the queue of each stream is in the order in which its blocks become reusable, and checking the heads is enough.
+//! A block waits for a *position* of a stream: the number of tasks that had been submitted to the stream when the block was freed.
+//! Positions of a stream only grow, so the queue of each stream is in the order in which its blocks become reusable, and checking
+//! the heads is enough.
 
 #![forbid(unsafe_code)]
 
@@ -26,13 +27,13 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T: Copy> Waiting<T> {
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
 
-    /// Makes `item` wait for all tasks that the stream has so far; `false` if they are done already.
+    /// Makes `item` wait for all tasks submitted to the stream so far; `false` if they are done already.
     pub fn push(&mut self, timeline: &'static dyn Timeline, item: T) -> bool {
         let position = timeline.submitted();
         if timeline.completed() >= position {
@@ -45,7 +46,7 @@ impl<T: Copy> Waiting<T> {
         true
     }
 
-    /// Takes out what need not wait any more: an item as often as a wait of its ended.
+    /// Removes the waits that are over and returns their items, an item once per wait.
     pub fn take_completed(&mut self) -> Vec<T> {
         let mut done = Vec::new();
         for queue in &mut self.queues {
@@ -63,7 +64,7 @@ impl<T: Copy> Waiting<T> {
     }
 }
 
-/// Whether two timelines are the same stream.
+/// True if two timelines are the same stream.
 pub fn same(one: &dyn Timeline, other: &dyn Timeline) -> bool {
     one.device() == other.device() && one.id() == other.id()
 }

@@ -1,7 +1,7 @@
 //! Device pool: a caching pool behind its lock, and the steps that free memory when a request cannot be served at once.
 //!
-//! The lock is never held across a wait: contexts are captured before it is taken; streams are synchronised and observers called after it
-//! is released.
+//! The lock is never held across a wait: contexts are captured before it is taken; streams are synchronised and observers called
+//! after it is released.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ use super::{Timeline, arena, race_notes, text};
 use crate::runtime::Error;
 use crate::runtime::sync::{Arc, Mutex, MutexGuard};
 
-/// What a device's pool asks of the process around it.
+/// What a device's pool needs from the rest of the process.
 pub trait Surroundings: Send + Sync {
     /// The streams of the device that have been used so far.
     fn streams(&self) -> Vec<&'static dyn Timeline>;
@@ -28,27 +28,27 @@ pub trait Surroundings: Send + Sync {
     /// Reserves the device's address range.
     ///
     /// # Errors
-    /// There is none of that length.
+    /// If there is no range of that length.
     fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
         arena::reserve(length)
     }
 
-    /// The budget that the device has together with others, if it is not its own.
+    /// The budget that the device shares with other devices, if it does.
     fn shared_budget(&self) -> Option<Arc<SharedBudget>> {
         None
     }
 
-    /// Gives back what the devices have cached that share the budget.
+    /// Releases the caches of the other devices that share the budget.
     fn empty_other_caches(&self) {}
 
-    /// Frees blocks whose receivers in other processes have returned them.
+    /// Frees blocks that their receivers in other processes have returned.
     fn collect_sends(&self) {}
 
     /// Frees blocks that a debugging mode keeps.
     fn empty_quarantine(&self) {}
 }
 
-/// Streams alone.
+/// Surroundings that consist of streams only.
 impl<F: Fn() -> Vec<&'static dyn Timeline> + Send + Sync> Surroundings for F {
     fn streams(&self) -> Vec<&'static dyn Timeline> {
         self()
@@ -65,7 +65,7 @@ pub struct DevicePool {
 }
 
 impl DevicePool {
-    /// The pool of a device; the streams around it are waited for before memory is given back.
+    /// The pool of a device. Its streams are waited for before memory is released.
     ///
     /// # Errors
     /// `Internal` if the process may not have that much address space.
@@ -77,35 +77,33 @@ impl DevicePool {
         Ok(Self { device, pool: Mutex::new(pool), surroundings, base, length })
     }
 
-    /// The pool, with nothing left to settle.
+    /// Locks the pool and settles pending changes.
     fn lock(&self) -> MutexGuard<'_, Pool> {
         let mut pool = self.pool.lock();
         pool.settle();
         pool
     }
 
-    /// Lets a test look inside.
     #[cfg(test)]
     pub(super) fn with_pool(&self, look: impl FnOnce(&Pool)) {
         look(&self.lock());
     }
 
-    /// Lets a model change something inside.
     #[cfg(all(test, loom))]
     pub(super) fn with_pool_mut(&self, change: impl FnOnce(&mut Pool)) {
         change(&mut self.lock());
     }
 
-    /// Whether an address lies in the device's range.
+    /// True if an address lies in the device's range.
     #[inline]
     pub fn contains(&self, address: usize) -> bool {
         address.wrapping_sub(self.base) < self.length
     }
 
-    /// A block of at least `bytes` bytes (not 0) for the stream, from the pool of that number; its address.
+    /// Allocates a block of at least `bytes` bytes (not 0) for the stream from the pool with number `private`; returns its address.
     ///
     /// # Errors
-    /// `OutOfMemory` after the cache was given back in vain.
+    /// `OutOfMemory` if releasing the cache did not help.
     #[inline]
     pub fn allocate(&self, stream: &'static dyn Timeline, private: u64, bytes: usize) -> Result<usize, Error> {
         let request = Request { stream, private, bytes, context: capture(Detail::State), collected: false };
@@ -157,7 +155,7 @@ impl DevicePool {
         }
     }
 
-    /// Gives the cache back, for a request that is tried again then.
+    /// Releases the cache before a request is retried.
     fn give_back(&self, request: &Request) -> MutexGuard<'_, Pool> {
         self.finish_streams();
         self.surroundings.collect_sends();
@@ -170,7 +168,7 @@ impl DevicePool {
         pool
     }
 
-    /// Refuses a request as one that cannot be served, for that reason.
+    /// Refuses a request as out of memory, with the given reason.
     #[cold]
     pub fn refuse(&self, stream: &'static dyn Timeline, private: u64, bytes: usize, reason: &str) -> Error {
         let request = Request { stream, private, bytes, context: capture(Detail::State), collected: true };
@@ -191,7 +189,7 @@ impl DevicePool {
         Error::OutOfMemory(text::out_of_memory(&shortage, &settings, refusal, &largest))
     }
 
-    /// Takes a block back; `false` if no live block starts at the address.
+    /// Frees a block; `false` if no live block starts at the address.
     #[inline]
     pub fn free(&self, address: usize) -> bool {
         let context = capture(Detail::All);
@@ -216,15 +214,15 @@ impl DevicePool {
         freed.is_some()
     }
 
-    /// The live block that holds an address.
+    /// Describes the live block that contains an address.
     pub fn whereabouts(&self, address: usize) -> Option<Whereabouts> {
         self.lock().whereabouts(address)
     }
 
-    /// Puts an empty file in the place of a segment's memory, unless it is a file's already.
+    /// Replaces a segment's memory by an empty file, unless it is a file's already.
     ///
     /// # Errors
-    /// The system refuses: nothing has changed.
+    /// If the system refuses; nothing has changed then.
     ///
     /// # Safety
     /// Nothing writes to the segment meanwhile.
@@ -243,7 +241,7 @@ impl DevicePool {
         self.lock().end_send(address);
     }
 
-    /// Maps the first `size` bytes of a file of another process; their address.
+    /// Maps the first `size` bytes of another process's file; returns the address.
     ///
     /// # Errors
     /// The range has no room, or the machine refuses.
@@ -254,12 +252,12 @@ impl DevicePool {
         Ok(address)
     }
 
-    /// Unmaps what [`DevicePool::map_foreign`] mapped.
+    /// Unmaps memory that [`DevicePool::map_foreign`] mapped.
     pub fn unmap_foreign(&self, address: usize) {
         self.lock().unmap_foreign(address);
     }
 
-    /// Whether an address lies in memory of another process.
+    /// True if an address lies in memory of another process.
     pub fn is_foreign(&self, address: usize) -> bool {
         self.lock().is_foreign(address)
     }
@@ -270,8 +268,8 @@ impl DevicePool {
         pool.live(address).and_then(|id| pool.contexts.get(&id).cloned())
     }
 
-    /// Notes that tasks of another stream use the block that starts at `address`. Memory of another process needs no note: what receives
-    /// it waits for every stream.
+    /// Notes that tasks of another stream use the block that starts at `address`. No effect on memory of another process: its
+    /// receiver waits for every stream before it gives the memory back.
     ///
     /// # Errors
     /// `InvalidArgument` if no live block starts there.
@@ -287,22 +285,22 @@ impl DevicePool {
         )))
     }
 
-    /// Whether other streams or processes may use the live block that starts at an address.
+    /// True if other streams or processes may use the live block that starts at an address.
     pub fn is_shared(&self, address: usize) -> bool {
         self.lock().is_shared(address)
     }
 
-    /// Names the live block that starts at an address, or takes its name away; `false` if there is none.
+    /// Sets or removes the label of the live block that starts at an address; `false` if there is none.
     pub fn set_label(&self, address: usize, label: Option<Label>) -> bool {
         self.lock().set_label(address, label)
     }
 
-    /// The name of the live block that starts at an address.
+    /// The label of the live block that starts at an address.
     pub fn label(&self, address: usize) -> Option<Label> {
         self.lock().label(address)
     }
 
-    /// The name of the live block that holds an address.
+    /// The label of the live block that contains an address.
     pub fn label_over(&self, address: usize) -> Option<Label> {
         let pool = self.lock();
         pool.whereabouts(address).and_then(|found| pool.label(found.block))
@@ -318,17 +316,17 @@ impl DevicePool {
         pool.release_cached(context.as_ref());
     }
 
-    /// Says what is special about a private pool, before its first block and until it is released.
+    /// Sets the traits of a private pool, before its first block; they last until it is released.
     pub fn set_traits(&self, private: u64, traits: Traits) {
         self.lock().set_traits(private, traits);
     }
 
-    /// Lets a private pool lend no more.
+    /// Stops a private pool from lending.
     pub fn stop_lending(&self, private: u64) {
         self.lock().stop_lending(private);
     }
 
-    /// Releases the memory of a private pool: at once where every stream is idle, else with the next release of segments.
+    /// Releases the memory of a private pool: immediately if every stream is idle, else with the next release of segments.
     pub fn release_private(&self, private: u64) {
         let mut pool = self.lock();
         pool.release_private(private);
@@ -339,7 +337,7 @@ impl DevicePool {
         }
     }
 
-    /// Waits for all tasks that may use memory of this device; failures stay for the streams' own next synchronising call.
+    /// Waits for all tasks that may use memory of this device. Failures are kept for the streams' own next synchronising call.
     fn finish_streams(&self) {
         let foreign = self.lock().waited_for();
         for stream in self.surroundings.streams().into_iter().chain(foreign) {
@@ -347,7 +345,7 @@ impl DevicePool {
         }
     }
 
-    /// Free and total bytes: free is what is not reserved, by this device or by one that shares the budget.
+    /// Free and total bytes. Free bytes are those that neither this device nor one that shares its budget has reserved.
     pub fn info(&self) -> (usize, usize) {
         info(&self.lock())
     }
@@ -359,7 +357,7 @@ impl DevicePool {
         pool.stats
     }
 
-    /// The counters and the limit on splitting, changed or read by `with`.
+    /// Passes the counters to `with`, which may change them.
     pub fn with_stats<R>(&self, with: impl FnOnce(&mut Stats) -> R) -> R {
         with(&mut self.lock().stats)
     }
@@ -374,12 +372,12 @@ impl DevicePool {
         self.lock().settings.fraction = fraction;
     }
 
-    /// Starts, changes or stops the recording of events.
+    /// Starts, changes or stops the recording of history events.
     pub fn record_history(&self, recording: Recording, clear: bool) {
         self.lock().configure_history(recording, clear);
     }
 
-    /// Segments, blocks and events as they are now.
+    /// A snapshot of segments, blocks and history events.
     pub fn snapshot(&self, context: Option<&Context>) -> Snapshot {
         let mut pool = self.lock();
         pool.reclaim();

@@ -1,29 +1,29 @@
 //! Free list: the free blocks of one stream and kind, found by size in constant time.
 //!
 //! Source: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004.
-//! Sizes are counted in units of 512 bytes. A first level of powers of two is cut into 32 equal classes each; a bitmap per level says
-//! which classes hold blocks, so that the smallest class that surely fits takes two bit scans.
+//! Sizes are counted in units of 512 bytes. A first level of powers of two is divided into 32 equal classes each. A bitmap per
+//! level says which classes hold blocks, so that finding the smallest class that surely fits takes two bit scans.
 //!
-//! One thing differs from the paper. TLSF rounds a request up to the next class, and so never finds a free block of exactly the requested
-//! size, unless that size is the lower end of its class. In training this is the most frequent case: each step requests the same sizes. So
-//! the request's own class is searched first, but only over a few blocks. The remaining blocks of the class are searched only where no
-//! larger class has a block, so that a request fails only if no block fits.
+//! There is one difference from the paper. TLSF rounds a request up to the next class, and so never finds a free block of exactly
+//! the requested size, unless that size is the lower end of its class. In training this is the most frequent case: each step
+//! requests the same sizes. The request's own class is therefore searched first, but only over a few blocks. The rest of the class
+//! is searched only if no larger class has a block, so that a request fails only if no block fits.
 
 #![forbid(unsafe_code)]
 
 use super::block::{BlockId, Blocks, NONE};
 use crate::tuning::pools::PROBES;
 
-/// Bytes of one unit: the granularity of blocks, and their alignment.
+/// Bytes of one unit: the granularity and the alignment of blocks.
 pub const UNIT: usize = 512;
 
 /// log2 of the number of classes per power of two.
 const CLASS_BITS: u32 = 5;
 const CLASSES: usize = 1 << CLASS_BITS;
-/// Powers of two: up to 2^40 units, which is 2^49 bytes.
+/// Number of powers of two: up to 2^40 units, which is 2^49 bytes.
 const LEVELS: usize = 36;
 
-/// The class of a size: level and class within it.
+/// The level of a size, and the class within it.
 #[inline]
 fn class_of(size: usize) -> (usize, usize) {
     let units = size / UNIT;
@@ -49,7 +49,7 @@ impl Default for FreeList {
 }
 
 impl FreeList {
-    /// Puts a block in; it is the first of its class that will be found.
+    /// Inserts a block; it becomes the first of its class.
     #[inline]
     pub fn insert(&mut self, blocks: &mut Blocks, id: BlockId) {
         let (level, class) = class_of(blocks[id].size);
@@ -65,7 +65,7 @@ impl FreeList {
         self.levels |= 1 << level;
     }
 
-    /// Takes a block out.
+    /// Removes a block.
     #[inline]
     pub fn remove(&mut self, blocks: &mut Blocks, id: BlockId) {
         let (before, after) = (blocks[id].list_before, blocks[id].list_after);
@@ -86,7 +86,7 @@ impl FreeList {
         }
     }
 
-    /// A block of at least `size` bytes, close to the smallest; it stays in its list.
+    /// Finds a block of at least `size` bytes, close to the smallest; it stays in its list.
     #[inline]
     pub fn find(&self, blocks: &Blocks, size: usize) -> Option<BlockId> {
         let (level, class) = class_of(size);
@@ -112,7 +112,7 @@ impl FreeList {
         None
     }
 
-    /// The first block of the smallest class above the given one that holds any.
+    /// The first block of the smallest non-empty class above the given one.
     #[inline]
     fn first_above(&self, level: usize, class: usize) -> Option<BlockId> {
         let classes = self.classes[level] & (u32::MAX << class) & !(1 << class);

@@ -1,9 +1,9 @@
 //! Front cache: the last four small blocks freed, kept uncoalesced for reuse by an identical request.
 //!
-//! A loop over small tensors frees blocks and requests others of the same sizes, again and again. A request of the same size and stream as
-//! a cached block gets it without the free lists. Any other request, and every reader of the pool, flushes the cache first
-//! ([`Pool::settle`]). After that the counters are those of a pool without the cache; only the peaks of `inactive_split` miss what lasted
-//! from a free to the next request.
+//! A loop over small tensors repeatedly frees blocks and requests others of the same sizes. A request of the same size and stream
+//! as a cached block gets that block without the free lists. Any other request, and every reader of the pool, flushes the cache
+//! first ([`Pool::settle`]). After that the counters equal those of a pool without the cache, except that the peaks of
+//! `inactive_split` miss states between a free and the next request.
 
 #![forbid(unsafe_code)]
 
@@ -12,12 +12,12 @@ use super::caching_pool::{Pool, Request};
 use super::stats::PerKind;
 use crate::tuning::pools::FRONT_CACHE_BLOCKS;
 
-/// The cached blocks, and the updates that the counters still lack.
+/// The cached blocks, and pending updates of the counters.
 pub struct FrontCache {
-    /// The first `used` are cached, the one freed last at the end.
+    /// The first `used` entries are cached, the latest freed at the end.
     blocks: [BlockId; FRONT_CACHE_BLOCKS],
     used: usize,
-    /// Blocks that were freed and handed out again, their bytes, and the bytes that were asked for.
+    /// The number of blocks that were freed and handed out again, their bytes, and the requested bytes.
     count: usize,
     bytes: usize,
     requested: usize,
@@ -45,7 +45,7 @@ impl FrontCache {
 }
 
 impl Pool {
-    /// Puts a live block into the front cache; `false` if it has to be freed.
+    /// Puts a live block into the front cache; `false` if it must be freed normally.
     #[inline]
     pub(super) fn put_into_front_cache(&mut self, id: BlockId) -> bool {
         let block = &mut self.blocks[id];
@@ -62,7 +62,7 @@ impl Pool {
         true
     }
 
-    /// A cached block for a request, if there is one of that size and stream.
+    /// A cached block of the request's size and stream, if there is one.
     #[inline]
     pub(super) fn take_from_front_cache(&mut self, size: usize, request: &Request) -> Option<(usize, usize)> {
         let fits = |&id: &BlockId| {
@@ -87,7 +87,7 @@ impl Pool {
         Some((block.address, size))
     }
 
-    /// Flushes the front cache: frees its blocks and brings the counters up to date.
+    /// Flushes the front cache: frees its blocks and updates the counters.
     #[inline]
     pub fn settle(&mut self) {
         if self.front_cache.used > 0 || self.front_cache.count > 0 {
@@ -111,7 +111,7 @@ impl Pool {
         }
     }
 
-    /// Whether the block is in the front cache.
+    /// True if the block is in the front cache.
     #[cfg(test)]
     pub(super) fn is_in_front_cache(&self, id: BlockId) -> bool {
         self.front_cache.all().contains(&id)

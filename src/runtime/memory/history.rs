@@ -1,4 +1,4 @@
-//! Allocation history, for `_record_memory_history`, and the stack of each entry.
+//! Allocation history for `_record_memory_history`, with a stack for each entry.
 //!
 //! The pool does not depend on Python: a *context* is an opaque value (a Python stack) that a function set by the front end captures and
 //! that the snapshot returns. Contexts are captured before the pool's lock is taken, because capturing may wait for the interpreter.
@@ -13,21 +13,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::runtime::sync::OnceLock;
 
-/// Where something was allocated or freed.
+/// The captured stack of an allocation or a free.
 pub type Context = Arc<dyn Any + Send + Sync>;
 
-/// From which events on contexts are captured; each includes those before it.
+/// Which events capture contexts; each level includes the previous ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Detail {
     /// No contexts.
     #[default]
     Never,
-    /// For blocks that are allocated now.
+    /// Allocations, for the live blocks.
     State,
-    /// For allocations in the history, too.
+    /// Allocations, in the history, too.
     Alloc,
-    /// For frees in the history, too.
+    /// Frees in the history, too.
     All,
 }
 
@@ -35,15 +35,15 @@ pub enum Detail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Action {
-    /// The caller got a block.
+    /// A block was allocated.
     Alloc,
-    /// The caller gave a block back.
+    /// A block was freed by the caller.
     FreeRequested,
-    /// The block can be used again.
+    /// A freed block became reusable.
     FreeCompleted,
     /// A segment was committed.
     SegmentAlloc,
-    /// A segment was given back.
+    /// A segment was released.
     SegmentFree,
     /// A request failed; `address` holds the device's free bytes.
     OutOfMemory,
@@ -77,13 +77,13 @@ impl Action {
     }
 }
 
-/// One event.
+/// One event of the history.
 #[derive(Clone)]
 pub struct Entry {
     pub action: Action,
     /// The block's or segment's address; for [`Action::OutOfMemory`] the device's free bytes.
     pub address: usize,
-    /// The block's or segment's bytes; for [`Action::OutOfMemory`] the bytes asked for.
+    /// The block's or segment's bytes; for [`Action::OutOfMemory`] the requested bytes.
     pub size: usize,
     /// The owning stream.
     pub stream: i64,
@@ -92,15 +92,15 @@ pub struct Entry {
     pub context: Option<Context>,
 }
 
-/// Settings of the recording.
+/// Settings of the history.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// Keep events, not only the contexts of live blocks.
+    /// True to record events, not only the contexts of live blocks.
     pub events: bool,
     pub detail: Detail,
-    /// How many events are kept; the oldest go first.
+    /// The most events kept; the oldest are dropped first.
     pub max_entries: usize,
-    /// Events of these actions are not kept.
+    /// Actions that are not recorded.
     pub skip: Vec<Action>,
 }
 
@@ -112,7 +112,7 @@ pub struct History {
 }
 
 impl History {
-    /// Starts, changes or stops recording; what was recorded stays unless `clear`.
+    /// Starts, changes or stops recording. `clear` discards the recorded events.
     pub fn configure(&mut self, recording: Recording, clear: bool) {
         self.recording = recording;
         if clear {
@@ -120,13 +120,13 @@ impl History {
         }
     }
 
-    /// Whether events are recorded.
+    /// True if events are recorded.
     #[inline]
     pub fn records_events(&self) -> bool {
         self.recording.events
     }
 
-    /// Keeps an event, if events are recorded. Its context is kept from the configured detail on.
+    /// Records an event, if events are recorded. Its context is stored if the detail is at least [`Detail::Alloc`].
     #[inline]
     pub fn record(&mut self, action: Action, address: usize, size: usize, stream: i64, context: Option<&Context>) {
         if self.recording.events {
@@ -153,21 +153,21 @@ impl History {
     }
 }
 
-// Statics of the process are std's atomics: loom's cannot be built in a constant, and no model switches recording on.
+// Plain std atomics: loom's cannot be built in a constant, and no loom model records history.
 static DETAIL: AtomicU8 = AtomicU8::new(Detail::Never as u8);
 static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
 
-/// Sets the function that captures contexts; the first one stays.
+/// Sets the function that captures contexts; only the first call has an effect.
 pub fn set_capture(capture: fn() -> Option<Context>) {
     let _ = CAPTURE.set(capture);
 }
 
-/// Sets from which events on contexts are captured.
+/// Sets which events capture contexts.
 pub fn set_detail(detail: Detail) {
     DETAIL.store(detail as u8, Ordering::Relaxed);
 }
 
-/// A context, if events of the detail `detail` want one.
+/// Captures a context if the current detail is at least `detail`.
 #[inline]
 pub fn capture(detail: Detail) -> Option<Context> {
     if DETAIL.load(Ordering::Relaxed) < detail as u8 {
@@ -176,7 +176,7 @@ pub fn capture(detail: Detail) -> Option<Context> {
     capture_now()
 }
 
-/// A context, whatever events want one.
+/// Captures a context regardless of the detail.
 pub fn capture_now() -> Option<Context> {
     CAPTURE.get().and_then(|capture| capture())
 }

@@ -1,36 +1,36 @@
-//! What the program may ask of a private pool that it uses by itself: to lend its free memory, and to keep blocks whole.
+//! Traits of private pools that a program creates: lending free memory, and keeping blocks whole.
 //!
-//! A pool that lends serves the general pool when that would run out of memory otherwise. Memory of a graph is never lent: a replay writes
-//! to it whether it is free or not.
+//! A lending pool serves the general pool when that would otherwise run out of memory. Memory of a graph is never lent, because a
+//! replay writes to it even while it is free.
 
 #![forbid(unsafe_code)]
 
 use super::caching_pool::{GENERAL, Pool, Request, block_size};
 
-/// What is special about a private pool.
+/// The traits of a private pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// Its free memory serves the general pool before an out-of-memory error.
+    /// True if its free memory serves the general pool before an out-of-memory error.
     pub lends: bool,
-    /// Its blocks are handed out unsplit.
+    /// True if its blocks are handed out unsplit.
     pub keeps_whole: bool,
 }
 
 impl Pool {
-    /// Says what is special about a private pool, before its first block and until it is released.
+    /// Sets the traits of a private pool, before its first block; they last until it is released.
     pub fn set_traits(&mut self, private: u64, traits: Traits) {
         self.traits.insert(private, traits);
     }
 
-    /// Lets a private pool lend no more.
+    /// Stops a private pool from lending.
     pub fn stop_lending(&mut self, private: u64) {
         if let Some(traits) = self.traits.get_mut(&private) {
             traits.lends = false;
         }
     }
 
-    /// Serves a request of the general pool from pools that lend: with a free block of the same stream, which stays one of its pool, else
-    /// with memory that whole segments of any stream give back. The block's address and size.
+    /// Serves a request of the general pool from the lending pools: with a free block of the same stream, which stays in its pool,
+    /// or else with memory that releasing free segments of any stream makes available. Returns the block's address and size.
     pub fn borrow(&mut self, request: &Request) -> Option<(usize, usize)> {
         let size = block_size(request.bytes).filter(|_| request.private == GENERAL)?;
         let lenders: Vec<_> = self.traits.iter().filter(|(_, traits)| traits.lends).map(|(&private, _)| private).collect();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::runtime::sync::{PoisonError, RwLock};
 
-/// One allocation (`bytes` above 0) or free (below 0), and the sums after it.
+/// One allocation (`bytes` positive) or free (`bytes` negative), and the totals after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub address: usize,
@@ -18,7 +18,7 @@ pub struct Usage {
     pub device: usize,
 }
 
-/// A request that could not be served. Everything in bytes.
+/// A request that could not be served. All sizes are bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shortage {
     pub device: usize,
@@ -36,23 +36,23 @@ pub type UsageObserver = fn(&Usage);
 /// Called for each out-of-memory error before it is raised.
 pub type ShortageObserver = Arc<dyn Fn(&Shortage) + Send + Sync>;
 
-/// Of `OBSERVED`: there is an observer of usage.
+/// Bit of `OBSERVED`: there is a usage observer.
 const USAGES: u8 = 1;
-/// Of `OBSERVED`: races are looked for.
+/// Bit of `OBSERVED`: the race detector is on.
 const RACES: u8 = 2;
 
-// A static of the process is one of std's atomics: loom's cannot be built in a constant, and no model observes.
+// A plain std atomic: loom's cannot be built in a constant, and no loom model has observers.
 static OBSERVED: AtomicU8 = AtomicU8::new(0);
 static USAGE: RwLock<Option<UsageObserver>> = RwLock::new(None);
 static SHORTAGE: RwLock<Vec<ShortageObserver>> = RwLock::new(Vec::new());
 
-/// Sets who is told about allocations and frees; `None` for nobody.
+/// Sets or removes the usage observer.
 pub fn set_usage_observer(observer: Option<UsageObserver>) {
     *USAGE.write().unwrap_or_else(PoisonError::into_inner) = observer;
     set(USAGES, observer.is_some());
 }
 
-/// Has the race detector notified, or no more.
+/// Starts or stops notifying the race detector.
 pub fn watch_races(is_on: bool) {
     set(RACES, is_on);
 }
@@ -65,18 +65,18 @@ fn set(bit: u8, is_on: bool) {
     }
 }
 
-/// Whether anybody is told about allocations and frees.
+/// True if allocations and frees have any observer.
 #[inline]
 pub fn observed() -> bool {
     OBSERVED.load(Ordering::Acquire) != 0
 }
 
-/// Whether the profiler is.
+/// True if there is a usage observer.
 pub fn has_usage_observer() -> bool {
     OBSERVED.load(Ordering::Acquire) & USAGES != 0
 }
 
-/// Whether the race detector is.
+/// True if the race detector is notified.
 pub fn watches_races() -> bool {
     OBSERVED.load(Ordering::Acquire) & RACES != 0
 }
@@ -89,7 +89,7 @@ pub fn report(usage: &Usage) {
     }
 }
 
-/// Adds one who is told about out-of-memory errors.
+/// Adds an observer of out-of-memory errors.
 pub fn attach_shortage_observer(observer: ShortageObserver) {
     SHORTAGE.write().unwrap_or_else(PoisonError::into_inner).push(observer);
 }

@@ -1,8 +1,9 @@
 //! Pinned pool: the caching pool of pinned host memory.
 //!
-//! A request is rounded up to a size class: powers of two, each cut into four, at least one page. At most a quarter of a block is unused.
-//! Freed blocks are cached by class. A block with recorded streams is reused only after these streams have completed the tasks that they
-//! had at its free. Blocks are locked into physical memory where the system allows; the device can read them either way.
+//! A request is rounded up to a size class: powers of two, each divided into four, at least one page. At most a quarter of a block
+//! is unused. Freed blocks are cached by class. A block with recorded streams is reused only after these streams have completed the
+//! tasks that they had at its free. Blocks are locked into physical memory if the system allows; the device can read them either
+//! way.
 
 #![forbid(unsafe_code)]
 
@@ -18,10 +19,10 @@ use crate::runtime::sync::{Mutex, MutexGuard};
 
 const PAGE: usize = 4096;
 
-/// Size classes in the statistics: powers of two.
+/// The number of size classes (powers of two) in the statistics.
 pub const BUCKETS: usize = 64;
 
-/// How long something took, in microseconds.
+/// Statistics of a duration, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Duration {
     pub total: i64,
@@ -45,21 +46,21 @@ impl Duration {
 pub struct HostStats {
     /// Blocks that the caller holds or that wait for a stream.
     pub active_requests: Stat,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub active_bytes: Stat,
-    /// All blocks, cached ones too.
+    /// All blocks, including cached ones.
     pub allocations: Stat,
-    /// Their bytes.
+    /// Bytes of all blocks.
     pub allocated_bytes: Stat,
-    /// The time of getting memory from the system.
+    /// The time spent on allocations from the system.
     pub host_alloc_time: Duration,
-    /// The time of giving it back.
+    /// The time spent on releases to the system.
     pub host_free_time: Duration,
-    /// How often memory was got from the system.
+    /// The number of allocations from the system.
     pub num_host_alloc: i64,
-    /// How often it was given back.
+    /// The number of releases to the system.
     pub num_host_free: i64,
-    /// `num_host_alloc` by the logarithm of the size.
+    /// `num_host_alloc` by the binary logarithm of the size.
     pub bucket_allocation: [i64; BUCKETS],
 }
 
@@ -93,7 +94,7 @@ impl HostStats {
         }
     }
 
-    /// Forgets every history and event count.
+    /// Resets every total and event count.
     pub fn reset_accumulated(&mut self) {
         self.stats().into_iter().for_each(Stat::reset_accumulated);
         for time in [&mut self.host_alloc_time, &mut self.host_free_time] {
@@ -109,7 +110,7 @@ impl HostStats {
 enum State {
     Cached,
     Live,
-    /// Freed, and so many streams may still use it.
+    /// Freed, and this many streams may still use it.
     Pending(usize),
 }
 
@@ -121,7 +122,7 @@ struct PinnedBlock {
 
 #[derive(Default)]
 struct Inner {
-    /// By address.
+    /// Blocks by address.
     blocks: BTreeMap<usize, PinnedBlock>,
     /// Addresses of cached blocks, by size.
     cached: HashMap<usize, Vec<usize>>,
@@ -135,7 +136,7 @@ pub struct HostPool {
     inner: Mutex<Inner>,
 }
 
-/// The size of the block for a request, unless it is larger than any address space.
+/// The size of the block for a request; `None` if the request is larger than any address space.
 fn block_size(bytes: usize) -> Option<usize> {
     if bytes > isize::MAX as usize / 2 {
         return None;
@@ -149,10 +150,10 @@ impl HostPool {
         self.inner.lock()
     }
 
-    /// A page-aligned block of at least `bytes` bytes (not 0); its address.
+    /// Allocates a page-aligned block of at least `bytes` bytes (not 0); returns its address.
     ///
     /// # Errors
-    /// `OutOfMemory` if the machine refuses the memory even after the cache was given back.
+    /// `OutOfMemory` if the machine refuses the memory even after the cache was released.
     pub fn allocate(&self, bytes: usize) -> Result<usize, Error> {
         let refused = || Error::OutOfMemory(format!("rustdev could not pin {} of host memory", text::size(bytes)));
         let size = block_size(bytes).ok_or_else(refused)?;
@@ -173,7 +174,7 @@ impl HostPool {
         Ok(address)
     }
 
-    /// Takes a block back; anything else is ignored.
+    /// Frees a block; other addresses are ignored.
     pub fn free(&self, address: usize) {
         let mut inner = self.lock();
         let Inner { blocks, waiting, .. } = &mut *inner;
@@ -193,12 +194,12 @@ impl HostPool {
         }
     }
 
-    /// Whether an address lies inside a block that the caller holds.
+    /// True if an address lies in a live block.
     pub fn is_pinned(&self, address: usize) -> bool {
         self.lock().live(address).is_some()
     }
 
-    /// Notes that tasks of the stream use the block that holds `address`; `false` if there is none.
+    /// Notes that tasks of the stream use the block that contains `address`; `false` if there is none.
     pub fn record_stream(&self, address: usize, timeline: &'static dyn Timeline) -> bool {
         let mut inner = self.lock();
         let Some(block) = inner.live(address) else { return false };
@@ -226,14 +227,14 @@ impl HostPool {
         inner.stats
     }
 
-    /// The counters, to be reset by `with`.
+    /// Passes the counters to `with`, which resets them.
     pub fn with_stats(&self, with: impl FnOnce(&mut HostStats)) {
         with(&mut self.lock().stats);
     }
 }
 
 impl Inner {
-    /// The block that the caller holds and that holds `address`.
+    /// The live block that contains `address`.
     fn live(&mut self, address: usize) -> Option<&mut PinnedBlock> {
         let (&start, block) = self.blocks.range_mut(..=address).next_back()?;
         (block.state == State::Live && address - start < block.size).then_some(block)
@@ -259,7 +260,7 @@ impl Inner {
         stats.bucket_allocation[size.next_power_of_two().ilog2() as usize] += 1;
     }
 
-    /// Makes blocks reusable whose streams are done with them.
+    /// Caches the freed blocks whose streams are done.
     fn reclaim(&mut self) {
         if self.waiting.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Notes of the pools for the race detector: blocks handed out and taken back, memory mapped and unmapped.
+//! Notifications from the pools to the race detector: blocks allocated and freed, memory mapped and unmapped.
 //!
 //! All but [`tell`] are called under the lock of the pool.
 #![forbid(unsafe_code)]
@@ -9,27 +9,27 @@ use super::history::Context;
 use super::observe::watches_races;
 use crate::runtime::sync::OnceLock;
 
-/// What was found in a free: tells it, with the context of the free.
+/// Reports a race found in a free, with the context of the free.
 pub type Race = Box<dyn FnOnce(Option<Context>)>;
 
-/// What looks for races.
+/// The race detector's interface for the pools.
 pub trait RaceDetector: Sync {
-    /// A block is handed out for a stream.
+    /// A block was allocated for a stream.
     fn allocated(&self, stream: &'static dyn Timeline, address: usize, size: usize);
 
-    /// Memory is mapped anew, or unmapped.
+    /// Memory was mapped or unmapped.
     fn forget(&self, address: usize, size: usize);
 
-    /// A block is taken back.
+    /// A block is being freed; returns a race.
     fn freed(&self, block: &Use, address: usize) -> Option<Race>;
 
-    /// A block of pinned memory with these users is taken back.
+    /// A block of pinned memory with these users is being freed; returns a race.
     fn host_freed(&self, address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Race>;
 }
 
 static DETECTOR: OnceLock<&'static dyn RaceDetector> = OnceLock::new();
 
-/// Sets what looks for races; the first one stays.
+/// Sets the race detector; only the first call has an effect.
 pub fn set_detector(detector: &'static dyn RaceDetector) {
     let _ = DETECTOR.set(detector);
 }
@@ -38,34 +38,34 @@ fn detector() -> Option<&'static dyn RaceDetector> {
     if watches_races() { DETECTOR.get().copied() } else { None }
 }
 
-/// A block is handed out for a stream.
+/// Notes that a block was allocated for a stream.
 pub fn allocated(stream: &'static dyn Timeline, address: usize, size: usize) {
     if let Some(detector) = detector() {
         detector.allocated(stream, address, size);
     }
 }
 
-/// Memory is mapped anew, or unmapped.
+/// Notes that memory was mapped or unmapped.
 pub fn remapped(address: usize, size: usize) {
     if let Some(detector) = detector() {
         detector.forget(address, size);
     }
 }
 
-/// A block is taken back. Memory of private pools and memory that was sent is not freed by what its owner does alone: nothing is
-/// found there.
+/// Notes that a block is being freed. Memory of private pools and sent memory is skipped, because the owner's free alone does not
+/// make it reusable.
 #[cold]
 pub fn freed(pool: &Pool, address: usize) -> Option<Race> {
     let detector = detector()?;
     detector.freed(&pool.use_of(address)?, address)
 }
 
-/// A block of pinned memory with these users is taken back.
+/// Notes that a block of pinned memory with these users is being freed.
 pub fn host_freed(address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Race> {
     detector()?.host_freed(address, size, users)
 }
 
-/// Tells what was found, once the lock is released.
+/// Reports a race; called after the lock is released.
 pub fn tell(race: Race, context: Option<Context>) {
     race(context);
 }

@@ -1,8 +1,8 @@
 //! Release of cached segments to the system: for `empty_cache`, before an out-of-memory error, and by age.
 //!
-//! Only segments without a live block are released. Tasks that were queued before the last block was freed may still use the segment. So a
-//! segment is released only once its stream has completed the position noted at that free. The caller synchronises the device first,
-//! without the lock.
+//! Only segments without a live block are released. Tasks that were queued before the last block was freed may still use the
+//! segment, so it is released only after its stream has completed the position noted at that free. The caller synchronises the
+//! device first, without the lock.
 
 #![forbid(unsafe_code)]
 
@@ -17,18 +17,18 @@ impl Pool {
         self.release_from(|lists| lists.private == GENERAL || lists.is_released, context)
     }
 
-    /// Gives back the cached segments of some lists that no task uses any more; the bytes given back.
+    /// Releases the idle cached segments of the selected lists; returns the released bytes.
     pub(super) fn release_from(&mut self, lists: impl Fn(&Lists) -> bool, context: Option<&Context>) -> usize {
         let idle = self.idle_segments(lists);
         idle.into_iter().map(|id| self.release(id, context)).sum()
     }
 
-    /// Releases the free segments of a private pool that no graph uses.
+    /// Releases the free segments of a private pool that nothing uses.
     pub fn release_idle(&mut self, private: u64) {
         self.release_from(|lists| lists.private == private && lists.is_released, None);
     }
 
-    /// Gives a segment back that became free in a private pool that nothing uses, unless tasks may still use it.
+    /// Releases a segment that became free in a private pool that nothing uses, unless tasks may still use it.
     #[cold]
     pub(super) fn release_freed(&mut self, id: BlockId) {
         let block = &self.blocks[id];
@@ -37,8 +37,8 @@ impl Pool {
         }
     }
 
-    /// Releases large cached segments that have gone unused for longer than the average, until the reserved memory is below the
-    /// threshold; the bytes given back.
+    /// Releases idle large segments that are at least as old as the average, until the reserved memory is below the threshold;
+    /// returns the released bytes.
     pub fn collect_garbage(&mut self, context: Option<&Context>) -> usize {
         let threshold = self.settings.garbage_collection_threshold * self.settings.limit() as f64;
         let excess = (self.stats.reserved_bytes.current() as usize).saturating_sub(threshold as usize);
@@ -58,13 +58,13 @@ impl Pool {
         collected
     }
 
-    /// How many searches of its stream a free block has survived.
+    /// The number of searches in its lists that a free block has survived.
     fn age(&self, id: BlockId) -> u64 {
         let block = &self.blocks[id];
         self.lists[block.owner as usize].clock - block.born
     }
 
-    /// Free blocks of some lists that are whole segments and that no task uses any more.
+    /// Free blocks of the selected lists that are whole segments and that no task uses any more.
     fn idle_segments(&self, is_asked: impl Fn(&Lists) -> bool) -> Vec<BlockId> {
         let mut idle = Vec::new();
         for lists in self.lists.iter().filter(|lists| is_asked(lists)) {
@@ -78,7 +78,7 @@ impl Pool {
         idle
     }
 
-    /// Releases one segment; 0 where the system refuses, and the segment stays cached.
+    /// Releases one segment and returns its size; 0 if the system refuses, and the segment stays cached.
     fn release(&mut self, id: BlockId, context: Option<&Context>) -> usize {
         let block = &self.blocks[id];
         let (address, size, index, owner) = (block.address, block.size, block.kind as usize, block.owner);

@@ -1,9 +1,10 @@
-//! Blocks that other processes use, and memory of other processes.
+//! Blocks that other processes use, and memory that belongs to other processes.
 //!
-//! A block whose segment is a file may be *sent*, any number of times. When the program frees it, it stays allocated until each of its
-//! sends is over; only then it goes the way of a freed block. Whether one is over is not the pool's business.
+//! A block whose segment is a file may be *sent* any number of times. When the program frees it, it stays allocated until every
+//! send is over, and is then freed normally. The pool itself does not determine when a send is over.
 //!
-//! *Foreign* memory is a file of another process, mapped into this device's range. It is no segment: it is in no list and no counter.
+//! *Foreign* memory is a file of another process that is mapped into this device's range. It is not a segment: no list and no
+//! counter includes it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -24,30 +25,30 @@ pub type Sends = HashMap<BlockId, Sent>;
 /// Mapped files of other processes: address to size.
 pub type Foreign = BTreeMap<usize, usize>;
 
-/// What is known of a block that was sent.
+/// The state of a block that was sent.
 #[derive(Default)]
 pub struct Sent {
     count: usize,
-    /// The program has freed it.
+    /// True if the program has freed it.
     is_freed: bool,
-    /// Where it did.
+    /// The context of that free.
     context: Option<Context>,
 }
 
-/// Where a live block is, and who uses it.
+/// The location of a live block, and its users.
 pub struct Whereabouts {
     /// The address of the block.
     pub block: usize,
     /// The address and the size of its segment.
     pub segment: (usize, usize),
-    /// None as long as the segment's memory is private.
+    /// The file that backs the segment; `None` while its memory is private.
     pub file: Option<SegmentFile>,
-    /// The stream that it was allocated for, and those recorded on it.
+    /// The stream that it was allocated for, and the streams recorded on it.
     pub timelines: Vec<&'static dyn Timeline>,
 }
 
 impl Pool {
-    /// The live block that holds an address.
+    /// Describes the live block that contains an address.
     pub fn whereabouts(&self, address: usize) -> Option<Whereabouts> {
         let (&start, segment) = self.segments.range(..=address).next_back()?;
         let mut id = self.arena.start(start);
@@ -61,10 +62,10 @@ impl Pool {
         Some(Whereabouts { block: block.address, segment: (start, segment.size), file, timelines })
     }
 
-    /// Puts an empty file in the place of a segment's memory, unless it is a file's already.
+    /// Replaces a segment's memory by an empty file, unless it is a file's already.
     ///
     /// # Errors
-    /// The system refuses: nothing has changed.
+    /// If the system refuses; nothing has changed then.
     ///
     /// # Safety
     /// Nothing writes to the segment meanwhile.
@@ -98,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// Takes a sent block back, to be freed when its sends are over; its size, or `None` if that was done before.
+    /// Frees a sent block, which takes effect when its sends are over. Returns its size, or `None` if it was freed before.
     #[cold]
     pub(super) fn free_sent(&mut self, id: BlockId, context: Option<&Context>) -> Option<usize> {
         let sent = self.sends.entry(id).or_default();
@@ -110,7 +111,7 @@ impl Pool {
         Some(self.blocks[id].size)
     }
 
-    /// Maps the first `size` bytes of a file of another process; their address.
+    /// Maps the first `size` bytes of another process's file; returns the address.
     ///
     /// # Errors
     /// As [`super::arena::Arena::map_file`].
@@ -120,7 +121,7 @@ impl Pool {
         Ok(address)
     }
 
-    /// Unmaps what [`Pool::map_foreign`] mapped.
+    /// Unmaps memory that [`Pool::map_foreign`] mapped.
     pub fn unmap_foreign(&mut self, address: usize) {
         if let Some(&size) = self.foreign.get(&address)
             && self.arena.decommit(address, size).is_ok()
@@ -129,7 +130,7 @@ impl Pool {
         }
     }
 
-    /// Whether an address lies in foreign memory.
+    /// True if an address lies in foreign memory.
     pub fn is_foreign(&self, address: usize) -> bool {
         self.foreign.range(..=address).next_back().is_some_and(|(start, size)| address - start < *size)
     }

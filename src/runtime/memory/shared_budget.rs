@@ -1,10 +1,9 @@
-//! Memory that several pools share: each may reserve what the others leave.
+//! A memory budget that several pools share: each may reserve what the others leave.
 
 #![forbid(unsafe_code)]
 
 use crate::runtime::sync::{AtomicUsize, Ordering};
 
-/// The budget of several pools together.
 #[derive(Debug)]
 pub struct SharedBudget {
     total: usize,
@@ -17,13 +16,13 @@ impl SharedBudget {
         Self { total, reserved: AtomicUsize::new(0) }
     }
 
-    /// Reserves bytes, if the pools have left as many.
+    /// Reserves bytes; `false` if the budget has fewer left.
     pub fn take(&self, bytes: usize) -> bool {
         let add = |reserved: usize| reserved.checked_add(bytes).filter(|sum| *sum <= self.total);
         self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Gives bytes back that were taken.
+    /// Returns reserved bytes.
     pub fn give_back(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }

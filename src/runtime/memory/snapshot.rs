@@ -1,4 +1,4 @@
-//! Snapshot of the pool: every segment with its blocks in order, and the recorded events.
+//! Snapshot of the pool: every segment with its blocks in order, and the history events.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use super::label::Label;
 pub enum BlockState {
     /// Held by the caller.
     Allocated,
-    /// Given back, and waiting for another stream.
+    /// Freed, and waiting for another stream or in the front cache.
     AwaitingFree,
     /// In a free list.
     Inactive,
@@ -25,7 +25,7 @@ pub struct BlockSnapshot {
     pub requested: usize,
     pub state: BlockState,
     pub context: Option<Context>,
-    /// The name that the user gave.
+    /// The name that the user gave it.
     pub label: Option<Label>,
 }
 
@@ -39,20 +39,20 @@ pub struct SegmentSnapshot {
     pub pool: u64,
     pub large: bool,
     pub context: Option<Context>,
-    /// By address.
+    /// Ordered by address.
     pub blocks: Vec<BlockSnapshot>,
 }
 
 /// A device's memory at one moment.
 pub struct Snapshot {
-    /// By address.
+    /// Ordered by address.
     pub segments: Vec<SegmentSnapshot>,
-    /// The oldest first.
+    /// Oldest first.
     pub entries: Vec<Entry>,
 }
 
 impl Pool {
-    /// The pool as it is now.
+    /// A snapshot of the current state.
     pub fn snapshot(&self) -> Snapshot {
         let segments = self.segments.iter().map(|(&address, segment)| SegmentSnapshot {
             address,
@@ -84,7 +84,7 @@ impl Pool {
         blocks
     }
 
-    /// Starts, changes or stops recording.
+    /// Starts, changes or stops the history.
     pub fn configure_history(&mut self, recording: Recording, clear: bool) {
         self.history.configure(recording, clear);
     }

@@ -1,11 +1,11 @@
 //! Counters of the device pool, with the keys and the meaning of `torch.cuda.memory_stats`.
 //!
-//! They change under the pool's lock together with what they count, so a reading is exact at every moment: `allocated_bytes.current`
-//! is the sum of the live blocks, `reserved_bytes.current` the sum of the segments, and so on.
+//! They change under the pool's lock together with the state that they count, so a reading is always exact:
+//! `allocated_bytes.current` is the sum of the live blocks, `reserved_bytes.current` the sum of the segments, and so on.
 
 #![forbid(unsafe_code)]
 
-/// A counter with its peak and its history.
+/// A counter with its peak and its totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// The value now.
@@ -28,7 +28,7 @@ impl Stat {
         self.allocated += amount;
     }
 
-    /// Takes `amount` away.
+    /// Subtracts `amount`.
     #[inline]
     pub fn decrease(&mut self, amount: usize) {
         let amount = amount as i64;
@@ -47,7 +47,7 @@ impl Stat {
         }
     }
 
-    /// As `amount` taken away and added again.
+    /// Counts `amount` as freed and allocated again.
     pub fn pass(&mut self, amount: usize) {
         self.allocated += amount as i64;
         self.freed += amount as i64;
@@ -58,7 +58,7 @@ impl Stat {
         self.peak = self.current;
     }
 
-    /// Forgets the history.
+    /// Resets the totals.
     pub fn reset_accumulated(&mut self) {
         self.allocated = 0;
         self.freed = 0;
@@ -80,7 +80,7 @@ impl PerKind {
         self.values[kind].increase(amount);
     }
 
-    /// Takes `amount` of the kind `kind` away.
+    /// Subtracts `amount` of the kind `kind`.
     #[inline]
     pub fn decrease(&mut self, kind: usize, amount: usize) {
         self.values[0].decrease(amount);
@@ -94,7 +94,7 @@ impl PerKind {
         self.values[kind].change(amount);
     }
 
-    /// As `amount` of the kind `kind` taken away and added again.
+    /// Counts `amount` of the kind `kind` as freed and allocated again.
     pub fn pass(&mut self, kind: usize, amount: usize) {
         self.values[0].pass(amount);
         self.values[kind].pass(amount);
@@ -131,15 +131,15 @@ pub struct Stats {
     pub oversize_allocations: Stat,
     /// Segments of at least `max_split_size`.
     pub oversize_segments: Stat,
-    /// Requests that found the budget used up and were tried again after the cache was given back.
+    /// Requests that ran out of budget and were retried after the cache was released.
     pub num_alloc_retries: i64,
     /// Out-of-memory errors.
     pub num_ooms: i64,
-    /// Times that the device was synchronised to get memory back.
+    /// Times that the device was synchronised to reclaim memory.
     pub num_sync_all_streams: i64,
     /// Segments committed.
     pub num_device_alloc: i64,
-    /// Segments given back.
+    /// Segments released.
     pub num_device_free: i64,
 }
 
@@ -169,7 +169,7 @@ impl Stats {
         self.each(Stat::reset_peak);
     }
 
-    /// Forgets every history and event count.
+    /// Resets every total and event count.
     pub fn reset_accumulated(&mut self) {
         self.each(Stat::reset_accumulated);
         self.num_alloc_retries = 0;

@@ -1,10 +1,10 @@
 //! System calls of the pools: reserving address ranges, committing and releasing physical memory.
 //!
-//! A [`Reservation`] is a private anonymous mapping without access rights, which costs address space and nothing else. Committing a part
-//! maps fresh readable and writable memory over it, with the system's ordinary accounting: where the machine refuses to promise that
-//! much, the call fails, as `malloc` would. Giving a part back maps inaccessible memory over it again, which frees its pages at once and
-//! makes any later access through a stale pointer fault. Memory of a file, which other processes may map too, can be put behind a part
-//! instead, also in the place of memory that is in use.
+//! A [`Reservation`] is a private anonymous mapping without access rights, which costs only address space. Committing a part maps
+//! fresh readable and writable memory over it, with the system's ordinary accounting: if the machine refuses to promise that much,
+//! the call fails, as `malloc` would. Releasing a part maps inaccessible memory over it again, which frees its pages immediately
+//! and makes any later access through a stale pointer fault. A part can be backed by a file instead, which other processes may map,
+//! too; this can also replace memory that is in use.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -17,7 +17,7 @@ use super::device_memory::DeviceMemory;
 /// The size of the machine's huge pages; segments are aligned to it.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// What [`Reservation::replace`] copies at once.
+/// The unit in which [`Reservation::replace`] copies.
 const PAGE: usize = 4096;
 
 /// A reserved address range, released when dropped.
@@ -44,7 +44,7 @@ impl Reservation {
     }
 }
 
-/// Memory of the processor, which any address of it serves.
+/// Host memory as a device's memory.
 impl DeviceMemory for Reservation {
     fn base(&self) -> usize {
         self.base
@@ -54,7 +54,7 @@ impl DeviceMemory for Reservation {
         self.length
     }
 
-    /// Puts zeroed memory behind a part of the range, in huge pages where the system grants them.
+    /// Commits zeroed memory to a part of the range, in huge pages if the system grants them.
     fn commit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
         map(start, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
@@ -64,7 +64,7 @@ impl DeviceMemory for Reservation {
         Ok(())
     }
 
-    /// Puts the first `length` bytes of a file behind a part of the range, in huge pages where the system grants them for files.
+    /// Maps the first `length` bytes of a file to a part of the range, in huge pages if the system grants them for files.
     fn map_file(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let start = self.part(offset, length);
         map_file(start, length, libc::MAP_FIXED, file)?;
@@ -74,8 +74,8 @@ impl DeviceMemory for Reservation {
         Ok(())
     }
 
-    /// Puts an empty file of `length` bytes in the place of the memory behind a committed part, with its contents. Pages of zeros, such
-    /// as those that were never used, stay without memory.
+    /// Replaces the memory of a committed part by an empty file of `length` bytes and keeps the contents. Zero pages, such as those
+    /// never used, take no memory in the file.
     ///
     /// # Safety
     /// Nothing writes to the part meanwhile.
@@ -90,7 +90,7 @@ impl DeviceMemory for Reservation {
             // SAFETY: the page is committed, and the caller promises that nothing writes to it.
             let from = unsafe { &*from };
             if from.iter().any(|word| *word != 0) {
-                // SAFETY: the page belongs to the mapping made above, which nobody else knows; the file covers it.
+                // SAFETY: the page belongs to the mapping made above, which nobody else accesses; the file covers it.
                 unsafe { to.write(*from) };
             }
         }
@@ -105,7 +105,7 @@ impl DeviceMemory for Reservation {
         Ok(())
     }
 
-    /// Takes the memory behind a part of the range away; its contents are lost, unless a file has them.
+    /// Releases the memory of a part of the range; its contents are lost, unless they are in a file.
     fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
         #[cfg(not(loom))]
@@ -125,7 +125,7 @@ pub fn map_pages(length: usize) -> Result<usize> {
     map(0, length, libc::PROT_READ | libc::PROT_WRITE, 0)
 }
 
-/// Locks a range into physical memory; `false` where the system refuses (the limit is often some megabytes).
+/// Locks a range into physical memory; `false` if the system refuses (the limit is often some megabytes).
 pub fn lock_pages(start: usize, length: usize) -> bool {
     // SAFETY: mlock changes no contents and fails for ranges that are not mapped.
     unsafe { libc::mlock(start as *const libc::c_void, length) == 0 }
@@ -146,20 +146,20 @@ fn map_file(start: usize, length: usize, flags: libc::c_int, file: &File) -> Res
     if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as usize) }
 }
 
-/// Makes committed memory accessible or not. A refusal (too many mappings) leaves it as it was.
+/// Sets whether committed memory is accessible. If the system refuses (too many mappings), nothing changes.
 #[cfg(not(loom))]
 pub fn protect(start: usize, length: usize, accessible: bool) {
     let rights = if accessible { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
-    // SAFETY: the range is committed memory of a reservation. Who touches it while it is inaccessible faults, which is what is asked for.
+    // SAFETY: the range is committed memory of a reservation. An access while it is inaccessible faults, which is intended.
     unsafe { libc::mprotect(start as *mut libc::c_void, length, rights) };
 }
 
 fn advise_huge_pages(start: usize, length: usize) {
-    // SAFETY: the callers just mapped the range. The advice changes no contents, and a refusal is no error: it means ordinary pages.
+    // SAFETY: the callers just mapped the range. The advice changes no contents; after a refusal the range has ordinary pages.
     unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
 }
 
-/// Releases a mapping of this module; no live block is in it.
+/// Releases a mapping of this module; it contains no live block.
 pub fn unmap(start: usize, length: usize) {
     if length > 0 {
         // SAFETY: the callers own the mapping and hand it over.

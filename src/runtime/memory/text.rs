@@ -6,7 +6,7 @@ use super::caching_pool::{Refusal, Settings};
 use super::label::Label;
 use super::observe::Shortage;
 
-/// A number of bytes as PyTorch writes it.
+/// Formats a number of bytes as PyTorch does.
 pub fn size(bytes: usize) -> String {
     let scaled = |shift: u32, unit: &str| format!("{:.2} {unit}", bytes as f64 / (1_u64 << shift) as f64);
     match bytes {
@@ -17,10 +17,10 @@ pub fn size(bytes: usize) -> String {
     }
 }
 
-/// How many labelled blocks an out-of-memory error names.
+/// The most labelled blocks that an out-of-memory error names.
 pub const LABELS: usize = 3;
 
-/// The text of an out-of-memory error; `largest`: the largest blocks that users named.
+/// The text of an out-of-memory error. `largest`: the largest labelled blocks.
 pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal, largest: &[(Label, usize)]) -> String {
     let Shortage { device, asked, total, free, allocated, reserved } = *shortage;
     let cached = reserved.saturating_sub(allocated);

@@ -1,8 +1,9 @@
-//! Private pools: memory of graphs, or of parts of a program, reserved as long as one of them uses it.
+//! Private pools: memory of graphs, or of parts of a program, reserved as long as something uses the pool.
 //!
-//! A private pool is a separate set of free lists in the pool of each device ([`crate::runtime::memory::caching_pool`]). Several graphs and users may share one. When
-//! the last of them is destroyed, the free segments go back to the system: at once where the device is idle, else with the next
-//! `empty_cache` or when memory is short. Blocks that tensors still hold stay allocated, and are released in the same way after them.
+//! A private pool is a separate set of free lists in the pool of each device ([`crate::runtime::memory::caching_pool`]). Several
+//! graphs and users may share one. When the last of them is dropped, its free segments are released to the system: immediately if
+//! the device is idle, else with the next `empty_cache` or when memory is short. Blocks that tensors still hold stay allocated, and
+//! are released in the same way when freed.
 
 #![forbid(unsafe_code)]
 
@@ -14,26 +15,26 @@ use crate::runtime::memory::lending::Traits;
 use crate::runtime::sync::Mutex;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
-/// How often each pool is used.
+/// The number of users of each pool.
 static USES: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
-/// A number that no pool has yet.
+/// A new pool number.
 pub fn new_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A use of a private pool: it lasts until this is dropped.
+/// One user of a private pool, until dropped.
 #[derive(Debug)]
 pub struct PrivatePool(u64);
 
 impl PrivatePool {
-    /// Uses the pool of that number, which need not exist yet.
+    /// Uses the pool of that number, which is created on demand.
     pub fn new(number: u64) -> Self {
         *USES.lock().entry(number).or_default() += 1;
         Self(number)
     }
 
-    /// Uses the pool of that number for a graph: from now on its memory is never lent.
+    /// Uses the pool of that number for a graph: its memory is never lent after this.
     pub fn for_graph(number: u64) -> Self {
         let pool = Self::new(number);
         for device in super::all() {
@@ -42,7 +43,7 @@ impl PrivatePool {
         pool
     }
 
-    /// Uses a new pool with such traits, on every device.
+    /// Uses a new pool with these traits, on every device.
     ///
     /// # Errors
     /// As [`super::make_all`].
@@ -57,12 +58,11 @@ impl PrivatePool {
         Ok(pool)
     }
 
-    /// Its number.
     pub fn number(&self) -> u64 {
         self.0
     }
 
-    /// How often the pool is used.
+    /// The number of users of the pool.
     pub fn use_count(&self) -> usize {
         USES.lock().get(&self.0).copied().unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl PrivatePool {
 
 impl Drop for PrivatePool {
     fn drop(&mut self) {
-        // Locked to the end: the next user of the number comes afterwards.
+        // Locked to the end, so that the next user of the number comes after the release.
         let mut uses = USES.lock();
         let count = uses.entry(self.0).or_default();
         *count = count.saturating_sub(1);

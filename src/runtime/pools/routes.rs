@@ -1,7 +1,7 @@
-//! Which pool the memory comes from that a thread asks for: the general one, that of a graph, or one that the program chose.
+//! Routes: which pool serves an allocation of a thread, the general one, a graph's, or one that the program chose.
 //!
-//! A program chooses a private pool for the memory of one device and one thread, until it takes the choice back. Choices nest, and the
-//! last one counts; a capture that began after it counts more. What a graph takes from a chosen pool keeps that pool in use.
+//! A program chooses a private pool for one device and one thread, until it revokes the choice. Choices nest, and the last one
+//! wins, unless a capture began after it. A graph that allocates from a chosen pool keeps that pool in use.
 
 #![forbid(unsafe_code)]
 
@@ -13,18 +13,18 @@ use crate::runtime::pools::private_pool::PrivatePool;
 use crate::runtime::stream::Stream;
 use crate::runtime::{Error, device};
 
-/// How many choices are in force, of all threads.
+/// The number of choices in force, over all threads.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The choices of this thread, the last one at the end.
+    /// The choices of this thread, the latest at the end.
     static CHOICES: RefCell<Vec<Choice>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Choice {
     device: usize,
     pool: PrivatePool,
-    /// The pool of the capture that the thread's stream took part in then, or the general one.
+    /// The pool of the capture that the thread's stream was in at the choice, or the general pool.
     within: u64,
 }
 
@@ -34,7 +34,7 @@ impl Drop for Choice {
     }
 }
 
-/// Takes this thread's memory of a device from the pool of that number, until [`restore`].
+/// Makes this thread's allocations on a device use the pool of that number, until [`restore`].
 ///
 /// # Errors
 /// As [`device::get`].
@@ -46,23 +46,23 @@ pub fn choose(device: usize, number: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes back this thread's last choice of that pool for the device.
+/// Revokes this thread's last choice of that pool for the device.
 ///
 /// # Errors
 /// `InvalidArgument` if there is none.
 pub fn restore(device: usize, number: u64) -> Result<(), Error> {
     let is_it = |choice: &Choice| choice.device == device && choice.pool.number() == number;
-    // Dropped after the list was given up.
+    // Dropped after the borrow of the list has ended.
     let choice = CHOICES.with_borrow_mut(|choices| choices.iter().rposition(is_it).map(|place| choices.remove(place)));
     choice.map(drop).ok_or_else(|| {
         Error::InvalidArgument(format!("use_mem_pool: this thread's memory of rustdev:{device} does not come from pool {number}"))
     })
 }
 
-/// The number of the pool that memory for a stream comes from when this thread asks.
+/// The number of the pool that serves allocations of this thread for a stream.
 #[inline]
 pub fn source(stream: &Stream) -> u64 {
-    // A thread sees its own choices counted.
+    // Relaxed is enough: a thread sees its own increments.
     if COUNT.load(Ordering::Relaxed) == 0 { stream.private_pool() } else { chosen(stream) }
 }
 

@@ -1,8 +1,8 @@
 //! Detector: the clocks of streams and host, and the shadow memory, for one set of streams that may wait for each other.
 //!
-//! A stream's clock says what happened before what is submitted to it next; the host's clock, what the host has waited for. All threads of
-//! the host have one clock, and callbacks another: each is taken to wait for those that were submitted before it, as nobody can tell
-//! what it waits for.
+//! The clock of a stream says what happened before its next submission; the clock of the host says what the host has waited for.
+//! All host threads share one clock. Callbacks share another: nobody can tell what a callback waits for, so each is assumed to wait
+//! for all callbacks that were submitted before it.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::runtime::vector_clock::VectorClock;
 /// The device and the id of a stream.
 pub type StreamKey = (usize, i64);
 
-/// The id that stands for the operations of several processes on a device: as on GPUs, a stream of their own.
+/// The stream id that stands for the collectives of a device: as on GPUs, they run on a stream of their own.
 pub const COLLECTIVES: i64 = -1;
 
 /// An access of a submission.
@@ -26,13 +26,13 @@ pub struct Touch {
     pub write: bool,
 }
 
-/// Two accesses without order: the earlier one, and the number of the later one among those of its submission.
+/// Two unordered accesses: the earlier one, and the index of the later one within its submission.
 pub struct Race {
     pub first: Past,
     pub number: usize,
 }
 
-/// What a stream has to wait for before its next task, where a block of its own was freed: its user so far.
+/// The wait for a block's last user that the block's own stream must do before its next task, because the block was freed.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
     pub stream: StreamKey,
@@ -40,7 +40,6 @@ pub struct Awaited {
     time: u64,
 }
 
-/// See above.
 #[derive(Default)]
 pub struct Detector {
     slots: BTreeMap<StreamKey, usize>,
@@ -51,7 +50,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// One that has seen nothing.
+    /// A detector without any accesses.
     pub const fn new() -> Self {
         Self {
             slots: BTreeMap::new(),
@@ -62,7 +61,7 @@ impl Detector {
         }
     }
 
-    /// Forgets all accesses. Clocks go on: those of events may be older.
+    /// Forgets all accesses. The clocks continue, because events may hold older clocks.
     pub fn clear(&mut self) {
         self.shadow.clear();
     }
@@ -76,30 +75,30 @@ impl Detector {
         slot
     }
 
-    /// What happened before that which is submitted to a stream now.
+    /// The clock of a stream's next submission.
     pub fn clock(&mut self, stream: StreamKey) -> &mut VectorClock {
         let slot = self.slot(stream);
         self.clocks[slot].join(&self.host);
         &mut self.clocks[slot]
     }
 
-    /// The stream waits for what has that clock.
+    /// Orders the stream after the operation with that clock.
     pub fn order(&mut self, stream: StreamKey, clock: &VectorClock) {
         self.clock(stream).join(clock);
     }
 
-    /// The host has waited for what has that clock.
+    /// Notes that the host has waited for the operation with that clock.
     pub fn host_waits(&mut self, clock: &VectorClock) {
         self.host.join(clock);
     }
 
-    /// The host has waited for a stream.
+    /// Notes that the host has waited for a stream.
     pub fn host_waits_for(&mut self, stream: StreamKey) {
         let clock = self.clock(stream).clone();
         self.host.join(&clock);
     }
 
-    /// A callback is submitted to a stream; the clock of the moment.
+    /// Notes the submission of a callback to a stream; returns the clock at that moment.
     pub fn callback(&mut self, stream: StreamKey) -> VectorClock {
         let before = self.clock(stream).clone();
         self.callbacks.join(&before);
@@ -108,13 +107,13 @@ impl Detector {
         before
     }
 
-    /// What a submission of a stream would race with.
+    /// The race that a submission to a stream would have.
     pub fn race(&mut self, stream: StreamKey, touches: &[Touch]) -> Option<Race> {
         let clock = self.clock(stream).clone();
         self.race_after(&clock, touches)
     }
 
-    /// What accesses of the host would race with.
+    /// The race that accesses of the host would have.
     pub fn host_race(&self, touches: &[Touch]) -> Option<Race> {
         self.race_after(&self.host, touches)
     }
@@ -126,7 +125,7 @@ impl Detector {
         })
     }
 
-    /// Notes the accesses of a submission.
+    /// Records the accesses of a submission.
     pub fn submit(&mut self, stream: StreamKey, touches: &[Touch], site: &Arc<Site>) {
         let slot = self.slot(stream);
         let time = self.clock(stream).tick(slot);
@@ -136,14 +135,15 @@ impl Detector {
         }
     }
 
-    /// A block goes to tasks of a stream: what tasks of others did to its memory is over.
+    /// Notes that a block was allocated for a stream. Accesses of other streams to its memory no longer count.
     pub fn allocated(&mut self, stream: StreamKey, begin: usize, end: usize) {
         let slot = self.slot(stream);
         self.shadow.retire(begin, end, Some(slot));
     }
 
-    /// A block of a stream is freed; a use by another one that is not waited for. `users`: the streams that the pool waits for.
-    /// `current`: the stream of the thread that frees it. Where no other one has used it, its uses can still be waited for.
+    /// Notes that a block of a stream is freed; returns a use by another stream that has not been waited for. `users`: the streams
+    /// that the pool waits for. `current`: the current stream of the freeing thread. If only `current` has such a use, the block's
+    /// stream can still wait for it, and the result says how ([`Awaited`]).
     pub fn freed(
         &mut self,
         stream: StreamKey,
@@ -168,12 +168,12 @@ impl Detector {
         found
     }
 
-    /// Whether the stream has waited.
+    /// True if the stream has waited.
     pub fn has_waited(&mut self, awaited: Awaited) -> bool {
         self.clock(awaited.stream).get(awaited.slot) >= awaited.time
     }
 
-    /// A block of the host is freed; a use by a stream that is not waited for. `users`: as in [`Detector::freed`].
+    /// Notes that a pinned block is freed; returns a use by a stream in `users` that the host has not waited for.
     pub fn host_freed(&mut self, begin: usize, end: usize, users: &[StreamKey]) -> Option<Past> {
         let known: Vec<_> = users.iter().filter_map(|user| self.slots.get(user)).collect();
         let found = self.shadow.unordered(begin, end, &self.host, |past| known.contains(&&past.slot)).cloned();
@@ -181,7 +181,7 @@ impl Detector {
         found
     }
 
-    /// Forgets what happened to some bytes.
+    /// Forgets the accesses to some bytes.
     pub fn forget(&mut self, begin: usize, end: usize) {
         self.shadow.retire(begin, end, None);
     }

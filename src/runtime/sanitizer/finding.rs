@@ -1,21 +1,20 @@
-//! Findings: what a report says about two accesses without order, and its text.
+//! Findings: the data of a race report, and its text.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;
 
 use super::detector::{COLLECTIVES, StreamKey};
 
-/// Python frames of one side that the text shows.
+/// The most Python frames per side that the text shows.
 const FRAMES: usize = 8;
 
-/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// Two streams, or a stream and the host, touch the same memory without order.
+    /// Two streams, or a stream and the host, make unordered accesses to device memory.
     Unordered,
-    /// The same, of a device's memory that a stream of another device touches.
+    /// Unordered accesses to a device's memory, one of them by a stream of another device.
     OtherDevice,
-    /// The same, of pinned host memory.
+    /// Unordered accesses to pinned host memory.
     HostMemory,
     /// Memory is freed while another stream uses it.
     FreedInUse,
@@ -24,7 +23,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Its name in Python.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unordered => "unordered",
@@ -46,7 +44,6 @@ impl Fault {
     }
 }
 
-/// A frame of Python.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub file: String,
@@ -54,18 +51,18 @@ pub struct Frame {
     pub function: String,
 }
 
-/// One of the two submissions.
+/// One of the two conflicting submissions.
 #[derive(Clone, Debug)]
 pub struct Side {
     pub operator: String,
-    /// `None`: the host.
+    /// `None` for the host.
     pub stream: Option<StreamKey>,
     pub write: bool,
-    /// Innermost first, those of libraries left out; empty where no Python was running.
+    /// Innermost first, without library frames; empty if no Python code was running.
     pub frames: Vec<Frame>,
 }
 
-/// The memory that both touch, as far as the later one does.
+/// The memory that both accesses touch.
 #[derive(Clone, Debug, Default)]
 pub struct Extent {
     pub begin: usize,
@@ -75,7 +72,7 @@ pub struct Extent {
     pub label: Option<String>,
     /// Dtype and sizes of the later access.
     pub shape: Option<String>,
-    /// The earlier access was one of a tensor that is freed, whose memory was used again.
+    /// True if the earlier access was to a tensor that has been freed and whose memory was reused.
     pub was_freed: bool,
 }
 
@@ -83,13 +80,13 @@ pub struct Extent {
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub fault: Fault,
-    /// The earlier submission; none where there is but one.
+    /// The earlier submission; `None` if the fault has only one.
     pub first: Option<Side>,
     pub second: Side,
     pub memory: Extent,
 }
 
-/// A stream, as Python names it.
+/// The name of a stream in reports.
 pub fn stream_name(stream: Option<StreamKey>) -> String {
     match stream {
         None => "the host".to_owned(),
@@ -121,12 +118,12 @@ impl Side {
 }
 
 impl Finding {
-    /// What two reports have in common that one place of the program causes.
+    /// A key that is equal for reports with the same cause in the program.
     pub fn key(&self) -> String {
         format!("{:?} {:?} {:?}", self.fault, self.first.as_ref().map(Side::place), self.second.place())
     }
 
-    /// The line that mends it.
+    /// The advice on how to fix it.
     pub fn remedy(&self) -> String {
         let first = self.first.as_ref().and_then(|first| first.stream);
         let operator = &self.second.operator;
@@ -150,7 +147,6 @@ impl Finding {
         }
     }
 
-    /// The report.
     pub fn text(&self) -> String {
         let mut text = format!("rustdev race detector: {} [{}]", self.fault.title(), self.fault.name());
         if let Some(first) = &self.first {

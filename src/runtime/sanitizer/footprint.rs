@@ -1,14 +1,14 @@
-//! Footprints: the bytes that an access touches, so that two that interleave without a common byte are told apart.
+//! Footprints: the bytes that an access touches, precise enough to distinguish accesses that interleave without a common byte.
 //!
-//! A strided tensor touches stripes: bytes of equal width at a regular distance. Each of its dimensions gives one description of it, which
-//! may cover more bytes than there are. Two accesses have no byte in common if any two descriptions have none.
+//! A strided tensor touches stripes: ranges of equal width at a regular distance. Each of its dimensions gives one set of stripes,
+//! which may cover more bytes than the tensor. Two accesses have no byte in common if any two of their sets have none.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use crate::runtime::task::Shape;
 
-/// Stripes of `width` bytes from every address that equals `phase` modulo `period`.
+/// Ranges of `width` bytes at every address that equals `phase` modulo `period`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripes {
     period: usize,
@@ -16,7 +16,7 @@ pub struct Stripes {
     width: usize,
 }
 
-/// The bytes between `begin` and `end` that lie in the stripes, in all of which they lie; in none: all bytes.
+/// The bytes between `begin` and `end` that lie in every set of stripes; all bytes if there are no sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footprint {
     pub begin: usize,
@@ -37,17 +37,17 @@ impl Footprint {
         Self { begin, end, stripes }
     }
 
-    /// Whether it is all bytes from its begin to its end.
+    /// True if it covers all bytes from begin to end.
     pub fn is_dense(&self) -> bool {
         self.stripes.is_none()
     }
 
-    /// Whether the two have the same stripes.
+    /// True if the two have the same stripes.
     pub fn is_alike(&self, other: &Self) -> bool {
         self.stripes == other.stripes
     }
 
-    /// Whether the two may have a byte in common.
+    /// True if the two may have a byte in common.
     pub fn meets(&self, other: &Self) -> bool {
         let (begin, end) = (self.begin.max(other.begin), self.end.min(other.end));
         if begin >= end {
@@ -62,14 +62,14 @@ impl Footprint {
 }
 
 impl Stripes {
-    /// Whether no byte is in both, which have one period.
+    /// True if the two, which must have the same period, have no byte in common.
     fn is_apart(&self, other: Self) -> bool {
         let ahead = (other.phase + self.period - self.phase) % self.period;
         ahead >= self.width && ahead + other.width <= self.period
     }
 }
 
-/// The stripes of a tensor, one for each dimension beyond which there are gaps.
+/// The stripes of a tensor, one set for each dimension whose stride leaves gaps; none if a stride is negative.
 fn stripes(shape: &Shape<'_>) -> Vec<Stripes> {
     let mut dims: Vec<(usize, usize)> = Vec::new();
     for (&size, &stride) in shape.sizes.iter().zip(shape.strides) {

@@ -1,7 +1,7 @@
-//! Shadow memory: for each byte that a task has touched, which accesses a later one may still race with.
+//! Shadow memory: for each touched byte, the accesses that a later access may still race with.
 //!
-//! It is a map of disjoint ranges by address, each with the accesses that touched it: the latest writes, and the reads since. An access that
-//! happened before another one of the same bytes is forgotten, as what races with it races with the other one too.
+//! It maps disjoint address ranges to their accesses: the latest writes and the reads since. An access that happens before a newer
+//! access to the same bytes is dropped, because whatever races with it also races with the newer one.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -11,33 +11,33 @@ use super::footprint::Footprint;
 use crate::runtime::memory::history::Context;
 use crate::runtime::vector_clock::VectorClock;
 
-/// Accesses of one range that are kept; the oldest goes first.
+/// The most accesses kept per range; the oldest is dropped first.
 const MOST: usize = 32;
 
-/// A submission, as a report names it.
+/// A submission in a report.
 #[derive(Clone)]
 pub struct Site {
     pub operator: Arc<str>,
-    /// The device and the id of the stream; `None`: the host.
+    /// The device and id of the stream; `None` for the host.
     pub stream: Option<(usize, i64)>,
     pub context: Option<Context>,
 }
 
-/// An access of a range.
+/// A recorded access.
 #[derive(Clone)]
 pub struct Past {
-    /// The stream's component of the clock, and its value then.
+    /// The stream's slot in vector clocks, and its component at the access.
     pub slot: usize,
     pub time: u64,
     pub write: bool,
     pub footprint: Footprint,
     pub site: Arc<Site>,
-    /// The memory was freed since.
+    /// True if the memory has been freed since.
     pub is_freed: bool,
 }
 
 impl Past {
-    /// Whether it happened before what has that clock.
+    /// True if it happened before the operation with that clock.
     pub fn is_before(&self, clock: &VectorClock) -> bool {
         self.time <= clock.get(self.slot)
     }
@@ -48,14 +48,14 @@ struct Range {
     past: Vec<Past>,
 }
 
-/// The ranges, by their begin.
+/// The ranges by start address.
 #[derive(Default)]
 pub struct Shadow {
     ranges: BTreeMap<usize, Range>,
 }
 
 impl Shadow {
-    /// A shadow of nothing.
+    /// An empty shadow.
     pub const fn new() -> Self {
         Self { ranges: BTreeMap::new() }
     }
@@ -65,7 +65,7 @@ impl Shadow {
         self.ranges.clear();
     }
 
-    /// The accesses that share bytes with some, range by range.
+    /// The accesses of all ranges that overlap `begin..end`.
     fn over(&self, begin: usize, end: usize) -> impl Iterator<Item = &Past> {
         let before = self.ranges.range(..begin).next_back().filter(|(_, range)| range.end > begin);
         before.into_iter().chain(self.ranges.range(begin..end)).flat_map(|(_, range)| &range.past)
@@ -77,12 +77,12 @@ impl Shadow {
         self.over(footprint.begin, footprint.end).find(races)
     }
 
-    /// An access of some bytes that neither happened before a clock nor is accepted.
+    /// An access to some bytes that neither happened before `clock` nor is accepted.
     pub fn unordered(&self, begin: usize, end: usize, clock: &VectorClock, accepts: impl Fn(&Past) -> bool) -> Option<&Past> {
         self.over(begin, end).find(|past| !past.is_before(clock) && !accepts(past))
     }
 
-    /// Begins a range at an address, if one goes over it.
+    /// Splits the range that contains an address.
     fn split(&mut self, address: usize) {
         let Some((_, range)) = self.ranges.range_mut(..address).next_back() else { return };
         if range.end > address {
@@ -92,7 +92,7 @@ impl Shadow {
         }
     }
 
-    /// Takes the ranges of some bytes out.
+    /// Removes and returns the ranges within some bytes.
     fn take(&mut self, begin: usize, end: usize) -> Vec<(usize, Range)> {
         self.split(begin);
         self.split(end);
@@ -100,7 +100,7 @@ impl Shadow {
         keys.into_iter().filter_map(|key| self.ranges.remove_entry(&key)).collect()
     }
 
-    /// Adds an access of that clock.
+    /// Adds an access. `clock` is its vector clock.
     pub fn add(&mut self, past: &Past, clock: &VectorClock) {
         let Footprint { begin, end, .. } = past.footprint;
         let taken = self.take(begin, end);
@@ -118,14 +118,15 @@ impl Shadow {
         self.fill(next, end, past);
     }
 
-    /// Puts an access where there was none.
+    /// Adds a range for bytes without accesses.
     fn fill(&mut self, begin: usize, end: usize, past: &Past) {
         if begin < end {
             self.ranges.insert(begin, Range { end, past: vec![past.clone()] });
         }
     }
 
-    /// Forgets some bytes, but for the latest write and the latest read of a stream, which its later tasks come after.
+    /// Forgets the accesses to some bytes, except the latest write and the latest read of the stream with slot `keeper`, which
+    /// orders its own later tasks after them.
     pub fn retire(&mut self, begin: usize, end: usize, keeper: Option<usize>) {
         let taken = self.take(begin, end);
         let own: Vec<_> = taken.iter().flat_map(|(_, range)| &range.past).filter(|past| Some(past.slot) == keeper).collect();

@@ -1,16 +1,17 @@
-//! The counters of what a process has sent: a word for each send, in a file that the receivers map.
+//! Counters of a process's sends: one word per send, in a file that the receivers map.
 //!
 //! | word | meaning |
 //! |---|---|
-//! | 0 | no send has it |
+//! | 0 | unused |
 //! | `IN_FLIGHT` | sent, and not yet received |
 //! | a process ([`Process::word`]) | received, and held by that process |
-//! | `RETURNED` | not used any more |
+//! | `RETURNED` | no longer used by the receiver |
 //!
-//! The sender makes 0 `IN_FLIGHT`, and anything else 0 when it takes the memory back; it alone hands numbers out. A receiver makes `IN_FLIGHT`
-//! its own word and that `RETURNED`. So a message that is received twice finds its word taken.
+//! Only the sender hands numbers out: it changes 0 to `IN_FLIGHT`, and any other value to 0 when it takes the memory back. A
+//! receiver changes `IN_FLIGHT` to its own word, and that to `RETURNED`. A message that is received twice therefore finds its word
+//! taken.
 //!
-//! The number of a send is the index of its word and, in the upper half, how many sends there were before it.
+//! The number of a send holds the index of its word in the lower half and the count of earlier sends in the upper half.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,14 +25,14 @@ use crate::runtime::sync::Mutex;
 
 const IN_FLIGHT: u64 = u64::MAX;
 const RETURNED: u64 = u64::MAX - 1;
-/// So many sends of one process may be held at a time; a word takes memory from its first use on.
+/// The most sends of one process that can be held at a time. A word takes memory from its first use on.
 const SENDS: usize = 1 << 20;
 const BYTES: usize = SENDS * size_of::<u64>();
 
-/// The counters of this process, with what each send of type `T` is.
+/// The counters of this process; `T` describes a send.
 #[derive(Debug)]
 pub struct Counters<T> {
-    /// Open as long as they are: receivers find it here.
+    /// Stays open as long as the counters exist: receivers open the file through it.
     _file: File,
     place: Place,
     words: Words,
@@ -40,21 +41,21 @@ pub struct Counters<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// By word, with the number.
+    /// The sends with their numbers, by index of their word.
     sends: BTreeMap<u32, (u64, T)>,
     spare: Vec<u32>,
     count: u64,
 }
 
 impl<T> Counters<T> {
-    /// No sends yet.
+    /// Counters without sends.
     pub fn new(process: Process) -> Result<Self> {
         let file = file::create(c"rustdev-counters", BYTES)?;
         let (place, words) = (Place::of(&file, process)?, Words::map(&file, BYTES)?);
         Ok(Self { _file: file, place, words, state: Mutex::new(State { sends: BTreeMap::new(), spare: Vec::new(), count: 0 }) })
     }
 
-    /// Where receivers find them.
+    /// Where receivers find the file.
     pub fn place(&self) -> Place {
         self.place
     }
@@ -73,7 +74,7 @@ impl<T> Counters<T> {
         Some(number)
     }
 
-    /// Takes a send back that nobody has received; no effect on any other.
+    /// Cancels a send that nobody has received; no effect on other sends.
     pub fn cancel(&self, number: u64) {
         let state = self.state.lock();
         if state.sends.get(&(number as u32)).is_some_and(|(known, _)| *known == number) {
@@ -81,11 +82,11 @@ impl<T> Counters<T> {
         }
     }
 
-    /// Takes out the sends that are over: returned, or held by a process that has ended.
+    /// Removes the sends that are over (returned, or held by a process that has ended) and returns their descriptions.
     pub fn take_over(&self) -> Vec<T> {
         let mut state = self.state.lock();
         let mut alive = HashMap::new();
-        // Acquire: pairs with the release in `give_back`, so that what the receiver did is done.
+        // Acquire: pairs with the release in `give_back`, so that the receiver's accesses are complete.
         let word = |index: u32| self.words.long(index as usize).load(Ordering::Acquire);
         let mut is_over = |word| match word {
             IN_FLIGHT => false,
@@ -103,12 +104,12 @@ impl<T> Counters<T> {
     }
 }
 
-/// A word that is `from` becomes returned.
+/// Changes a word from `from` to `RETURNED`.
 fn give_back(words: &Words, number: u64, from: u64) {
     let _ = words.long(number as u32 as usize).compare_exchange(from, RETURNED, Ordering::Release, Ordering::Relaxed);
 }
 
-/// The counters of a process that sends to this one.
+/// This process's mapping of a sender's counters.
 #[derive(Debug)]
 pub struct Receipts {
     words: Words,
@@ -116,7 +117,7 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// Maps them.
+    /// Maps the counters.
     ///
     /// # Errors
     /// As [`Place::open`].
@@ -127,7 +128,7 @@ impl Receipts {
     /// Notes that this process holds a send.
     ///
     /// # Errors
-    /// `AlreadyExists` if it was received before.
+    /// `AlreadyExists` if it was received before; `InvalidData` for a number out of range.
     pub fn receive(&self, number: u64) -> Result<()> {
         let index = number as u32 as usize;
         if index >= SENDS {
@@ -138,7 +139,7 @@ impl Receipts {
         taken.map(|_| ()).map_err(|_| ErrorKind::AlreadyExists.into())
     }
 
-    /// Gives back what this process holds.
+    /// Returns a send that this process holds.
     pub fn give_back(&self, number: u64) {
         give_back(&self.words, number, self.receiver.word());
     }

@@ -1,4 +1,4 @@
-//! Files of memory without a name, their mappings, and waiting for a word in one.
+//! Anonymous memory files (`memfd`), their mappings, and futex waits on their words.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::process::Process;
 use crate::runtime::sync::Unlocked;
 
-/// Where a file of another process is found: the process, its descriptor, and which file that was.
+/// The address of a file for other processes: the process, its descriptor, and the device and inode that identify the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     pub process: Process,
@@ -22,10 +22,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// How many words a place is.
+    /// The length of a place in words.
     pub const WORDS: usize = 4;
 
-    /// Where others find a file of this process, which keeps it open.
+    /// The place of a file of this process, which must keep it open.
     pub fn of(file: &File, process: Process) -> Result<Self> {
         let facts = file.metadata()?;
         Ok(Self { process, descriptor: file.as_raw_fd() as u32, device: facts.dev(), inode: facts.ino() })
@@ -36,7 +36,7 @@ impl Place {
         [self.process.word(), u64::from(self.descriptor), self.device, self.inode]
     }
 
-    /// The place of such words.
+    /// The place from words.
     pub fn of_words(words: [u64; Self::WORDS]) -> Self {
         let [process, descriptor, device, inode] = words;
         Self { process: Process::of_word(process), descriptor: descriptor as u32, device, inode }
@@ -45,11 +45,12 @@ impl Place {
     /// Opens the file.
     ///
     /// # Errors
-    /// `NotFound` where the process has ended or closed it; others where the system refuses.
+    /// `NotFound` if the process has ended or closed the file; other kinds if the system refuses.
     pub fn open(&self) -> Result<File> {
         let path = PathBuf::from(format!("/proc/{}/fd/{}", self.process.id(), self.descriptor));
         let is_it = |facts: std::fs::Metadata| (facts.dev(), facts.ino()) == (self.device, self.inode);
-        // Asked before, because to open something else might wait, and afterwards, because the number may be another file's by then.
+        // Checked before opening, because opening another kind of file might block, and again afterwards, because the descriptor
+        // may have been reused meanwhile.
         if is_it(std::fs::metadata(&path)?) {
             let file = File::options().read(true).write(true).open(path)?;
             if is_it(file.metadata()?) {
@@ -60,20 +61,20 @@ impl Place {
     }
 }
 
-/// A new file of `length` zeroed bytes, which takes memory only where it is written.
+/// Creates a file of `length` zero bytes; a page takes memory only when it is written.
 pub fn create(name: &CStr, length: usize) -> Result<File> {
-    // SAFETY: the name is a string that ends with 0.
+    // SAFETY: the name is NUL-terminated.
     let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return Err(Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and owned by nobody else.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(length as u64)?;
     Ok(file)
 }
 
-/// Words of a file, shared with every process that maps it; unmapped when dropped.
+/// A mapping of a file as words, shared with every process that maps it; unmapped when dropped.
 #[derive(Debug)]
 pub struct Words {
     base: usize,
@@ -90,19 +91,19 @@ impl Words {
             return Err(ErrorKind::InvalidData.into());
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel picks unused addresses; the file stays as long as the mapping.
+        // SAFETY: the kernel picks unused addresses; the mapping keeps the file alive.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         if base == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(Self { base: base as usize, length }) }
     }
 
-    /// The word of 8 bytes at `index`, in words.
+    /// The 8-byte word at `index`, counted in words.
     pub fn long(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: `address` checked that the word is inside; it is mapped, aligned and initialised by the kernel, and every process uses it
-        // as an atomic alone.
+        // SAFETY: `address` checked that the word is inside; it is mapped, aligned and initialised by the kernel, and every process
+        // accesses it only atomically.
         unsafe { &*(self.address(index, size_of::<AtomicU64>()) as *const AtomicU64) }
     }
 
-    /// The word of 4 bytes at `index`, in words.
+    /// The 4-byte word at `index`, counted in words.
     pub fn short(&self, index: usize) -> &AtomicU32 {
         // SAFETY: as in `long`.
         unsafe { &*(self.address(index, size_of::<AtomicU32>()) as *const AtomicU32) }
@@ -121,16 +122,16 @@ impl Drop for Words {
     }
 }
 
-/// Sleeps until a word is another than `expected` and its process says so by [`wake`], or for a time; wakes without reason at times.
+/// Sleeps while a word equals `expected`, until [`wake`] or the timeout; wakes spuriously.
 pub fn sleep_while(word: &AtomicU32, expected: u32, time: Duration, _: &Unlocked) {
     let limit = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
-    // SAFETY: word and time live through the call; it does not write to them.
+    // SAFETY: the word and the time are valid during the call, which does not write to them.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const limit) };
 }
 
-/// Wakes all that sleep at a word, in any process.
+/// Wakes all sleepers on a word, in any process.
 pub fn wake(word: &AtomicU32) {
-    // SAFETY: the word lives through the call, which does not write to it.
+    // SAFETY: the word is valid during the call, which does not write to it.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 

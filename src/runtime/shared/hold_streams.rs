@@ -1,7 +1,8 @@
-//! Holding all streams, so that for a moment nothing writes to device memory.
+//! Stops all streams for a moment, so that nothing writes to device memory.
 //!
-//! Who holds is [exclusive](gate) first. Then each stream gets a task at which it stands still. A stream that stands at a host function, at
-//! an event of another process or at memory is short of cannot get there: whoever lets it go on takes a [`gate::Pass`] first.
+//! The holder first becomes [exclusive](gate). Then each stream gets a task at which it stops. A stream that waits at a host
+//! function, at an event of another process, or for memory cannot reach that task; it can continue only under a [`gate::Pass`],
+//! which nobody gets meanwhile.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -11,7 +12,7 @@ use crate::runtime::sync::Arc;
 use crate::runtime::task::{Drained, Keeper, Lease, Task};
 use crate::runtime::{Error, blocking_pool, device, gate};
 
-/// Where the streams stand.
+/// The stopped streams.
 type Held = Latch<(&'static dyn Drained, Lease)>;
 
 impl Keeper for Held {
@@ -26,7 +27,7 @@ impl Keeper for Held {
     }
 }
 
-/// Lets the streams go on when dropped.
+/// Resumes the streams when dropped.
 struct Release {
     held: Arc<Held>,
     exclusive: Option<gate::Exclusive>,
@@ -35,7 +36,7 @@ struct Release {
 impl Drop for Release {
     fn drop(&mut self) {
         let streams = self.held.open();
-        // Going on takes a pass.
+        // Resuming takes a pass, so exclusivity ends first.
         self.exclusive = None;
         for (stream, lease) in streams {
             stream.go_on(lease, None);
@@ -43,7 +44,7 @@ impl Drop for Release {
     }
 }
 
-/// Does something while nothing writes to device memory. `None`: others did not stop writing before the deadline.
+/// Runs `body` while nothing writes to device memory. `None`: other threads did not stop writing before the deadline.
 ///
 /// # Errors
 /// As [`Stream::submit`](crate::runtime::stream::Stream::submit).

@@ -1,10 +1,11 @@
-//! What several processes see of an event: a page with its latest recordings.
+//! The shared-memory page of an event that several processes use. It holds the event's latest recordings.
 //!
-//! The page begins with two words of 4 bytes, how many recordings have got a number and the number of the latest one. Then come entries of
-//! 16 bytes, which the recordings take in turn: the process that records, and the number of the recording once that is reached. A process
-//! writes the entry of its recording before it makes that the latest.
+//! The page begins with two 4-byte words: the count of recordings and the number of the latest one. Entries of 16 bytes follow,
+//! used by the recordings in a ring. An entry holds the process that records and, once the recording is reached, its number. A
+//! process writes the entry before it publishes the recording as the latest.
 //!
-//! Who waits looks at one entry. When the entry serves a later recording, the awaited one was reached long ago or its waiter was 254 behind.
+//! A waiter reads one entry. If the entry holds a later recording, the awaited one was reached earlier, or the waiter is 254
+//! recordings behind.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -19,15 +20,15 @@ use crate::runtime::task::{Drained, Keeper, Lease};
 use crate::runtime::{Error, blocking_pool, exit};
 
 const BYTES: usize = 4096;
-/// Entries behind the first 16 bytes.
+/// Entries after the first 16 bytes.
 const ENTRIES: u32 = BYTES as u32 / 16 - 1;
-/// How often a waiting thread looks whether the recording process has ended.
+/// How often a waiting thread checks whether the recording process has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An event's page.
 #[derive(Debug)]
 pub struct Page {
-    /// Open as long as the event is: other processes find it here.
+    /// Stays open as long as the event exists: other processes open the page through it.
     _file: File,
     place: Place,
     words: Words,
@@ -54,19 +55,19 @@ impl Page {
         Ok(Self { _file: file, place, words, process })
     }
 
-    /// Where other processes find it: in this one.
+    /// Where other processes find the page.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// A recording of this process, which is the latest now.
+    /// Publishes a recording of this process as the latest.
     pub fn announce(self: &Arc<Self>) -> Announced {
         let count = self.words.short(0).fetch_add(1, Ordering::Relaxed);
-        // 0 means that there is none.
+        // Number 0 means that there is no recording.
         let number = count.wrapping_add(1).max(1);
         let announced = Announced { page: Arc::clone(self), number };
         self.words.long(process_of(number)).store(self.process.word(), Ordering::Relaxed);
-        // Release: pairs with the load in `latest`, so that who sees the number sees the process.
+        // Release: pairs with the load in `latest`, so that a thread that sees the number sees the process.
         self.words.short(1).store(number, Ordering::Release);
         announced
     }
@@ -86,7 +87,7 @@ fn reached_of(number: u32) -> usize {
     2 * (process_of(number) + 1)
 }
 
-/// A recording that is reached when this is dropped.
+/// A recording that is reached when this value is dropped.
 #[derive(Debug)]
 pub struct Announced {
     page: Arc<Page>,
@@ -94,7 +95,6 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// Its number.
     pub fn number(&self) -> u64 {
         u64::from(self.number)
     }
@@ -103,7 +103,7 @@ impl Announced {
 impl Drop for Announced {
     fn drop(&mut self) {
         let word = self.page.words.short(reached_of(self.number));
-        // Release: pairs with the load in `is_reached`, so that the work before the recording is seen.
+        // Release: pairs with the load in `is_reached`, so that the work before the recording is visible.
         word.store(self.number, Ordering::Release);
         file::wake(word);
     }
@@ -117,7 +117,6 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// Its number.
     pub fn number(&self) -> u64 {
         u64::from(self.number)
     }
@@ -130,7 +129,7 @@ impl Awaited {
         self.reached().wrapping_sub(self.number) < u32::MAX / 2
     }
 
-    /// Whether the process that records it has ended without reaching it.
+    /// Fails if the recording process has ended without reaching it.
     fn check(&self) -> std::result::Result<(), Error> {
         let process = Process::of_word(self.page.words.long(process_of(self.number)).load(Ordering::Relaxed));
         if process.is_alive() || self.is_reached() {
@@ -139,18 +138,18 @@ impl Awaited {
         Err(Error::TaskFailed(format!("process {} ended before it reached an event that is waited for", process.id())))
     }
 
-    /// Whether it is reached.
+    /// True if the recording is reached.
     ///
     /// # Errors
-    /// `TaskFailed` if it will never be.
+    /// `TaskFailed` if it never will be.
     pub fn query(&self) -> std::result::Result<bool, Error> {
         if self.is_reached() { Ok(true) } else { self.check().map(|()| self.is_reached()) }
     }
 
-    /// Waits until it is reached, or the process ends.
+    /// Waits until the recording is reached or its process ends.
     ///
     /// # Errors
-    /// `TaskFailed` if it will never be.
+    /// `TaskFailed` if it never will be reached.
     pub fn synchronize(&self) -> std::result::Result<(), Error> {
         if self.is_reached() { Ok(()) } else { unlocked(|unlocked| self.wait(unlocked)) }
     }

@@ -1,16 +1,16 @@
-//! Which process is meant, and whether it still runs: numbers of processes are used again, so that the time of the start belongs to them.
+//! Identity and liveness of a process. Process ids are reused, so the start time is part of the identity.
 
 use std::fs;
 use std::io::{Error, Result};
 
-/// The field of `/proc/<process>/stat` behind the name in which the time of the start is, from 0.
+/// The 0-based index of the start time among the fields of `/proc/<process>/stat` after the name.
 const START: usize = 19;
 
 /// One process of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Process {
     id: u32,
-    /// The low bits of the time of its start, in clock ticks since the machine started.
+    /// The low bits of its start time, in clock ticks since boot.
     start: u32,
 }
 
@@ -18,30 +18,29 @@ impl Process {
     /// This process.
     ///
     /// # Errors
-    /// There is no `/proc`.
+    /// If there is no `/proc`.
     pub fn current() -> Result<Self> {
         let id = std::process::id();
         start_of(id).map(|start| Self { id, start })
     }
 
-    /// Its number.
     pub fn id(self) -> u32 {
         self.id
     }
 
-    /// Both parts in one word, which is neither 0 nor near the greatest number.
+    /// Both parts in one word, which is neither 0 nor close to `u64::MAX`.
     pub fn word(self) -> u64 {
         u64::from(self.id) << 32 | u64::from(self.start)
     }
 
-    /// The process of a word.
+    /// The process that a word encodes.
     pub fn of_word(word: u64) -> Self {
         Self { id: (word >> 32) as u32, start: word as u32 }
     }
 
-    /// Whether it has not ended. One that has ended and that its parent has not asked for yet has.
+    /// True if the process has not ended. A zombie counts as ended.
     pub fn is_alive(self) -> bool {
-        // SAFETY: the call takes numbers only, and gives a descriptor that is closed below.
+        // SAFETY: the call takes only numbers, and returns a descriptor that is closed below.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, self.id as libc::pid_t, 0) } as libc::c_int;
         if descriptor < 0 && Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
             return false;
@@ -51,7 +50,7 @@ impl Process {
             return is_same;
         }
         let mut ended = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one live entry is passed with its count, and no time to wait.
+        // SAFETY: one live entry is passed with its count, and a timeout of 0.
         let count = unsafe { libc::poll(&raw mut ended, 1, 0) };
         // SAFETY: the descriptor was opened above and is known to nobody else.
         unsafe { libc::close(descriptor) };
@@ -61,7 +60,7 @@ impl Process {
 
 fn start_of(id: u32) -> Result<u32> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
-    // The name stands in brackets and may hold anything.
+    // The name is in parentheses and may contain anything.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let start = fields.split_ascii_whitespace().nth(START).and_then(|field| field.parse::<u64>().ok());
     start.map(|start| start as u32).ok_or_else(|| Error::other("/proc/<process>/stat has no time of the start"))

@@ -1,7 +1,7 @@
-//! What this process receives: mapped segments of other processes, and the counters that say when it is done with them.
+//! Received memory: mapped segments of other processes, and the counters that tell the senders when this process is done.
 //!
-//! A segment is mapped once, at an address of the device's own range, and unmapped with the last tensor in it. A send is given back when
-//! the memory was let go and every task is done that was queued by then.
+//! A segment is mapped once, into the device's own range, and unmapped with its last tensor. A send is returned when its tensor has
+//! been released and all tasks that were queued by then are done.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::runtime::sync::{Arc, LazyLock, Mutex};
 use crate::runtime::task::{Closure, Task};
 use crate::runtime::{Error, device, exit};
 
-/// A mapped segment, and how many sends of it this process holds.
+/// A mapped segment, and the number of its sends that this process holds.
 struct Segment {
     address: usize,
     users: usize,
@@ -24,9 +24,9 @@ struct Segment {
 
 #[derive(Default)]
 struct State {
-    /// By device and file.
+    /// Segments by device and file.
     segments: HashMap<(usize, Place), Segment>,
-    /// By file, with how many sends of each this process holds.
+    /// Counters by file, each with the number of its sends that this process holds.
     receipts: HashMap<Place, (Arc<Receipts>, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// Maps a segment, unless it is; its address.
+    /// Maps a segment unless it is mapped already; returns its address.
     fn map(&mut self, shared: &Shared) -> Result<usize, Error> {
         let key = (shared.device, shared.file);
         if let Some(segment) = self.segments.get_mut(&key) {
@@ -95,7 +95,7 @@ fn gone(shared: &Shared, error: &io::Error) -> Error {
     Error::InvalidArgument(text)
 }
 
-/// A send that this process holds; its end may be long after the drop, when the tasks are done that use the memory.
+/// A send that this process holds. It may outlive the tensor until the tasks that use the memory are done.
 #[derive(Debug)]
 pub struct Received {
     shared: Shared,
@@ -105,17 +105,17 @@ pub struct Received {
 }
 
 impl Received {
-    /// Receives memory.
+    /// Receives a send.
     ///
     /// # Errors
-    /// `InvalidArgument` if its sender has ended, if it was received before, and for a device that this process has not;
-    /// `OutOfMemory` where there is no room for it.
+    /// `InvalidArgument` if its sender has ended, if it was received before, and for a device that this process does not have;
+    /// `OutOfMemory` if there is no room for it.
     pub fn new(shared: Shared, number: u64) -> Result<Self, Error> {
         device::get(shared.device)?;
         let mut state = STATE.lock();
         let receipts = state.receipts(shared.counters).map_err(|error| gone(&shared, &error))?;
         let mapped = receipts.receive(number).map_err(|error| gone(&shared, &error)).and_then(|()| {
-            // Given back where it cannot be mapped: nobody else can receive it now.
+            // If the mapping fails, the send is returned, because nobody else can receive it.
             state.map(&shared).inspect_err(|_| receipts.give_back(number))
         });
         let address = match mapped {
@@ -131,22 +131,22 @@ impl Received {
         Ok(Self { shared, number, receipts, address })
     }
 
-    /// Where it begins in this process.
+    /// The address of the memory in this process.
     pub fn address(&self) -> usize {
         self.address + self.shared.offset
     }
 
-    /// Lets it go when every task is done that is queued now.
+    /// Releases the send when every task that is queued now is done.
     pub fn let_go(self) {
         if exit::is_exiting() {
-            // Tasks are abandoned where they are; the sender sees that this process ends.
+            // At exit tasks are abandoned; the sender detects the end of this process.
             std::mem::forget(self);
             return;
         }
         let held = Arc::new(self);
         for stream in device::all().iter().flat_map(device::Device::streams).filter(|stream| is_busy(stream)) {
             let held = Arc::clone(&held);
-            // Let go by the task's drop, which comes even if the stream has failed.
+            // The drop of the task releases the send; it happens even if the stream has failed.
             let keep = Closure::new(move || {
                 let _ = &held;
                 Ok(())
@@ -173,7 +173,7 @@ impl Drop for Received {
     }
 }
 
-/// Gives a send back whose memory this process has received already.
+/// Returns a send whose memory this process has received already.
 ///
 /// # Errors
 /// `InvalidArgument` as for [`Received::new`].

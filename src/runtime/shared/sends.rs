@@ -1,4 +1,4 @@
-//! What this process sends: memory that is made a file's, and what is known of each send until it is over.
+//! Sends of this process: converts memory to a shared file, and tracks each send until it is over.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,10 +14,10 @@ use crate::runtime::memory::sent::Whereabouts;
 use crate::runtime::sync::{Arc, OnceLock};
 use crate::runtime::{Error, device, fork, gate, pools};
 
-/// For how long others may go on writing on the host before a caller is told so.
+/// How long a send waits for host threads that write to the segment.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A block of this process: its device and its address.
+/// A block of this process: its device and address.
 type SentBlock = (usize, usize);
 
 static COUNTERS: OnceLock<Result<Counters<SentBlock>, Error>> = OnceLock::new();
@@ -31,26 +31,26 @@ fn counters() -> Result<&'static Counters<SentBlock>, Error> {
     made.as_ref().map_err(Clone::clone)
 }
 
-/// Memory as another process finds it.
+/// The description of sent memory for the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shared {
     /// The index of the device, in both processes.
     pub device: usize,
-    /// The file of its segment.
+    /// The file that backs its segment.
     pub file: Place,
     /// The size of the segment.
     pub size: usize,
-    /// Where in the segment it begins.
+    /// The offset of the memory in the segment.
     pub offset: usize,
     /// The file with the sender's counters.
     pub counters: Place,
 }
 
 impl Shared {
-    /// How many words it is.
+    /// The length of the description in words.
     pub const WORDS: usize = 3 + 2 * Place::WORDS;
 
-    /// It as words.
+    /// The description as words.
     pub fn words(&self) -> [u64; Self::WORDS] {
         let mut words = [0; Self::WORDS];
         words[..3].copy_from_slice(&[self.device as u64, self.size as u64, self.offset as u64]);
@@ -59,7 +59,7 @@ impl Shared {
         words
     }
 
-    /// What such words say.
+    /// The description from words.
     pub fn of_words(words: [u64; Self::WORDS]) -> Self {
         let [device, size, offset, file @ .., a, b, c, d] = words;
         let file = Place::of_words(file);
@@ -73,12 +73,12 @@ impl Shared {
     }
 }
 
-/// Sends the memory at an address: makes it a file's, waits for what is queued on the streams that use it, and counts the send.
-/// `None`: other threads write to the segment on the host, and it cannot be made a file's now.
+/// Sends the memory at an address: converts its segment to a file, waits for the queued tasks of the streams that use it, and
+/// counts the send. `None`: other host threads write to the segment, so it cannot be converted now.
 ///
 /// # Errors
-/// `InvalidArgument` for memory that is not of a pool of this process, in a forked child and while the current stream captures;
-/// `OutOfMemory` where the system refuses a file; the failure of a task of the current stream.
+/// `InvalidArgument` for memory that does not belong to a pool of this process, in a forked child, and while the current stream
+/// captures; `OutOfMemory` if the system refuses a file; the failure of a task of the current stream.
 pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
     fork::check()?;
     let counters = counters()?;
@@ -115,7 +115,7 @@ fn place(file: &File) -> Result<Place, Error> {
     place.map_err(|error| Error::Internal(format!("memory cannot be shared with other processes: {error}")))
 }
 
-/// Makes a segment's memory that of a file; `false` if others go on writing to it on the host.
+/// Converts a segment's memory to a file; `false` if host threads keep writing to it.
 fn share(pool: &DevicePool, found: &Whereabouts) -> Result<bool, Error> {
     let (start, size) = found.segment;
     let range: Range<usize> = start..start + size;
@@ -129,14 +129,14 @@ fn share(pool: &DevicePool, found: &Whereabouts) -> Result<bool, Error> {
         if gate::is_written(&range) {
             return Ok(false);
         }
-        // SAFETY: the streams stand still, nobody has a pass, and no noted writer of the segment is under way: device memory is
-        // written in no other way but by other libraries that were given its address, whose users order that.
+        // SAFETY: all streams are stopped, nobody holds a pass, and no noted writer of the segment is active. Device memory has no
+        // other writers except foreign libraries that were given its address, and their users must order those accesses.
         unsafe { pool.replace(start, file) }.map(|()| true)
     })?;
     outcome.unwrap_or(Ok(false)).map_err(refused)
 }
 
-/// Takes back what other processes do not use any more: they gave it back, or have ended.
+/// Frees sent blocks that no other process uses: their receivers returned them or have ended.
 pub fn collect() {
     if let Some(Ok(counters)) = COUNTERS.get()
         && !fork::is_child()
@@ -149,7 +149,7 @@ pub fn collect() {
     }
 }
 
-/// Takes sends back that nobody received, and nobody will; no effect on those that were.
+/// Cancels sends that nobody has received or will receive; no effect on received ones.
 pub fn cancel(numbers: &[u64]) {
     if let Some(Ok(counters)) = COUNTERS.get() {
         for &number in numbers {

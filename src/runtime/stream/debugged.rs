@@ -10,7 +10,7 @@ use crate::runtime::sync::{Unlocked, sleep};
 use crate::runtime::task::{Drained, Payload, Task};
 use crate::runtime::{Error, hardware};
 
-/// How often a thread looks again that can only wait.
+/// How often a thread that can only wait polls.
 const POLL: Duration = Duration::from_micros(50);
 
 impl Stream {
@@ -34,13 +34,13 @@ impl Stream {
         Ok(number)
     }
 
-    /// Puts a task on the stream for whoever runs it by the order that is on.
+    /// Queues a task, to be run in the order that is on.
     fn queue_up(&'static self, task: Task) -> u64 {
         self.hold_back();
         self.queue.push(task).0
     }
 
-    /// Waits until so many tasks are done.
+    /// Waits until `target` tasks are done.
     pub(super) fn run_debugged_until(&'static self, target: u64, unlocked: &Unlocked) -> Result<(), Error> {
         let mut idle_since = Instant::now();
         while self.completed() < target {
@@ -61,7 +61,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Looks on while the stream does not get on; true if that is for so long.
+    /// Waits while no task of the stream ends, at most for `patience`; returns true if none has ended.
     pub(super) fn is_stalled_for(&self, patience: Duration, unlocked: &Unlocked) -> bool {
         let (seen, since) = (self.completed(), Instant::now());
         while self.completed() == seen && since.elapsed() < patience {
@@ -70,29 +70,29 @@ impl Stream {
         self.completed() == seen
     }
 
-    /// Runs tasks until so many are done, if nobody else does; returns whether nobody did.
+    /// Runs tasks until `target` are done, unless another thread drains the stream; returns true if this thread drained it.
     pub(in crate::runtime) fn step(&'static self, target: u64) -> bool {
         self.queue.own().map(|lease| self.turn(lease, Until::Done(target))).is_some()
     }
 
-    /// Whether there is a task that nobody runs.
+    /// True if tasks are queued and nobody drains the stream.
     pub(in crate::runtime) fn is_ready(&self) -> bool {
         self.queue.is_ready()
     }
 
-    /// Whether somebody runs a task, or waits for what its head waits for.
+    /// True if somebody drains the stream or holds its lease while the head waits.
     pub(in crate::runtime) fn is_owned(&self) -> bool {
         self.queue.is_owned()
     }
 
-    /// Hands to the compute threads what nobody has.
+    /// Hands the stream to the compute threads if it has tasks and nobody drains it.
     pub(in crate::runtime) fn hand_over(&'static self) {
         if let Some(lease) = self.queue.own_ready() {
             self.release(lease);
         }
     }
 
-    /// What the watchdog knows of it.
+    /// The watchdog's data about the stream.
     pub(in crate::runtime) fn watch(&self) -> &watchdog::Watch {
         &self.watch
     }

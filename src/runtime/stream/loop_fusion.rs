@@ -1,13 +1,13 @@
 //! Loop fusion: successive kernels over the same row of elements run as one loop, piece by piece.
 //!
-//! Kernels over large tensors are bound by memory bandwidth. Where the tasks at the head of a stream are [`Row`]s over equal rows, a thread
-//! runs all of them over one piece while it is in its cache. The submitter is usually still submitting the next calls, so the stream looks
-//! for more tasks after every round. A task that joins late first catches up over the part that is done.
+//! Kernels over large tensors are bound by memory bandwidth. If the tasks at the head of a stream are [`Row`]s over equal rows, a
+//! thread runs all of them on one piece while the piece is in its cache. The submitter is usually still submitting the next calls,
+//! so the stream looks for more tasks after every round. A task that joins late first catches up over the part that is done.
 //!
-//! The nodes of a graph are known beforehand: [`members`] finds those to fuse once, and [`run_all`] runs them at each replay.
+//! The nodes of a graph are known in advance: [`members`] finds those to fuse once, and [`run_all`] runs them at each replay.
 //!
-//! Fusion keeps the order of the stream as far as results can tell: a piece of a later task runs after the same piece of an earlier one, and
-//! [`Memory`] admits a task only if no piece accesses what another piece of a member writes.
+//! Fusion preserves the results of stream order: a piece of a later task runs after the same piece of an earlier one, and
+//! [`Memory`] admits a task only if no piece accesses what a different piece of a member writes.
 //!
 //! A trace shows fused tasks one after another, each with its share of the time, in proportion to the costs ([`Shares`]).
 #![forbid(unsafe_code)]
@@ -25,8 +25,8 @@ use crate::tuning::caches::FUSED_PIECE;
 use crate::tuning::sharing::{FUSION_ROUND, MAX_FUSED_TASKS};
 
 impl Stream {
-    /// Runs the kernel at the head, one over a row, fused with those behind it. Returns how many of them are done; the queue is not yet
-    /// updated.
+    /// Runs the kernel at the head, which is a row, fused with the tasks after it. Returns how many tasks are done; the queue is
+    /// not updated yet.
     pub(super) fn run_fused(&'static self, lease: &mut Lease, until: Until) -> usize {
         let most = match until {
             Until::Done(target) => {
@@ -48,7 +48,7 @@ impl Stream {
             self.run_pieces(&tasks[members..joined], &ends, 0..done, shares.of(members..joined));
             round = if joined > members { FUSION_ROUND } else { round };
             members = joined;
-            // No task behind one that is not fused may join.
+            // Tasks after one that cannot be fused must not join.
             let is_complete = members < tasks.len() || members == most;
             let next = if is_complete { total } else { total.min(done + round) };
             self.run_pieces(&tasks[..members], &ends, done..next, shares.of(0..members));
@@ -58,7 +58,7 @@ impl Stream {
         members
     }
 
-    /// Runs the kernel at the head for itself.
+    /// Runs the kernel at the head without fusion.
     fn run_head(&'static self, lease: &mut Lease) -> usize {
         if let Some(task) = lease.head() {
             let name = task.name();
@@ -69,7 +69,7 @@ impl Stream {
         1
     }
 
-    /// Runs a part of the row through the works. `shares`: a place for the time of each.
+    /// Runs a part of the row through the tasks. `shares`: receives the time of each.
     fn run_pieces(&'static self, tasks: &[Option<Task>], ends: &[usize], range: Range<usize>, shares: &mut [u64]) {
         let Some(first) = tasks.iter().flatten().next() else { return };
         let mut failure = None;
@@ -82,7 +82,7 @@ impl Stream {
             let costs = tasks.iter().map(|task| task.as_ref().map_or(0, Task::cost));
             divide(trace::now().saturating_sub(begin), costs, shares);
         }
-        // A panic is told in the name of the first.
+        // A panic is reported under the name of the first task.
         let (number, cause) = failure.map_or((0, None), |(number, cause)| (number, Some(cause)));
         let Some(culprit) = tasks.iter().flatten().nth(number) else { return };
         if let Some(cause) = cause {
@@ -98,7 +98,7 @@ fn is_marked(tasks: &[Option<Task>]) -> bool {
     tasks.iter().flatten().any(|task| task.mark.is_some())
 }
 
-/// Divides nanoseconds among tasks in proportion to their costs; each gets one at least.
+/// Adds a time to `shares` in proportion to the tasks' costs, at least 1 ns each.
 fn divide(time: u64, costs: impl Iterator<Item = u64> + Clone, shares: &mut [u64]) {
     let total = costs.clone().sum::<u64>() as f64;
     for (share, cost) in shares.iter_mut().zip(costs) {
@@ -106,7 +106,7 @@ fn divide(time: u64, costs: impl Iterator<Item = u64> + Clone, shares: &mut [u64
     }
 }
 
-/// How long each fused task took; 0 for one that did not run.
+/// The time of each fused task in nanoseconds; 0 for a task that did not run.
 #[derive(Default)]
 struct Shares([u64; MAX_FUSED_TASKS]);
 
@@ -115,8 +115,8 @@ impl Shares {
         &mut self.0[members]
     }
 
-    /// Writes the times of the works, which have just ended, into the trace, one after another up to now. None begins before it was
-    /// submitted: those behind it took no time before it came.
+    /// Writes the times of the fused tasks, which have just ended, into the trace, one after another and ending now. No task begins
+    /// before its submission, because tasks that joined later took no time before that.
     fn tell(&self, tasks: &[Option<Task>]) {
         if !is_marked(tasks) {
             return;
@@ -132,7 +132,7 @@ impl Shares {
     }
 }
 
-/// Runs a part of the row through the works; the first failure with the number of its task.
+/// Runs a part of the row through the tasks; returns the first failure with the number of its task.
 fn run_fused<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, ends: &[usize], range: Range<usize>) -> Result<(), (usize, Cause)> {
     let total = ends.last().copied().unwrap_or(0).max(1);
     let cost: u64 = tasks.clone().map(Task::cost).sum();
@@ -147,7 +147,7 @@ fn run_fused<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, ends: &[usize], 
                 return;
             }
             if let Err(cause) = row.run_piece(ends, piece.clone()) {
-                // The first failure is the one that is told.
+                // Only the first failure is kept.
                 let _ = failure.set((number, cause));
             }
         }
@@ -155,7 +155,7 @@ fn run_fused<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, ends: &[usize], 
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// How many of some tasks, from the first on, can be fused, and where the tensors of their row end; none for the first alone.
+/// How many tasks at the start of the iterator can be fused, and the ends of the tensors in their row; `None` if fewer than two.
 pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>) -> Option<(usize, Vec<usize>)> {
     let mut memory = Memory::default();
     let head = tasks.next().and_then(Task::row);
@@ -165,10 +165,10 @@ pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>)
     (count > 1).then_some((count, ends))
 }
 
-/// Runs tasks that [`members`] has found to fuse. `mark`: makes the mark of each by its number, where a trace is being taken.
+/// Runs tasks that [`members`] found. `mark`: makes the mark of each task from its number, if a trace is recording.
 ///
 /// # Errors
-/// The number of the first that fails, and the cause.
+/// The number of the first task that fails, and the cause.
 pub(in crate::runtime) fn run_all(
     tasks: &[Task],
     ends: &[usize],
@@ -185,7 +185,7 @@ pub(in crate::runtime) fn run_all(
     outcome
 }
 
-/// Writes the times of fused tasks that ran from `begin` on into the trace, one after another.
+/// Writes the times of fused tasks that started at `begin` into the trace, one after another.
 fn tell_all(mut begin: u64, tasks: &[Task], mark: &impl Fn(usize) -> Mark) {
     let mut shares = [0; MAX_FUSED_TASKS];
     divide(trace::now().saturating_sub(begin), tasks.iter().map(Task::cost), &mut shares);
@@ -198,19 +198,19 @@ fn tell_all(mut begin: u64, tasks: &[Task], mark: &impl Fn(usize) -> Mark) {
 /// The memory of fused tasks.
 #[derive(Default)]
 struct Memory {
-    /// Sorted; spans that are equal but for `write` are one.
+    /// Sorted; spans that differ only in `write` are merged.
     spans: Vec<Span>,
 }
 
 impl Memory {
-    /// Adds a work's memory, unless one of its pieces would touch what another piece of a work writes.
+    /// Adds a task's memory, unless one of its pieces would access what a different piece of some task writes.
     ///
-    /// Spans that have bytes in common have to be the same elements of the same tensor of the row, unless nothing is written there: then
-    /// a piece meets the elements of that very piece alone.
+    /// Overlapping spans must be the same elements of the same tensor of the row, unless nothing is written there: then a piece
+    /// shares elements only with the same piece of other tasks.
     fn admit(&mut self, row: &dyn Row) -> bool {
         let mut spans = self.spans.clone();
         row.spans(&mut |span| spans.push(span));
-        // Stable, and nearly sorted already.
+        // A stable sort, which is fast because the spans are nearly sorted.
         spans.sort();
         spans.dedup_by(|later, kept| {
             let is_same = Span { write: false, ..*later } == Span { write: false, ..*kept };
@@ -227,9 +227,9 @@ impl Memory {
     }
 }
 
-/// Whether what one span has in common with others is written by none. `spans`: sorted, no two the same.
+/// True if no overlap of two spans is written. `spans`: sorted, without duplicates.
 fn are_apart(spans: &[Span]) -> bool {
-    // How far the spans so far reach, and those that are written.
+    // The ends of all previous spans and of the written ones.
     let (mut reach, mut written) = (0, 0);
     spans.iter().all(|span| {
         let is_apart = span.begin >= written && !(span.write && (span.begin < reach || span.entry.is_none()));

@@ -1,7 +1,7 @@
-//! Kernels on installed hardware: the stream's ownership goes with the task, and comes back when the task has ended.
+//! Kernels on installed hardware: the hardware gets the stream's lease with the task, and returns it when the task has ended.
 //!
-//! The hardware may end a task before the call that submits it returns, on that thread or on another. Then the thread that submits
-//! keeps the ownership and goes on in its own loop, so that no number of such tasks needs a deeper stack.
+//! The hardware may end a task before the call that submits it returns, on that thread or on another. The submitting thread then
+//! keeps the lease and continues in its own loop, so that the stack depth does not grow with the number of such tasks.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use crate::runtime::hardware::{self, HardwareTask};
 use crate::runtime::sync::{Condvar, Mutex, Ordering, unlocked, wait};
 use crate::runtime::task::{Lease, Task};
 
-/// Where the ownership of a stream is whose kernel the hardware has.
+/// Where the lease of a stream is during a hand-over to the hardware.
 #[derive(Default)]
 pub(super) struct HandOver {
     state: Mutex<State>,
@@ -26,16 +26,16 @@ enum State {
     /// The hardware has no task of the stream.
     #[default]
     Home,
-    /// A thread is handing one over, and will look here.
+    /// A thread is handing a task over, and will check this state.
     Handing,
-    /// Nobody will look here: who ends the task goes on.
+    /// The hardware has the task; the thread that ends it continues the stream.
     Away,
-    /// The task has ended while it was submitted.
+    /// The task ended while it was being submitted.
     Ended(Lease),
 }
 
 impl Stream {
-    /// Hands the kernel at the head to the hardware; the ownership, where it has ended when this returns. `waits`: wait until it has.
+    /// Hands the kernel at the head to the hardware. Returns the lease if the task has ended by then. `waits`: wait for its end.
     pub(super) fn hand_over_kernel(&'static self, mut lease: Lease, waits: bool) -> Option<Lease> {
         let (Some(installed), Some(running)) = (hardware::installed(), exit::Running::start()) else {
             lease.advance();
@@ -92,7 +92,7 @@ impl Stream {
         if schedule::is_on() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
     }
 
-    /// Whether the hardware has a task of the stream.
+    /// True if the hardware has a task of the stream.
     pub(super) fn is_on_hardware(&self) -> bool {
         !matches!(*self.hand_over.state.lock(), State::Home)
     }

@@ -1,4 +1,4 @@
-//! Order between streams: recordings that one puts on itself and another waits for.
+//! Order between streams: one stream records, another waits for the recording.
 #![forbid(unsafe_code)]
 
 use super::Stream;
@@ -9,14 +9,14 @@ use crate::runtime::task::recording::Recording;
 use crate::runtime::{Error, sanitizer};
 
 impl Stream {
-    /// Puts a recording on the stream, whether it captures or not.
+    /// Puts a recording on the stream, whether or not it captures.
     pub(in crate::runtime) fn record(&'static self, timing: bool) -> Result<Arc<Recording>, Error> {
         let recording = Arc::new(Recording::new(self, timing, sanitizer::clock(self)));
         recording.set_number(self.enqueue(Task::record(Arc::clone(&recording)), false)?);
         Ok(recording)
     }
 
-    /// Holds back what is put on the stream from now on until the recording is reached.
+    /// Makes further tasks of the stream wait for the recording.
     ///
     /// # Errors
     /// As [`Stream::submit`]; `InvalidArgument` while the stream captures.

@@ -1,24 +1,24 @@
-//! Waits that end where a stream stands still for good: it waits for a task that may be waiting for the waiting thread itself.
+//! Waits that end if the awaited stream may never proceed, because it waits for a task that may be waiting for this thread.
 //!
-//! Such a thread sleeps with the queue of its stream. Whether that stands still depends on other streams as well, so that whoever lets one
-//! stand still, or leaves one for others to drain, [tells](tell) all such threads.
+//! Such a thread sleeps with the queue of its stream. Whether the stream is stuck also depends on other streams, so whoever lets a
+//! stream stop, or leaves one for others to drain, [wakes](tell) all such threads.
 #![forbid(unsafe_code)]
 
 use super::Stream;
 use crate::runtime::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, Unlocked, fence, unlocked};
 use crate::runtime::task::Drained;
 
-/// The streams that threads wait for in this way, each as often as one does.
+/// The streams with such waits, once per waiting thread.
 static WAITED_FOR: Mutex<Vec<&'static Stream>> = Mutex::new(Vec::new());
-/// How many there are.
+/// The length of [`WAITED_FOR`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// How often they were told.
+/// The number of wake-ups so far.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// Has threads that wait in this way look again.
+/// Makes all such threads check their streams again.
 #[inline]
 pub(super) fn tell() {
-    // Between the change and the look at the count: a thread counts itself before it looks for changes.
+    // This fence is between the change and the read of the count; a waiting thread counts itself before it checks for changes.
     fence(Ordering::SeqCst);
     if COUNT.load(Ordering::Relaxed) > 0 {
         tell_all();
@@ -54,7 +54,7 @@ impl Drop for Wait {
 }
 
 impl Stream {
-    /// Runs and waits until so many tasks are done, or the stream [is stuck](Drained::is_stuck).
+    /// Runs tasks and waits until `target` tasks are done or the stream [is stuck](Drained::is_stuck).
     pub(super) fn run_until_stuck(&'static self, target: u64, on_hardware: bool) {
         if self.completed() < target {
             unlocked(|unlocked| self.wait_until_stuck(target, on_hardware, unlocked));

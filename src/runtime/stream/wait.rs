@@ -13,14 +13,14 @@ use crate::runtime::task::recording::Recording;
 use crate::runtime::{Error, open_loops, sanitizer};
 use crate::tuning::waking::{BACKLOG_TASKS, LOOK_ON};
 
-/// How long a submitter waits for a stream that stands still because its ownership is away: the callback that has it may need what
-/// the submitter holds.
+/// How long a submitter waits if the stream's lease is away: the callback that holds it may need something that the submitter
+/// holds.
 const PATIENCE_AWAY: Duration = Duration::from_millis(5);
-/// How long it waits for a compute thread.
+/// How long a submitter waits for a compute thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Stream {
-    /// Makes a submitter that has outrun the stream help or wait, as long as the stream gets on.
+    /// Back-pressure: a submitter that is too far ahead helps or waits, as long as the stream makes progress.
     pub(super) fn hold_back(&'static self) {
         let submitted = self.submitted();
         if submitted.wrapping_sub(self.completed()) < BACKLOG_TASKS || self.is_running_here() {
@@ -29,7 +29,7 @@ impl Stream {
         unlocked(|unlocked| self.drain_backlog(submitted - BACKLOG_TASKS / 2, unlocked));
     }
 
-    /// Helps or waits until so many tasks are done, as long as the stream gets on.
+    /// Helps or waits until `target` tasks are done, as long as the stream makes progress.
     fn drain_backlog(&'static self, target: u64, unlocked: &Unlocked) {
         let mut seen = self.completed();
         while seen < target {
@@ -43,27 +43,27 @@ impl Stream {
         }
     }
 
-    /// Waits until so many tasks are done or there is something to help with; true if that took longer than a submitter waits.
+    /// Waits until `target` tasks are done or the lease comes or goes; returns true if the submitter's patience ran out.
     fn is_stalled(&self, target: u64, unlocked: &Unlocked) -> bool {
         let is_away = self.away.load(Ordering::Relaxed);
         let patience = if is_away { PATIENCE_AWAY } else { PATIENCE };
         if watchdog::is_watching() {
-            // Tasks that may hang are for compute threads.
+            // Only compute threads may run tasks that may hang.
             return self.is_stalled_for(patience, unlocked);
         }
         self.queue.sleep_for(target, patience, || self.away.load(Ordering::Relaxed) != is_away, unlocked)
     }
 
-    /// Waits for everything put on the stream so far.
+    /// Waits for everything that was submitted so far.
     ///
     /// # Errors
-    /// The failure of a task, once; `InvalidArgument` from a task of this very stream and while the stream captures.
+    /// The failure of a task, once; `InvalidArgument` from a task of this stream and while the stream captures.
     #[inline]
     pub fn synchronize(&'static self) -> Result<(), Error> {
         self.synchronize_for(|| "Stream.synchronize()".to_owned())
     }
 
-    /// As [`Stream::synchronize`]. `what`: who waits, for the error while the stream captures.
+    /// As [`Stream::synchronize`]. `what` names the caller, for the error while the stream captures.
     ///
     /// # Errors
     /// As [`Stream::synchronize`].
@@ -75,13 +75,13 @@ impl Stream {
         self.raise()
     }
 
-    /// Waits until memory that the stream uses may be free; failures stay for its own next synchronising call.
+    /// Waits until the stream's memory may be free. Failures are kept for its next synchronising call.
     ///
-    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Drained::is_stuck`]. For a task of
-    /// installed hardware that is any stream whose task the hardware has, which may be behind that one.
+    /// On a thread that runs a task, it gives up if the stream may be waiting for that very task: see [`Drained::is_stuck`]. For a
+    /// task of installed hardware, it gives up on any stream whose task the hardware has, which may be queued behind this task.
     pub(in crate::runtime) fn finish_for_memory(&'static self) {
         let Some(running) = RUNNING.get() else {
-            // Only a task of this stream is refused, and this thread runs none.
+            // `finish` fails only on a thread that runs a task of the stream; this thread runs none.
             let _ = self.finish();
             return;
         };
@@ -96,7 +96,7 @@ impl Stream {
         running.may_wait.store(before, Ordering::Release);
     }
 
-    /// Returns when so many tasks are done, or the stream stands at something that only a thread with a [`Pass`] lets it go on from.
+    /// Returns when `target` tasks are done, or when the stream waits for something that lets it continue only under a [`Pass`].
     pub(in crate::runtime) fn stand_still(&'static self, target: u64) {
         self.run_until_stuck(target, false);
     }
@@ -107,7 +107,7 @@ impl Stream {
         self.run_until(self.submitted())
     }
 
-    /// Waits until so many tasks are done, running them on this thread as far as possible.
+    /// Waits until `target` tasks are done, running them on this thread as far as possible.
     #[inline]
     pub(in crate::runtime) fn run_until(&'static self, target: u64) -> Result<(), Error> {
         if self.completed() >= target { Ok(()) } else { unlocked(|unlocked| self.run_tasks_until(target, unlocked)) }
@@ -131,12 +131,12 @@ impl Stream {
         Ok(())
     }
 
-    /// The recording that its head waits for.
+    /// The unreached recording that the head of the stream waits for.
     pub(in crate::runtime) fn awaited(&self) -> Option<Arc<Recording>> {
         self.blocked.lock().clone().filter(|recording| !recording.is_done())
     }
 
-    /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
+    /// Waits while another thread drains the stream, and helps with its loops; returns true if the target was reached.
     pub(super) fn look_on(&self, target: u64) -> bool {
         let _onlooker = open_loops::Onlooker::enter();
         let (mut seen, mut idle_since) = (self.completed(), Instant::now());

@@ -1,7 +1,7 @@
-//! Locks over pthreads with std's interface, for `--cfg tsan`.
+//! Pthread-based locks with std's interface, for `--cfg tsan`.
 //!
-//! The thread sanitizer follows the locks of pthreads. It cannot follow std's, whose slow paths are compiled without it, and would report
-//! every contended lock as a race. Only what the crate uses is here; no lock poisons.
+//! ThreadSanitizer intercepts pthread locks. It cannot follow std's locks, whose slow paths are compiled without instrumentation,
+//! and would report every contended lock as a race. Only what the crate uses is implemented; the locks do not poison.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// As `std::sync::Mutex`. It is not moved while in use, because it is borrowed then.
+/// `std::sync::Mutex`. A mutex in use cannot move, because it is borrowed.
 #[derive(Debug)]
 pub struct Mutex<T> {
     raw: UnsafeCell<libc::pthread_mutex_t>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one thread at a time, the one that holds the lock.
+// SAFETY: only the thread that holds the lock accesses the value.
 unsafe impl<T: Send> Sync for Mutex<T> {}
-// SAFETY: an unlocked pthread mutex may go to another thread.
+// SAFETY: an unlocked pthread mutex may move to another thread.
 unsafe impl<T: Send> Send for Mutex<T> {}
 
 impl<T: Default> Default for Mutex<T> {
@@ -51,7 +51,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// As `std::sync::MutexGuard`.
+/// `std::sync::MutexGuard`.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
@@ -80,13 +80,13 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// As `std::sync::Condvar`.
+/// `std::sync::Condvar`.
 #[derive(Debug)]
 pub struct Condvar(UnsafeCell<libc::pthread_cond_t>);
 
 // SAFETY: pthread condition variables are made for use from several threads.
 unsafe impl Sync for Condvar {}
-// SAFETY: one that nobody waits on may go to another thread.
+// SAFETY: a condition variable that nobody waits on may move to another thread.
 unsafe impl Send for Condvar {}
 
 impl Default for Condvar {
@@ -127,7 +127,7 @@ impl Condvar {
     }
 }
 
-/// As `std::sync::WaitTimeoutResult`.
+/// `std::sync::WaitTimeoutResult`.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedOut(bool);
 
@@ -137,7 +137,7 @@ impl TimedOut {
     }
 }
 
-/// As `std::sync::RwLock`, with one reader at a time.
+/// `std::sync::RwLock`, but with one reader at a time.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(Mutex<T>);
 
@@ -155,7 +155,7 @@ impl<T> RwLock<T> {
     }
 }
 
-/// As `std::sync::OnceLock`.
+/// `std::sync::OnceLock`.
 #[derive(Debug)]
 pub struct OnceLock<T> {
     set: AtomicBool,
@@ -204,7 +204,7 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// As `std::sync::LazyLock`.
+/// `std::sync::LazyLock`.
 #[derive(Debug)]
 pub struct LazyLock<T> {
     value: OnceLock<T>,

@@ -1,28 +1,28 @@
-//! Waits without the interpreter's lock: what a thread waits for may need it, on another thread.
+//! Waits without the GIL: whatever a thread waits for may need it on another thread.
 //!
-//! Each primitive by which a thread sleeps asks for an [`Unlocked`], and hands a lock back that is dropped before it. So a wait cannot be
-//! written that holds the interpreter's lock, nor one that waits for it with a lock of ours.
+//! Each sleeping primitive requires an [`Unlocked`], and the lock guard that it returns cannot outlive that. It is therefore
+//! impossible to wait while holding the GIL, or to wait for the GIL while holding a lock of the runtime.
 #![forbid(unsafe_code)]
 
 use super::OnceLock;
 
-/// Calls what it is given, without the interpreter's lock if this thread holds it, and returns with it again.
+/// Calls its argument without the GIL, if this thread holds it, and takes the GIL back before returning.
 pub type Unlock = fn(&mut dyn FnMut());
 
-/// Of the interpreter in this process; none where there is no interpreter.
+/// The function for this process's interpreter, if there is one.
 static UNLOCK: OnceLock<Unlock> = OnceLock::new();
 
-/// This thread does not hold the interpreter's lock.
+/// Proof that this thread does not hold the GIL.
 #[derive(Debug)]
 pub struct Unlocked(());
 
-/// Has waits let go of the interpreter's lock; the first caller says how.
+/// Sets how waits release the GIL; only the first call has an effect.
 pub fn unlock_by(unlock: Unlock) {
     // The module may be loaded again, with the same function.
     let _ = UNLOCK.set(unlock);
 }
 
-/// Does what may have to wait. The interpreter's lock is taken back at the end: the caller holds no lock of ours.
+/// Runs a body that may wait. The GIL is taken back at the end, so the caller must hold no lock of the runtime.
 #[inline]
 pub fn unlocked<R>(body: impl FnOnce(&Unlocked) -> R) -> R {
     let Some(unlock) = UNLOCK.get() else { return body(&Unlocked(())) };

@@ -1,4 +1,4 @@
-//! [`Recording`]: one recording of an event, which its stream reaches and other streams wait for.
+//! [`Recording`]: one recording of an event; its stream reaches it, and other streams wait for it.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -12,33 +12,33 @@ use crate::runtime::vector_clock::VectorClock;
 #[derive(Debug)]
 pub struct Recording {
     stream: &'static dyn Drained,
-    /// The number of the task in its stream; set before the recording is shown to others.
+    /// The number of its task in the stream; set before other threads see the recording.
     number: AtomicU64,
     timing: bool,
     instant: OnceLock<Instant>,
     reached: Latch<(&'static dyn Drained, Lease)>,
-    /// What happened before it, where races are looked for.
+    /// The vector clock at the recording, if the race detector is on.
     clock: Option<VectorClock>,
 }
 
 impl Recording {
-    /// A recording that is about to be put on a stream. `clock`: what happened before it, where races are looked for.
+    /// A recording that is about to be put on a stream. `clock`: the vector clock of the stream, if the race detector is on.
     pub(in crate::runtime) fn new(stream: &'static dyn Drained, timing: bool, clock: Option<VectorClock>) -> Self {
         let (number, instant, reached) = (AtomicU64::new(u64::MAX), OnceLock::new(), Latch::default());
         Self { stream, number, timing, instant, reached, clock }
     }
 
-    /// Notes the number of its task, before it is shown to others.
+    /// Sets the number of its task; called before other threads see the recording.
     pub(in crate::runtime) fn set_number(&self, number: u64) {
         self.number.store(number, Ordering::Release);
     }
 
-    /// When it was reached, where it has timing.
+    /// The time at which it was reached, if it has timing.
     pub(in crate::runtime) fn instant(&self) -> Option<Instant> {
         self.instant.get().copied()
     }
 
-    /// What happened before it, where races are looked for.
+    /// The vector clock at the recording, if the race detector is on.
     pub(in crate::runtime) fn clock(&self) -> Option<&VectorClock> {
         self.clock.as_ref()
     }
@@ -48,24 +48,24 @@ impl Recording {
         self.stream
     }
 
-    /// The number of its task there.
+    /// The number of its task in the stream.
     pub(in crate::runtime) fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Whether the stream has reached it.
+    /// True if the stream has reached it.
     #[inline]
     pub(in crate::runtime) fn is_done(&self) -> bool {
         self.reached.is_open()
     }
 
-    /// Whether the stream has reached it and counted it, so that a stream whose last task it is counts as idle.
+    /// True if the stream has reached it and counted its task: a stream whose last task is this recording then counts as idle.
     pub(in crate::runtime) fn is_counted(&self) -> bool {
         self.is_done() && self.stream.completed() >= self.number()
     }
 
-    /// The stream has reached it. Returns what waits, which goes on once the stream has counted the task: who was made to wait then
-    /// finds the stream idle if nothing is behind.
+    /// Marks it as reached. Returns the waiting streams, which the caller resumes after the stream has counted the task, so that a
+    /// woken waiter finds the stream idle if nothing is queued after it.
     pub(in crate::runtime) fn reach(&self) -> Vec<(&'static dyn Drained, Lease)> {
         if self.timing {
             let _ = self.instant.set(Instant::now());
@@ -73,7 +73,7 @@ impl Recording {
         self.reached.open()
     }
 
-    /// Keeps a stream's lease until then; gives it back if it is reached.
+    /// Keeps a stream's lease until the recording is reached; returns it if that has happened already.
     pub(in crate::runtime) fn wait(&self, stream: &'static dyn Drained, lease: Lease) -> Result<(), (&'static dyn Drained, Lease)> {
         self.reached.wait((stream, lease))
     }
