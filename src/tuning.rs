@@ -193,10 +193,10 @@ pub mod reductions {
     pub const MIN_FOLDED_ROWS: usize = 32;
     /// Rows of a block that is folded row by row, at most. Measured: AMD Zen 4, November 2026.
     pub const MAX_FOLDED_ROWS: usize = 256;
-    /// Elements of a block that is narrow, or cast into scratch memory. Measured: AMD Zen 4, November 2026.
+    /// Elements of a block that is narrow, or packed in scratch memory. Measured: AMD Zen 4, November 2026.
     pub const PATCH_ELEMENTS: usize = 8192;
-    /// Outputs of a tile whose elements are cast, at most. Measured: AMD Zen 4, November 2026.
-    pub const CAST_TILE_COLS: usize = 256;
+    /// Outputs of a tile whose elements are packed, at most. Measured: AMD Zen 4, November 2026.
+    pub const PACKED_TILE_COLS: usize = 256;
     /// Columns that contiguous rows of a narrow tile are joined to, at most, and then folded together. Measured: AMD Zen 4, November
     /// 2026.
     pub const WIDE_TILE_COLS: usize = 256;

@@ -24,7 +24,7 @@ use crate::tensor::launch::Launch;
 /// The most outputs of a reduction.
 pub const MAX_OUTPUTS: usize = 2;
 
-/// A rectangle of elements: `rows` elements go into each of `cols` outputs.
+/// A rectangle of elements: `rows` elements go into each of `cols` outputs. Its runs or its rows (`by_runs`) are contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct FoldBlock {
     data: *const u8,
@@ -41,12 +41,6 @@ pub struct FoldBlock {
 }
 
 impl FoldBlock {
-    /// Whether the closer direction is contiguous.
-    #[inline(always)]
-    fn is_dense<E>(&self) -> bool {
-        (if self.by_runs { self.row_step } else { self.col_step }) == size_of::<E>() as isize
-    }
-
     /// Where a column begins.
     #[inline(always)]
     fn col(&self, col: usize) -> *const u8 {
@@ -60,12 +54,12 @@ impl FoldBlock {
     }
 }
 
-/// The element `offset` bytes after `data`, widened. Only leaves call it, with elements of their block.
+/// The element at an index of contiguous ones that begin at `data`, widened. Only leaves call it, with elements of their block.
 #[inline(always)]
-fn load<E: Element>(data: *const u8, offset: isize) -> E::Acc {
+fn load<E: Element>(data: *const u8, index: usize) -> E::Acc {
     // SAFETY: a block's elements are those of the input, which the launch may read, or of a worker's scratch memory, and of dtype `E`:
     // `tree` makes blocks of nothing else.
-    unsafe { data.wrapping_offset(offset).cast::<E>().read_unaligned() }.load()
+    unsafe { data.cast::<E>().wrapping_add(index).read_unaligned() }.load()
 }
 
 /// Where a tile's results go.
@@ -95,6 +89,11 @@ pub trait BlockFold<S>: Sync {
     /// The dtype that elements are cast to first.
     fn element(&self) -> DType;
 
+    /// Whether elements of another dtype are not cast: their bits are read as elements of that size.
+    fn takes_bits(&self) -> bool {
+        false
+    }
+
     /// Whether the place of an element matters: blocks then keep the order of the reduced dimension.
     fn is_ordered(&self) -> bool {
         false
@@ -122,7 +121,7 @@ pub fn drive<S: Copy + Default + Send + Sync>(launch: &Launch<'_>, blocks: &dyn 
         return Err(Error::operands(format!("{} operands where {} are needed", launch.num_operands(), outputs + 1)));
     }
     let input = launch.view(outputs);
-    if input.dtype() != blocks.element() && !input.dtype().is_convertible() {
+    if !blocks.takes_bits() && input.dtype() != blocks.element() && !input.dtype().is_convertible() {
         return Err(Error::dtype(input.dtype(), format!("cannot reduce {:?}", input.dtype())));
     }
     if input.numel() > 0 {

@@ -94,26 +94,13 @@ struct Runs<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
 impl<E: Element<Acc: Ordered>, const GREATEST: bool> Runs<'_, E, GREATEST> {
     /// The first place of a value, which is there.
     #[inline(always)]
-    fn position(&self, data: *const u8, step: isize, is_it: impl Fn(E::Acc) -> bool) -> usize {
+    fn position(&self, data: *const u8, is_it: impl Fn(E::Acc) -> bool) -> usize {
         let (rows, mut first) = (self.block.rows, 0);
-        let is_at = |position: usize| is_it(load::<E>(data, position as isize * step));
+        let is_at = |position: usize| is_it(load::<E>(data, position));
         while first + LANES <= rows && !(0..LANES).fold(false, |any, lane| any | is_at(first + lane)) {
             first += LANES;
         }
         (first..rows).find(|&position| is_at(position)).unwrap_or(0)
-    }
-
-    #[inline(always)]
-    fn columns(self, step: isize) {
-        for col in 0..self.block.cols {
-            let (data, value) = (self.block.col(col), fold_column::<E, _>(MinMax::<GREATEST>, &self.block, col));
-            let position = if value.is_nan() {
-                self.position(data, step, E::Acc::is_nan)
-            } else {
-                self.position(data, step, |found| found == value)
-            };
-            self.states[col] = ArgMinMax { value, position: (self.block.first + position) as i64 };
-        }
     }
 }
 
@@ -122,8 +109,12 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for Runs<'_, E, GREATE
 
     #[inline(always)]
     fn run(self) {
-        let step = self.block.row_step;
-        if self.block.is_dense::<E>() { self.columns(size_of::<E>() as isize) } else { self.columns(step) }
+        for col in 0..self.block.cols {
+            let (data, value) = (self.block.col(col), fold_column::<E, _>(MinMax::<GREATEST>, &self.block, col));
+            let position =
+                if value.is_nan() { self.position(data, E::Acc::is_nan) } else { self.position(data, |found| found == value) };
+            self.states[col] = ArgMinMax { value, position: (self.block.first + position) as i64 };
+        }
     }
 }
 
@@ -133,21 +124,23 @@ struct RowArgMinMax<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
     states: &'a mut [ArgMinMax<E::Acc>],
 }
 
-impl<E: Element<Acc: Ordered>, const GREATEST: bool> RowArgMinMax<'_, E, GREATEST> {
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for RowArgMinMax<'_, E, GREATEST> {
+    type Output = ();
+
     #[inline(always)]
-    fn rows(self, step: isize) {
+    fn run(self) {
         for begin in (0..self.block.cols).step_by(ARGMINMAX_COLS) {
             let cols = ARGMINMAX_COLS.min(self.block.cols - begin);
             let data = self.block.col(begin);
             let (Aligned(values), Aligned(indices)) =
                 (&mut Aligned([E::Acc::ZERO; ARGMINMAX_COLS]), &mut Aligned([0i32; ARGMINMAX_COLS]));
             for (col, value) in values[..cols].iter_mut().enumerate() {
-                *value = load::<E>(data, col as isize * step);
+                *value = load::<E>(data, col);
             }
             for row in 1..self.block.rows {
                 let data = data.wrapping_offset(row as isize * self.block.row_step);
                 for (col, (value, position)) in values[..cols].iter_mut().zip(&mut indices[..cols]).enumerate() {
-                    let later = load::<E>(data, col as isize * step);
+                    let later = load::<E>(data, col);
                     let better = beats::<E::Acc, GREATEST>(later, *value);
                     *value = MinMax::<GREATEST>.merge(later, *value);
                     // Rows come in order. Neither result is "the one that is there, or another": the compiler would store that under a mask
@@ -159,15 +152,5 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> RowArgMinMax<'_, E, GREATES
                 *state = ArgMinMax { value, position: self.block.first as i64 + position as i64 };
             }
         }
-    }
-}
-
-impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for RowArgMinMax<'_, E, GREATEST> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let step = self.block.col_step;
-        if self.block.is_dense::<E>() { self.rows(size_of::<E>() as isize) } else { self.rows(step) }
     }
 }

@@ -18,6 +18,8 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
     type Output: Number;
     /// Whether a value may be seen twice.
     const IDEMPOTENT: bool = false;
+    /// Whether it takes the bits of any dtype whose elements have this size.
+    const TAKES_BITS: bool = false;
 
     /// What a fold that comes to see `first` starts from: the neutral state, or that of `first` where a value may be seen twice.
     fn start(self, first: V) -> Self::State;
@@ -77,7 +79,7 @@ macro_rules! fold {
 }
 pub(crate) use fold;
 
-/// Folds the launch's input, cast to `E`, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
+/// Folds the launch's input, cast to `E` unless the fold takes bits, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
 #[inline]
 pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), Error> {
     check::<O>(launch, 1)?;
@@ -116,11 +118,12 @@ fn fold_block<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
     block: &FoldBlock,
     states: (&mut [F::State], &mut [G::State]),
 ) {
-    match Run::of::<E>(block) {
-        _ if !block.by_runs => vectorize(RowFold::<E, F, G> { block: *block, folds, states }),
-        Run::Short => vectorize(Runs::<E, F, G, FEW_LANES, true> { block: *block, folds, states }),
-        Run::Dense => vectorize(Runs::<E, F, G, LANES, false> { block: *block, folds, states }),
-        Run::Long => vectorize(Runs::<E, F, G, LANES, true> { block: *block, folds, states }),
+    if !block.by_runs {
+        vectorize(RowFold::<E, F, G> { block: *block, folds, states });
+    } else if is_short(block) {
+        vectorize(Runs::<E, F, G, FEW_LANES> { block: *block, folds, states });
+    } else {
+        vectorize(Runs::<E, F, G, LANES> { block: *block, folds, states });
     }
 }
 
@@ -157,6 +160,11 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> BlockFold<F::State> for Folding<E,
     #[inline]
     fn element(&self) -> DType {
         E::DTYPE
+    }
+
+    #[inline]
+    fn takes_bits(&self) -> bool {
+        F::TAKES_BITS
     }
 
     #[inline]
@@ -261,77 +269,60 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Merge<'_, E, F> {
     }
 }
 
-/// Lanes of a run, and of one that is short or strided.
+/// Lanes of a run, and of one that is short.
 const LANES: usize = 32;
 const FEW_LANES: usize = 8;
 
-/// How the columns of a block are folded.
-enum Run {
-    Short,
-    Dense,
-    Long,
-}
-
-impl Run {
-    #[inline(always)]
-    fn of<E: Element>(block: &FoldBlock) -> Self {
-        if !block.is_dense::<E>() || block.rows < 2 * LANES {
-            Self::Short
-        } else if block.rows * size_of::<E>() < ALTERNATING_BYTES {
-            Self::Dense
-        } else {
-            Self::Long
-        }
-    }
+#[inline(always)]
+fn is_short(block: &FoldBlock) -> bool {
+    block.rows < 2 * LANES
 }
 
 /// The state of a block's column. Within a [`Leaf`].
 #[inline(always)]
 pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &FoldBlock, col: usize) -> F::State {
-    let (data, rows, dense) = (block.col(col), block.rows, size_of::<E>() as isize);
-    let (state, ()) = match Run::of::<E>(block) {
-        Run::Short => fold_lanes::<E, F, Nothing, FEW_LANES, true>((fold, Nothing), data, block.row_step, rows),
-        Run::Dense => fold_lanes::<E, F, Nothing, LANES, false>((fold, Nothing), data, dense, rows),
-        Run::Long => fold_lanes::<E, F, Nothing, LANES, true>((fold, Nothing), data, dense, rows),
+    let (data, rows) = (block.col(col), block.rows);
+    let (state, ()) = if is_short(block) {
+        fold_lanes::<E, F, Nothing, FEW_LANES>((fold, Nothing), data, rows)
+    } else {
+        fold_lanes::<E, F, Nothing, LANES>((fold, Nothing), data, rows)
     };
     state
 }
 
-/// Folds each column of a block by itself, with so many lanes; `HALVED`: both halves alternately.
-struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool> {
+/// Folds each column of a block by itself, with so many lanes.
+struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize> {
     block: FoldBlock,
     folds: (F, G),
     states: (&'a mut [F::State], &'a mut [G::State]),
 }
 
-impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool> Leaf for Runs<'_, E, F, G, N, HALVED> {
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize> Leaf for Runs<'_, E, F, G, N> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
         let (states, others) = self.states;
-        // A number that the compiler knows makes loads of vectors.
-        let step = if N == LANES { size_of::<E>() as isize } else { self.block.row_step };
         for (col, (state, other)) in states.iter_mut().zip(others).enumerate() {
-            (*state, *other) = fold_lanes::<E, F, G, N, HALVED>(self.folds, self.block.col(col), step, self.block.rows);
+            (*state, *other) = fold_lanes::<E, F, G, N>(self.folds, self.block.col(col), self.block.rows);
         }
     }
 }
 
 #[inline(always)]
-fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool>(
+fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
     (fold, other): (F, G),
     data: *const u8,
-    step: isize,
     count: usize,
 ) -> (F::State, G::State) {
-    let value = |position: usize| load::<E>(data, position as isize * step);
+    let value = |position: usize| load::<E>(data, position);
     let Aligned(lanes) = &mut Aligned([fold.start(value(0)); N]);
     let Aligned(others) = &mut Aligned([other.start(value(0)); N]);
     let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
     // Four values for a lane at a time: two, and two that are further on. Both halves of a long run are read alternately: memory is slow to
     // answer, and a core with loads at two addresses has more in flight. A shorter run comes in its order, in which the processor fetches ahead.
-    let (stride, apart) = if HALVED { (2 * N, fours / 2) } else { (4 * N, 2 * N) };
+    let is_halved = count * size_of::<E>() >= ALTERNATING_BYTES;
+    let (stride, apart) = if is_halved { (2 * N, fours / 2) } else { (4 * N, 2 * N) };
     for first in (0..fours / (4 * N) * stride).step_by(stride) {
         for lane in 0..N {
             let at = first + lane;
@@ -371,21 +362,21 @@ struct RowFold<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> {
     states: (&'a mut [F::State], &'a mut [G::State]),
 }
 
-impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> RowFold<'_, E, F, G> {
-    /// Contiguous rows, four at a time.
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for RowFold<'_, E, F, G> {
+    type Output = ();
+
+    /// Takes four rows at a time.
     #[inline(always)]
-    fn dense(self) {
+    fn run(self) {
         let ((fold, other), (states, others)) = (self.folds, self.states);
-        let (rows, step) = (self.block.rows, size_of::<E>() as isize);
-        let first = self.block.data;
+        let rows = self.block.rows;
         for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
-            let value = load::<E>(first, col as isize * step);
+            let value = load::<E>(self.block.data, col);
             (*state, *second) = (fold.start(value), other.start(value));
         }
         for row in (0..rows / 4 * 4).step_by(4) {
-            let data = self.block.row(row);
             for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
-                let at = |next: isize| load::<E>(data, next * self.block.row_step + col as isize * step);
+                let at = |next: usize| load::<E>(self.block.row(row + next), col);
                 let four = [at(0), at(1), at(2), at(3)];
                 *state = fold.merge(*state, fold.lift_four(four));
                 *second = other.merge(*second, other.lift_four(four));
@@ -394,33 +385,10 @@ impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> RowFold<'_, E, F, G> {
         for row in rows / 4 * 4..rows {
             let data = self.block.row(row);
             for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
-                let value = load::<E>(data, col as isize * step);
+                let value = load::<E>(data, col);
                 *state = fold.merge(*state, fold.lift(value));
                 *second = other.merge(*second, other.lift(value));
             }
         }
-    }
-
-    #[inline(always)]
-    fn strided(self) {
-        let ((fold, other), (states, others)) = (self.folds, self.states);
-        let step = self.block.col_step;
-        for (col, (state, second)) in states.iter_mut().zip(others).enumerate() {
-            let value = |row: usize| load::<E>(self.block.row(row), col as isize * step);
-            (*state, *second) = (fold.start(value(0)), other.start(value(0)));
-            for row in 0..self.block.rows {
-                *state = fold.merge(*state, fold.lift(value(row)));
-                *second = other.merge(*second, other.lift(value(row)));
-            }
-        }
-    }
-}
-
-impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for RowFold<'_, E, F, G> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        if self.block.is_dense::<E>() { self.dense() } else { self.strided() }
     }
 }

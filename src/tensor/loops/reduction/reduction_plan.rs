@@ -10,7 +10,7 @@ use crate::tensor::launch::Launch;
 use crate::tensor::view::View;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::reductions::{
-    CAST_TILE_COLS, MAX_FOLDED_ROWS, MIN_FOLDED_ROWS, MIN_RUN, NARROW_TILE_COLS, ONCE_READ_RUN, PATCH_ELEMENTS, TILE_RUNS,
+    MAX_FOLDED_ROWS, MIN_FOLDED_ROWS, MIN_RUN, NARROW_TILE_COLS, ONCE_READ_RUN, PACKED_TILE_COLS, PATCH_ELEMENTS, TILE_RUNS,
     TILE_STATES_BYTES, TWICE_READ_RUN, WIDE_TILE_COLS,
 };
 use crate::tuning::sharing::GRAIN;
@@ -60,6 +60,8 @@ pub(super) struct Plan<'a> {
     input: View<'a>,
     /// The dtype that the elements are cast to.
     pub element: DType,
+    /// Whether blocks are packed in scratch memory: elements are cast, or those of a run or row are not contiguous.
+    pub is_packed: bool,
     by_runs: bool,
     /// Whether a tile's rows are contiguous and may be folded together.
     pub is_wide: bool,
@@ -102,10 +104,13 @@ impl<'a> Plan<'a> {
         let is_wide = is_dense && !blocks.is_ordered() && cols.size <= WIDE_TILE_COLS / 2;
         let inner = rows.input.unsigned_abs() < cols.input.unsigned_abs() || cols.size < NARROW_TILE_COLS && !is_wide;
         let by_runs = cols.size == 1 || rows.size >= MIN_RUN && inner;
+        let element = if blocks.takes_bits() { input.dtype() } else { blocks.element() };
+        let near = if by_runs { rows } else { cols };
         let mut plan = Self {
             outputs,
             input,
-            element: blocks.element(),
+            element,
+            is_packed: input.dtype() != element || near.size > 1 && near.input != item,
             by_runs,
             is_wide: is_wide && !by_runs,
             cols,
@@ -122,27 +127,21 @@ impl<'a> Plan<'a> {
     }
 
     fn cut(&mut self, state_size: usize, run: usize) {
-        let is_cast = self.is_cast();
         if self.by_runs {
-            self.height = self.rows.size.min(if is_cast { BLOCK } else { run });
-            let most = if is_cast { PATCH_ELEMENTS / self.height } else { TILE_RUNS };
+            self.height = self.rows.size.min(if self.is_packed { BLOCK } else { run });
+            let most = if self.is_packed { PATCH_ELEMENTS / self.height } else { TILE_RUNS };
             self.width = (GRAIN / self.extent()).min(self.cols.size).clamp(1, most);
         } else {
             let most = (TILE_STATES_BYTES / state_size).max(1);
-            self.width = self.cols.size.min(if is_cast { most.min(CAST_TILE_COLS) } else { most });
+            self.width = self.cols.size.min(if self.is_packed { most.min(PACKED_TILE_COLS) } else { most });
             let patch = PATCH_ELEMENTS / self.width;
-            self.height = match (is_cast, self.is_wide) {
+            self.height = match (self.is_packed, self.is_wide) {
                 (true, _) | (_, true) => patch.max(1),
                 _ => patch.clamp(MIN_FOLDED_ROWS, MAX_FOLDED_ROWS),
             };
         }
         self.tiles_per_line = self.cols.size.div_ceil(self.width);
         self.blocks_per_line = self.rows.size.div_ceil(self.height);
-    }
-
-    /// Whether elements go through scratch memory.
-    pub fn is_cast(&self) -> bool {
-        self.input.dtype() != self.element
     }
 
     /// The dtype that the elements have.

@@ -8,7 +8,7 @@ use super::reduction_plan::{Plan, Tile};
 use super::{BlockFold, FoldBlock};
 use crate::simd::Aligned;
 use crate::tuning::caches::BLOCK;
-use crate::tuning::reductions::{FEW_TILES, MANY_SUBTREES, PATCH_ELEMENTS, WIDE_TILE_COLS};
+use crate::tuning::reductions::{FEW_TILES, MANY_SUBTREES, WIDE_TILE_COLS};
 use crate::tuning::sharing::GRAIN;
 
 /// Runs the plan. `cost`: nanoseconds of one thread per element.
@@ -130,7 +130,7 @@ struct TreeFold<'a, S> {
     stack: States<S>,
     /// States of several rows that are folded together.
     wide: States<S>,
-    /// A block's elements, cast.
+    /// A block's elements, packed.
     scratch: Vec<u128>,
 }
 
@@ -138,7 +138,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
     /// A worker for subtrees of up to `count` blocks.
     fn new(plan: &'a Plan<'a>, blocks: &'a dyn BlockFold<S>, count: usize) -> Self {
         let depth = count.ilog2() as usize + 2;
-        let scratch = if plan.is_cast() { (PATCH_ELEMENTS * plan.element.size()).div_ceil(16) } else { 0 };
+        let scratch = if plan.is_packed { (plan.block_len() * plan.element.size()).div_ceil(16) } else { 0 };
         let wide = if plan.is_wide { plan.wide_len() + plan.width } else { 0 };
         Self { plan, blocks, stack: States::new(depth * plan.width), wide: States::new(wide), scratch: vec![0; scratch] }
     }
@@ -148,7 +148,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
         let mut counter = Counter { width: self.plan.width, cols: tile.cols, depth: 0 };
         for (leaf, number) in (begin..end).enumerate() {
             let block = self.plan.block(tile, number);
-            let block = if self.plan.is_cast() { self.cast(&block) } else { block };
+            let block = if self.plan.is_packed { self.pack(&block) } else { block };
             let offset = counter.depth * counter.width;
             if self.plan.is_wide && 2 * tile.cols <= WIDE_TILE_COLS && block.rows > 1 {
                 self.fold_wide(&block, offset);
@@ -186,8 +186,8 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
         self.stack.get()[offset..][..cols].copy_from_slice(&wide[..cols]);
     }
 
-    /// The block packed in scratch memory, cast.
-    fn cast(&mut self, block: &FoldBlock) -> FoldBlock {
+    /// The block packed in scratch memory, its elements cast.
+    fn pack(&mut self, block: &FoldBlock) -> FoldBlock {
         let (source, size) = (self.plan.source().size() as isize, self.plan.element.size() as isize);
         let (mut lines, mut count, mut step, line_step) = if block.by_runs {
             (block.cols, block.rows, block.row_step, block.col_step)
@@ -201,23 +201,27 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
         let target = self.scratch.as_mut_ptr().cast::<u8>();
         for line in 0..lines {
             let from = block.data.wrapping_offset(line as isize * line_step);
-            self.cast_line(from, step, count, target.wrapping_offset((line * count) as isize * size));
+            self.pack_line(from, step, count, target.wrapping_offset((line * count) as isize * size));
         }
         FoldBlock { data: target, col_step: dense.0, row_step: dense.1, ..*block }
     }
 
     /// Casts `count` elements that are `step` bytes apart into scratch memory at `to`.
-    fn cast_line(&self, from: *const u8, step: isize, count: usize, to: *mut u8) {
+    fn pack_line(&self, from: *const u8, step: isize, count: usize, to: *mut u8) {
         let (source, target) = (self.plan.source(), self.plan.element);
+        let apart = |data: *const u8| StridedPtr { data: data.cast_mut(), steps: Steps { col: step, row: 0 } };
+        if source == target {
+            // SAFETY: the block's elements are the input's, which may be read; scratch memory holds as many, of which these are some.
+            return unsafe { strided::copy(apart(from), StridedPtr::dense(to, target.size(), count), target.size(), count, 1) };
+        }
         let mut raw = Buffer::new();
         for first in (0..count).step_by(BLOCK) {
             let count = BLOCK.min(count - first);
             let mut packed = from.wrapping_offset(first as isize * step);
             if step != source.size() as isize {
-                let elements = StridedPtr { data: packed.cast_mut(), steps: Steps { col: step, row: 0 } };
                 let dense = StridedPtr::dense(raw.data(), source.size(), count);
                 // SAFETY: the block's elements are the input's, which may be read; a buffer holds a block of any dtype.
-                unsafe { strided::copy(elements, dense, source.size(), count, 1) };
+                unsafe { strided::copy(apart(packed), dense, source.size(), count, 1) };
                 packed = raw.data();
             }
             let to = to.wrapping_add(first * target.size());

@@ -62,7 +62,7 @@ impl MeanVar {
 /// The moments of `rows` values in `f64`: for those whose sums or squares leave the range of the computing type.
 #[cold]
 fn in_double<E: Element>(data: *const u8, rows: usize, step: isize) -> MeanVar {
-    let value = |row: usize| -> f64 { load::<E>(data, row as isize * step).hub().to() };
+    let value = |row: usize| -> f64 { load::<E>(data.wrapping_offset(row as isize * step), 0).hub().to() };
     let mean = (0..rows).map(value).sum::<f64>() / rows as f64;
     MeanVar { count: rows as f64, mean, squares: (0..rows).map(|row| (value(row) - mean).powi(2)).sum() }
 }
@@ -121,10 +121,10 @@ struct Runs<'a, E> {
 
 impl<E: Element<Acc: Real>> Runs<'_, E> {
     #[inline(always)]
-    fn moments(&self, data: *const u8, step: isize) -> MeanVar {
+    fn moments(&self, data: *const u8) -> MeanVar {
         let rows = self.block.rows;
         let (fours, whole) = (rows / (4 * LANES) * (4 * LANES), rows / LANES * LANES);
-        let value = |position: usize| load::<E>(data, position as isize * step);
+        let value = |position: usize| load::<E>(data, position);
         let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
         // Four values for a lane at a time: one by one, the compiler keeps the lanes in registers of one number each.
         for first in (0..fours).step_by(4 * LANES) {
@@ -157,7 +157,7 @@ impl<E: Element<Acc: Real>> Runs<'_, E> {
             look(whole + lane, lane);
         }
         let found = MeanVar::of(rows, near, across(*deviations, Number::add), across(*squares, Number::add));
-        if found.squares.is_finite() { found } else { in_double::<E>(data, rows, step) }
+        if found.squares.is_finite() { found } else { in_double::<E>(data, rows, size_of::<E>() as isize) }
     }
 }
 
@@ -166,11 +166,8 @@ impl<E: Element<Acc: Real>> Leaf for Runs<'_, E> {
 
     #[inline(always)]
     fn run(self) {
-        let is_dense = self.block.is_dense::<E>();
         for col in 0..self.block.cols {
-            let data = self.block.col(col);
-            self.states[col] =
-                if is_dense { self.moments(data, size_of::<E>() as isize) } else { self.moments(data, self.block.row_step) };
+            self.states[col] = self.moments(self.block.col(col));
         }
     }
 }
@@ -181,9 +178,11 @@ struct RowVariance<'a, E> {
     element: PhantomData<E>,
 }
 
-impl<E: Element<Acc: Real>> RowVariance<'_, E> {
+impl<E: Element<Acc: Real>> Leaf for RowVariance<'_, E> {
+    type Output = ();
+
     #[inline(always)]
-    fn rows(self, step: isize) {
+    fn run(self) {
         let (rows, row_step) = (self.block.rows, self.block.row_step);
         let scale = E::Acc::from_i64(rows as i64);
         for begin in (0..self.block.cols).step_by(VARIANCE_COLS) {
@@ -193,7 +192,7 @@ impl<E: Element<Acc: Real>> RowVariance<'_, E> {
             for row in 0..rows {
                 let data = data.wrapping_offset(row as isize * row_step);
                 for (col, sum) in near[..cols].iter_mut().enumerate() {
-                    *sum = sum.add(load::<E>(data, col as isize * step));
+                    *sum = sum.add(load::<E>(data, col));
                 }
             }
             for sum in &mut near[..cols] {
@@ -204,26 +203,16 @@ impl<E: Element<Acc: Real>> RowVariance<'_, E> {
             for row in 0..rows {
                 let data = data.wrapping_offset(row as isize * row_step);
                 for col in 0..cols {
-                    let apart = load::<E>(data, col as isize * step).sub(near[col]);
+                    let apart = load::<E>(data, col).sub(near[col]);
                     deviations[col] = deviations[col].add(apart);
                     squares[col] = squares[col].add(apart.mul(apart));
                 }
             }
             for (col, state) in self.states[begin..begin + cols].iter_mut().enumerate() {
                 let found = MeanVar::of(rows, near[col], deviations[col], squares[col]);
-                let again = || in_double::<E>(data.wrapping_offset(col as isize * step), rows, row_step);
+                let again = || in_double::<E>(data.cast::<E>().wrapping_add(col).cast(), rows, row_step);
                 *state = if found.squares.is_finite() { found } else { again() };
             }
         }
-    }
-}
-
-impl<E: Element<Acc: Real>> Leaf for RowVariance<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let step = self.block.col_step;
-        if self.block.is_dense::<E>() { self.rows(size_of::<E>() as isize) } else { self.rows(step) }
     }
 }
