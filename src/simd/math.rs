@@ -1,7 +1,8 @@
 //! Elementary functions without branches, so that loops over them vectorise.
 //!
-//! One module per type, with the same names. Accuracy is stated with each function, as the greatest error found against a wider
-//! computation, in units in the last place (ulp). NaN gives NaN, infinities and subnormal values give what IEEE 754 says.
+//! One module per type, with the same names. The accuracy of each function is stated as the greatest error that was found against a
+//! wider computation, in units in the last place (ulp). NaN propagates; infinities and subnormal values give the results of IEEE
+//! 754.
 
 pub mod approximations;
 pub mod bessel;
@@ -13,8 +14,8 @@ pub mod gamma;
 pub mod normal;
 mod power;
 
-/// The Taylor series of the sine (`first` 1) or the cosine (`first` 0) of x quarter turns, as a polynomial of x^2, highest power first; the
-/// sine's is divided by x.
+/// The Taylor series of the sine (`first` 1) or the cosine (`first` 0) of x quarter turns, as a polynomial of x^2, highest power
+/// first. The sine's series is divided by x.
 const fn quarter_turn_series<const N: usize>(first: usize) -> [core::primitive::f64; N] {
     let mut coefficients = [0.0; N];
     let (mut term, mut degree) = (1.0, 0);

@@ -27,7 +27,7 @@ pub fn triu(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<true>(launch)
 }
 
-/// `aten::eye`: ones on the diagonal of a matrix, zeros beside it. Operands [out].
+/// `aten::eye`: ones on the diagonal of a matrix, zeros elsewhere. Operands [out].
 pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
     let output = launch.view(0);
     let (dtype, &[_, cols]) = (output.dtype(), output.sizes()) else {
@@ -45,7 +45,7 @@ pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// How many columns of a row lie before the diagonal (`UPPER`), or up to it.
+/// How many columns of a row lie before the diagonal (`UPPER`), or up to and including it.
 fn border<const UPPER: bool>(row: usize, diagonal: i64, cols: usize) -> usize {
     let column = (row as i64).saturating_add(diagonal).saturating_add(i64::from(!UPPER));
     column.clamp(0, cols as i64) as usize
@@ -76,7 +76,7 @@ pub fn tril_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<false>(launch)
 }
 
-/// `aten::triu_indices`: the same on and above a diagonal. Operands and scalars as for [`tril_indices`].
+/// `aten::triu_indices`: rows and columns of the elements on and above a diagonal. Operands and scalars as for [`tril_indices`].
 pub fn triu_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<true>(launch)
 }

@@ -19,7 +19,7 @@ signature! {
     isneginf(out, x)[] in ORDERED;
 }
 
-/// For each a map to Bool. `Map, Bound, |[inputs]| truth;`
+/// Maps to Bool. `Map, Bound, |[inputs]| truth;`
 macro_rules! predicates {
     ($($map:ident, $bound:ident, |[$($x:ident),+]| $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ pub fn logical_not(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
 }
 
-/// `aten::isnan`: of complex numbers, whether a part is NaN.
+/// `aten::isnan`: true for a complex number if either part is NaN.
 pub fn isnan(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run::<T, Bool, _, 1>(launch, Nan))

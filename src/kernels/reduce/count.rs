@@ -19,12 +19,13 @@ signature! {
 }
 
 fold! {
-    /// Counts what is not 0.
+    /// Counts values that are not 0.
     CountNonzero: [V: Number] V => i64 => i64,
     0, |value| i64::from(value != V::ZERO), |left, right| left + right, |count, _| count;
 }
 
-/// Whether any value is not 0 or, with `ALL`, none is: as 0 or 1 in an integer of the values' width, so that lanes stay where they are.
+/// Whether any value is not 0 or, with `ALL`, no value is 0. The state is 0 or 1 in an integer of the values' width, so that vector
+/// lanes keep their width.
 #[derive(Clone, Copy)]
 struct Truth<const ALL: bool, W>(PhantomData<W>);
 

@@ -17,7 +17,7 @@ signature! {
     lstm_layer_backward(grad_gates, grad_hx, grad_cx, grad_out, gates, cells, cx, weight)[reverse] in FLOATING;
 }
 
-/// A row of one step. The gates hold the inputs' sums before and the activated gates after it.
+/// Computes a row of one step. On entry the gates hold the sums of the inputs, on return the activated gates.
 struct Forward<'a, E: Element, P> {
     gates: [&'a mut [E]; GATES],
     products: [&'a [P]; GATES],
@@ -32,7 +32,7 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
 
     #[inline(always)]
     fn run(self) {
-        // Slices of one length that the compiler knows to be one need no checks.
+        // The compiler omits bounds checks of slices that it knows to have equal lengths.
         let size = self.cell.len();
         let [in_i, in_f, in_g, in_o] = self.gates.map(|gate| &mut gate[..size]);
         let [from_i, from_f, from_g, from_o] = self.products.map(|gate| &gate[..size]);
@@ -97,7 +97,7 @@ fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, 
     })
 }
 
-/// A row of one step, backward.
+/// Computes a row of one step of the gradient.
 struct Backward<'a, E: Element, P> {
     grad_gates: [&'a mut [E]; GATES],
     grad_sums: [&'a mut [P]; GATES],
@@ -138,9 +138,9 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
 }
 
 layers! {
-    /// The gradient of [`lstm_layer`]. Operands [grad of gates, grad of hx, grad of cx, grad of out, gates, cells, cx, weight], contiguous, of one
-    /// dtype and sized as there, the gates activated; the second and third hold on entry the gradients of the last hidden and cell state. Scalars
-    /// [reverse], as there.
+    /// The gradient of [`lstm_layer`]. Operands [grad of gates, grad of hx, grad of cx, grad of out, gates, cells, cx, weight],
+    /// contiguous, of one dtype and sized as there, the gates activated. On entry grad of hx and grad of cx hold the gradients of
+    /// the last hidden and cell state. Scalars [reverse], as there.
     lstm_layer_backward, 3, backward;
 }
 
