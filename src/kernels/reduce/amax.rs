@@ -16,7 +16,7 @@ signature! {
     aminmax(least, greatest, input)[] in REAL | BOOL;
 }
 
-/// The minimum: an arithmetic minimum that may drop NaN where the caller replaces the result.
+/// The minimum; unspecified if a value is NaN, which the caller detects by the maximum.
 #[derive(Clone, Copy)]
 struct Least;
 

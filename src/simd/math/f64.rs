@@ -331,43 +331,43 @@ pub fn erf(x: f64) -> f64 {
     if t > 1.0 { large } else { erf_near_0(x).mul_add(x, x) }
 }
 
-/// e^(-x^2 / 2), and the share of the normal distribution beyond |x|; 4 ulp.
+/// e^(-x^2 / 2), and the probability of the normal distribution's tail beyond |x|; 4 ulp.
 #[inline(always)]
 pub fn normal_tail(x: f64) -> (f64, f64) {
     let magnitude = clamp(x.abs(), 0.0, NORMAL_LIMIT);
     let square = magnitude * magnitude;
-    // What the rounded square lacks.
+    // The rounding error of the square.
     let lost = magnitude.mul_add(magnitude, -square);
     let power = exp_nonpositive(-0.5 * square);
     let power = power.mul_add(-0.5 * lost, power);
     (power, 0.5 * power * erfcx_of_positive(magnitude * consts::FRAC_1_SQRT_2))
 }
 
-/// sin x, correctly rounded up to 1 ulp; one at a time.
+/// sin x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn sin(x: f64) -> f64 {
     x.sin()
 }
 
-/// cos x, correctly rounded up to 1 ulp; one at a time.
+/// cos x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn cos(x: f64) -> f64 {
     x.cos()
 }
 
-/// tan x, correctly rounded up to 1 ulp; one at a time.
+/// tan x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn tan(x: f64) -> f64 {
     x.tan()
 }
 
-/// x 2^n, rounded once, for a whole number n.
+/// x 2^n, rounded once, for an integral n.
 #[inline(always)]
 pub fn ldexp(x: f64, n: f64) -> f64 {
-    // Beyond, every result is 0 or infinite.
+    // Outside these bounds every result is 0 or infinite.
     let (mut product, mut left) = (x, clamp(n, -3000.0, 3000.0));
     for _ in 0..2 {
-        // So much that of a first product that is rounded as a subnormal number the second leaves nothing.
+        // The step is such that if the first product is already rounded as a subnormal number, the second factor makes it 0.
         let step = if left < -1022.0 { -969.0 } else { 0.0 };
         let step = if left > 1023.0 { 1023.0 } else { step };
         product *= power_of_two(integer(step + ROUND));
@@ -376,19 +376,19 @@ pub fn ldexp(x: f64, n: f64) -> f64 {
     product * power_of_two(integer(clamp(left, -1022.0, 1023.0) + ROUND))
 }
 
-/// Up to this magnitude [`sin_cos_fast`] is accurate.
+/// The magnitude up to which [`sin_cos_fast`] is accurate.
 const NEAR: f64 = 1_073_741_824.0;
-/// What `f64` leaves of 2 / pi, in two parts.
+/// 2 / pi - its `f64` value, in two parts.
 const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 const FRAC_2_PI_LOWER: f64 = -2.144_287_256_578_600_8e-33;
 
-/// Whether [`sin_cos_fast`] and [`tan_fast`] take `x`.
+/// Whether [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
 #[inline(always)]
 pub fn takes_fast_path(x: f64) -> bool {
     x.abs() <= NEAR
 }
 
-/// The sum of two numbers, and what it lost (D. Knuth's).
+/// The sum of two numbers, and its rounding error (D. Knuth's TwoSum).
 #[inline(always)]
 fn two_sum(x: f64, y: f64) -> (f64, f64) {
     let sum = x + y;
@@ -396,7 +396,7 @@ fn two_sum(x: f64, y: f64) -> (f64, f64) {
     (sum, (x - (sum - other)) + (y - other))
 }
 
-/// x = n + r quarter turns with |r| <= 1/2, x small: the low bits of n, and r.
+/// Splits a small x into n + r quarter turns with |r| <= 1/2: the low bits of n, and r.
 #[inline(always)]
 fn quarter_turns(x: f64) -> (i64, f64) {
     let rounded = x.mul_add(consts::FRAC_2_PI, ROUND);
@@ -404,7 +404,7 @@ fn quarter_turns(x: f64) -> (i64, f64) {
     let lost = x.mul_add(consts::FRAC_2_PI, -product);
     let low = x * FRAC_2_PI_LOW;
     let lower = x.mul_add(FRAC_2_PI_LOW, -low) + x * FRAC_2_PI_LOWER;
-    // The first difference is exact.
+    // The difference of product and n is exact.
     let (rest, lost_rest) = two_sum(lost, low);
     let (r, lost_r) = two_sum(product - (rounded - ROUND), rest);
     (integer(rounded), r + (lost_r + (lost_rest + lower)))
@@ -415,7 +415,7 @@ fn quarter_turns(x: f64) -> (i64, f64) {
 pub fn sin_cos_fast(x: f64) -> (f64, f64) {
     let (quarter, r) = quarter_turns(x);
     let (sine, cosine) = sin_cos_quarters(quarter, r);
-    // Small angles are their own sine, to the sign of zero.
+    // The sine of a small angle is the angle, which also keeps the sign of zero.
     (if x.abs() < 1e-9 { x } else { sine }, cosine)
 }
 
@@ -430,7 +430,7 @@ pub fn tan_fast(x: f64) -> f64 {
     if x.abs() < 1e-9 { x } else { quotient }
 }
 
-/// Sine and cosine of `quarter` quarter turns and `r` of one, |r| <= 1/2.
+/// Sine and cosine of `quarter` + r quarter turns, |r| <= 1/2.
 #[inline(always)]
 fn sin_cos_quarters(quarter: i64, r: f64) -> (f64, f64) {
     let square = r * r;
@@ -442,7 +442,7 @@ fn sin_cos_quarters(quarter: i64, r: f64) -> (f64, f64) {
     (f64::from_bits(sine.to_bits() ^ sine_sign), f64::from_bits(cosine.to_bits() ^ cosine_sign))
 }
 
-/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x is finite and of magnitude below 2^49.
+/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x must be finite and of magnitude below 2^49.
 #[inline(always)]
 pub fn sin_cos_turns(x: f64) -> (f64, f64) {
     // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
@@ -450,7 +450,7 @@ pub fn sin_cos_turns(x: f64) -> (f64, f64) {
     sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
 }
 
-/// base^exponent, as the C library has it.
+/// base^exponent, by the C library.
 #[inline(always)]
 pub fn pow(base: f64, exponent: f64) -> f64 {
     base.powf(exponent)
