@@ -75,7 +75,7 @@ impl Dimension {
 }
 
 /// Whether a convolution of 16 bit floats and its gradients may be left to oneDNN. `transposed`: every image element must be
-/// covered by a window as well.
+/// covered by a window as well (an uncovered one is the bias alone).
 pub fn is_regular(dimensions: &[Dimension], transposed: bool) -> bool {
     let is_narrow = dimensions.last().is_some_and(|last| last.windows == 1 && last.kernel > 1);
     !is_narrow && dimensions.iter().all(|dimension| dimension.is_regular(transposed))
@@ -102,13 +102,13 @@ mod tests {
         });
     }
 
-    /// A dimension of a convolution over so many elements.
+    /// A dimension of a convolution over `image` elements.
     fn over(image: i64, kernel: i64, stride: i64, padding: i64, dilation: i64) -> Dimension {
         let windows = (image + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
         Dimension { image, windows, kernel, stride, padding, dilation }
     }
 
-    /// A dimension of a transposed convolution of so many elements.
+    /// A dimension of a transposed convolution of `windows` elements.
     fn of(windows: i64, kernel: i64, stride: i64, padding: i64) -> Dimension {
         Dimension { image: (windows - 1) * stride - 2 * padding + kernel, windows, kernel, stride, padding, dilation: 1 }
     }

@@ -174,8 +174,8 @@ mod tests {
         SIZES.iter().enumerate().map(tensor).collect()
     }
 
-    /// Checks a row with `N` inputs, in place and not, over its dtypes and all instruction sets. `numbers`: none, one, or one for
-    /// each place; `factor`: what the device knows.
+    /// Checks a row with `N` inputs, in place and out of place, over its dtypes and all instruction sets. `numbers`: none, one, or
+    /// one for each entry; `factor`: the factor in device memory.
     fn check<const N: usize>(name: &str, numbers: &[f64], factor: Option<f64>, oracle: impl Fn([f64; N], f64) -> f64) {
         for (dtype, in_place) in FLOATING.iter().flat_map(|dtype| [(dtype, false), (dtype, true)]) {
             let given: [Vec<Tensor>; N] = std::array::from_fn(|index| list(dtype, index));

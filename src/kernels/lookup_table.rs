@@ -128,7 +128,7 @@ mod tests {
     use crate::kernels::check::{self, Strides, Tensor};
     use crate::kernels::table::{Op, TABLE};
 
-    /// Parameters of the operators that have some.
+    /// The scalars of the operators that have some.
     fn scalars(name: &str) -> &'static [Scalar] {
         match name {
             "logit" => &[Scalar::Double(0.125)],
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// The operator's results for these bits.
+    /// The operator's results for these bit patterns.
     fn results(name: &str, dtype: DType, scalars: &[Scalar], bits: impl Iterator<Item = u16>) -> Vec<u16> {
         let input = Tensor::of_bits(dtype, &bits.collect::<Vec<_>>());
         let output = Tensor::new(dtype, &[input.view().numel()], Strides::Contiguous);
@@ -146,7 +146,7 @@ mod tests {
         output.bits()
     }
 
-    /// The results for so many values that they are looked up, as often as there are values.
+    /// The results for every bit pattern, repeated until the tensor is large enough to get a lookup table.
     fn looked_up(name: &str, dtype: DType, scalars: &[Scalar]) -> Vec<u16> {
         results(name, dtype, scalars, (0..LOOKUP_TABLE_WORTH).map(|index| index as u16))
     }

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn narrowing_rounds_to_nearest_even() {
-        // Every 16 bit prefix with the low halves where rounding decides.
+        // Every prefix of 16 bits, with the lower halves at which rounding changes.
         for high in 0..=u16::MAX {
             for low in [0, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x7fff, 0x8000, 0x8001, 0xffff] {
                 let value = f32::from_bits((high as u32) << 16 | low);

@@ -121,7 +121,7 @@ mod tests {
             .map(f32::from_bits)
             .collect();
         for_each_isa(|isa| {
-            // All but the last: a whole number of vectors, and a rest.
+            // All numbers but the last: whole vectors and a rest.
             for count in [halves.len(), halves.len() - 3] {
                 let mut wide = vec![0.0f32; count];
                 // SAFETY: both have `count` elements.

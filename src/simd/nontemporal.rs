@@ -90,7 +90,7 @@ mod tests {
         for stores in [Stores::Cached, Stores::NonTemporal] {
             let mut target = crate::simd::Aligned([0u32; 24]);
             let block: [u32; 8] = std::array::from_fn(|position| position as u32 + 1);
-            // SAFETY: the second third of the array, 32 bytes from its beginning.
+            // SAFETY: this is the second third of the array, 32 bytes from its beginning.
             unsafe { stores.write(target.0.as_mut_ptr().wrapping_add(8).cast(), block) };
             stores.finish();
             let expected: Vec<u32> = (0..24).map(|position| if (8..16).contains(&position) { position - 7 } else { 0 }).collect();

@@ -131,7 +131,7 @@ impl Float8E8M0FnU {
 mod tests {
     use super::*;
 
-    /// Narrowing by searching all 256 values for the nearest, ties to the even pattern.
+    /// Rounds by searching all 256 values for the nearest; ties go to the even pattern.
     fn nearest(value: f32, widened: &[f32]) -> u8 {
         let mut best = 0;
         for (bits, &candidate) in widened.iter().enumerate().filter(|(_, candidate)| candidate.is_finite()) {

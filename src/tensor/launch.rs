@@ -742,7 +742,7 @@ mod tests {
         Record::new(Layout::Elementwise, operands, 1, &[], None).unwrap()
     }
 
-    /// The launch of a record whose elements are not read, but for immediates.
+    /// The launch of a record whose elements are not read, except immediates.
     fn launch(record: &Record) -> Launch<'_> {
         // SAFETY: nothing reads the operands' memory; immediates are in the record.
         unsafe { record.launch() }
@@ -818,7 +818,7 @@ mod tests {
             (data, DType::Float, Flags::default()),
             ((&raw mut number).cast(), DType::Double, Flags::IMMEDIATE),
         ] {
-            // SAFETY: the immediate is a number that lives.
+            // SAFETY: the immediate is a live number.
             unsafe { record.push_dense(data, dtype, flags) };
         }
         number = 0.0;

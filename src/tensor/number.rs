@@ -881,7 +881,7 @@ mod tests {
         wide
     }
 
-    /// What PyTorch 2.15 gives on x86-64.
+    /// The results of PyTorch 2.15 on x86-64.
     #[test]
     fn floats_become_the_integers_that_pytorch_gives() {
         let inf = f64::INFINITY;

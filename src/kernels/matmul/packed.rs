@@ -123,7 +123,7 @@ mod tests {
 
     fn check<T: Entry<Acc = T> + Number>() {
         for [m, n, k] in [[1, 1, 1], [3, 5, 7], [4, 64, 16], [6, 65, 33], [12, 200, 9], [7, 16, 0], [0, 3, 2], [2, 0, 3]] {
-            // Small integers: every order of their sums is exact.
+            // Sums of small integers are exact in every order.
             let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
             let (a, b): (Vec<_>, Vec<_>) = ((0..m * k).map(number).collect(), (0..k * n).map(|at| number(at + 3)).collect());
             let expected: Vec<_> = (0..m * n)

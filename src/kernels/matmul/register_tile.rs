@@ -185,10 +185,10 @@ mod tests {
             [0, 16, 2],
             [2, 0, 3],
         ] {
-            // Small integers: every order of their sums is exact.
+            // Sums of small integers are exact in every order.
             let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
             let numbers = |count: usize, first: usize| (first..first + count).map(number).collect::<Vec<_>>();
-            // Rows of a lie 3 elements further apart than they are long, or its columns do; those of b and the result, 5.
+            // There are gaps of 3 elements between rows (or columns) of a, and of 5 between rows of b and of the result.
             for (rows, cols) in [(k + 3, 1), (1, m + 3)] {
                 let (a, b) = (numbers(m * rows + k * cols, 0), numbers(k * (n + 5), 3));
                 for adds in [false, true] {

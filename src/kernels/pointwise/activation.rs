@@ -195,7 +195,7 @@ mod tests {
             for (found, x) in output.values().iter().zip(&input.values()) {
                 let argument = (8.0 / std::f64::consts::PI).sqrt() * (x.re + 0.044_715 * x.re.powi(3));
                 let expected = x.re * math::sigmoid(argument);
-                // The argument's rounding is a relative error of the power.
+                // The rounding error of the argument is a relative error of the power.
                 let limit = check::tolerance(dtype) * (1.0 + argument.abs()) * expected.abs();
                 let is_near = check::near(*found, check::round_trip(dtype, real(expected)), dtype);
                 assert!(is_near || (found.re - expected).abs() <= limit, "{dtype:?} {x}: {found} != {expected}");
@@ -203,12 +203,12 @@ mod tests {
         }
     }
 
-    /// ln(1 + e^x); NaN stays.
+    /// ln(1 + e^x); NaN propagates.
     fn softplus(x: f64) -> f64 {
         if x.is_nan() { x } else { x.max(0.0) + (-x.abs()).exp().ln_1p() }
     }
 
-    /// An operator, its scalars and what it gives.
+    /// An operator, its scalars and its function.
     type Case = (&'static str, &'static [f64], check::Oracle);
 
     #[test]

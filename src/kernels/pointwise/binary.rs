@@ -141,7 +141,7 @@ mod tests {
             (DType::Half, 2f64.powi(-24), 39, 32768.0),
             (DType::Double, f64::from_bits(1), 2097, 2f64.powi(1023)),
             (DType::Double, f64::MAX, -2097, f64::from_bits(2)),
-            // Rounded twice it would be the lesser one.
+            // Double rounding would give the lesser number.
             (DType::Double, f64::from_bits((1023 - 50) << 52 | (1 << 50) | 1), -1023, f64::from_bits(3)),
         ];
         for (dtype, x, n, expected) in exact(DType::Half)

@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn powers() {
-        // Wrapping beyond 64 bits is what narrower integers do as well.
+        // Wrapping at 64 bits and truncating is the same as wrapping in the narrower integer.
         let whole = |base: f64, exponent: f64| {
             let power = (base as i64).wrapping_pow(exponent.abs() as u32);
             if exponent < 0.0 { 1i64.checked_div(power).unwrap_or(0) as f64 } else { power as f64 }

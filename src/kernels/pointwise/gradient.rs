@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Compares with the difference quotient of the forward kernel.
+    /// Compares a gradient with the difference quotient of the forward kernel.
     fn check_slope(forward: &str, backward: &str, scalars: &[f64], extra: &[f64]) {
         let as_scalars = |values: &[f64]| values.iter().map(|&value| Scalar::Double(value)).collect::<Vec<_>>();
         let x = check::values(DType::Double, &[500], 3).mapv(|x| real(x.re + 0.01));

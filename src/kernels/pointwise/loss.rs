@@ -160,7 +160,7 @@ mod tests {
             });
         };
         of("mse_loss_backward", &[2.0], |_, d| 2.0 * d);
-        // A difference of bytes wraps, and so does minus beta, 254: as with the CPU's, nearly all differences are below.
+        // Differences of Byte wrap, and minus beta is 254: as on PyTorch's CPU, nearly all differences are below it.
         of("smooth_l1_loss_backward", &[2.0, 2.0], |dtype, d| match dtype {
             DType::Byte => {
                 if d == -1.0 {

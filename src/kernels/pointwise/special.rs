@@ -130,7 +130,7 @@ mod tests {
         assert!(hermite(0.5_f32, 129.0, 2).is_nan() && !hermite(0.5_f64, 129.0, 2).is_nan() && hermite(0.5_f64, 513.0, 1).is_nan());
     }
 
-    /// Pairs of argument and value, from tables of 30 digits.
+    /// Pairs of argument and value, from tables with 30 digits.
     fn known(name: &str, pairs: &[(f64, f64)]) {
         for dtype in Op::find(name.as_bytes()).unwrap().dtypes().iter() {
             for &(x, value) in pairs.iter().filter(|pair| check::round_trip(dtype, real(pair.0)) == real(pair.0)) {

@@ -156,7 +156,7 @@ mod tests {
                         let tolerance = 8.0 * check::tolerance(dtype) * expected.abs().max(1.0);
                         assert!((found - expected).abs() <= tolerance, "{dtype:?} {batch} {number}: {found} != {expected}");
                     }
-                    // Errors do not add up from step to step.
+                    // Errors do not accumulate from step to step.
                     hidden = out.index_axis(ndarray::Axis(0), step).to_owned();
                 }
             }

@@ -198,7 +198,7 @@ mod tests {
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
 
-    /// A layer's [out, resettable, gates] of [sums, bias, hx].
+    /// The [out, resettable, gates] of a layer, from [sums, bias, hx].
     fn forward(dtype: DType, batch: usize, reverse: bool, weight: &Tensor, [sums, bias, hx]: [&Tensor; 3]) -> [Tensor; 3] {
         let of_steps = || empty(dtype, &[STEPS, batch, SIZE]);
         let results = [of_steps(), of_steps(), copy(sums, dtype)];
@@ -232,7 +232,7 @@ mod tests {
                             assert!((found - expected).abs() <= tolerance, "{dtype:?} {batch} {number}: {found} != {expected}");
                         }
                     }
-                    // Errors do not add up from step to step.
+                    // Errors do not accumulate from step to step.
                     hidden = out.index_axis(Axis(0), step).to_owned();
                 }
             }

@@ -192,7 +192,7 @@ mod tests {
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
 
-    /// A layer's [out, cells, gates].
+    /// The [out, cells, gates] of a layer.
     fn forward(dtype: DType, batch: usize, reverse: bool, sums: &Tensor, weight: &Tensor, states: [&Tensor; 2]) -> [Tensor; 3] {
         let of_steps = || empty(dtype, &[STEPS, batch, SIZE]);
         let results = [of_steps(), of_steps(), copy(sums, dtype)];
@@ -228,7 +228,7 @@ mod tests {
                             let (found, expected) = (found[[step, row, at]], expected[[row, at]]);
                             assert!((found - expected).abs() <= tolerance, "{dtype:?} {batch} {number}: {found} != {expected}");
                         }
-                        // Errors do not add up from step to step.
+                        // Errors do not accumulate from step to step.
                         cell[[row, at]] = cells[[step, row, at]];
                         hidden[[row, at]] = out[[step, row, at]];
                     }

@@ -22,7 +22,7 @@ impl ScratchBlock {
 }
 
 thread_local! {
-    /// This thread's blocks that no buffer owns.
+    /// This thread's blocks that no buffer owns. There are as many blocks as its loops have used at once.
     static SPARE: RefCell<Vec<Rc<ScratchBlock>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -146,7 +146,7 @@ mod tests {
         let first = one.data();
         assert_eq!(first as usize % 64, 0);
         assert_ne!(Memory::of(1000).data(), first);
-        // SAFETY: the memory has so many bytes.
+        // SAFETY: the memory has that many bytes.
         unsafe { first.write(7) };
         drop(one);
         let mut again = [Memory::of(900), Memory::of(900)];

@@ -20,8 +20,8 @@ use crate::tuning::caches::{BLOCK, ELEMENTWISE_BLOCK};
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
     /// The type of the result: `T`, or `Bool` for a predicate.
     type Output: Number;
-    /// Whether numbers beside 16 bit floats keep their precision instead of being rounded to the dtype first. PyTorch's CPU keeps
-    /// it for products and quotients, and rounds for everything else.
+    /// Whether Python numbers that meet 16 bit floats keep their precision instead of being rounded to the dtype first. PyTorch's
+    /// CPU keeps it for products and quotients, and rounds for everything else.
     const PRECISE_NUMBERS: bool = false;
 
     /// Computes one element; mark it `#[inline(always)]`.

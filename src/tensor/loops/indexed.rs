@@ -147,9 +147,9 @@ impl<'a> Indexed<'a> {
         self.indices().iter().all(|index| space.steps(index.operand).col == 0)
     }
 
-    /// Computes positions from the indices, in bytes from the addressed operand's first element: one for each row of a patch
-    /// (`by_row`), or one for each element. Negative positions are skipped elements. Returns false if an index is out of bounds,
-    /// which fails the launch.
+    /// Computes positions from the indices, in bytes from the addressed operand's element at the same index: one for each row of a
+    /// patch (`by_row`), or one for each element. Negative positions are skipped elements. Returns false if an index is out of
+    /// bounds, which fails the launch.
     fn locate(&self, space: &Space<'_>, patch: &Patch, by_row: bool, positions: &mut [i64]) -> bool {
         for (number, index) in self.indices().iter().enumerate() {
             let steps = space.steps(index.operand);

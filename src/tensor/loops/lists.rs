@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::tensor::view::View;
 
-    /// Whether two lists of two tensors of four floats at these addresses are apart, the first list written.
+    /// Whether two lists of two tensors of four floats at these addresses are disjoint; the first list is written.
     fn are_apart(addresses: [usize; 4]) -> bool {
         // SAFETY: nothing reads the elements.
         let view = |address: usize| unsafe { View::new(address as *mut u8, DType::Float, Flags::default(), &[4], &[4]) }.unwrap();
