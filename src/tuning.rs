@@ -235,11 +235,11 @@ pub mod products {
     pub const HUGE_TILE_MULTIPLY_ADDS: f64 = 5e8;
     /// Maximum tiles of a huge product.
     pub const MAX_HUGE_TILES: f64 = 256.0;
-    /// Multiply-adds from which on the library is faster than the `gemm` crate for `f32` and `f64`. Measured: Intel Xeon with AMX, one
-    /// thread, November 2026.
+    /// Multiply-adds from which on the library is faster than the `gemm` crate for `f32` and `f64`. Measured: Intel Xeon with AMX,
+    /// one thread, November 2026.
     pub const LIBRARY_MULTIPLY_ADDS: usize = 300_000;
-    /// Multiply-adds from which on the library is faster than widened blocks for `f16` and `bf16`. Measured: Intel Xeon with AMX, one
-    /// thread, November 2026.
+    /// Multiply-adds from which on the library is faster than widened blocks for `f16` and `bf16`. Measured: Intel Xeon with AMX,
+    /// one thread, November 2026.
     pub const LIBRARY_MULTIPLY_ADDS_16_BIT: usize = 16 * 16 * 16;
     /// Multiply-adds of `bf16` from which on oneDNN is faster than BLAS. Measured: Intel Xeon with AMX, November 2026.
     pub const ONEDNN_MULTIPLY_ADDS: f64 = 4e7;
@@ -347,7 +347,8 @@ pub mod tasks {
     pub const PART_CHANNELS: i64 = 64;
     /// Minimum channels of a part if the call would not be divided otherwise.
     pub const FEWEST_PART_CHANNELS: i64 = 32;
-    /// Elements of a channel from which on oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of one.
+    /// Elements of a channel from which on oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of
+    /// one.
     pub const ONEDNN_VOLUME: i64 = 128;
 }
 

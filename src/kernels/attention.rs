@@ -1,4 +1,5 @@
-//! Scaled dot product attention and its gradient, in memory that is linear in the lengths: `softmax(scale * query @ key^T + mask) @ value`.
+//! Scaled dot product attention, `softmax(scale * query @ key^T + mask) @ value`, and its gradient, in memory that is linear in the
+//! lengths.
 //!
 //! The algorithm is that of Dao et al., "FlashAttention" (2022), and Dao, "FlashAttention-2" (2023), on CPU caches: a loop over
 //! blocks of keys and values updates the running maximum score and the running sum of each row of queries (online softmax). Sums

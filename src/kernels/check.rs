@@ -1,4 +1,5 @@
-//! Test runner of the kernels: runs rows of the operator table over dtypes, layouts, sizes and instruction sets and compares with an oracle.
+//! Test runner of the kernels: runs rows of the operator table over dtypes, layouts, sizes and instruction sets and compares with
+//! an oracle.
 //!
 //! Oracles take and return `ndarray`s of complex `f64` values, which hold every value of the tests exactly.
 

@@ -64,8 +64,8 @@ impl<T: Real> Bins<T> {
     }
 }
 
-/// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many elements; scalars
-/// [method: 0 for search, 1 for even bins, 2 for even bins by their edges; whether there is a weight].
+/// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many
+/// elements; scalars [method: 0 for search, 1 for even bins, 2 for even bins by their edges; whether there is a weight].
 pub fn histogram(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<<E as Element>::Acc>(launch))

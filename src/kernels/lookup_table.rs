@@ -1,5 +1,5 @@
-//! Lookup tables of functions of one 16 bit float. Such a type has 65,536 values, so an expensive function is computed once for each of them
-//! and looked up from then on.
+//! Lookup tables of functions of one 16 bit float. Such a type has 65,536 values, so an expensive function is computed once for
+//! each of them and looked up from then on.
 //!
 //! The kernel itself fills the table, so the bits of a result do not depend on the table.
 

@@ -11,8 +11,8 @@
 //! [`packed`] is for callers that multiply by one matrix many times: recurrent layers. [`register_tile`] is for callers with both
 //! operands in the caches: attention.
 //!
-//! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the number
-//! of threads.
+//! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the
+//! number of threads.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512_dots;
@@ -48,8 +48,8 @@ signature! {
     addmv(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
 }
 
-/// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are honoured, here
-/// and in the other products.
+/// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are
+/// honoured, here and in the other products.
 pub fn mm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Matrix, false)?)
 }

@@ -256,8 +256,8 @@ impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
     }
 }
 
-/// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x (N, H * W * C);
-/// scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
+/// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x
+/// (N, H * W * C); scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
 pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
     let len = output.size(2);

@@ -1,4 +1,5 @@
-//! Scans along a dimension. Operands: [out, input], of the same sizes; scalars [dim]. The input is cast to the compute dtype, which is out's.
+//! Scans along a dimension. Operands: [out, input], of the same sizes; scalars [dim]. The input is cast to the compute dtype, which
+//! is out's.
 //!
 //! Sums and products are accumulated in a wider type than the elements'. A line is scanned in groups: each group is scanned
 //! separately, then the total of the groups before it is added. A long line of a sum is divided into blocks, which run in parallel

@@ -1,5 +1,5 @@
-//! Softmax, its logarithm and their gradients. Operands: [out, input] or [out, grad, output], of the same sizes; scalars [dim]. Lines are
-//! computed in `f32`, or `f64` for Double.
+//! Softmax, its logarithm and their gradients. Operands: [out, input] or [out, grad, output], of the same sizes; scalars [dim].
+//! Lines are computed in `f32`, or `f64` for Double.
 
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,8 @@ use crate::tensor::launch::Scalar;
 const FORWARD: &str = "_scaled_dot_product_flash_attention_for_cpu";
 const BACKWARD: &str = "_scaled_dot_product_flash_attention_for_cpu_backward";
 
-/// [batch, heads, heads of keys, queries, keys, size]: below and above the blocks of queries and keys, and with heads that share keys.
+/// [batch, heads, heads of keys, queries, keys, size]: below and above the blocks of queries and keys, and with heads that share
+/// keys.
 const SHAPES: [[usize; 6]; 5] =
     [[1, 2, 2, 3, 5, 7], [2, 1, 1, 1, 130, 16], [1, 4, 2, 40, 40, 20], [1, 1, 1, 260, 140, 5], [3, 2, 1, 9, 17, 33]];
 const SCALE: f64 = 0.3;

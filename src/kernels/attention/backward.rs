@@ -29,8 +29,9 @@ const OUT: usize = 7;
 const LOGSUMEXP: usize = 8;
 const MASK: usize = 9;
 
-/// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of value, grad of out,
-/// query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as there.
+/// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of
+/// value, grad of out, query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as
+/// there.
 pub fn attention_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, QUERY, KEY)?))
@@ -220,8 +221,8 @@ fn store_rows<E: Element<Acc: Score>>(
     Ok(())
 }
 
-/// The dot product of each pair of rows, summed in the order of [`multiply`]: for a query that attends to a single key, `grad -
-/// delta` is then exactly 0.
+/// The dot product of each pair of rows, summed in the order of [`multiply`]: for a query that attends to a single key, the
+/// difference of gradient and delta is then exactly 0.
 struct Dots<'a, T> {
     left: &'a [T],
     right: &'a [T],

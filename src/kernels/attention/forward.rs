@@ -23,8 +23,8 @@ signature! {
 const LANES: usize = COLUMNS;
 
 /// `aten::_scaled_dot_product_flash_attention_for_cpu` without dropout. Operands [out, logsumexp, query, key, value, mask?]: out
-/// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype, query as
-/// out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
+/// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype,
+/// query as out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
 pub fn attention(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, 2, 3)?))

@@ -1,5 +1,5 @@
-//! Matrix products of many rows with few columns and few terms. Each row of the output is a sum of at most [`NARROW_COLUMNS`] short rows of
-//! b, which stay in registers. The product is therefore bound by memory bandwidth.
+//! Matrix products of many rows with few columns and few terms. Each row of the output is a sum of at most [`NARROW_COLUMNS`] short
+//! rows of b, which stay in registers. The product is therefore bound by memory bandwidth.
 
 use super::problem::{Finish, Problem};
 use super::skinny::Entry;

@@ -1,4 +1,5 @@
-//! Products of few rows with a right operand that is packed once and used many times, as a recurrent layer's weight is at every step.
+//! Products of few rows with a right operand that is packed once and used many times, as a recurrent layer's weight is at every
+//! step.
 //!
 //! The right operand is packed into panels of a few columns, row after row, so that the widest tile reads a panel sequentially.
 //! Each element of the result is the sum of its terms in order, whichever tile computes it.

@@ -1,4 +1,5 @@
-//! Matrix products with few rows or columns, and of integers. Nothing is packed: the large operand is read once per [`SKINNY_ROWS`] rows.
+//! Matrix products with few rows or columns, and of integers. Nothing is packed: the large operand is read once per [`SKINNY_ROWS`]
+//! rows.
 //!
 //! A product with few columns is transposed into one with few rows. If the rows of b are contiguous, they are scaled and added to a
 //! strip of sums ([`AddedRows`]). If its columns are contiguous, each sum is a dot product in a fixed number of lanes, which are

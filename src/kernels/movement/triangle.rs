@@ -17,7 +17,8 @@ signature! {
     triu_indices(out)[rows, cols, diagonal] in REAL;
 }
 
-/// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars [diagonal].
+/// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars
+/// [diagonal].
 pub fn tril(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<false>(launch)
 }
@@ -70,8 +71,8 @@ fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)]; scalars [rows,
-/// cols, diagonal].
+/// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)];
+/// scalars [rows, cols, diagonal].
 pub fn tril_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<false>(launch)
 }

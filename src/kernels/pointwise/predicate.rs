@@ -1,4 +1,5 @@
-//! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it is not 0.
+//! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it
+//! is not 0.
 
 #![forbid(unsafe_code)]
 

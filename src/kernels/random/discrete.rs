@@ -1,8 +1,9 @@
 //! Discrete distributions: `poisson` and `binomial` by rejection, `multinomial`. Each element draws as many numbers as it needs
 //! from its own Philox subsequence.
 //!
-//! Sources: Hörmann, "The Transformed Rejection Method for Generating Poisson Random Variables", 1993 (PTRS), and "The Generation of
-//! Binomial Random Variates", 1993 (BTRS), for large means; products of uniform numbers and sums of geometric ones for small means.
+//! Sources: Hörmann, "The Transformed Rejection Method for Generating Poisson Random Variables", 1993 (PTRS), and "The Generation
+//! of Binomial Random Variates", 1993 (BTRS), for large means; products of uniform numbers and sums of geometric ones for small
+//! means.
 
 #![forbid(unsafe_code)]
 

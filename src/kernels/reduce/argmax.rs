@@ -1,5 +1,5 @@
-//! `argmax`, `argmin`, `max.dim` and `min.dim`. Operands: [indices, input] or [values, indices, input], over the input's sizes. The outputs
-//! have stride 0 in the one reduced dimension. Indices are Long.
+//! `argmax`, `argmin`, `max.dim` and `min.dim`. Operands: [indices, input] or [values, indices, input], over the input's sizes. The
+//! outputs have stride 0 in the one reduced dimension. Indices are Long.
 
 #![forbid(unsafe_code)]
 

@@ -58,9 +58,10 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
 }
 
 layers! {
-    /// The recurrent part of a layer. Operands [out, cells, gates, weight, hx, cx], contiguous and of one dtype: out and cells [steps, batch, size];
-    /// gates [steps, batch, 4 size], on entry the sums of the inputs and both biases, then the activated gates; weight [4 size, size], of the hidden
-    /// state; hx and cx [batch, size]. Scalars [reverse]: from the last step to the first.
+    /// The recurrent part of a layer. Operands [out, cells, gates, weight, hx, cx], contiguous and of one dtype: out and cells
+    /// [steps, batch, size]; gates [steps, batch, 4 size], on entry the sums of the inputs and both biases, then the activated
+    /// gates; weight [4 size, size], of the hidden state; hx and cx [batch, size]. Scalars [reverse]: from the last step to the
+    /// first.
     lstm_layer, 0, forward;
 }
 

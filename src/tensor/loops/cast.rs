@@ -95,8 +95,8 @@ impl<S: Element> Leaf for Widen<S> {
     #[inline(always)]
     fn run(self) {
         if TypeId::of::<S>() == TypeId::of::<f16>() {
-            // SAFETY: `cast`'s caller promises `count` readable elements, and the target is the hub buffer or the caller's run, of at least
-            // as many.
+            // SAFETY: `cast`'s caller promises `count` readable elements, and the target is the hub buffer or the caller's run, of
+            // at least as many.
             return unsafe { halves::widen(self.from.cast(), self.to.cast(), self.count) };
         }
         for index in 0..self.count {

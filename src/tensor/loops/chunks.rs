@@ -17,8 +17,8 @@ use crate::tuning::caches::BLOCK;
 pub type ChunkBody<'a, T, U, const I: usize, const O: usize, const P: usize> =
     &'a (dyn Fn(u64, [&[T]; I], [&mut [T]; O], [&mut [U]; P]) + Sync);
 
-/// Runs `body` over chunks of at most `limit` (<= [`BLOCK`]) elements. Operands: [outputs of `T`, outputs of `U`, inputs of `T`], cast from and
-/// to their own dtypes.
+/// Runs `body` over chunks of at most `limit` (<= [`BLOCK`]) elements. Operands: [outputs of `T`, outputs of `U`, inputs of `T`],
+/// cast from and to their own dtypes.
 pub fn run<T, U, const I: usize, const O: usize, const P: usize>(
     launch: &Launch<'_>,
     limit: usize,

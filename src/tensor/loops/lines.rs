@@ -44,7 +44,8 @@ pub trait Columns<T, const I: usize, const O: usize>: Lines<T, I, O> {
     fn columns(&self, strip: Strip<T, I, O>);
 }
 
-/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per element.
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per
+/// element.
 #[inline]
 pub fn run<T, const I: usize, const O: usize>(
     inputs: [View<'_>; I],

@@ -293,7 +293,8 @@ impl<'a> RowMut<'a> {
         unsafe { self.0.data.wrapping_offset(at as isize * self.0.step).cast::<T>().write_unaligned(value) };
     }
 
-    /// Runs `body(begin, part)` over parts of the row, in parallel where it is worth it. `grain` and `cost` are those of [`parallel`].
+    /// Runs `body(begin, part)` over parts of the row, in parallel where it is worth it. `grain` and `cost` are those of
+    /// [`parallel`].
     #[inline]
     pub fn in_parts(&mut self, grain: usize, cost: f64, body: &(dyn Fn(usize, RowMut<'_>) + Sync)) {
         in_parts([self.part(0, self.len())], 1, grain, cost, &|begin, _, [part]| body(begin, part));

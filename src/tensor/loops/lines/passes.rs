@@ -76,7 +76,8 @@ macro_rules! for_each_row {
 }
 pub(crate) use for_each_row;
 
-/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `E`. `cost`: nanoseconds of one thread per element.
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `E`. `cost`: nanoseconds of one thread per
+/// element.
 #[inline]
 pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     inputs: [View<'_>; I],
