@@ -1,7 +1,7 @@
 //! Kernels and the operator table.
 //!
-//! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its [`signature`] names the operands (outputs first) and the
-//! scalars in order. [`table`] lists every kernel.
+//! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its [`signature`] names the operands (outputs first) and
+//! the scalars in order. [`table`] lists every kernel.
 
 pub mod attention;
 pub mod channel_norm;

@@ -1,9 +1,9 @@
 //! Instruction sets: detection and dispatch ([`vectorize`]), vector math.
 //!
-//! A loop that should use the machine's vector unit is a [`Leaf`]: a struct with the loop's inputs and an `#[inline(always)]` body.
+//! A loop that should use the vector unit is a [`Leaf`]: a struct with the loop's inputs and an `#[inline(always)]` body.
 //! [`vectorize`] compiles that body once per instruction set and runs the best one. Everything that the body calls must be
-//! `#[inline(always)]` too and must not come in as a closure, or it is compiled for the baseline. Parallel outside, SIMD inside: fork
-//! first, then vectorise each chunk.
+//! `#[inline(always)]` too and must not be passed in as a closure, or it is compiled for the baseline. Parallel outside, SIMD
+//! inside: fork first, then vectorise each chunk.
 
 pub mod convert;
 pub mod float_to_int;
@@ -29,15 +29,15 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// All of them, the weakest first.
+    /// All instruction sets, the weakest first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// The instruction set of that name, as `RUSTDEV_ISA` spells it; `portable` is a name on every architecture.
+    /// The instruction set with this name, as `RUSTDEV_ISA` spells it; `portable` is a name on every architecture.
     pub fn from_name(name: &str) -> Option<Self> {
         if name == "portable" { Some(Self::Portable) } else { Self::ALL.into_iter().find(|isa| isa.name() == name) }
     }
 
-    /// Its name, as `RUSTDEV_ISA` spells it.
+    /// The name, as `RUSTDEV_ISA` spells it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable if cfg!(target_arch = "aarch64") => "neon",
@@ -53,7 +53,7 @@ impl Isa {
     }
 }
 
-/// The one instruction set that leaves are compiled for, where the build has the feature `native`.
+/// The only instruction set that leaves are compiled for, if the build has the feature `native`.
 pub const ONLY: Option<Isa> = if cfg!(only_isa = "avx512") {
     Some(Isa::Avx512)
 } else if cfg!(only_isa = "avx2") {
@@ -64,10 +64,10 @@ pub const ONLY: Option<Isa> = if cfg!(only_isa = "avx512") {
     None
 };
 
-/// 0 until the first use, then the `Isa` in force. A race between first uses stores the same value twice.
+/// 0 until the first use, then the current `Isa`. Racing first uses store the same value.
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 
-/// The instruction set in force: the best one of this machine, or what `RUSTDEV_ISA` names if the machine has it.
+/// The current instruction set: the best one of this machine, or the one that `RUSTDEV_ISA` names if the machine has it.
 #[inline]
 pub fn isa() -> Isa {
     if let Some(only) = ONLY {
@@ -88,10 +88,10 @@ fn first_use() -> Isa {
     isa
 }
 
-/// Whether this machine runs what leaves are compiled for.
+/// Checks that this machine runs the code that leaves are compiled to.
 ///
 /// # Errors
-/// The sentence for the user: the build is for another processor.
+/// A message for the user, if the build is for another processor.
 pub fn check() -> Result<(), String> {
     match ONLY {
         Some(only) if only > detect() => Err(format!(
@@ -129,7 +129,7 @@ fn detect() -> Isa {
     Isa::Portable
 }
 
-/// Whether the processor has AVX-512 with its products of bfloat16, and `RUSTDEV_ISA` allows it.
+/// Whether the processor has AVX-512 with products of bfloat16, and `RUSTDEV_ISA` allows it.
 #[cfg(target_arch = "x86_64")]
 pub fn has_bfloat16_products() -> bool {
     isa() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
@@ -141,7 +141,7 @@ pub fn has_bfloat16_products() -> bool {
     std::arch::is_aarch64_feature_detected!("bf16")
 }
 
-/// Whether the processor has products of bfloat16: nothing is known of others.
+/// Whether the processor has products of bfloat16; unknown on other architectures.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn has_bfloat16_products() -> bool {
     false
@@ -160,7 +160,7 @@ pub fn has_float16_tiles() -> bool {
     false
 }
 
-/// Whether the processor is Intel's: libraries choose their code by that.
+/// Whether the processor is Intel's, on which libraries base their choice of code.
 #[cfg(target_arch = "x86_64")]
 pub fn is_intel() -> bool {
     static ANSWER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
@@ -184,11 +184,11 @@ pub trait Leaf {
     fn run(self) -> Self::Output;
 }
 
-/// Runs `leaf`, compiled for the instruction set in force.
+/// Runs `leaf`, compiled for the current instruction set.
 #[inline]
 pub fn vectorize<L: Leaf>(leaf: L) -> L::Output {
     match isa() {
-        // SAFETY: `isa` is at most what `detect` found on this machine, or `ONLY`, which `check` holds to that.
+        // SAFETY: `isa` is at most what `detect` found on this machine, or `ONLY`, which `check` has compared with it.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => unsafe { run_avx512(leaf) },
         // SAFETY: as above.
@@ -212,16 +212,16 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }
 
-/// Values at the beginning of a cache line: accumulators that a loop keeps in memory must not cross lines.
+/// Aligned to a cache line: accumulators that a loop keeps in memory must not cross cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Aligned<T>(pub T);
 
-/// The merge of all lanes, by halves; there is a power of two of them, at most 64.
+/// Merges all lanes by halves; their number is a power of two, at most 64.
 #[inline(always)]
 pub fn across<T: Copy, const N: usize>(mut lanes: [T; N], merge: impl Fn(T, T) -> T) -> T {
     const { assert!(N.is_power_of_two() && N <= 64) };
-    // Each step by itself, so that the compiler knows how many lanes it has and keeps them in registers.
+    // Each step is a call of its own, so that the compiler knows the number of lanes and keeps them in registers.
     halve(&mut lanes, 32, &merge);
     halve(&mut lanes, 16, &merge);
     halve(&mut lanes, 8, &merge);
@@ -240,11 +240,11 @@ fn halve<T: Copy, const N: usize>(lanes: &mut [T; N], half: usize, merge: &impl 
     }
 }
 
-/// Prefetches the cache line at `address`; any address will do.
+/// Prefetches the cache line at `address`, which may be any address.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch accesses nothing, and SSE is part of the architecture.
+    // SAFETY: a prefetch does not access memory, and SSE is part of the architecture.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
@@ -252,8 +252,8 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// Runs `body` once under every instruction set of this machine, up to the one that `RUSTDEV_ISA` names. Results of tests that run beside it
-/// do not depend on which it is.
+/// Runs `body` once under every instruction set of this machine, up to the one that `RUSTDEV_ISA` names. Results of concurrent
+/// tests do not depend on the instruction set.
 #[cfg(test)]
 pub fn for_each_isa(mut body: impl FnMut(Isa)) {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());

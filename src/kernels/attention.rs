@@ -1,11 +1,12 @@
-//! Scaled dot product attention and its gradient, in memory that is linear in the lengths: `softmax(scale * query @ key^T + mask) @ value`.
+//! Scaled dot product attention, `softmax(scale * query @ key^T + mask) @ value`, and its gradient, in memory that is linear in the
+//! lengths.
 //!
-//! The algorithm is that of Dao et al., "FlashAttention" (2022), and Dao, "FlashAttention-2" (2023), for caches: keys and values go by in
-//! blocks, and each row of queries keeps the greatest score and the sum so far. Sums are `f32`, or `f64` for Double; 16 bit floats are
-//! widened when a block is loaded.
+//! The algorithm is that of Dao et al., "FlashAttention" (2022), and Dao, "FlashAttention-2" (2023), on CPU caches: a loop over
+//! blocks of keys and values updates the running maximum score and the running sum of each row of queries (online softmax). Sums
+//! are `f32`, or `f64` for Double; 16 bit floats are widened when a block is loaded.
 //!
-//! Operands are [batch, heads, length, size], with any strides. A head of keys and values serves a group of heads of queries. With `is_causal`
-//! query i takes part with the keys up to i. A query that takes part with no key has the result 0 and the sum 1.
+//! Operands are [batch, heads, length, size], with any strides. A head of keys and values serves a group of heads of queries. With
+//! `is_causal` query i attends to keys 0..=i. A query that attends to no key has the result 0 and a logsumexp of 0.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +34,7 @@ pub use forward::attention;
 /// Nanoseconds of one thread for a multiply-add.
 const MULTIPLY_ADD: f64 = 0.02;
 
-/// What scores and sums are computed in.
+/// The computing type of scores and sums.
 pub trait Score: Real + Entry<Acc = Self> {}
 
 impl Score for f32 {}
@@ -48,14 +49,14 @@ struct Call {
     queries: usize,
     keys: usize,
     size: usize,
-    /// The size of a loaded row: a multiple of [`COLUMNS`].
+    /// The length of a loaded row: `size` rounded up to a multiple of [`COLUMNS`].
     padded: usize,
     scale: f64,
     is_causal: bool,
 }
 
 impl Call {
-    /// Of operands query and key, and scalars [is_causal, whether there is a scale, scale].
+    /// Reads the sizes from the operands numbered `query` and `key`, and the scalars [is_causal, whether there is a scale, scale].
     fn new(launch: &Launch<'_>, query: usize, key: usize) -> Result<Self, Error> {
         let sizes = |operand: usize| {
             let view = launch.view(operand);
@@ -80,28 +81,28 @@ impl Call {
         Ok(Self { batch, heads, kv_heads, queries, keys, size, padded, scale, is_causal })
     }
 
-    /// The head of keys and values of a head of queries.
+    /// The head of keys and values that serves a head of queries.
     fn kv_head(&self, head: usize) -> usize {
         head / (self.heads / self.kv_heads)
     }
 
-    /// The keys that queries below `end` take part with are below this.
+    /// The end of the keys to which queries below `end` attend.
     fn keys_until(&self, end: usize) -> usize {
         if self.is_causal { self.keys.min(end) } else { self.keys }
     }
 
-    /// The first of the queries that takes part with a block of keys that begins there.
+    /// The first of `queries` that attends to any key of a block that begins at key `begin`.
     fn first_query(&self, queries: &Range<usize>, begin: usize) -> usize {
         if self.is_causal { queries.start.max(begin).min(queries.end) } else { queries.start }
     }
 
-    /// How many keys of a block a query takes part with.
+    /// How many keys of a block a query attends to.
     fn valid(&self, query: usize, keys: &Range<usize>) -> usize {
         if self.is_causal { keys.len().min((query + 1).saturating_sub(keys.start)) } else { keys.len() }
     }
 }
 
-/// Nanoseconds of one thread that an attention takes: two products forward, five backward.
+/// Nanoseconds of one thread for an attention: two products in the forward pass, five in the backward pass.
 pub fn cost(launch: &Launch<'_>) -> u64 {
     let (products, query) = if launch.num_outputs() == 3 { (5.0, 4) } else { (2.0, 2) };
     let (numel, keys) = (launch.view(query).numel(), launch.view(query + 1).sizes().get(2).copied().unwrap_or(1));
@@ -109,7 +110,7 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
     (numel as f64 * keys as f64 * products * share * MULTIPLY_ADD) as u64
 }
 
-/// `to = from * factor`, loaded.
+/// Loads a row: `to = from * factor`, widened.
 struct Scale<'a, E: Element> {
     from: &'a [E],
     to: &'a mut [E::Acc],
@@ -127,7 +128,7 @@ impl<E: Element<Acc: Score>> Leaf for Scale<'_, E> {
     }
 }
 
-/// `to = from * factor`, stored.
+/// Stores a row: `to = from * factor`, rounded.
 struct Store<'a, E: Element> {
     from: &'a [E::Acc],
     to: &'a mut [E],
@@ -167,7 +168,7 @@ fn load_rows<E: Element<Acc: Score>>(
     }
 }
 
-/// A block of keys or values of one head: its rows, and its columns where scores are made of them.
+/// A loaded block of keys or values of one head. Keys also have their transpose (columns), which the score product reads.
 struct Loaded<T: Score> {
     rows: Memory,
     columns: Memory,
@@ -183,7 +184,7 @@ impl<T: Score> Loaded<T> {
         Self { rows: Memory::of(bytes), columns: Memory::of(bytes), padded, count: 0, _of: std::marker::PhantomData }
     }
 
-    /// How many columns there are: those of the rows, and zeros.
+    /// The number of columns: the rows of the block, padded with zeros to a multiple of [`COLUMNS`].
     fn columns_count(&self) -> usize {
         self.count.next_multiple_of(COLUMNS)
     }
@@ -208,16 +209,16 @@ impl<T: Score> Loaded<T> {
     }
 }
 
-/// The part of a mask for a query and a block of keys; a mask is of the scores' dtype.
+/// The optional mask operand, of the scores' dtype.
 struct Mask<'a>(Option<View<'a>>);
 
 impl<'a> Mask<'a> {
-    /// The operand of that number, if the launch has it.
+    /// The operand at position `operand`, if the launch has it.
     fn new(launch: &'a Launch<'a>, operand: usize) -> Self {
         Self((operand < launch.num_operands()).then(|| launch.view(operand)))
     }
 
-    /// Adds it to the scores.
+    /// Adds the mask's values from key `first` on to the scores of a query.
     fn add<T: Score>(&self, [batch, head, query]: [usize; 3], first: usize, scores: &mut [T]) {
         let Some(view) = &self.0 else { return };
         let row = Row::of(view, &[batch, head, query]);

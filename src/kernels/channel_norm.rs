@@ -1,8 +1,9 @@
 //! Batch and group normalisation: each channel is scaled and shifted by its mean and variance.
 //!
-//! Operands are matrices: a row for each plane (contiguous), or a column for each channel (channels last). Values are computed in `f32`, or
-//! `f64` for Double. Statistics, weights and their gradients have their own dtypes. Rows are cut into pieces. Sums of pieces are added in
-//! `f64` and in the order of the pieces, so that the bits do not depend on the threads.
+//! Operands are matrices: a row for each plane (contiguous), or a column for each channel (channels last). Values are computed in
+//! `f32`, or `f64` for Double. Statistics, weights and their gradients have their own dtypes. Rows and columns are divided into
+//! pieces of fixed lengths, whose sums are added in `f64` and in the order of the pieces, so that the bits do not depend on the
+//! threads.
 
 #![forbid(unsafe_code)]
 
@@ -28,17 +29,17 @@ pub use group_norm::{native_group_norm, native_group_norm_backward};
 
 const DENSE: &str = "an operand of the wrong dtype";
 
-/// Columns that are computed in vector lanes, as far as there are so many.
+/// Columns of a block that is computed in vector lanes.
 const WIDE: usize = 32;
 const NARROW: usize = 8;
 
-/// Where the elements of a channel are.
+/// The layout of a matrix: which elements belong to a channel.
 #[derive(Clone, Copy)]
 struct Shape {
     rows: usize,
     cols: usize,
     channels: usize,
-    /// Each column is a channel. Else each row is, or as many rows are one after the other as there are channels, again and again.
+    /// True if each column is a channel. Else each row is a plane, and row `i` belongs to channel `i % channels`.
     by_columns: bool,
 }
 
@@ -58,18 +59,18 @@ impl Shape {
         self.rows * self.cols / self.channels
     }
 
-    /// How many pieces belong to a row, or to a column.
+    /// The number of pieces of a row, or of a column.
     fn pieces(&self) -> usize {
         if self.by_columns { self.rows.div_ceil(CHANNEL_NORM_ROWS) } else { self.cols.div_ceil(MEAN_VARIANCE_PIECE) }
     }
 
-    /// The elements of a piece of a row, or of a column.
+    /// The range of a piece within its row or column.
     fn part(&self, piece: usize) -> (usize, usize) {
         let (len, most) = if self.by_columns { (self.rows, CHANNEL_NORM_ROWS) } else { (self.cols, MEAN_VARIANCE_PIECE) };
         (piece * most, len.min((piece + 1) * most))
     }
 
-    /// Calls `visit` with the channel, the count and what was found of every piece, in their order.
+    /// Calls `visit` with the channel, the number of elements and the sums of every piece, in the order of the pieces.
     fn each(&self, found: &[Pair], mut visit: impl FnMut(usize, f64, Pair)) {
         let (outer, pieces) = if self.by_columns { (1, self.pieces()) } else { (self.rows, self.pieces()) };
         let width = if self.by_columns { self.cols } else { 1 };
@@ -86,11 +87,11 @@ impl Shape {
     }
 }
 
-/// The sums of a piece, which are added to its channel.
+/// A pair of sums (or moments) of a piece.
 trait Statistic<E: Element, const I: usize>: Copy + Sync {
-    /// Of a part of a row. Mark it `#[inline(always)]`.
+    /// The sums of a part of a row. Mark it `#[inline(always)]`.
     fn row(self, channel: usize, inputs: [&[E]; I]) -> Pair;
-    /// Of `W` columns of some rows of `cols` elements. Mark it `#[inline(always)]`.
+    /// The sums of `W` columns, from column `first` on, of a few rows of `cols` elements. Mark it `#[inline(always)]`.
     fn columns<const W: usize>(self, first: usize, cols: usize, inputs: [&[E]; I]) -> [Pair; W];
 }
 
@@ -127,7 +128,7 @@ where
     *sums
 }
 
-/// Means, and squared distances from them.
+/// The mean, and the sum of squared deviations from it.
 #[derive(Clone, Copy)]
 struct MeanVar;
 
@@ -155,11 +156,11 @@ impl<E: Element<Acc: Real>> Statistic<E, 1> for MeanVar {
     }
 }
 
-/// The sums for the gradients of statistics: the sums of gradients, and of gradients times distances from the mean.
+/// The sums for the gradients of the statistics: of the gradients, and of gradients times deviations from the mean.
 #[derive(Clone, Copy)]
 struct Products<'a, T> {
     means: &'a [T],
-    /// Channels in a row with the same mean.
+    /// Adjacent channels that share a mean (those of a group).
     span: usize,
 }
 
@@ -179,7 +180,7 @@ impl<E: Element<Acc: Real>> Statistic<E, 2> for Products<'_, E::Acc> {
     }
 }
 
-/// Pieces from number `first` on; with columns, those of all columns belong together.
+/// Computes the pieces from number `first` on. With `by_columns`, the pieces of all columns over the same rows follow one another.
 struct Pieces<'a, E, S, const I: usize> {
     shape: Shape,
     statistic: S,
@@ -230,8 +231,8 @@ impl<E: Element, S: Statistic<E, I>, const I: usize> Leaf for Pieces<'_, E, S, I
     }
 }
 
-/// Calls `body` with the place of the first of `grain` items and with them, in parallel where it is worth it. `cost`: nanoseconds of one
-/// thread for an item.
+/// Calls `body`, in parallel where it is worth it, with each run of `grain` items and the position of its first item. `cost`:
+/// nanoseconds of one thread for an item.
 fn each_part<T: Send>(items: &mut [T], grain: usize, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
     let parts: Vec<_> = items.chunks_mut(grain).map(Mutex::new).collect();
     parallel(parts.len(), 1, cost * grain as f64, &|begin, end| {
@@ -241,7 +242,7 @@ fn each_part<T: Send>(items: &mut [T], grain: usize, cost: f64, body: &(dyn Fn(u
     });
 }
 
-/// The sums of every piece, which are added to its channel.
+/// The statistic of every piece, in the order of [`Shape::each`].
 fn statistics<E, S, const I: usize>(inputs: [&[E]; I], shape: Shape, statistic: S) -> Vec<Pair>
 where
     E: Element,
@@ -255,7 +256,7 @@ where
     found
 }
 
-/// The means of every channel, and the squared distances from them.
+/// The mean of every channel, and the sum of its squared deviations.
 fn moments<E: Element<Acc: Real>>(input: &[E], shape: Shape) -> Vec<Pair> {
     let found = statistics([input], shape, MeanVar);
     let (mut totals, count) = (vec![[0.0; 2]; shape.channels], shape.count() as f64);
@@ -270,11 +271,11 @@ fn moments<E: Element<Acc: Real>>(input: &[E], shape: Shape) -> Vec<Pair> {
     totals
 }
 
-/// The sums over every channel.
+/// The two sums of [`Products`] of every channel.
 fn products<E: Element<Acc: Real>>(inputs: [&[E]; 2], shape: Shape, means: &[E::Acc], span: usize) -> Vec<Pair> {
     let found = statistics(inputs, shape, Products { means, span });
     if found.len() == shape.channels {
-        // A piece for each.
+        // Every channel has exactly one piece.
         return found;
     }
     let mut totals = vec![[0.0; 2]; shape.channels];
@@ -286,7 +287,7 @@ fn products<E: Element<Acc: Real>>(inputs: [&[E]; 2], shape: Shape, means: &[E::
     totals
 }
 
-/// A function of the values at one place and of numbers of its channel.
+/// A function of an element of each input, and of the numbers of its channel.
 trait Channelwise<T, const P: usize, const I: usize>: Copy + Sync {
     /// Mark it `#[inline(always)]`.
     fn apply(self, channel: [T; P], inputs: [T; I]) -> T;
@@ -303,7 +304,7 @@ impl<T: Number> Channelwise<T, 3, 1> for Affine {
     }
 }
 
-/// The gradient of values whose statistics were given, from [scale].
+/// The gradient of x where mean and variance are constants (evaluation), from [scale].
 #[derive(Clone, Copy)]
 struct Scaled;
 
@@ -314,7 +315,7 @@ impl<T: Number> Channelwise<T, 1, 2> for Scaled {
     }
 }
 
-/// The gradient of values that their statistics were made of, from [mean, scale, slope, base].
+/// The gradient of x where mean and variance depend on it (training), from [mean, scale, slope, base].
 #[derive(Clone, Copy)]
 struct Combined;
 
@@ -325,9 +326,9 @@ impl<T: Number> Channelwise<T, 4, 2> for Combined {
     }
 }
 
-/// The numbers that the elements of a row are computed with.
+/// The numbers with which the elements of a row are computed.
 trait Numbers<T, const P: usize>: Copy + Sync {
-    /// Those of a channel of a group of rows. Mark it `#[inline(always)]`.
+    /// The numbers of a channel of a group of rows. Mark it `#[inline(always)]`.
     fn of(self, group: usize, channel: usize) -> [T; P];
 }
 
@@ -339,7 +340,7 @@ impl<T: Copy + Sync, const P: usize> Numbers<T, P> for [&[T]; P] {
     }
 }
 
-/// The results of a function of the position and of the values there, for neighbouring elements. To be called within a [`Leaf`].
+/// Applies a function of the index and of the inputs' elements to each of a run of elements. To be called within a [`Leaf`].
 #[inline(always)]
 pub(super) fn map_run<E, const I: usize>(inputs: [&[E]; I], output: &mut [E], function: impl Fn(usize, [E::Acc; I]) -> E::Acc)
 where
@@ -366,7 +367,7 @@ where
     }
 }
 
-/// The results of elements from number `first` on, in rows of channels.
+/// Computes the elements from number `first` on, where each row belongs to one channel.
 struct MapRows<'a, E, N, F, const I: usize, const P: usize> {
     shape: Shape,
     /// Rows of a group.
@@ -405,7 +406,7 @@ where
     }
 }
 
-/// The results of elements from number `first` on, in rows with a column for each channel.
+/// Computes the elements from number `first` on, where each column is a channel.
 struct MapColumns<'a, E: Element, F, const I: usize, const P: usize> {
     numbers: [&'a [E::Acc]; P],
     function: F,
@@ -433,7 +434,7 @@ where
     }
 }
 
-/// A function over all elements, with numbers for every channel.
+/// Applies a function to all elements, with the numbers of their channels.
 fn map<E, F, const I: usize, const P: usize>(
     output: &mut [E],
     inputs: [&[E]; I],
@@ -452,7 +453,7 @@ fn map<E, F, const I: usize, const P: usize>(
     each_part(output, grain, cost, &|first, output| vectorize(MapColumns { numbers, function, inputs, first, output }));
 }
 
-/// A function over all elements of rows, with numbers for every channel and group of `span` rows.
+/// Applies a function to all elements, with the numbers of the channel and the group (`span` adjacent rows) of each row.
 fn map_rows<E, N, F, const I: usize, const P: usize>(
     output: &mut [E],
     inputs: [&[E]; I],
@@ -471,7 +472,7 @@ fn map_rows<E, N, F, const I: usize, const P: usize>(
     });
 }
 
-/// Gives operands one after the other, those that may be missing by a scalar that says whether they are there.
+/// Reads operands one after the other. A scalar says whether an optional one is given.
 struct Operands<'a> {
     launch: &'a Launch<'a>,
     next: usize,
@@ -491,7 +492,7 @@ impl<'a> Operands<'a> {
         if is_given == Scalar::Bool(true) { self.values().map(Some) } else { Ok(None) }
     }
 
-    /// The values of an operand, or `default` for every channel.
+    /// The values of an optional operand, or `default` for every channel.
     fn parameter<T: Element + Number>(&mut self, is_given: Scalar, channels: usize, default: T) -> Result<Vec<T>, Error> {
         Ok(self.given(is_given)?.map_or_else(|| vec![default; channels], |values| values.to_vec()))
     }

@@ -1,4 +1,5 @@
-//! Test runner of the kernels: runs rows of the operator table over dtypes, layouts, sizes and instruction sets and compares with an oracle.
+//! Test runner of the kernels: runs rows of the operator table over dtypes, layouts, sizes and instruction sets and compares with
+//! an oracle.
 //!
 //! Oracles take and return `ndarray`s of complex `f64` values, which hold every value of the tests exactly.
 
@@ -13,7 +14,7 @@ use crate::tensor::loops::lists;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::{Flags, View};
 
-/// How a test tensor's elements lie in memory.
+/// The strides of a test tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strides {
     /// Last dimension contiguous.
@@ -31,7 +32,7 @@ impl Strides {
     pub const ALL: [Self; 4] = [Self::Contiguous, Self::Transposed, Self::Sliced, Self::Broadcast];
 }
 
-/// A tensor with memory of its own.
+/// A tensor that owns its memory.
 #[derive(Clone)]
 pub struct Tensor {
     memory: Vec<u128>,
@@ -66,20 +67,20 @@ impl Tensor {
         tensor
     }
 
-    /// A contiguous tensor of elements with these bits, as numbers of their size.
+    /// A contiguous tensor of elements with the given bits, in unsigned integers of the elements' size.
     pub fn of_bits<B: Copy>(dtype: DType, bits: &[B]) -> Self {
         assert_eq!(dtype.size(), size_of::<B>());
         let mut tensor = Self::new(dtype, &[bits.len()], Strides::Contiguous);
         let target = tensor.memory.as_mut_ptr().cast::<B>();
-        // SAFETY: `new` made the memory long enough, and it is apart from the slice.
+        // SAFETY: `new` has allocated enough memory, which does not overlap the slice.
         unsafe { target.copy_from_nonoverlapping(bits.as_ptr(), bits.len()) };
         tensor
     }
 
-    /// The bits of a contiguous tensor, as numbers of the elements' size.
+    /// The bits of a contiguous tensor, as unsigned integers of the elements' size.
     pub fn bits<B: Copy>(&self) -> Vec<B> {
         assert!(self.dtype.size() == size_of::<B>() && self.view().is_dense_1d());
-        // SAFETY: `new` made the memory long enough.
+        // SAFETY: `new` has allocated enough memory.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.view().numel()) }.to_vec()
     }
 
@@ -122,7 +123,7 @@ impl Tensor {
             let offset: i64 = index.as_array_view().iter().zip(&self.strides).map(|(&at, &stride)| at as i64 * stride).sum();
             dispatch!(dtype in EVERY, T => {
                 let target = base.wrapping_offset(offset as isize).cast::<T>();
-                // SAFETY: `new` made the memory long enough for every index.
+                // SAFETY: `new` has allocated memory for every index.
                 unsafe { target.write_unaligned(T::store(value.to())) };
                 Ok::<_, Error>(())
             })
@@ -130,7 +131,7 @@ impl Tensor {
         }
     }
 
-    /// The values; flags are not looked at.
+    /// The values; the conjugate and negative flags are ignored.
     pub fn values(&self) -> ArrayD<Complex64> {
         self.read().unwrap()
     }
@@ -146,8 +147,9 @@ impl Tensor {
     /// The descriptor.
     pub fn view(&self) -> View<'_> {
         let data = self.memory.as_ptr().cast_mut().cast();
-        // SAFETY: each index names an element of the memory, or there are none that a test reads. A launch writes it while nothing reads it: no
-        // test runs one tensor's launches on several threads. What is written is owned, though it is borrowed as shared here.
+        // SAFETY: each index names an element of the memory, or an element that no test reads. Only a launch writes the memory, and
+        // nothing reads it meanwhile: no test runs one tensor's launches on several threads. The memory is owned, though it is
+        // borrowed as shared here.
         unsafe { View::new(data, self.dtype, self.flags, &self.sizes, &self.strides) }.unwrap()
     }
 }
@@ -155,12 +157,12 @@ impl Tensor {
 /// Runs a table row.
 pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), Error> {
     let (op, record) = prepare(name, outputs, inputs, scalars, compute)?;
-    // SAFETY: the tensors outlive the call, and their views are used by it alone.
+    // SAFETY: the tensors outlive the call, and only the call uses their views.
     let launch = unsafe { record.launch() };
     op.run(&launch)
 }
 
-/// Runs a table row over lists of tensors in pieces of so many elements, the last ones first.
+/// Runs a table row over lists of tensors in pieces of `size` elements, the last piece first.
 pub fn run_in_pieces(
     name: &str,
     outputs: &[&Tensor],
@@ -197,8 +199,7 @@ fn prepare(
     Ok((op, Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?))
 }
 
-/// Values, the same for the same seed: spread over -8..8 in steps of 1/8, cast to the dtype; not
-/// negative for types without a sign.
+/// Values that depend on the seed alone: spread over -8..8 in steps of 1/8, cast to the dtype; not negative for unsigned types.
 pub fn values(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
     let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     ArrayD::from_shape_simple_fn(IxDyn(sizes), || {
@@ -212,12 +213,12 @@ pub fn values(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
     })
 }
 
-/// The value as the dtype holds it.
+/// The value after a cast to the dtype.
 pub fn round_trip(dtype: DType, value: Complex64) -> Complex64 {
     dispatch!(dtype in EVERY, T => Ok::<_, Error>(T::store(value.to()).load().hub().to::<Complex64>())).unwrap()
 }
 
-/// Whether two values are equal within `tolerance` (relative to the greater of 1 and the expected magnitude), NaN to NaN.
+/// Whether two values are equal within `tolerance`, relative to the expected magnitude or to 1 if that is greater. NaN equals NaN.
 pub fn close(found: Complex64, expected: Complex64, tolerance: f64) -> bool {
     let part = |found: f64, expected: f64| {
         found == expected || found.is_nan() && expected.is_nan() || (found - expected).abs() <= tolerance * expected.abs().max(1.0)
@@ -225,15 +226,15 @@ pub fn close(found: Complex64, expected: Complex64, tolerance: f64) -> bool {
     part(found.re, expected.re) && part(found.im, expected.im)
 }
 
-/// Whether a result of the dtype is within its [`tolerance`], relative to the expected magnitude or, where that is a subnormal number, to
-/// the least normal one; NaN to NaN. A complex number's parts are as near as its magnitude asks.
+/// Whether a result of the dtype is within its [`tolerance`], relative to the expected magnitude, or to the least normal number if
+/// the expected one is subnormal. NaN equals NaN. The parts of a complex number are compared relative to its magnitude.
 pub fn near(found: Complex64, expected: Complex64, dtype: DType) -> bool {
     let (least, greatest) = normal_range(dtype);
     let tolerance = tolerance(dtype);
     let magnitude = if dtype.is_complex() && expected.norm().is_finite() { expected.norm() } else { 0.0 };
     let part = |found: f64, expected: f64| {
         let error = (found - expected).abs();
-        // Rounding may take one of two to infinity.
+        // Near the greatest number, one of the two may have been rounded to infinity.
         let is_at_end = found.abs().min(expected.abs()) >= greatest * (1.0 - tolerance) && found * expected > 0.0;
         let is_near = error <= tolerance * expected.abs().max(magnitude).max(least) && expected.is_finite();
         found == expected || found.is_nan() && expected.is_nan() || is_near || is_at_end
@@ -252,7 +253,7 @@ fn normal_range(dtype: DType) -> (f64, f64) {
     }
 }
 
-/// Numbers of any bits, the same for the same seed: of all magnitudes, and every eighth a limit, infinity, zero or NaN.
+/// Numbers of random bits that depend on the seed alone: of all magnitudes; every eighth is a limit, infinity, zero or NaN.
 fn any_bits(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
     let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 7;
     let (least, greatest) = normal_range(dtype);
@@ -283,7 +284,7 @@ pub fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// Sizes around nothing, vector lanes, blocks and parallel pieces.
+/// Sizes at the edges of cases: empty, vector lanes, blocks, parallel pieces.
 pub const SIZES: [&[usize]; 9] = [&[0], &[1], &[15], &[33, 1], &[5, 7, 33], &[3, 1023], &[16383], &[32769], &[1025, 33]];
 
 /// Checks a pointwise row with `N` inputs: every dtype of the row, all layouts and sizes, every instruction set, in place too.
@@ -297,13 +298,13 @@ pub fn pointwise<const N: usize>(
     pointwise_by_dtype(name, scalars, result, |_, inputs| oracle(inputs));
 }
 
-/// Checks a function of one number that is real or complex by the dtype: outside its real domain the real one is NaN.
+/// Checks a function of one real or complex number. The real function is NaN outside its domain.
 pub fn function(name: &str, of_real: impl Fn(f64) -> f64, of_complex: impl Fn(Complex64) -> Complex64) {
     let oracle = |dtype: DType, [x]: [Complex64; 1]| if dtype.is_complex() { of_complex(x) } else { real(of_real(x.re)) };
     pointwise_by_dtype::<1>(name, &[], |dtype| dtype, oracle);
 }
 
-/// As [`pointwise`], with an oracle that is told the dtype.
+/// As [`pointwise`], with an oracle that takes the dtype.
 pub fn pointwise_by_dtype<const N: usize>(
     name: &str,
     scalars: &[Scalar],
@@ -313,7 +314,7 @@ pub fn pointwise_by_dtype<const N: usize>(
     compared::<N>(name, scalars, result, oracle, near);
 }
 
-/// As [`pointwise_by_dtype`] for sums whose terms may cancel: results below 1 are within the tolerance of 1.
+/// As [`pointwise_by_dtype`], for sums whose terms may cancel: errors of results below 1 are relative to 1.
 pub fn sums_by_dtype<const N: usize>(
     name: &str,
     scalars: &[Scalar],
@@ -323,7 +324,7 @@ pub fn sums_by_dtype<const N: usize>(
     compared::<N>(name, scalars, result, oracle, |found, expected, dtype| close(found, expected, tolerance(dtype)));
 }
 
-/// Whether a result is as near to the expected one as its dtype asks.
+/// Compares found with expected value of a dtype.
 type Compare = fn(Complex64, Complex64, DType) -> bool;
 
 fn compared<const N: usize>(
@@ -336,7 +337,7 @@ fn compared<const N: usize>(
     let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
     for dtype in op.dtypes().iter() {
         for (case, sizes) in SIZES.iter().enumerate() {
-            // How the work is divided depends on neither dtype nor operator: `add` of floats sees the large sizes for all.
+            // Parallel division does not depend on dtype or operator: `add` of floats runs the large sizes for all.
             let count = sizes.iter().product::<usize>();
             if count > 4096 && !(name == "add" && dtype == DType::Float) {
                 continue;
@@ -356,7 +357,7 @@ fn compared<const N: usize>(
 /// A function of a real number.
 pub type Oracle = fn(f64) -> f64;
 
-/// Checks a function of one real number over numbers of any bits, in every floating-point dtype: of all magnitudes, limits among them.
+/// Checks a function of one real number in every floating-point dtype, over numbers of random bits: all magnitudes, and limits.
 pub fn any_number(name: &str, scalars: &[Scalar], oracle: Oracle) {
     for dtype in FLOATING.iter() {
         let input = Tensor::of(dtype, &any_bits(dtype, &[3000], 1), Strides::Contiguous);
@@ -399,7 +400,7 @@ fn check_one<const N: usize>(
     });
 }
 
-/// Real.
+/// A complex number with imaginary part 0.
 pub fn real(value: f64) -> Complex64 {
     Complex64::new(value, 0.0)
 }

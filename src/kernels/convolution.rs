@@ -1,13 +1,13 @@
-//! Convolutions in 16 bit dtypes: which of them, and which geometries, PyTorch's kernels may compute.
+//! Convolutions in 16 bit dtypes: which dtypes and geometries may be left to PyTorch's kernels.
 //!
-//! oneDNN computes 16 bit floats without instructions for their products by plain loops or by widening each vector again and again: without
-//! those for tiles, gradients in float16 took 9 to 270 times as long as in float32 (Intel Xeon with AVX-512 FP16).
+//! Without instructions for products of 16 bit floats, oneDNN uses plain loops or widens each vector repeatedly. Without the tile
+//! instructions for float16, gradients in float16 took 9 to 270 times as long as in float32 (Intel Xeon with AVX-512 FP16).
 //!
-//! oneDNN's kernels for AMX return wrong values, or end the process, where a window or an element of the kernel meets no element of the
-//! image, and where rows of one window are narrower than the kernel (found by comparing random shapes with float64; oneDNN of PyTorch
-//! 2.15). Those for the weights' gradients of volumes write outside of their buffers where a plane has some 9,000 elements (95 x 95 passed,
-//! 97 x 97 ended the process, with any number of channels). Such geometries are rare, so that they are computed in float32 on every
-//! processor.
+//! oneDNN's kernels for AMX return wrong values, or crash the process, where a window or an element of the kernel meets no element
+//! of the image, and where rows of one window are narrower than the kernel (found by comparing random shapes with float64; oneDNN
+//! of PyTorch 2.15). The kernels for gradients of weights of volumes write outside their buffers where a plane has some 9,000
+//! elements (95 x 95 passed, 97 x 97 crashed the process, with any number of channels). Such geometries are rare, so they are
+//! computed in float32 on every processor.
 
 #![forbid(unsafe_code)]
 
@@ -21,12 +21,12 @@ const LARGEST_PLANE: i64 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
-    /// To the gradients.
+    /// The gradients of the image and of the weights.
     Backward,
 }
 
-/// Whether the kernels of a dtype are made of the processor's instructions for it, and no slower than those of `Float`. `has_amx`: PyTorch
-/// may use AMX, which the system has to allow.
+/// Whether the processor has instructions for the dtype that make PyTorch's kernels no slower than those of `Float`. `has_amx`: the
+/// operating system lets the process use AMX.
 pub fn is_native(dtype: DType, direction: Direction, has_amx: bool) -> bool {
     match dtype {
         DType::BFloat16 => has_bfloat16_products(),
@@ -35,8 +35,8 @@ pub fn is_native(dtype: DType, direction: Direction, has_amx: bool) -> bool {
     }
 }
 
-/// One spatial dimension of a convolution, in the direction of one that is not transposed: windows over an image. A transposed
-/// convolution goes from the windows to the image.
+/// One spatial dimension of a convolution as windows over an image. For a transposed convolution the image is the output and the
+/// windows are the input.
 #[derive(Clone, Copy, Debug)]
 pub struct Dimension {
     /// Elements of the image.
@@ -54,12 +54,12 @@ pub struct Dimension {
 }
 
 impl Dimension {
-    /// Whether an element of the kernel lies on the image in a window.
+    /// Whether an element of the kernel lies inside the image in a window.
     fn meets(self, window: i64, element: i64) -> bool {
         (0..self.image).contains(&(window * self.stride - self.padding + element * self.dilation))
     }
 
-    /// Whether the kernel lies on an image element in any window.
+    /// Whether any window covers the image element at `position`.
     fn reaches(self, position: i64) -> bool {
         (0..self.kernel).any(|element| {
             let from_first = position + self.padding - element * self.dilation;
@@ -74,14 +74,14 @@ impl Dimension {
     }
 }
 
-/// Whether a convolution of 16 bit numbers and its gradients may be left to oneDNN as they are. `transposed`: image elements that no
-/// window reaches have the bias alone.
+/// Whether a convolution of 16 bit floats and its gradients may be left to oneDNN. `transposed`: every image element must be
+/// covered by a window as well (an uncovered one is the bias alone).
 pub fn is_regular(dimensions: &[Dimension], transposed: bool) -> bool {
     let is_narrow = dimensions.last().is_some_and(|last| last.windows == 1 && last.kernel > 1);
     !is_narrow && dimensions.iter().all(|dimension| dimension.is_regular(transposed))
 }
 
-/// Volumes with planes so large that their gradients in 16 bit numbers may not be left to oneDNN.
+/// Whether the planes of a volume are too large to leave its gradients in 16 bit floats to oneDNN.
 pub fn has_large_planes(dimensions: &[Dimension]) -> bool {
     matches!(dimensions, [_, height, width] if height.image * width.image > LARGEST_PLANE)
 }
@@ -102,13 +102,13 @@ mod tests {
         });
     }
 
-    /// A dimension of a convolution over so many elements.
+    /// A dimension of a convolution over `image` elements.
     fn over(image: i64, kernel: i64, stride: i64, padding: i64, dilation: i64) -> Dimension {
         let windows = (image + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
         Dimension { image, windows, kernel, stride, padding, dilation }
     }
 
-    /// A dimension of a transposed convolution of so many elements.
+    /// A dimension of a transposed convolution of `windows` elements.
     fn of(windows: i64, kernel: i64, stride: i64, padding: i64) -> Dimension {
         Dimension { image: (windows - 1) * stride - 2 * padding + kernel, windows, kernel, stride, padding, dilation: 1 }
     }

@@ -13,8 +13,8 @@ signature! {
     zero_(out)[] in ANY;
 }
 
-/// `aten::copy_`: out = input, cast to out's dtype. Operands [out, input], of any two dtypes; the conjugate and negative flags of both are
-/// honoured, immediate and host operands allowed.
+/// `aten::copy_`: out = input, cast to out's dtype. Operands [out, input], of any two dtypes; the conjugate and negative flags of
+/// both are honoured, immediate and host operands allowed.
 pub fn copy_(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     copy_fill::copy(launch)

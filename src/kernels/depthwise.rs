@@ -1,10 +1,11 @@
-//! Convolutions of images whose channels have weights of their own (depthwise), and their gradients.
+//! Depthwise convolutions of images, and their gradients.
 //!
-//! Images and windows are operands (N, H, W, C), so that neighbouring channels are vector lanes; weights are (C, height * width). Sums are
-//! kept in registers, in `f32` or `f64`, and rounded once: of a few neighbouring positions, for which each weight is loaded once, or of a few
-//! elements of the kernel (taps) for the gradient of the weights. Rows of 16 bit floats are widened beforehand. The gradient of an image is
-//! gathered: each of its elements adds up the windows that it is in. Rows are shared out by the shapes alone, and sums are added in the order
-//! of the rows, so that the bits do not depend on the threads.
+//! Images and windows are operands (N, H, W, C), so that adjacent channels are vector lanes; weights are (C, height * width). Sums
+//! are kept in registers, in `f32` or `f64`, and rounded once. A tile holds the sums of a few adjacent positions, for which each
+//! weight is loaded once; for the gradient of the weights it holds the sums of a few elements of the kernel (taps). Rows of 16 bit
+//! floats are widened beforehand. The gradient of an image is gathered: each element adds up the windows that contain it. The
+//! shapes alone decide how rows are divided, and sums are added in the order of the rows, so that the bits do not depend on the
+//! threads.
 
 #[cfg(test)]
 mod depthwise_tests;
@@ -31,13 +32,14 @@ signature! {
     depthwise_weight(grad_weight?, grad_bias?, image, windows)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, has_weight, has_bias] in FLOATING;
 }
 
-/// Neighbouring positions whose sums are in registers together.
+/// Adjacent positions whose sums are in registers together.
 const TILE: usize = 4;
-/// Nanoseconds of one thread for an element of a source or target, and for each tap of it.
+/// Nanoseconds of one thread for each tap of an element of a source or target.
 const ELEMENT: f64 = 0.1;
 const TAP: f64 = 0.02;
 
-/// Height or width of images and windows. A target is computed from sources: windows from an image or, `to_image`, an image from windows.
+/// The height or width of images and windows. Targets are computed from sources: windows from an image or, with `to_image`, an
+/// image from windows.
 #[derive(Clone, Copy)]
 struct Axis {
     windows: Windows,
@@ -45,26 +47,26 @@ struct Axis {
     to_image: bool,
 }
 
-/// Targets that see their sources through the same taps.
+/// Targets at regular distances that read their sources through the same taps.
 struct Run {
     first: usize,
     count: usize,
-    /// With the sources of the first target.
+    /// Pairs of a tap and the source that the first target reads through it.
     taps: Vec<(usize, usize)>,
 }
 
 impl Axis {
-    /// How many targets and sources there are.
+    /// The number of targets and of sources.
     fn sizes(&self) -> [usize; 2] {
         if self.to_image { [self.image, self.windows.count] } else { [self.windows.count, self.image] }
     }
 
-    /// From one target of a run to the next, and from source to source.
+    /// The distances between adjacent targets of a run, and between their sources.
     fn steps(&self) -> [usize; 2] {
         if self.to_image { [self.windows.stride, 1] } else { [1, self.windows.stride] }
     }
 
-    /// The taps of a target that meet a source, with that source.
+    /// The taps through which a target reads a source, each with that source.
     fn taps(&self, target: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
         let Self { windows, image, to_image } = *self;
         let source = move |tap| if to_image { windows.window(target, tap) } else { windows.element(target, tap, image) };
@@ -87,7 +89,7 @@ impl Axis {
         runs
     }
 
-    /// The sources of some targets, and what lies between them.
+    /// The range from the first to the last source of some targets.
     fn sources(&self, targets: Range<usize>) -> Range<usize> {
         let sources = |target| self.taps(target).map(|(_, source)| source);
         let first = targets.clone().flat_map(sources).min().unwrap_or(0);
@@ -95,14 +97,14 @@ impl Axis {
     }
 }
 
-/// A tap of a run: where its weights begin, and the sources of the first target.
+/// A tap of a run: the offsets of its weights, and of its source for the first target.
 #[derive(Clone, Copy)]
 struct Tap {
     weights: usize,
     sources: usize,
 }
 
-/// The geometry of a row of targets. Distances are in numbers, from target to target and from source to source.
+/// The geometry of a row of targets. `steps` are in numbers: from target to target of a run, and from source to source.
 struct Plan {
     height: Axis,
     width: Axis,
@@ -134,15 +136,15 @@ impl Plan {
         self.height.windows.kernel * self.width.windows.kernel
     }
 
-    /// Numbers of a row of targets, and of sources.
+    /// The lengths of a row of targets, and of a row of sources, in numbers.
     fn lens(&self) -> [usize; 2] {
         self.width.sizes().map(|size| size * self.channels)
     }
 
-    /// The taps of a run in a row of targets, of `sources` numbers that begin with row `first`.
+    /// Finds the taps of a run in a row of targets. The slice of sources has `sources` numbers and begins with row `first`.
     ///
     /// # Panics
-    /// A target has other sources.
+    /// If a target reads a source outside the slice.
     fn taps(&self, (row, run): (usize, &Run), (sources, first): (usize, usize), taps: &mut Vec<Tap>) {
         let ([_, len], [_, step]) = (self.lens(), self.steps);
         taps.clear();
@@ -157,7 +159,7 @@ impl Plan {
         assert!(taps.iter().all(|tap| tap.sources + reach <= sources), "sources outside the operand");
     }
 
-    /// The sources of rows of targets of an image as [`numbers`].
+    /// The sources of a few rows of targets of an image, as [`numbers`].
     fn sources<'a, E: Element>(
         &self,
         view: &View<'a>,
@@ -168,7 +170,7 @@ impl Plan {
         numbers::<E>(Row::of(view, &[image]), self.lens()[1], self.height.sources(rows), memory)
     }
 
-    /// Calls `body` with each image of some rows of targets, and with the rows of it.
+    /// Calls `body` with each image that a range of rows of targets touches, and with the rows inside that image.
     fn each_image(
         &self,
         mut rows: Range<usize>,
@@ -191,23 +193,23 @@ fn lanes<T, const L: usize>(numbers: &[T], at: usize) -> &[T; L] {
     numbers[at..].first_chunk().expect("lanes within the operand")
 }
 
-/// The same without a check, which would take a quarter of the time of these loops.
+/// [`lanes`] without a bounds check, which would take a quarter of the time of these loops.
 ///
 /// # Safety
-/// There are `at + L` numbers.
+/// `at + L` must not exceed `numbers.len()`.
 #[inline(always)]
 unsafe fn lanes_unchecked<T, const L: usize>(numbers: &[T], at: usize) -> &[T; L] {
     debug_assert!(at + L <= numbers.len());
-    // SAFETY: the caller's promise; an array is aligned as its numbers are.
+    // SAFETY: the caller guarantees the range; an array has the alignment of its elements.
     unsafe { &*numbers.as_ptr().wrapping_add(at).cast() }
 }
 
-/// Work over neighbouring channels.
+/// Work over adjacent channels.
 trait Lanes {
-    /// For `L` channels, the first of them is given; returns `L`. Mark it `#[inline(always)]`.
+    /// Computes `L` channels from `channel` on; returns `L`. Mark it `#[inline(always)]`.
     fn run<const L: usize>(&mut self, channel: usize) -> usize;
 
-    /// For all of them, by vectors of at most `registers` registers.
+    /// Computes all channels, in vectors of at most `registers` registers.
     #[inline(always)]
     fn run_all<T>(&mut self, channels: usize, registers: usize) {
         let bytes = if simd::isa() == Isa::Avx512 { 64 } else { 32 };
@@ -247,7 +249,7 @@ impl<E: Element> Leaf for Narrow<'_, E> {
     }
 }
 
-/// Some rows of an image as numbers, widened into memory where elements are none, and the row that these begin with.
+/// A few rows of an image in the computing type, widened into `memory` if necessary, and the row at which the slice begins.
 fn numbers<'a, E: Element>(
     image: Row<'a>,
     len: usize,
@@ -265,11 +267,11 @@ fn numbers<'a, E: Element>(
     Ok((wide, rows.start))
 }
 
-/// Computes rows of targets of an image.
+/// Computes a few rows of targets of an image.
 struct Gather<'a, T> {
     plan: &'a Plan,
     rows: Range<usize>,
-    /// Those of the image, and the row that they begin with.
+    /// The sources of an image, and the row at which they begin.
     sources: (&'a [T], usize),
     weights: &'a [T],
     bias: &'a [T],
@@ -290,7 +292,7 @@ impl<T: Real> Leaf for Gather<'_, T> {
                 let is_whole = run.count >= TILE;
                 let mut tile = Tile { taps: &taps, sources, weights, bias, targets, steps, at: 0, is_whole };
                 for at in (0..run.count).step_by(if is_whole { TILE } else { 1 }) {
-                    // The last of several tiles ends where the run does: what is in two tiles is computed twice.
+                    // The last tile ends where the run does: targets that are in two tiles are computed twice.
                     tile.at = if is_whole { at.min(run.count - TILE) } else { at };
                     tile.run_all::<T>(plan.channels, 2);
                 }
@@ -299,7 +301,8 @@ impl<T: Real> Leaf for Gather<'_, T> {
     }
 }
 
-/// [`TILE`] targets of a run (`is_whole`) or one, from number `at` on. [`Plan::taps`] has made the taps for the sources.
+/// Computes [`TILE`] targets of a run (`is_whole`) or one, from number `at` on. The taps come from [`Plan::taps`] for the same
+/// sources.
 struct Tile<'a, T> {
     taps: &'a [Tap],
     sources: &'a [T],
@@ -321,8 +324,8 @@ impl<T: Real> Tile<'_, T> {
             let weights = lanes::<T, L>(self.weights, tap.weights + channel);
             let first = tap.sources + self.at * to_source + channel;
             let sources: [&[T; L]; N] = std::array::from_fn(|position| {
-                // SAFETY: `Plan::taps` has checked that the tap has sources for every target of the run, in which the tile is, and for every
-                // channel; the lanes are channels.
+                // SAFETY: `Plan::taps` has checked that each tap has sources for every target of the run and every channel; the
+                // tile is part of the run, and the lanes are channels.
                 unsafe { lanes_unchecked(self.sources, first + position * to_source) }
             });
             for lane in 0..L {
@@ -349,7 +352,7 @@ impl<T: Real> Lanes for Tile<'_, T> {
     }
 }
 
-/// Nanoseconds of one thread.
+/// Nanoseconds of one thread for a launch.
 pub fn cost(launch: &Launch<'_>) -> u64 {
     let largest = (0..launch.num_operands()).map(|operand| launch.view(operand).numel()).max().unwrap_or(0);
     (largest as f64 * per_element(launch)) as u64
@@ -360,8 +363,8 @@ fn per_element(launch: &Launch<'_>) -> f64 {
     ELEMENT + size(0) * size(1) * TAP
 }
 
-/// A convolution or, `to_image`, the gradient of the image. Operands [out, x, weight, bias], of which the last may be missing: out and x are
-/// windows and image, or image and windows.
+/// A convolution or, with `to_image`, the gradient of the image. Operands [out, x, weight, bias?]: out and x are windows and image,
+/// or image and windows.
 pub fn depthwise(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => to_targets::<E>(launch))
@@ -402,13 +405,13 @@ fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     failure.result()
 }
 
-/// The sums of the weights' gradients, and behind them of the bias', over rows of targets of an image.
+/// Adds the gradients of the weights, followed by those of the bias, over a few rows of targets of an image.
 struct WeightGradient<'a, T> {
     plan: &'a Plan,
     rows: Range<usize>,
-    /// Those of the image, and the row that they begin with.
+    /// The sources of an image, and the row at which they begin.
     sources: (&'a [T], usize),
-    /// From the first of the rows on.
+    /// The targets from the first of `rows` on.
     targets: &'a [T],
     sums: &'a mut [T],
     has_weight: bool,
@@ -438,7 +441,7 @@ impl<T: Real> Leaf for WeightGradient<'_, T> {
     }
 }
 
-/// The targets of a run, `count` of them. [`Plan::taps`] has made the taps for the sources.
+/// Adds the gradients of the taps over the `count` targets of a run. The taps come from [`Plan::taps`] for the same sources.
 struct TapSums<'a, T> {
     taps: &'a [Tap],
     sources: &'a [T],
@@ -449,7 +452,7 @@ struct TapSums<'a, T> {
 }
 
 impl<T: Real> TapSums<'_, T> {
-    /// The first `K` of the taps; returns the others.
+    /// Adds the gradients of the first `K` taps; returns the other taps.
     #[inline(always)]
     #[allow(clippy::needless_range_loop, reason = "the compiler makes vectors of lanes before it unrolls anything")]
     fn add<'t, const L: usize, const K: usize>(&mut self, taps: &'t [Tap], channel: usize) -> &'t [Tap] {
@@ -459,8 +462,8 @@ impl<T: Real> TapSums<'_, T> {
         for position in 0..self.count {
             let targets = lanes::<T, L>(self.targets, position * to_target + channel);
             let sources: [&[T; L]; K] = taps.map(|tap| {
-                // SAFETY: `Plan::taps` has checked that the tap has sources for every target of the run, and for every channel; the lanes
-                // are channels.
+                // SAFETY: `Plan::taps` has checked that each tap has sources for every target of the run and every channel; the
+                // lanes are channels.
                 unsafe { lanes_unchecked(self.sources, tap.sources + position * to_source + channel) }
             });
             for lane in 0..L {
@@ -492,7 +495,7 @@ impl<T: Real> Lanes for TapSums<'_, T> {
     }
 }
 
-/// The gradients of the weights (C, height * width) and of the bias (C), those that are asked for. Operands [gradients, image, windows].
+/// The gradients of the weights (C, height * width) and of the bias (C), where requested. Operands [gradients, image, windows].
 pub fn depthwise_weight(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => to_weights::<E>(launch))

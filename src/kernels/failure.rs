@@ -5,12 +5,12 @@
 use crate::runtime::sync::Mutex;
 use crate::tensor::kernel_error::Error;
 
-/// Collects the first failure of a loop, from its threads.
+/// Keeps the first failure among the threads of a loop.
 #[derive(Default)]
 pub struct Failure(Mutex<Option<Error>>);
 
 impl Failure {
-    /// Keeps the error, unless there is one already.
+    /// Keeps the error of `result`, if it is the first one.
     pub fn note(&self, result: Result<(), Error>) {
         if let Err(error) = result {
             self.0.lock().get_or_insert(error);

@@ -1,8 +1,8 @@
 //! Operators `_foreach_*`: one pointwise function over each entry of lists of tensors.
 //!
-//! Operands: the lists one after the other, the output first; in place, the output is the first input. After the lists there may be
-//! one more operand of one element, a number that the device knows. Scalars: [tensors of a list, whether it is in place, numbers],
-//! where the numbers are one for all entries, or one for each. With both, the number of an entry is their product.
+//! Operands: the lists one after the other, the output first; in place, the output is the first input. One more operand of one
+//! element may follow: a factor in device memory. Scalars: [tensors of a list, whether it is in place, numbers], with one number
+//! for all entries, or one for each. The factor multiplies every number.
 
 #![forbid(unsafe_code)]
 
@@ -15,20 +15,21 @@ use crate::tensor::loops::lists::{self, Kernel, Lists, Step};
 use crate::tensor::number::{Field, Number, Ordered};
 use crate::tensor::view::View;
 
-/// Common data of the launches.
+/// The description of a launch.
 struct Call<'a> {
     launch: &'a Launch<'a>,
     lists: Lists,
-    /// The number that the device knows.
+    /// The factor of all numbers, in device memory.
     factor: Option<View<'a>>,
-    /// Whether there is a number for each place.
+    /// Whether there is a number for each entry.
     is_each: bool,
 }
 
-/// The first number among the scalars.
+/// The position of the first number among the scalars.
 const NUMBERS: usize = 2;
 
-/// How a number meets 16 bit values: PyTorch's CPU rounds the operands of sums and differences to their dtype first, no others.
+/// Whether the number is rounded to a 16 bit dtype before it is used, as PyTorch's CPU does in `add.Scalar`, `sub.Scalar` and
+/// `pow.ScalarAndTensor`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Precision {
     Whole,
@@ -36,7 +37,7 @@ enum Precision {
 }
 
 impl<'a> Call<'a> {
-    /// A launch with so many inputs.
+    /// Describes a launch with `inputs` input lists.
     fn of(launch: &'a Launch<'a>, inputs: usize) -> Result<Self, Error> {
         let tensors = launch.scalar(0)?.to::<i64>() as usize;
         let is_in_place = launch.scalar(1)? == Scalar::Bool(true);
@@ -46,30 +47,30 @@ impl<'a> Call<'a> {
         Ok(Self { launch, lists, factor, is_each: tensors > 1 && launch.scalars().len() > NUMBERS + 1 })
     }
 
-    /// The number at a place among the scalars, if there are any.
+    /// The number of an entry among the scalars, if there are any.
     fn scalar(&self, entry: usize) -> Option<Scalar> {
         self.launch.scalars().get(NUMBERS + if self.is_each { entry } else { 0 }).copied()
     }
 
-    /// The factor of every number.
+    /// The factor that multiplies every number; 1 if there is none.
     fn factor<E: Element>(&self) -> Result<E::Acc, Error> {
         self.factor.map_or(Ok(E::Acc::ONE), |view| Ok(Values::<E::Acc>::new(view)?.get(0)))
     }
 
-    /// The number at a place; 0 where the launch has none.
+    /// The number of an entry, times the factor; 0 if the launch has no numbers.
     fn number<E: Element>(&self, entry: usize, factor: E::Acc, precision: Precision) -> E::Acc {
         let value = self.scalar(entry).map_or(E::Acc::ZERO, |scalar| scalar.to::<E::Acc>().mul(factor));
         if precision == Precision::Rounded { E::store(value).load() } else { value }
     }
 }
 
-/// An elementwise kernel over every place of lists: so many inputs, and the number of the place as its scalar.
+/// Runs an elementwise kernel of `INPUTS` inputs over every entry of the lists, with the entry's number as its scalar.
 pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
     let call = Call::of(launch, INPUTS)?;
     lists::each(launch, call.lists, INPUTS, &|entry| call.scalar(entry), kernel)
 }
 
-/// A reduction of every tensor of a list. Operands: [results, tensors]; scalars: [tensors of a list, the kernel's].
+/// Reduces every tensor of a list. Operands: [results, tensors]; scalars: [tensors of a list, the kernel's].
 pub fn reduce(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
     let tensors = launch.scalar(0)?.to::<i64>() as usize;
     lists::reduce_each(launch, tensors, &launch.scalars()[1..], kernel)
@@ -81,8 +82,8 @@ pub fn reduction_cost(launch: &Launch<'_>) -> u64 {
     (elements as f64 * launch.cost()) as u64
 }
 
-/// Kernels that are given by a function of values: for each, a [`Step`] generic over the computing type, and the kernel that runs
-/// it.
+/// Kernels that are given by a function of values. Each line makes a [`Step`] generic over the computing type, and the kernel that
+/// runs it.
 ///
 /// `kernel, Step, SET, Bound, precision, |[inputs], number| value;`
 macro_rules! steps {
@@ -173,8 +174,8 @@ mod tests {
         SIZES.iter().enumerate().map(tensor).collect()
     }
 
-    /// Checks a row with `N` inputs, in place and not, over its dtypes and all instruction sets. `numbers`: none, one, or one for
-    /// each place; `factor`: what the device knows.
+    /// Checks a row with `N` inputs, in place and out of place, over its dtypes and all instruction sets. `numbers`: none, one, or
+    /// one for each entry; `factor`: the factor in device memory.
     fn check<const N: usize>(name: &str, numbers: &[f64], factor: Option<f64>, oracle: impl Fn([f64; N], f64) -> f64) {
         for (dtype, in_place) in FLOATING.iter().flat_map(|dtype| [(dtype, false), (dtype, true)]) {
             let given: [Vec<Tensor>; N] = std::array::from_fn(|index| list(dtype, index));

@@ -22,22 +22,22 @@ const COST: f64 = 4.0;
 /// How the bin of a value is found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Method {
-    /// Among edges in any distances.
+    /// By a binary search, for edges at any distances.
     Search,
     /// By its distance from the first of evenly spaced edges.
     Linear,
-    /// The same, corrected by the edges nearby.
+    /// As `Linear`, corrected by a comparison with the adjacent edges.
     Corrected,
 }
 
-/// The edges of bins; the last one belongs to the last bin.
+/// The edges of the bins. The last bin includes its upper edge.
 struct Bins<T> {
     edges: Vec<T>,
     method: Method,
 }
 
 impl<T: Real> Bins<T> {
-    /// The last of some edges that is not above a value.
+    /// The last edge of `begin..end` that is not greater than a value.
     fn search(&self, begin: usize, end: usize, value: T) -> usize {
         (begin + self.edges[begin..end].partition_point(|&edge| edge <= value)).saturating_sub(1)
     }
@@ -64,8 +64,8 @@ impl<T: Real> Bins<T> {
     }
 }
 
-/// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many elements; scalars
-/// [method: 0 for search, 1 for even bins, 2 for even bins by their edges; whether there is a weight].
+/// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many
+/// elements; scalars [method: 0 for search, 1 for even bins, 2 for even bins by their edges; whether there is a weight].
 pub fn histogram(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<<E as Element>::Acc>(launch))

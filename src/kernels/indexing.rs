@@ -1,7 +1,7 @@
 //! Gathers, scatters and advanced indexing.
 //!
-//! Each is a launch of [`indexed`]. The addressed operand has stride 0 in the indexed dimensions. The scalars of each index are the number
-//! of slots that it chooses from and their distance in bytes.
+//! Each operator is a launch of [`indexed`]. The addressed operand has stride 0 in the indexed dimensions. The scalars of each
+//! index are the number of slots that it chooses from and the distance between slots in bytes.
 
 pub mod embedding;
 pub mod masked;
@@ -18,8 +18,8 @@ signature! {
     load_wrapped(out, input, ..indices)[..slots] in ANY;
 }
 
-/// `aten::gather`, `aten::index_select`: the elements that indices from 0 on name. Operands [out, self, indices...]; scalars
-/// [slots, bytes between them] for each index.
+/// `aten::gather`, `aten::index_select`: the elements at nonnegative indices. Operands [out, self, indices...]; scalars [slots,
+/// bytes between them] for each index.
 pub fn load(launch: &Launch<'_>) -> Result<(), Error> {
     Indexed::new(launch, 0, Rules::PLAIN)?.load()
 }

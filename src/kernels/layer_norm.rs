@@ -1,6 +1,6 @@
-//! Layer normalisation and its gradients, over matrices. RowOperand are computed in `f32`, or `f64` for Double. Statistics, weights and their
-//! gradients have their own dtypes. Gradients of the weights are summed over blocks of rows, and over the blocks in their order, so that
-//! the bits do not depend on the threads.
+//! Layer normalisation and its gradients, over matrices. Values are computed in `f32`, or `f64` for Double. Statistics, weights and
+//! their gradients have their own dtypes. The gradients of the weights are summed over blocks of rows, and the blocks in their
+//! order, so that the bits do not depend on the threads.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ signature! {
     native_layer_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, rstd, weight?)[has_grad_weight, has_grad_bias, has_weight] in FLOATING;
 }
 
-/// Normalises rows; gives the mean of each and the reciprocal of its standard deviation.
+/// Normalises rows; writes the mean of each and the reciprocal of its standard deviation.
 struct Normalize<'a, T> {
     weight: &'a [T],
     bias: &'a [T],
@@ -89,12 +89,12 @@ impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
     }
 }
 
-/// The operand at `position`, if the launch has it, else `count` times `value`.
+/// The operand at `position`, or `count` times `value` if the launch does not have it.
 fn parameter<T: Element + Real>(launch: &Launch<'_>, position: Option<usize>, count: usize, value: T) -> Result<Vec<T>, Error> {
     position.map_or_else(|| Ok(vec![value; count]), |position| Ok(Values::<T>::new(launch.view(position))?.to_vec()))
 }
 
-/// Numbers the optional operands from `next` on: scalars say whether each is given.
+/// Finds the positions of the optional operands from `next` on. Scalars say whether each is given.
 struct OptionalOperands {
     next: usize,
 }
@@ -154,7 +154,7 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error
                 part
             });
             let gradient = Gradient { weight: &weight, means: &means[rows.clone()], scales: &scales[rows], sums };
-            // Without a cost the rows come in sequence.
+            // A cost of 0 makes the loop sequential.
             failure.note(lines::run::<T, 2, 1>([grads.view(), input.view()], [output.view()], 1, 0.0, &gradient));
         }
     });

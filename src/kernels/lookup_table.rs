@@ -1,5 +1,5 @@
-//! Lookup tables of functions of one 16 bit float. Such a type has 65,536 values, so an expensive function is computed once for each of them
-//! and looked up from then on.
+//! Lookup tables of functions of one 16 bit float. Such a type has 65,536 values, so an expensive function is computed once for
+//! each of them and looked up from then on.
 //!
 //! The kernel itself fills the table, so the bits of a result do not depend on the table.
 
@@ -19,12 +19,12 @@ use crate::tuning::algorithms::{LOOKUP_TABLE_WORTH, MAX_LOOKUP_TABLES, MIN_LOOKE
 /// Values of a 16 bit type.
 const VALUES: usize = 1 << 16;
 
-/// A function: an operator with its parameters, for one dtype.
+/// A function: an operator with its scalars, for one dtype.
 struct Function {
     operator: &'static str,
     dtype: DType,
     scalars: Vec<Scalar>,
-    /// Elements that it was called for while it had no table.
+    /// Elements of all calls while there was no table.
     seen: usize,
     table: Option<Arc<LookupTable>>,
 }
@@ -38,10 +38,10 @@ impl Function {
     }
 }
 
-/// The functions, the one used last at the end.
+/// The functions in the order of their last use.
 static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 
-/// Runs the kernel of an elementwise operator [out, x] whose results depend on nothing but the element and the scalars, or looks them up.
+/// Runs an elementwise kernel [out, x] whose results depend on the element and the scalars alone, or looks the results up.
 pub fn run(operator: &'static str, kernel: Run, launch: &Launch<'_>) -> Result<(), Error> {
     if !is_eligible(launch) {
         return kernel(launch);
@@ -49,7 +49,8 @@ pub fn run(operator: &'static str, kernel: Run, launch: &Launch<'_>) -> Result<(
     let table = match find(operator, launch) {
         Found::Filled(table) => table,
         Found::Nothing => return kernel(launch),
-        // Not under the lock: threads that wait for each other's pieces run other tasks meanwhile, which may come here.
+        // The table is filled without the lock: a thread that waits for pieces of its loop runs other tasks meanwhile, which may
+        // take the lock.
         Found::Worth => {
             let table = fill(kernel, launch)?;
             keep(operator, launch, &table);
@@ -59,7 +60,7 @@ pub fn run(operator: &'static str, kernel: Run, launch: &Launch<'_>) -> Result<(
     table_lookup::run(launch, &table)
 }
 
-/// Whether the launch is one of many elements from a 16 bit float to the same.
+/// Whether the launch is large, and from a 16 bit float to the same dtype.
 fn is_eligible(launch: &Launch<'_>) -> bool {
     let dtype = launch.compute();
     let fits = |index: usize| {
@@ -76,12 +77,12 @@ fn is_eligible(launch: &Launch<'_>) -> bool {
 
 enum Found {
     Filled(Arc<LookupTable>),
-    /// No table, and one is worth it now.
+    /// There is no table, and it is time to make one.
     Worth,
     Nothing,
 }
 
-/// Finds the function, and counts the launch's elements where it has no table.
+/// Finds the function; counts the launch's elements if it has no table.
 fn find(operator: &'static str, launch: &Launch<'_>) -> Found {
     let numel = launch.view(0).numel();
     let mut functions = FUNCTIONS.lock();
@@ -103,14 +104,14 @@ fn find(operator: &'static str, launch: &Launch<'_>) -> Found {
     found
 }
 
-/// Keeps the table of a function that is still remembered.
+/// Keeps the table, unless the function has been forgotten meanwhile.
 fn keep(operator: &str, launch: &Launch<'_>, table: &Arc<LookupTable>) {
     if let Some(function) = FUNCTIONS.lock().iter_mut().rfind(|function| function.is(operator, launch)) {
         function.table = Some(Arc::clone(table));
     }
 }
 
-/// The kernel's results for all values, in the order of their bits.
+/// The kernel's results for all 65,536 values, in the order of their bits.
 fn fill(kernel: Run, launch: &Launch<'_>) -> Result<Arc<LookupTable>, Error> {
     let mut values: Vec<u16> = (0..=u16::MAX).collect();
     let (size, compute) = ([VALUES as i64], launch.compute());
@@ -127,7 +128,7 @@ mod tests {
     use crate::kernels::check::{self, Strides, Tensor};
     use crate::kernels::table::{Op, TABLE};
 
-    /// Parameters of the operators that have some.
+    /// The scalars of the operators that have some.
     fn scalars(name: &str) -> &'static [Scalar] {
         match name {
             "logit" => &[Scalar::Double(0.125)],
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    /// The operator's results for these bits.
+    /// The operator's results for these bit patterns.
     fn results(name: &str, dtype: DType, scalars: &[Scalar], bits: impl Iterator<Item = u16>) -> Vec<u16> {
         let input = Tensor::of_bits(dtype, &bits.collect::<Vec<_>>());
         let output = Tensor::new(dtype, &[input.view().numel()], Strides::Contiguous);
@@ -145,7 +146,7 @@ mod tests {
         output.bits()
     }
 
-    /// The results for so many values that they are looked up, as often as there are values.
+    /// The results for every bit pattern, repeated until the tensor is large enough to get a lookup table.
     fn looked_up(name: &str, dtype: DType, scalars: &[Scalar]) -> Vec<u16> {
         results(name, dtype, scalars, (0..LOOKUP_TABLE_WORTH).map(|index| index as u16))
     }

@@ -8,11 +8,11 @@
 //! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides;
 //! - [`widened`]: f16 and bf16, widened to f32 block by block, rounded once at the end.
 //!
-//! [`packed`] is for callers that multiply many times by one matrix: recurrent layers. [`register_tile`] is for those that have both operands
-//! in the caches: attention.
+//! [`packed`] is for callers that multiply by one matrix many times: recurrent layers. [`register_tile`] is for callers with both
+//! operands in the caches: attention.
 //!
-//! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the number
-//! of threads.
+//! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the
+//! number of threads.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512_dots;
@@ -48,14 +48,14 @@ signature! {
     addmv(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
 }
 
-/// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are honoured, here
-/// and in the other products.
+/// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are
+/// honoured, here and in the other products.
 pub fn mm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Matrix, false)?)
 }
 
-/// `aten::addmm`: out = beta * self + alpha * (a @ b). Operands [out (m, n), self (m, n), a (m, k), b (k, n)], scalars [beta, alpha]. With
-/// beta 0 self is not read, with alpha 0 neither a nor b is.
+/// `aten::addmm`: out = beta * self + alpha * (a @ b). Operands [out (m, n), self (m, n), a (m, k), b (k, n)], scalars [beta,
+/// alpha]. If beta is 0 self is not read; if alpha is 0 neither a nor b is.
 pub fn addmm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Matrix, true)?)
 }
@@ -78,14 +78,14 @@ pub fn addmv(launch: &Launch<'_>) -> Result<(), Error> {
 /// `out = a @ b` of contiguous rows, with out (m, n), a (m, k), b (k, n).
 ///
 /// # Panics
-/// Slices of other lengths.
+/// If a slice has another length.
 pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), Error> {
     assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
     let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);
     run(&Problem::plain(T::DTYPE, [m, n, k], [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)]))
 }
 
-/// Nanoseconds of one thread that a product takes.
+/// Nanoseconds of one thread for a product.
 pub fn cost(launch: &Launch<'_>) -> u64 {
     let (output, b) = (launch.view(0), launch.view(launch.num_operands() - 1));
     let a = launch.view(launch.num_operands() - 2);
@@ -97,7 +97,7 @@ fn run(problem: &Problem) -> Result<(), Error> {
     if problem.batch * problem.m * problem.n == 0 {
         return Ok(());
     }
-    // In the orientation in which there are more rows than columns.
+    // Transposed if necessary, so that there are at least as many rows as columns.
     let upright = if problem.n > problem.m { problem.transposed() } else { *problem };
     #[cfg(target_arch = "x86_64")]
     if blocked::takes(problem) && (!narrow::takes(&upright) || blocked::beats_narrow(&upright)) {

@@ -1,7 +1,8 @@
 //! Maximum pooling of planes, and its gradient.
 //!
-//! Operands are planes of one channel each, or samples in channels-last layout: (N, H * W * C), where C is 1 for planes. A window's elements
-//! are compared row by row: the first greatest element wins, the last NaN wins over all. Indices count the elements of a plane.
+//! Operands are planes of one channel each, or samples in channels-last layout: (N, H * W * C), where C is 1 for planes. The
+//! elements of a window are compared row by row: the first of equal maxima wins; if there are NaN, the last NaN wins. Indices count
+//! the elements of a plane.
 
 #![forbid(unsafe_code)]
 
@@ -28,14 +29,14 @@ signature! {
 /// Windows that are computed in vector lanes together.
 const LANES: usize = 64;
 
-/// The greatest values so far, and where they were.
+/// The maxima so far, one for each lane, and their positions.
 struct Best<T> {
     values: [T; LANES],
     positions: [i32; LANES],
 }
 
 impl<T: Ordered> Best<T> {
-    /// Shows one in `STEP` of the elements to the lanes from `first` on, the first of them at `position`.
+    /// Compares every `STEP`-th element with lanes `first..first + count`. The first element is at `position`.
     #[inline(always)]
     fn every<E: Element<Acc = T>, const STEP: usize>(&mut self, first: usize, count: usize, values: &[E], position: i32) {
         let (chunks, rest) = values.as_chunks::<STEP>();
@@ -50,7 +51,7 @@ impl<T: Ordered> Best<T> {
         }
     }
 
-    /// As `every`, for any step.
+    /// [`Best::every`] for any step.
     #[inline(always)]
     fn each<E: Element<Acc = T>>(&mut self, first: usize, count: usize, values: &[E], step: usize, position: i32) {
         match step {
@@ -65,7 +66,7 @@ impl<T: Ordered> Best<T> {
         }
     }
 
-    /// Shows an element to each of the first lanes.
+    /// Compares one element with each of the first lanes. All elements are at `position`.
     #[inline(always)]
     fn all<E: Element<Acc = T>>(&mut self, values: &[E], position: i32) {
         for (best, value) in self.values.iter_mut().zip(&mut self.positions).zip(values) {
@@ -78,8 +79,8 @@ impl<T: Ordered> Best<T> {
 fn look<T: Ordered>((best, at): (&mut T, &mut i32), value: T, position: i32) {
     let better = (value > *best) | value.is_nan();
     *best = MinMax::<true>.merge(value, *best);
-    // Positions come in order. Neither result is "the one that is there, or another": the compiler would store that under a mask (with AVX2),
-    // and the next look waits long for such a store.
+    // Positions come in ascending order. Both updates are arithmetic maxima: for a conditional assignment the compiler would
+    // generate a masked store (AVX2), and the next load would have to wait for it.
     *at = (*at).max(if better { position } else { 0 });
 }
 
@@ -99,7 +100,7 @@ impl Shape {
         Ok(Self { axes: [Windows::new(launch, 0)?, Windows::new(launch, 1)?], sizes: [height, width], channels })
     }
 
-    /// The first element that a window sees.
+    /// The first element inside the image that a window covers.
     #[inline(always)]
     fn first(&self, axis: usize, window: usize) -> usize {
         let windows = &self.axes[axis];
@@ -108,11 +109,11 @@ impl Shape {
     }
 }
 
-/// The elements of a window along an axis.
+/// The elements inside the image that a window covers along an axis.
 #[derive(Clone, Copy)]
 struct Span {
     first: usize,
-    /// Elements, which are apart by the dilation.
+    /// The number of elements; their distance is the dilation.
     count: usize,
 }
 
@@ -124,7 +125,7 @@ impl Shape {
     }
 }
 
-/// Rows of windows, of neighbouring planes or samples.
+/// Rows of windows, of adjacent planes or samples.
 struct Lines<'a, E> {
     shape: Shape,
     spans: [&'a [Span]; 2],
@@ -146,7 +147,7 @@ struct Line<'a, E> {
 }
 
 impl<E: Element<Acc: Ordered>> Line<'_, E> {
-    /// The rows of elements that the windows see.
+    /// The rows of elements that the windows cover.
     #[inline(always)]
     fn rows(&self) -> impl Iterator<Item = usize> + use<E> {
         let (first, dilation) = (self.top.first, self.shape.axes[0].dilation);
@@ -163,7 +164,7 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
         }
     }
 
-    /// One window after the other.
+    /// Computes one window after the other.
     #[inline(always)]
     fn few(&mut self) {
         let (dilation, width) = (self.shape.axes[1].dilation, self.shape.sizes[1]);
@@ -180,7 +181,7 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
         }
     }
 
-    /// Lanes are windows beside each other.
+    /// Computes a plane: lanes are adjacent windows.
     #[inline(always)]
     fn plane(&mut self) {
         let (windows, width) = (self.shape.axes[1], self.shape.sizes[1]);
@@ -205,7 +206,7 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
         }
     }
 
-    /// Lanes are channels.
+    /// Computes a sample in channels-last layout: lanes are adjacent channels.
     #[inline(always)]
     fn sample(&mut self) {
         let (dilation, width, channels) = (self.shape.axes[1].dilation, self.shape.sizes[1], self.shape.channels);
@@ -218,7 +219,7 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
                     for x in (0..span.count).map(|tap| span.first + tap * dilation) {
                         let at = (y * width + x) * channels + begin;
                         let (seen, position) = (&self.input[at..at + count], (y * width + x) as i32);
-                        // A whole number of lanes is what the compiler does best.
+                        // The constant number of lanes lets the compiler unroll the loop; the other arm is for the last channels.
                         match <&[E; LANES]>::try_from(seen) {
                             Ok(seen) => best.all(seen, position),
                             Err(_) => best.all(seen, position),
@@ -255,8 +256,8 @@ impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
     }
 }
 
-/// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x (N, H * W * C);
-/// scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
+/// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x
+/// (N, H * W * C); scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
 pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
     let len = output.size(2);
@@ -280,7 +281,7 @@ pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
     failure.result()
 }
 
-/// Adds a value to an element, if there is one.
+/// Adds a value to an element; `None` if there is no element.
 #[inline(always)]
 fn add<E: Element<Acc: Number>>(element: Option<&mut E>, value: E::Acc) -> Option<()> {
     let element = element?;
@@ -288,7 +289,7 @@ fn add<E: Element<Acc: Number>>(element: Option<&mut E>, value: E::Acc) -> Optio
     Some(())
 }
 
-/// Calls `visit` with every gradient and the element that it belongs to, until that is nowhere.
+/// Calls `visit` with the index of an element and each gradient that belongs to it, until `visit` returns `None`.
 #[inline(always)]
 fn scatter<E: Element>(
     grads: &[E],
@@ -307,8 +308,8 @@ fn scatter<E: Element>(
     Some(())
 }
 
-/// `aten::max_pool2d_with_indices_backward`: every element adds up the gradients of the windows that it is the greatest of. Operands
-/// [grad of x (N, H * W * C), grad (N, windows * C), positions (N, windows * C)]; scalars [C].
+/// `aten::max_pool2d_with_indices_backward`: every element adds up the gradients of the windows of which it is the maximum.
+/// Operands [grad of x (N, H * W * C), grad (N, windows * C), positions (N, windows * C)]; scalars [C].
 pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (grads, positions) = (launch.view(1), launch.view(2));
     let channels = max_pool2d_backward::Scalars::of(launch)?.channels.to::<i64>() as usize;

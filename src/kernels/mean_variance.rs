@@ -1,9 +1,9 @@
 //! Mean and sum of squared deviations of pieces that fit the first-level cache.
 //!
-//! Values are summed in lanes of their computing type as differences from one of them, so that a common offset costs no digits. A second
-//! pass over the piece sums the squared deviations and the deviations themselves, whose sum corrects both results (Chan, Golub and LeVeque,
-//! "Algorithms for Computing the Sample Variance", 1983). Pieces are merged in `f64`, in their order, so that the bits do not depend on the
-//! threads.
+//! Values are summed in lanes of their computing type as deviations from one of them, so that a common offset costs no precision. A
+//! second pass over the piece sums the squared deviations from the mean and the deviations themselves, whose sum corrects both
+//! results (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983). Pieces are merged in `f64`, in their
+//! order, so that the bits do not depend on the threads.
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,11 @@ use crate::tensor::number::{Field, Hub, Number, Real};
 use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::MEAN_VARIANCE_PIECE;
 
-/// Values that are summed in separate lanes, in long pieces and in short ones.
+/// Values that are summed in separate lanes: `LANES` in long pieces, `SHORT` in short ones.
 const LANES: usize = 32;
 const SHORT: usize = 8;
 
-/// A mean and the sum of the squared distances from it, or two sums.
+/// A mean and the sum of the squared deviations from it, or two sums.
 pub type Pair = [f64; 2];
 
 #[inline(always)]
@@ -25,19 +25,20 @@ pub fn wide<T: Number>(value: T) -> f64 {
     value.hub().to()
 }
 
-/// A value from which distances are finite.
+/// `value`, or 0 if it is not finite: the origin of deviations.
 #[inline(always)]
 pub fn origin<T: Number>(value: T) -> T {
     if value.sub(value) == T::ZERO { value } else { T::ZERO }
 }
 
-/// Mean and squares, from a first mean, the sum of the distances from it and that of their squares.
+/// The mean and the sum of squared deviations, corrected from a provisional mean, the sum of the deviations from it (`rest`) and
+/// the sum of their squares.
 #[inline(always)]
 pub fn corrected<T: Number>(mean: T, rest: T, squares: T, count: f64) -> Pair {
     let shift = wide(rest) / count;
     let is_finite = mean.sub(mean) == T::ZERO;
     let squares = wide(squares);
-    // Squares that are out of range may have a rest whose correction is as well.
+    // If the squares are infinite, the correction may be infinite as well, and their difference NaN.
     let squares = if squares == f64::INFINITY { squares } else { squares - wide(rest) * shift };
     [if is_finite { wide(mean) + shift } else { wide(mean) }, squares]
 }
@@ -54,7 +55,7 @@ fn both<T: Number, const O: usize>(left: [T; O], right: [T; O]) -> [T; O] {
     std::array::from_fn(|output| left[output].add(right[output]))
 }
 
-/// The sums of a function's results over the elements of a piece. To be called within a [`Leaf`](crate::simd::Leaf).
+/// The sums of a function's results over the elements of a piece. Must be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn sums<E, const I: usize, const O: usize>(inputs: [&[E]; I], function: impl Fn([E::Acc; I]) -> [E::Acc; O]) -> [E::Acc; O]
 where
@@ -78,7 +79,7 @@ where
     total
 }
 
-/// As [`sums`], of elements that are converted one by one.
+/// [`sums`] for elements that are converted one by one.
 #[inline(always)]
 fn sums_of<E, const I: usize, const O: usize>(inputs: [&[E]; I], function: impl Fn([E::Acc; I]) -> [E::Acc; O]) -> [E::Acc; O]
 where
@@ -91,7 +92,7 @@ where
         let (chunks, at) =
             (long[0].0.len(), |chunk: usize, lane: usize| function(long.map(|(chunks, _)| chunks[chunk][lane].load())));
         let fours = chunks / 4 * 4;
-        // Four for a lane at a time: one by one, the compiler keeps the lanes in registers of one number each.
+        // Four elements of a lane at a time: one by one, the compiler would keep the lanes in scalar registers.
         for chunk in (0..fours).step_by(4) {
             for lane in 0..LANES {
                 let [first, second, third, fourth] = [0, 1, 2, 3].map(|next| at(chunk + next, lane));
@@ -126,7 +127,7 @@ where
     total
 }
 
-/// The moments of values in `f64`: for those whose sums or squares leave the range of the computing type.
+/// The moments of values in `f64`, for values whose sums or squares overflow the computing type.
 #[cold]
 pub fn in_double<'a, E: Element + 'a>(values: impl Iterator<Item = &'a E> + Clone) -> Pair {
     let values = values.map(|element| wide(element.load()));
@@ -134,7 +135,7 @@ pub fn in_double<'a, E: Element + 'a>(values: impl Iterator<Item = &'a E> + Clon
     [mean, values.map(|value| (value - mean).powi(2)).sum()]
 }
 
-/// The moments of a piece, which is not empty. To be called within a [`Leaf`](crate::simd::Leaf).
+/// The moments of a piece, which must not be empty. Must be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn of_piece<E: Element<Acc: Real>>(values: &[E]) -> Pair {
     let first = origin(values[0].load());
@@ -145,7 +146,7 @@ pub fn of_piece<E: Element<Acc: Real>>(values: &[E]) -> Pair {
     if found[1].is_finite() { found } else { in_double(values.iter()) }
 }
 
-/// The moments of values of any number, in pieces. To be called within a [`Leaf`](crate::simd::Leaf).
+/// The moments of any number of values, computed by pieces. Must be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn of_row<E: Element<Acc: Real>>(values: &[E]) -> Pair {
     let (piece, rest) = values.split_at(values.len().min(MEAN_VARIANCE_PIECE));

@@ -1,4 +1,4 @@
-//! Kernels that move elements or number them: `cat`, `flip`, `roll`, triangles, padding, windows, ranges.
+//! Kernels that move or number elements: `cat`, `flip`, `roll`, triangles, padding, windows, ranges.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ pub mod unfold;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 
-/// A scalar as a whole number that is not negative.
+/// A scalar as a nonnegative integer.
 fn count(scalar: Scalar) -> Result<usize, Error> {
     let value: i64 = scalar.to();
     usize::try_from(value).map_err(|_| Error::parameter(format!("a scalar is {value}")))

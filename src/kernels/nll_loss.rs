@@ -1,5 +1,6 @@
-//! Negative log likelihood loss, of rows or images of log probabilities. Targets are Long or Byte; ignored targets add 0 to the loss and to
-//! the weight. Sums are those of fixed blocks of rows, in `f64`, so that the bits do not depend on the threads.
+//! Negative log likelihood loss, of rows or images of log probabilities. Targets are Long or Byte; ignored targets add 0 to the
+//! loss and to the total weight. Sums are computed in `f64` over fixed blocks of rows, so that the bits do not depend on the
+//! threads.
 
 #![forbid(unsafe_code)]
 
@@ -24,11 +25,11 @@ signature! {
     nll_loss_backward(grad_x, grad, target, total_weight, weight?)[reduction, ignored, has_weight, classes] in FLOATING;
 }
 
-/// The reduction of the losses: the numbers are those of `at::Reduction`.
+/// The values of `at::Reduction`.
 const NONE: i64 = 0;
 const MEAN: i64 = 1;
 
-/// Targets and the weights of classes.
+/// The targets, and the weights of the classes.
 struct Classes<'a, T> {
     targets: Cow<'a, [i64]>,
     weights: Option<Vec<T>>,
@@ -38,7 +39,8 @@ struct Classes<'a, T> {
 }
 
 impl<'a, T: Element + Number> Classes<'a, T> {
-    /// The weights are the operand at `position`. The scalars are those of [`nll_loss_forward`], the first of [`nll_loss_backward`]'s.
+    /// Reads the scalars of [`nll_loss_forward`], which are also the first ones of [`nll_loss_backward`]. The weights are the
+    /// operand at `position`.
     fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, position: usize) -> Result<Self, Error> {
         let nll_loss_forward::Scalars { reduction, ignored, has_weight } = nll_loss_forward::Scalars::of(launch)?;
         let has_weights = has_weight == Scalar::Bool(true);
@@ -52,7 +54,7 @@ impl<'a, T: Element + Number> Classes<'a, T> {
         Ok(Self { targets, weights, ignored, count, reduction })
     }
 
-    /// The class and its weight at a place, or nothing where it is ignored.
+    /// The class at a position and its weight; `None` if the target is ignored.
     #[inline]
     fn at(&self, position: usize) -> Result<Option<(usize, T)>, Error> {
         let target = self.targets[position];
@@ -65,8 +67,9 @@ impl<'a, T: Element + Number> Classes<'a, T> {
     }
 }
 
-/// `aten::nll_loss_forward` and `aten::nll_loss2d_forward`. Operands [out, total weight, x (N, C, H, W), target (N, H, W), weight?]; out has
-/// the target's sizes where nothing is reduced, else one element; scalars [reduction, ignored target, whether there is a weight].
+/// `aten::nll_loss_forward` and `aten::nll_loss2d_forward`. Operands [out, total weight, x (N, C, H, W), target (N, H, W),
+/// weight?]; out has the target's sizes without a reduction, else one element; scalars [reduction, ignored target, whether there is
+/// a weight].
 pub fn nll_loss_forward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
@@ -84,7 +87,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
         Some(flat) => flat.load::<E>(((row / height * classes.count + class) * height + row % height) * width + col),
         None => Row::of(&input, &[row / height, class, row % height]).load::<E>(col),
     };
-    // The losses of a row of targets: place in the row, loss, weight.
+    // Visits the losses of a row of targets: column, loss, weight.
     let losses = |row: usize, visit: &mut dyn FnMut(usize, E::Acc, E::Acc)| -> Result<(), Error> {
         for col in 0..width {
             match classes.at(row * width + col)? {
@@ -127,8 +130,9 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N, positions), total weight,
-/// weight?], where grad has the target's sizes where nothing was reduced, else one element; scalars as for [`nll_loss_forward`], and C.
+/// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N, positions),
+/// total weight, weight?], where grad has the target's sizes without a reduction, else one element; scalars those of
+/// [`nll_loss_forward`], then C.
 pub fn nll_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))

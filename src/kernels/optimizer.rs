@@ -1,13 +1,13 @@
 //! Fused optimizers: one step over lists of parameters reads and writes each element of parameters, states and gradients once.
 //!
-//! The operands of a launch are lists of equally many tensors: the parameters, their states, and the gradients as the last list.
-//! After the lists come, where the operator has them, one step count for each parameter, and then single numbers in device memory,
-//! where the call gives them: the learning rate, the factor that gradients were scaled by, and whether one of them overflowed.
-//! These values are unknown when the step is launched. The scalars of a launch begin with [`SHARED_SCALARS`]; the settings of the operator
+//! The operands of a launch are lists of equal length: the parameters, their states, and the gradients as the last list. After the
+//! lists come one step count for each parameter, if the operator has step counts, and then single elements in device memory, if the
+//! call gives them: the learning rate, the factor by which gradients were scaled, and whether a gradient overflowed. Their values
+//! are unknown when the step is launched. The scalars of a launch begin with [`SHARED_SCALARS`]; the settings of the operator
 //! follow.
 //!
-//! The formulas are those of PyTorch's CPU kernels. Gradients that come scaled are written back unscaled; a step with an overflow
-//! does nothing.
+//! The formulas are those of PyTorch's CPU kernels. Scaled gradients are written back unscaled; a step with an overflow does
+//! nothing.
 
 #![forbid(unsafe_code)]
 
@@ -22,24 +22,25 @@ use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::Lists;
 use crate::tensor::number::Real;
 
-/// How many parameters there are; whether there is a tensor with the learning rate, with the gradients' factor, with the overflow.
+/// Scalars that all operators share: the number of parameters, and whether there are tensors with the learning rate, the gradients'
+/// factor and the overflow.
 const SHARED_SCALARS: usize = 4;
 
-/// Common data of the operators.
+/// The values of [`SHARED_SCALARS`] and of the operands after the lists.
 struct SharedSettings {
     lists: Lists,
-    /// The step count of each parameter, where the operator has them.
+    /// The step count of each parameter, if the operator has step counts.
     steps: Vec<f64>,
-    /// The learning rate that the call gave as a tensor.
+    /// The learning rate, if the call gives it as a tensor.
     rate: Option<f64>,
-    /// The factor of gradients: 1 over the factor that they were scaled by.
+    /// The factor that unscales gradients: 1 over the factor by which they were scaled.
     unscale: f64,
-    /// Whether the step is left out.
+    /// Whether a gradient overflowed, so that the step is skipped.
     overflow: bool,
 }
 
 impl SharedSettings {
-    /// The parts of a launch with so many lists, and step counts if `counted`.
+    /// Reads a launch with `lists` lists, and with step counts if `counted`.
     fn of(launch: &Launch<'_>, lists: usize, counted: bool) -> Result<Self, Error> {
         let tensors = launch.scalar(0)?.to::<i64>() as usize;
         let mut singles = Singles { launch, next: lists * tensors };
@@ -47,7 +48,7 @@ impl SharedSettings {
         let rate = if flag(launch, 1)? { Some(singles.take()?) } else { None };
         let factor = if flag(launch, 2)? { Some(singles.take()?) } else { None };
         let overflow = flag(launch, 3)? && singles.take()? != 0.0;
-        // Gradients are the last list: they are written where they are unscaled.
+        // Gradients are the last list. They are written only if they are unscaled.
         let written = if factor.is_some() { lists } else { lists - 1 };
         let lists = Lists { tensors, first_input: 0, written };
         Ok(Self { lists, steps, rate, unscale: factor.map_or(1.0, f64::recip), overflow })
@@ -59,7 +60,7 @@ impl SharedSettings {
 struct Gradient<T> {
     unscale: T,
     maximize: bool,
-    /// Whether weights decay through the gradient, and how much.
+    /// Whether weight decay is added to the gradient, and its factor.
     decays: bool,
     decay: T,
 }
@@ -69,7 +70,7 @@ impl<T: Real> Gradient<T> {
         Self { unscale: T::from_f64(shared.unscale), maximize, decays: decay != 0.0, decay: T::from_f64(decay) }
     }
 
-    /// The unscaled gradient, and the one that the step follows.
+    /// The unscaled gradient, and the gradient with sign and weight decay applied.
     #[inline(always)]
     fn apply(self, parameter: T, grad: T) -> (T, T) {
         let unscaled = grad.mul(self.unscale);
@@ -99,12 +100,12 @@ impl Singles<'_> {
     }
 }
 
-/// A setting of the operator, by its place after the shared scalars.
+/// A setting of the operator, by its index after the shared scalars.
 fn setting(launch: &Launch<'_>, index: usize) -> Result<f64, Error> {
     Ok(launch.scalar(SHARED_SCALARS + index)?.to())
 }
 
-/// A setting that is yes or no.
+/// A boolean setting.
 fn switch(launch: &Launch<'_>, index: usize) -> Result<bool, Error> {
     flag(launch, SHARED_SCALARS + index)
 }

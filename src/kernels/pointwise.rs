@@ -24,11 +24,13 @@ pub mod trigonometric;
 #[cfg(test)]
 mod all_values;
 
-/// Kernels that are given by a function of values: for each, a [`Map`](crate::tensor::loops::elementwise::Map) generic over the computing
-/// type `T`, and the kernel that runs it over a set of dtypes, in their [`Approximate`](crate::tensor::dtype::Element::Approximate) type.
+/// Kernels that are given by a function of values. Each line makes a [`Map`](crate::tensor::loops::elementwise::Map) generic over
+/// the computing type `T`, and the kernel that runs it over a set of dtypes, in their
+/// [`Approximate`](crate::tensor::dtype::Element::Approximate) type.
 ///
-/// `kernel, Map, SET, Bound, [scalars], |[inputs]| value;` The scalars are the launch's, in order, as `T`; the value is a `T` too. `Bound in
-/// Acc` computes in [`Element::Acc`](crate::tensor::dtype::Element::Acc) instead: for differences of functions, in which their errors count.
+/// `kernel, Map, SET, Bound, [scalars], |[inputs]| value;` The scalars are the launch's, in order, as `T`; the value is a `T` too.
+/// `Bound in Acc` computes in [`Element::Acc`](crate::tensor::dtype::Element::Acc) instead: for differences of functions, which
+/// amplify the errors of approximations.
 macro_rules! functions {
     ($($(#[$doc:meta])* $kernel:ident, $map:ident, $set:ident $(| $more:ident)*, $bound:ident $(in $computing:ident)?, [$($scalar:ident),*], |[$($x:ident),+]| $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
@@ -64,7 +66,7 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-/// The computing type of functions of an element type.
+/// The computing type for an element type.
 macro_rules! computing {
     ($element:ident) => {
         <$element as $crate::tensor::dtype::Element>::Approximate

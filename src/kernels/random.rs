@@ -1,8 +1,8 @@
-//! Random numbers. Operands: [out]; the scalars begin with [seed, offset], the state of the generator when the operator was called.
+//! Random numbers. Operands: [out]; the scalars begin with [seed, offset], the state of the generator at the call of the operator.
 //!
-//! The offset counts 32-bit numbers of every Philox subsequence. A launch of any size takes one block of each: four numbers. Each chunk of
-//! elements draws from its own subsequences, so that the values depend on neither threads nor instruction sets, and a longer tensor begins
-//! with the values of a shorter one.
+//! The offset counts 32-bit numbers of every Philox subsequence. A launch of any size takes one block of four numbers from each.
+//! Each chunk of elements draws from its own subsequences, so that the values depend on neither threads nor instruction sets, and a
+//! longer tensor begins with the values of a shorter one.
 
 #![forbid(unsafe_code)]
 
@@ -53,15 +53,15 @@ struct State {
 }
 
 impl State {
-    /// The first two scalars of all kernels of this file that draw.
+    /// Reads the first two scalars.
     fn of(launch: &Launch<'_>) -> Result<Self, Error> {
         let randperm::Scalars { seed, offset } = randperm::Scalars::of(launch)?;
         Ok(Self { seed: seed.to::<i64>() as u64, block: offset.to::<i64>() as u64 / 4 })
     }
 }
 
-/// The numbers of a chunk: the first of every block, then the second of every block, and so on. Of each of these four sequences only the
-/// first `count` are made: what that many values need, however many numbers each takes.
+/// The numbers of a chunk: the first of every block, then the second of every block, and so on. Only the first `count` blocks are
+/// computed: enough for `count` values, however many numbers each takes.
 #[inline(always)]
 fn draw(state: State, chunk: u64, count: usize, words: &mut [u32; WORDS]) {
     let (first, rest) = words.split_at_mut(BLOCKS);
@@ -74,11 +74,11 @@ fn draw(state: State, chunk: u64, count: usize, words: &mut [u32; WORDS]) {
 }
 
 thread_local! {
-    /// Where this thread draws the numbers of a chunk. What an earlier chunk left there is never read.
+    /// This thread's buffer for the numbers of a chunk. Numbers that an earlier chunk left are never read.
     static NUMBERS: RefCell<[u32; WORDS]> = const { RefCell::new([0; WORDS]) };
 }
 
-/// Fills a chunk.
+/// Fills a chunk with values of a distribution.
 struct Fill<'a, T, D> {
     state: State,
     chunk: u64,
@@ -97,7 +97,7 @@ impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
     }
 }
 
-/// Fills the launch's output, whose dtype the values are cast to.
+/// Fills the launch's output, to whose dtype the values are cast.
 fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, distribution: D) -> Result<(), Error> {
     let state = State::of(launch)?;
     chunks::run::<T, Bool, 0, 1, 0>(launch, D::COUNT, &|chunk, [], [values], []| {
@@ -105,7 +105,7 @@ fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, d
     })
 }
 
-/// Digits of the significand: what a uniform number of the dtype has.
+/// Digits of the significand, which are those of a uniform number of the dtype.
 pub fn digits(dtype: DType) -> u32 {
     match dtype {
         DType::BFloat16 => bf16::MANTISSA_DIGITS,
@@ -115,9 +115,9 @@ pub fn digits(dtype: DType) -> u32 {
     }
 }
 
-/// The greatest value below `end` that the dtype holds.
+/// The greatest number below `end` in the dtype.
 fn below(dtype: DType, end: f64) -> f64 {
-    // The neighbour of a float of 16 bits, by its bits: sign and magnitude.
+    // The adjacent lower number of a 16 bit float, on its bits: sign and magnitude.
     let down = |bits: u16| match bits {
         0 | 0x8000 => 0x8001,
         1..0x8000 => bits - 1,
@@ -132,7 +132,7 @@ fn below(dtype: DType, end: f64) -> f64 {
     if nearest < end { nearest } else { next }
 }
 
-/// `aten::uniform_`: from `from` to below `to`, in the output's dtype too.
+/// `aten::uniform_`: from `from` to below `to`; the bound also holds after rounding to the output's dtype.
 pub fn uniform(launch: &Launch<'_>) -> Result<(), Error> {
     fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error>
     where
@@ -177,13 +177,13 @@ pub fn cauchy(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<f64, _>(launch, Cauchy { median: median.to(), sigma: sigma.to() })
 }
 
-/// `aten::geometric_`: how often one tries until the first success.
+/// `aten::geometric_`: the number of trials until the first success.
 pub fn geometric(launch: &Launch<'_>) -> Result<(), Error> {
     let p: f64 = geometric::Scalars::of(launch)?.p.to();
     fill::<f64, _>(launch, Geometric { scale: 1.0 / (-p).ln_1p() })
 }
 
-/// `aten::random_`: `from` and whole numbers above it, `count` in all; 0 means 2^64.
+/// `aten::random_`: integers from `from` on, of `count` values; 0 means 2^64.
 pub fn random(launch: &Launch<'_>) -> Result<(), Error> {
     let random::Scalars { from, count, .. } = random::Scalars::of(launch)?;
     fill::<i64, _>(launch, Integers { from: from.to(), count: count.to::<i64>() as u64 })
@@ -194,7 +194,7 @@ pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<Bool, _>(launch, Bernoulli::new(bernoulli_scalar::Scalars::of(launch)?.p.to()))
 }
 
-/// One trial for each probability of a chunk.
+/// One Bernoulli trial for each probability of a chunk.
 struct Trials<'a> {
     state: State,
     chunk: u64,
@@ -204,7 +204,7 @@ struct Trials<'a> {
 }
 
 impl Leaf for Trials<'_> {
-    /// Whether all are probabilities.
+    /// Whether all inputs are probabilities.
     type Output = bool;
 
     #[inline(always)]
@@ -231,7 +231,7 @@ pub fn bernoulli(launch: &Launch<'_>) -> Result<(), Error> {
     if valid.into_inner() { Ok(()) } else { Err(Error::value("bernoulli_ expects p to be in [0, 1]")) }
 }
 
-/// Keeps some of a chunk.
+/// Dropout of a chunk.
 struct Drop<'a, T> {
     state: State,
     chunk: u64,
@@ -257,7 +257,7 @@ impl<T: Real> Leaf for Drop<'_, T> {
     }
 }
 
-/// `aten::native_dropout`: keeps each value with probability p, scaled.
+/// `aten::native_dropout`: keeps each value with probability `p`, the launch's scalar, and scales it.
 pub fn native_dropout(launch: &Launch<'_>) -> Result<(), Error> {
     fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
         let native_dropout::Scalars { p, scale, .. } = native_dropout::Scalars::of(launch)?;
@@ -269,7 +269,7 @@ pub fn native_dropout(launch: &Launch<'_>) -> Result<(), Error> {
     if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
 }
 
-/// The gradient of what a dropout kept.
+/// The gradient of the kept values.
 #[derive(Clone, Copy)]
 struct DropBackward<T> {
     scale: T,
@@ -293,7 +293,7 @@ pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// The numbers of a chunk, for loops that cannot be vectorised themselves: what `count` values need.
+/// The random numbers of a chunk, enough for `count` values, for loops that are not vectorised.
 struct Numbers<'a> {
     state: State,
     chunk: u64,
@@ -310,7 +310,7 @@ impl Leaf for Numbers<'_> {
     }
 }
 
-/// Puts what is given into a random order, by the method of Fisher and Yates: 64 random bits for each place from the last to the second.
+/// Shuffles a slice (Fisher and Yates), with 64 random bits for each position from the last to the second.
 fn shuffle<T>(state: State, order: &mut [T]) {
     let mut position = order.len();
     let mut words = [0; WORDS];
@@ -329,11 +329,11 @@ fn shuffle<T>(state: State, order: &mut [T]) {
     }
 }
 
-/// `aten::randperm`: the numbers from 0 in a random order. Operands [out], of one dimension.
+/// `aten::randperm`: a random permutation of 0..n. Operands [out], of one dimension.
 pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, state) = (launch.view(0), State::of(launch)?);
     let (count, mut target, dtype) = (output.numel(), launch.output(0)?.into_row(), output.dtype());
-    // Numbers of half the size where that is enough: every swap goes to another cache line.
+    // Shuffles 32 bit numbers if they suffice, to touch fewer cache lines: every swap accesses a random one.
     let Ok(end) = u32::try_from(count) else {
         let order = target.as_slice_mut::<i64>().ok_or_else(|| Error::operands("more numbers than are contiguous as Long"))?;
         order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
@@ -345,7 +345,7 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
         shuffle(state, &mut order);
         return store_numbers(&mut target, dtype, 0..count, |_, position| order[position]);
     }
-    // They are put in order in the first bytes of the result, and are moved to their positions from the last one on: no position that is written has a
+    // They are shuffled in the first bytes of the result, and then widened in place from the last position on: no write reaches a
     // number that is still to be read.
     let order = target.as_narrower_mut::<u32>().ok_or_else(|| Error::operands("numbers that are not aligned"))?;
     order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
@@ -354,7 +354,7 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
     store_numbers(&mut target, dtype, (0..count).rev(), number)
 }
 
-/// Stores the number of each position in a row of this dtype, in the order in which the positions come.
+/// Stores the number of each position in a row of this dtype, in the order of `positions`.
 fn store_numbers(
     row: &mut RowMut<'_>,
     dtype: DType,

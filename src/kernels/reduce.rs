@@ -1,5 +1,6 @@
-//! Reductions to one value per output. Operands: [out, input], both of the input's sizes; out has stride 0 in the dimensions that are
-//! reduced. The input is cast to the compute dtype, which is out's unless said otherwise, and folded in that dtype's opmath.
+//! Reductions to one value per output. Operands: [out, input], both of the input's sizes; out has stride 0 in the reduced
+//! dimensions. The input is cast to the compute dtype, which is out's unless stated otherwise, and folded in the opmath type of
+//! that dtype.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! Scans along a dimension. Operands: [out, input], of the same sizes; scalars [dim]. The input is cast to the compute dtype, which is out's.
+//! Scans along a dimension. Operands: [out, input], of the same sizes; scalars [dim]. The input is cast to the compute dtype, which
+//! is out's.
 //!
-//! Sums and products are kept in a wider type than the elements'. A line is scanned in groups: each group is scanned by itself, then the
-//! total of the groups before it is added. A long line of a sum is cut into blocks, which run in parallel from the sums of the blocks before
-//! them. `logcumsumexp` works in blocks too: sums of exponentials below a common bound, then logarithms. Groups and blocks depend on the
-//! length alone, except for the choice of the bound.
+//! Sums and products are accumulated in a wider type than the elements'. A line is scanned in groups: each group is scanned
+//! separately, then the total of the groups before it is added. A long line of a sum is divided into blocks, which run in parallel
+//! from the totals of the blocks before them. `logcumsumexp` works in blocks too: sums of exponentials relative to a common bound,
+//! then logarithms. Groups and blocks depend on the length alone, except for the choice of the bound.
 
 #![forbid(unsafe_code)]
 
@@ -29,15 +30,15 @@ signature! {
     cummin(values, indices, input)[dim] in REAL | BOOL;
 }
 
-/// Elements of a line that are scanned by themselves first.
+/// Elements of a group, which is scanned before the total of the elements before it is added.
 const GROUP: usize = 4;
 
 /// The accumulation of a scan, over values of type `W`.
 trait Step<W>: Copy + Sync {
     const START: W;
-    /// Whether groups of elements may be accumulated by themselves.
+    /// Whether groups of [`GROUP`] elements may be accumulated separately.
     const GROUPS: bool;
-    /// Whether blocks of many elements may.
+    /// Whether blocks of many elements may be accumulated separately.
     const BLOCKS: bool = false;
     fn step(left: W, right: W) -> W;
 }
@@ -56,8 +57,8 @@ impl<W: Number> Step<W> for Add {
     }
 }
 
-/// Products of some elements alone may be out of range where the whole is not; `NARROW`: not those of [`GROUP`] elements, whose type is
-/// narrower than `W`.
+/// The product of a part may overflow where that of the whole does not. With `NARROW` the elements are so much narrower than `W`
+/// that the product of [`GROUP`] of them does not.
 #[derive(Clone, Copy)]
 struct Multiply<const NARROW: bool>;
 
@@ -83,7 +84,7 @@ impl Step<f64> for LogAddExp {
     fn step(left: f64, right: f64) -> f64 {
         let (high, low) = if left > right { (left, right) } else { (right, left) };
         let sum = high + math::f64::log1p_of_finite(math::f64::exp(low - high));
-        // The difference of equal infinities is NaN.
+        // For equal infinities the difference is NaN.
         if low == high { high + std::f64::consts::LN_2 } else { sum }
     }
 }
@@ -119,7 +120,7 @@ pub fn cumprod(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// `aten::_logcumsumexp`: the logarithm of the sums of the exponentials.
+/// `aten::_logcumsumexp`: the logarithms of the cumulative sums of exponentials.
 pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Double => run_logarithms::<f64>(launch),
@@ -133,7 +134,7 @@ fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(
     lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &Logarithms)
 }
 
-/// The dimension of a launch, of any kernel of this file.
+/// The dimension of a launch, for all kernels of this file.
 fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
     let dim: i64 = cumsum::Scalars::of(launch)?.dim.to();
     usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))
@@ -155,7 +156,7 @@ fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>)
     lines::run_either::<T, 1, 1>([input], [output], dim, cost, &scan)
 }
 
-/// The columns and elements of contiguous operands of many rows that are scanned down 2 to 4 columns.
+/// The number of columns and the elements of contiguous operands, if there are 2 to 4 columns and many rows to scan down.
 fn narrow<'a, T: Element>(launch: &Launch<'a>, dim: usize) -> Option<(usize, &'a [T], &'a mut [T])> {
     let (output, input) = (launch.view(0), launch.view(1));
     let columns = input.sizes().get(dim + 1..)?.iter().product::<i64>() as usize;
@@ -170,7 +171,7 @@ fn narrow<'a, T: Element>(launch: &Launch<'a>, dim: usize) -> Option<(usize, &'a
     Some((columns, Row::flat(&input).ok()?.as_slice()?, launch.output(0).ok()?.into_flat().ok()?.into_slice()?))
 }
 
-/// A scan whose elements take so many nanoseconds.
+/// A scan, with the nanoseconds of one thread for an element.
 struct Scan<W, S> {
     cost: f64,
     step: PhantomData<fn(W) -> S>,
@@ -206,7 +207,7 @@ fn scan_columns<T: Number, W: Number, S: Step<W>>(mut strip: Strip<T, 1, 1>) {
     }
 }
 
-/// Scans a line, or part of one after elements that come to `before`, and returns what all come to.
+/// Scans a part of a line, starting from the total `before`, and returns the new total.
 #[inline(always)]
 fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before: W) -> W {
     let mut total = before;
@@ -231,10 +232,10 @@ fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before:
     total
 }
 
-/// Logarithms of sums of exponentials.
+/// Cumulative log-sum-exp.
 struct Logarithms;
 
-/// Elements whose exponentials are summed below a common bound.
+/// Elements whose exponentials are summed relative to a common bound.
 const BLOCK: usize = 64;
 
 impl<T: Element<Acc = T> + Number> Lines<T, 1, 1> for Logarithms {
@@ -257,11 +258,11 @@ impl<T: Element<Acc = T> + Number> Columns<T, 1, 1> for Logarithms {
     }
 }
 
-/// Scans a block after elements that come to `before`, and returns what all come to. Where the least result is far below the bound, or an
-/// element is NaN or infinite, one by one.
+/// Scans a block starting from the total `before`, and returns the new total. If the least result is far below the bound, or an
+/// element is NaN or infinite, elements are scanned one by one.
 #[inline(always)]
 fn log_block<T: Element + Number>(input: &[T; BLOCK], output: &mut [T; BLOCK], before: f64) -> f64 {
-    // The logarithm of a sum has an absolute error by its distance from the bound: doubles have no digits to spare.
+    // The absolute error of the logarithm of a sum grows with its distance from the bound: doubles have no spare precision.
     let reach = if T::DTYPE == DType::Double { 2.0 } else { 64.0 };
     let wide = input.map(|value| -> f64 { value.hub().to() });
     let (mut bound, mut is_usual) = (before, before < f64::INFINITY);
@@ -281,7 +282,7 @@ fn log_block<T: Element + Number>(input: &[T; BLOCK], output: &mut [T; BLOCK], b
     results[BLOCK - 1]
 }
 
-/// All of a block.
+/// The total of a block.
 fn total<T: Number, W: Number, S: Step<W>>(input: &[T]) -> W {
     let mut lanes = [S::START; 8];
     let (groups, rest) = input.as_chunks::<8>();
@@ -294,7 +295,7 @@ fn total<T: Number, W: Number, S: Step<W>>(input: &[T]) -> W {
     rest.iter().fold(whole, |total, value| S::step(total, value.hub().to()))
 }
 
-/// Scans a long line in blocks.
+/// Scans a long line in parallel blocks.
 fn scan_blocks<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], cost: f64) {
     let scan = |input: &[T], output: &mut [T], before| {
         scan::<T, W, S>(input, output, before);
@@ -302,7 +303,7 @@ fn scan_blocks<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], 
     in_blocks(input, output, GRAIN, cost, (S::START, S::step), &total::<T, W, S>, &scan);
 }
 
-/// Scans a contiguous matrix of `C` columns down its rows, in blocks of rows.
+/// Scans a contiguous matrix of `C` columns down its rows, in parallel blocks of rows.
 fn scan_rows<T: Number, W: Number, S: Step<W>, const C: usize>(input: &[T], output: &mut [T], cost: f64) {
     let wide = |row: &[T; C]| row.map(|value| -> W { value.hub().to() });
     let step = |left: [W; C], right: [W; C]| std::array::from_fn(|column| S::step(left[column], right[column]));
@@ -318,7 +319,8 @@ fn scan_rows<T: Number, W: Number, S: Step<W>, const C: usize>(input: &[T], outp
     in_blocks(rows, output, GRAIN / C, cost * C as f64, ([S::START; C], step), &total, &scan);
 }
 
-/// Scans `input` in blocks of `len` elements of `cost` nanoseconds: what each block comes to, then each from what those before it do.
+/// Scans `input` in parallel blocks of `len` elements of `cost` nanoseconds: first the total of each block, then each block from
+/// the totals before it.
 fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
     input: &[T],
     output: &mut [T],
@@ -349,12 +351,12 @@ fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
     });
 }
 
-/// `aten::_cummax_helper`: the greatest values so far, and where the last of them is.
+/// `aten::_cummax_helper`: the running maxima, and the last index of each.
 pub fn cummax(launch: &Launch<'_>) -> Result<(), Error> {
     extremes::<true>(launch)
 }
 
-/// `aten::_cummin_helper`: the least values so far, and where the last of them is.
+/// `aten::_cummin_helper`: the running minima, and the last index of each.
 pub fn cummin(launch: &Launch<'_>) -> Result<(), Error> {
     extremes::<false>(launch)
 }
@@ -370,7 +372,7 @@ fn extremes<const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// NaN is beyond everything, and takes the place of an earlier NaN as equal values do.
+/// NaN counts as the extreme value; like an equal value, a later NaN replaces an earlier one.
 fn follow<V: Ordered, const GREATEST: bool>(input: &[V], values: &mut [V], indices: &mut [i64]) {
     let (mut best, mut position) = (input[0], 0);
     for (at, ((&value, out), out_position)) in input.iter().zip(values).zip(indices).enumerate() {

@@ -1,12 +1,13 @@
-//! [`Signature`]: what a kernel takes. It is declared once, beside the kernel, by [`signature!`] or a macro that makes kernels.
+//! [`Signature`]: the operands, scalars and dtypes of a kernel. It is declared once, beside the kernel, by [`signature!`] or a
+//! macro that makes kernels.
 //!
-//! The operator table, the checks of a launch and the shim's bindings have it from there.
+//! The operator table, the checks of a launch and the shim's bindings are derived from it.
 
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::DTypeSet;
 
-/// The least and the greatest number of something; [`u16::MAX`] is any.
+/// The minimum and maximum of a count; a maximum of [`u16::MAX`] means any.
 #[derive(Clone, Copy)]
 struct Range {
     least: u16,
@@ -30,8 +31,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// From a text such as `(out, x, weight?, ..more)[alpha, ..numbers]`: outputs come first, an operand with a question mark may be
-    /// missing, a name behind two dots stands for any number.
+    /// Parses a text such as `(out, x, weight?, ..more)[alpha, ..numbers]`: outputs come first, a question mark makes an operand
+    /// optional, and a name after two dots stands for any number of operands or scalars.
     pub const fn new(text: &'static str, dtypes: DTypeSet) -> Self {
         let bytes = text.as_bytes();
         let mut split = 0;
@@ -41,9 +42,9 @@ impl Signature {
         Self { text, dtypes, operands: count(bytes, 0, split), scalars: count(bytes, split, bytes.len()) }
     }
 
-    /// The text, in one line.
+    /// The text on one line.
     pub fn text(&self) -> String {
-        // The compiler breaks long ones.
+        // The compiler breaks long texts into lines.
         self.text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -53,30 +54,31 @@ impl Signature {
         self.dtypes
     }
 
-    /// The same of these dtypes alone.
+    /// The same signature with other dtypes.
     pub const fn only(self, dtypes: DTypeSet) -> Self {
         Self { dtypes, ..self }
     }
 
-    /// Of the same kernel over every tensor of lists.
+    /// The signature of the same kernel over lists of tensors.
     pub const fn of_lists(self) -> Self {
         Self::new("(..lists)[tensors, ..more]", self.dtypes)
     }
 
-    /// Whether these are its scalars, joined by `, `. One that the kernel does not look at may have an underline in front here.
+    /// Whether the scalars' names, joined by `, `, are these. A scalar that the kernel ignores may be declared with a leading
+    /// underscore.
     pub fn names_scalars(&self, names: &str) -> bool {
         let own = self.text.rsplit_once('[').map_or("", |(_, scalars)| scalars.trim_end_matches(']'));
         own.split(',').map(|name| name.trim().trim_start_matches('_')).eq(names.split(", "))
     }
 
-    /// Whether a launch may have so many operands and scalars.
+    /// Whether a launch may have these numbers of operands and scalars.
     #[inline(always)]
     pub const fn takes(&self, operands: usize, scalars: usize) -> bool {
         self.operands.holds(operands) && self.scalars.holds(scalars)
     }
 }
 
-/// How many names there may be between two positions of brackets.
+/// The range of the number of names between two positions of the text.
 const fn count(bytes: &[u8], begin: usize, end: usize) -> Range {
     let (mut least, mut most, mut is_any) = (0, 0, false);
     let (mut is_name, mut is_optional, mut is_repeated, mut index) = (false, false, false, begin + 1);
@@ -97,9 +99,9 @@ const fn count(bytes: &[u8], begin: usize, end: usize) -> Range {
     Range { least, most: if is_any { u16::MAX } else { most } }
 }
 
-/// Declares what kernels of a module take: `kernel(operands)[scalars] in DTYPES;`, sets of dtypes joined by a bar.
+/// Declares the signatures of a module's kernels: `kernel(operands)[scalars] in DTYPES;`, with sets of dtypes joined by a bar.
 ///
-/// For each there is a module of the kernel's name, with its [`Signature`] and `Scalars`, its scalars by name.
+/// For each kernel this makes a module of its name, with its [`Signature`] and `Scalars`, a struct of its scalars.
 macro_rules! signature {
     ($($kernel:ident($($operands:tt)*)[$($scalars:tt)*] in $($set:ident)|+;)*) => {$(
         $crate::kernels::signature::signature! {
@@ -126,14 +128,14 @@ macro_rules! signature {
             }
 
             impl Scalars {
-                /// Those of this launch.
+                /// The scalars of `launch`.
                 #[inline]
                 pub fn of(launch: &Launch<'_>) -> Result<Self, Error> {
                     let [$($scalar),*] = launch.first_scalars()?;
                     Ok(Self { $($scalar),* })
                 }
 
-                /// In order, for a launch.
+                /// The scalars in the order of a launch.
                 pub fn list(&self) -> [$crate::tensor::launch::Scalar; <[&str]>::len(&[$(stringify!($scalar)),*])] {
                     [$(self.$scalar),*]
                 }

@@ -1,5 +1,5 @@
-//! Softmax, its logarithm and their gradients. Operands: [out, input] or [out, grad, output], of the same sizes; scalars [dim]. Lines are
-//! computed in `f32`, or `f64` for Double.
+//! Softmax, its logarithm and their gradients. Operands: [out, input] or [out, grad, output], of the same sizes; scalars [dim].
+//! Lines are computed in `f32`, or `f64` for Double.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ signature! {
     log_softmax_backward(out, grad, output)[dim] in FLOATING;
 }
 
-/// The greater one. Where one is NaN it may be either, since then every result of the line is NaN.
+/// The maximum. If either is NaN the result may be either, because then every result of the line is NaN anyway.
 #[inline(always)]
 fn greater<T: Ordered>(left: T, right: T) -> T {
     if right > left { right } else { left }
@@ -67,7 +67,7 @@ impl<E: Element<Acc: Field + Ordered, Approximate: Real>, const LOG: bool> Passe
     }
 }
 
-/// The gradient, from the gradient and the values of the result.
+/// The gradient of the input, from the gradient and the values of the result.
 struct Backward<const LOG: bool>;
 
 impl<E: Element<Acc: Field, Approximate: Field>, const LOG: bool> Passes<E, 2> for Backward<LOG> {
@@ -99,7 +99,7 @@ impl<E: Element<Acc: Field, Approximate: Field>, const LOG: bool> Passes<E, 2> f
     }
 }
 
-/// The dimension of a launch, of any kernel of this file.
+/// The dimension of a launch, for all kernels of this file.
 fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
     let dim: i64 = softmax::Scalars::of(launch)?.dim.to();
     usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))

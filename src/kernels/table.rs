@@ -1,8 +1,8 @@
 //! The operator table: one line per operator.
 //!
-//! A line names the operator without its namespace (ATen's, except in the last group), its kernel, how its operands relate, and the cost of
-//! an element (nanoseconds of one thread). From the cost the runtime decides where the operator runs and with how many threads. What the
-//! kernel takes is declared beside it ([`Signature`]).
+//! A line names the operator without its namespace (ATen's, except in the last group), its kernel, how its operands relate, and the
+//! cost of an element (nanoseconds of one thread). The cost decides where the operator runs and with how many threads. The kernel's
+//! operands, scalars and dtypes are declared beside the kernel ([`Signature`]).
 
 #![forbid(unsafe_code)]
 
@@ -26,29 +26,29 @@ use crate::tensor::launch::{Launch, Layout, Scalar};
 /// Nanoseconds of a function of complex numbers.
 const COMPLEX_FUNCTION: f64 = 60.0;
 
-/// A kernel's function: runs one launch. The text of a failure is for the user.
+/// A kernel's function: runs one launch. The text of an error is for the user.
 pub type Run = fn(&Launch<'_>) -> Result<(), Error>;
 
-/// A kernel: its function, and what it takes.
+/// A kernel: its function and its signature.
 #[derive(Clone, Copy)]
 struct Kernel {
     run: Run,
     signature: Signature,
 }
 
-/// The kernel at a path, and the signature that was declared beside it.
+/// The kernel at a path, with the signature that is declared beside it.
 macro_rules! kernel {
     ($($path:ident)::+) => {
         Kernel { run: $($path)::+, signature: $($path)::+::SIGNATURE }
     };
 }
 
-/// How long a launch takes on one thread.
+/// The cost of a launch on one thread.
 #[derive(Clone, Copy)]
 pub enum Cost {
     /// Nanoseconds per element of the index space.
     Element(f64),
-    /// Nanoseconds per element of a list of tensors; how many there are is the launch's first scalar.
+    /// Nanoseconds per element of a list of tensors; the launch's first scalar is the number of tensors.
     List(f64),
     /// Nanoseconds of the launch.
     Launch(fn(&Launch<'_>) -> u64),
@@ -62,11 +62,11 @@ pub struct Op {
     signature: Signature,
     layout: Layout,
     cost: Cost,
-    /// Nanoseconds per element in complex numbers, where they are not the [`Cost::Element`] of real ones.
+    /// Nanoseconds per element of complex numbers, if they differ from [`Cost::Element`].
     complex_cost: Option<f64>,
-    /// Whether 16 bit floats may be looked up in a table of all results.
+    /// Whether results for 16 bit floats may come from a lookup table.
     has_lookup_table: bool,
-    /// Whether it is elementwise over lists of tensors: any piece of them can be done for itself.
+    /// Whether it is elementwise over lists of tensors, so that any piece of a launch can run separately.
     is_piecewise: bool,
     calls: AtomicU64,
 }
@@ -78,7 +78,7 @@ const fn text(name: &'static CStr) -> &'static str {
     }
 }
 
-/// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
+/// An elementwise operator. Reductions count as such: their outputs have stride 0 in the reduced dimensions.
 const fn op(name: &'static CStr, kernel: Kernel, cost: f64) -> Op {
     let (layout, cost) = (Layout::Elementwise, Cost::Element(cost));
     let (text, calls) = (text(name), AtomicU64::new(0));
@@ -86,28 +86,29 @@ const fn op(name: &'static CStr, kernel: Kernel, cost: f64) -> Op {
     Op { name, text, kernel, signature, layout, cost, complex_cost: None, has_lookup_table: false, is_piecewise: false, calls }
 }
 
-/// An elementwise operator of one input that depends on its element and scalars alone, and for 16 bit floats takes longer than to look
-/// the result up ([`lookup_table`]).
+/// An elementwise operator of one input whose result depends on the element and the scalars alone, and for 16 bit floats takes
+/// longer than a lookup ([`lookup_table`]).
 const fn function(name: &'static CStr, kernel: Kernel, cost: f64) -> Op {
     Op { has_lookup_table: true, ..op(name, kernel, cost) }
 }
 
-/// An operator whose operands have different sizes, or keep their dimensions.
+/// An operator whose operands have different sizes, or whose dimensions must not be merged.
 const fn shaped(name: &'static CStr, kernel: Kernel, cost: f64) -> Op {
     Op { layout: Layout::Shaped, ..op(name, kernel, cost) }
 }
 
-/// An operator over lists of tensors: its operands are the tensors of one list after the other, its first scalar says how many a list has.
+/// An operator over lists of tensors. Its operands are the lists one after the other; its first scalar is the number of tensors of
+/// a list.
 const fn list(name: &'static CStr, kernel: Kernel, cost: f64) -> Op {
     Op { cost: Cost::List(cost), ..shaped(name, kernel, 0.0) }
 }
 
-/// A list operator that is elementwise: what it does with the lists, the first ones of them written, and at most one more operand.
+/// An elementwise operator over lists, of which the first ones are written, with at most one more operand.
 const fn elementwise_list(name: &'static CStr, kernel: Kernel, cost: f64) -> Op {
     Op { is_piecewise: true, ..list(name, kernel, cost) }
 }
 
-/// A list operator that runs an elementwise kernel over every place of its lists.
+/// A list operator that runs an elementwise kernel over every entry of its lists.
 macro_rules! each {
     ($name:expr, $($path:ident)::+, $cost:expr) => {{
         let signature = $($path)::+::SIGNATURE.of_lists();
@@ -129,12 +130,12 @@ const fn product(name: &'static CStr, kernel: Kernel) -> Op {
     costed(name, kernel, matmul::cost)
 }
 
-/// A kernel of operands of any sizes that says its cost itself.
+/// An operator of operands of any sizes, with a function that computes its cost.
 const fn costed(name: &'static CStr, kernel: Kernel, cost: fn(&Launch<'_>) -> u64) -> Op {
     Op { cost: Cost::Launch(cost), ..shaped(name, kernel, 0.0) }
 }
 
-/// The static array of its rows.
+/// Makes the static array of rows.
 macro_rules! table {
     ($($row:expr,)*) => {
         /// Every operator.
@@ -187,7 +188,7 @@ table![
     op(c"bitwise_or", kernel!(bitwise::bitwise_or), 0.15),
     op(c"bitwise_right_shift", kernel!(bitwise::bitwise_right_shift), 0.15),
     op(c"bitwise_xor", kernel!(bitwise::bitwise_xor), 0.15),
-    // choices and limits
+    // selection and limits
     op(c"clamp", kernel!(clamp::clamp), 0.1),
     op(c"clamp_max", kernel!(clamp::clamp_max), 0.1),
     op(c"clamp_max_tensor", kernel!(clamp::clamp_max_tensor), 0.15),
@@ -327,7 +328,7 @@ table![
     op(c"std", kernel!(reduce::var::std), 0.1),
     op(c"sum", kernel!(reduce::sum::sum), 0.08),
     op(c"var", kernel!(reduce::var::var), 0.1),
-    // along a dimension
+    // lines along a dimension
     shaped(c"_cummax_helper", kernel!(scan::cummax), 1.0),
     shaped(c"_cummin_helper", kernel!(scan::cummin), 1.0),
     shaped(c"_log_softmax", kernel!(softmax::log_softmax), 0.6),
@@ -380,7 +381,7 @@ table![
     shaped(c"triu", kernel!(movement::triangle::triu), 0.15),
     shaped(c"triu_indices", kernel!(movement::triangle::triu_indices), 1.0),
     shaped(c"unfold_backward", kernel!(movement::unfold::unfold_backward), 4.0),
-    // order
+    // sorting and searching
     costed(c"histogram", kernel!(histogram::histogram), histogram::cost),
     shaped(c"isin", kernel!(sorting::searchsorted::isin), 10.0),
     shaped(c"kthvalue", kernel!(sorting::topk::kthvalue), 2.0),
@@ -411,7 +412,7 @@ table![
     op(c"random_", kernel!(random::random), 1.0),
     op(c"randperm", kernel!(random::randperm), 10.0),
     op(c"uniform_", kernel!(random::uniform), 0.5),
-    // through indices
+    // indexing
     op(c"gather", kernel!(indexing::load), 1.0),
     shaped(c"_embedding_bag", kernel!(indexing::embedding::embedding_bag), 0.3),
     op(c"embedding_dense_backward", kernel!(indexing::update), 0.3).only(ALL),
@@ -506,24 +507,24 @@ table![
     op(c"swiglu_backward", kernel!(fused::swiglu_backward), 0.6),
 ];
 
-/// Elements of the first list of a launch of lists.
+/// Elements of the first list of a list operator's launch.
 fn list_numel(launch: &Launch<'_>) -> usize {
     let tensors = launch.scalar_or(0, Scalar::Long(1)).to::<i64>() as usize;
     (0..tensors.min(launch.num_operands())).map(|index| launch.view(index).numel()).sum()
 }
 
 impl Op {
-    /// The operator where an element in complex numbers takes so many nanoseconds: their functions are scalar code.
+    /// The operator with another cost of an element of complex numbers, whose functions are scalar code.
     const fn in_complex(self, cost: f64) -> Self {
         Self { complex_cost: Some(cost), ..self }
     }
 
-    /// The operator of these dtypes alone, where its kernel takes more.
+    /// The operator with fewer dtypes than its kernel supports.
     const fn only(self, dtypes: DTypeSet) -> Self {
         Self { signature: self.signature.only(dtypes), ..self }
     }
 
-    /// Nanoseconds of an element that take `cost` in real numbers.
+    /// Nanoseconds of an element that costs `cost` in real numbers.
     #[inline(always)]
     fn element_cost(&self, cost: f64, compute: DType) -> f64 {
         match self.complex_cost {
@@ -532,7 +533,7 @@ impl Op {
         }
     }
 
-    /// The operator of that name.
+    /// The operator with this name.
     pub fn find(name: &[u8]) -> Option<&'static Self> {
         TABLE.iter().find(|op| op.name.to_bytes() == name)
     }
@@ -548,7 +549,7 @@ impl Op {
         self.text
     }
 
-    /// What the kernel takes.
+    /// The kernel's signature.
     #[inline(always)]
     pub fn signature(&self) -> &Signature {
         &self.signature
@@ -560,7 +561,7 @@ impl Op {
         self.signature.dtypes()
     }
 
-    /// Whether 16 bit floats may be looked up in a table of all results.
+    /// Whether results for 16 bit floats may come from a lookup table.
     #[cfg(test)]
     pub fn has_lookup_table(&self) -> bool {
         self.has_lookup_table
@@ -581,7 +582,7 @@ impl Op {
         }
     }
 
-    /// As [`Op::cost`], of a dense launch.
+    /// [`Op::cost`] for a dense launch.
     #[inline]
     pub fn dense_cost(&self, numel: usize, launch: &Launch<'_>) -> u64 {
         match self.cost {
@@ -591,7 +592,7 @@ impl Op {
         }
     }
 
-    /// Whether it is elementwise over lists of tensors, so that any piece of a launch can be done for itself.
+    /// Whether it is elementwise over lists of tensors, so that any piece of a launch can run separately.
     pub fn is_piecewise(&self) -> bool {
         self.is_piecewise
     }
@@ -609,7 +610,7 @@ impl Op {
         }
     }
 
-    /// How often the operator was launched; not exact where several threads launch it at once.
+    /// How often the operator was launched; approximate if several threads launch it at once.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
@@ -617,7 +618,7 @@ impl Op {
     /// Counts a launch.
     #[inline]
     pub fn count_call(&self) {
-        // No atomic addition, which costs as much as a small kernel.
+        // An atomic addition would cost as much as a small kernel.
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }

@@ -11,8 +11,8 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     let exponent_and_mantissa = ((bits & 0x7fff) as u32) << 13;
     // 112 moves binary16's exponent bias to binary32's.
     let normal = exponent_and_mantissa + (112 << 23);
-    // With the least exponent a subnormal value has a leading 1, which is taken away again: no operand is subnormal in binary32, for which
-    // processors take a hundred cycles.
+    // A subnormal value gets the exponent of a leading 1, which is subtracted again. No operand is subnormal in binary32: these
+    // take processors a hundred cycles.
     let subnormal = (f32::from_bits(normal + (1 << 23)) - f32::from_bits(113 << 23)).to_bits();
     let magnitude = if exponent_and_mantissa < 1 << 23 { subnormal } else { normal };
     let special = if exponent_and_mantissa >= 0x0f80_0000 { 0x7f80_0000 } else { 0 };
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn narrowing_rounds_to_nearest_even() {
-        // Every 16 bit prefix with the low halves where rounding decides.
+        // Every prefix of 16 bits, with the lower halves at which rounding changes.
         for high in 0..=u16::MAX {
             for low in [0, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x7fff, 0x8000, 0x8001, 0xffff] {
                 let value = f32::from_bits((high as u32) << 16 | low);

@@ -1,15 +1,15 @@
-//! Conversions of floats to integers with the results of x86-64's instructions: rounded towards 0, the least integer if out of range.
+//! Conversions of floats to integers with the results of x86-64's instructions: truncated, and the least integer if out of range.
 //!
 //! Rust's own conversions saturate, and loops over them do not vectorise.
 
 macro_rules! conversion {
     ($name:ident, $float:ty, $int:ty) => {
-        /// The whole part, or the least integer where that does not fit.
+        /// The integral part, or the least integer if it is out of range.
         #[inline(always)]
         pub fn $name(value: $float) -> $int {
             const LEAST: $float = <$int>::MIN as $float;
             let fits = (LEAST..-LEAST).contains(&value);
-            // SAFETY: the value is from the least integer on and below the least that is too great, so its whole part fits.
+            // SAFETY: the value is at least the least integer and below the first that is too great, so its integral part fits.
             unsafe { (if fits { value } else { LEAST }).to_int_unchecked() }
         }
     };

@@ -1,17 +1,17 @@
-//! Conversions of runs of binary16 numbers, by the processor's instructions where it has them: compilers make none of the arithmetic of
-//! [`convert`](super::convert), which takes several times as long.
+//! Conversions of runs of binary16 numbers by the processor's instructions, if it has them. Compilers do not generate them from the
+//! arithmetic of [`convert`](super::convert), which takes several times as long.
 
 use half::f16;
 
 use super::convert::{f16_to_f32, f32_to_f16};
 
-/// Widens numbers, as far as there is room for them.
+/// Widens as many numbers as both slices have.
 pub fn widen_slice(from: &[f16], to: &mut [f32]) {
-    // SAFETY: both have as many elements, and one of them is borrowed mutably.
+    // SAFETY: both have that many elements, and they do not overlap, since one is borrowed mutably.
     unsafe { widen(from.as_ptr(), to.as_mut_ptr(), from.len().min(to.len())) };
 }
 
-/// Rounds numbers to the nearest, ties to even, as far as there is room for them.
+/// Rounds as many numbers as both slices have to the nearest, ties to even.
 pub fn narrow_slice(from: &[f32], to: &mut [f16]) {
     // SAFETY: as above.
     unsafe { narrow(from.as_ptr(), to.as_mut_ptr(), from.len().min(to.len())) };
@@ -20,11 +20,11 @@ pub fn narrow_slice(from: &[f32], to: &mut [f16]) {
 /// Widens `count` numbers.
 ///
 /// # Safety
-/// `from` has `count` readable elements, `to` as many writable ones, at any address, and they do not overlap.
+/// `from` must have `count` readable elements and `to` as many writable ones, at any alignment; they must not overlap.
 pub unsafe fn widen(from: *const f16, to: *mut f32, count: usize) {
     #[cfg(target_arch = "x86_64")]
     if super::isa() >= super::Isa::Avx2 {
-        // SAFETY: the caller's promise, and F16C is a part of `Isa::Avx2`.
+        // SAFETY: the caller's promise; F16C is part of `Isa::Avx2`.
         return unsafe { f16c::widen(from, to, count) };
     }
     // SAFETY: the caller's promise.
@@ -38,14 +38,14 @@ pub unsafe fn widen(from: *const f16, to: *mut f32, count: usize) {
 pub unsafe fn narrow(from: *const f32, to: *mut f16, count: usize) {
     #[cfg(target_arch = "x86_64")]
     if super::isa() >= super::Isa::Avx2 {
-        // SAFETY: the caller's promise, and F16C is a part of `Isa::Avx2`.
+        // SAFETY: the caller's promise; F16C is part of `Isa::Avx2`.
         return unsafe { f16c::narrow(from, to, count) };
     }
     // SAFETY: the caller's promise.
     unsafe { narrow_each(from, to, 0, count) };
 }
 
-/// As [`widen`], of the numbers from `begin` on, one by one.
+/// [`widen`] for the numbers from `begin` on, one by one.
 #[inline(always)]
 unsafe fn widen_each(from: *const f16, to: *mut f32, begin: usize, count: usize) {
     for index in begin..count {
@@ -56,7 +56,7 @@ unsafe fn widen_each(from: *const f16, to: *mut f32, begin: usize, count: usize)
     }
 }
 
-/// As [`narrow`], of the numbers from `begin` on, one by one.
+/// [`narrow`] for the numbers from `begin` on, one by one.
 #[inline(always)]
 unsafe fn narrow_each(from: *const f32, to: *mut f16, begin: usize, count: usize) {
     for index in begin..count {
@@ -76,7 +76,7 @@ mod f16c {
 
     use half::f16;
 
-    /// The numbers that an instruction converts.
+    /// Numbers that one instruction converts.
     const LANES: usize = 8;
 
     #[target_feature(enable = "avx,f16c")]
@@ -121,7 +121,7 @@ mod tests {
             .map(f32::from_bits)
             .collect();
         for_each_isa(|isa| {
-            // All but the last: a whole number of vectors, and a rest.
+            // All numbers but the last: whole vectors and a rest.
             for count in [halves.len(), halves.len() - 3] {
                 let mut wide = vec![0.0f32; count];
                 // SAFETY: both have `count` elements.

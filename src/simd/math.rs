@@ -1,7 +1,8 @@
 //! Elementary functions without branches, so that loops over them vectorise.
 //!
-//! One module per type, with the same names. Accuracy is stated with each function, as the greatest error found against a wider
-//! computation, in units in the last place (ulp). NaN gives NaN, infinities and subnormal values give what IEEE 754 says.
+//! One module per type, with the same names. The accuracy of each function is stated as the greatest error that was found against a
+//! wider computation, in units in the last place (ulp). NaN propagates; infinities and subnormal values give the results of IEEE
+//! 754.
 
 pub mod approximations;
 pub mod bessel;
@@ -13,8 +14,8 @@ pub mod gamma;
 pub mod normal;
 mod power;
 
-/// The Taylor series of the sine (`first` 1) or the cosine (`first` 0) of x quarter turns, as a polynomial of x^2, highest power first; the
-/// sine's is divided by x.
+/// The Taylor series of the sine (`first` 1) or the cosine (`first` 0) of x quarter turns, as a polynomial of x^2, highest power
+/// first. The sine's series is divided by x.
 const fn quarter_turn_series<const N: usize>(first: usize) -> [core::primitive::f64; N] {
     let mut coefficients = [0.0; N];
     let (mut term, mut degree) = (1.0, 0);
@@ -51,7 +52,7 @@ mod tests {
         }
     }
 
-    /// Arguments of both signs over all magnitudes, densest around 1.
+    /// Arguments of both signs and all magnitudes, densest around 1.
     fn arguments() -> Vec<f64> {
         let mut found = vec![0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, -1.0, 1e-310, 5e-324, f64::MAX];
         for step in 0..20_000 {
@@ -91,7 +92,7 @@ mod tests {
                     "{name}({given:e})"
                 );
             }
-            // NaN is beyond any limit.
+            // NaN exceeds any limit.
             assert!(worst.1 <= limit, "{name} {isa:?}: {} ulp at {:e}", worst.1, worst.0);
         });
     }
@@ -100,7 +101,8 @@ mod tests {
         if epsilon > 1e-10 { f32::MAX as f64 } else { f64::MAX }
     }
 
-    /// Against `f64` functions of the standard library, in units of 2^-24 relative to the result (at most two to an ulp).
+    /// Compares with `f64` functions of the standard library, in units of 2^-24 relative to the result (at most two units are an
+    /// ulp).
     fn check_f32(name: &str, function: impl Fn(f32) -> f32 + Copy, oracle: impl Fn(f64) -> f64, limit: f64) {
         let kind = (f32::EPSILON as f64 / 2.0, f32::from_bits(1) as f64, 2.0 * limit);
         check(name, function, oracle, |value| value as f32, |value| value as f64, kind);
@@ -126,8 +128,8 @@ mod tests {
         if x == 0.0 { 1.0 } else { sine / angle }
     }
 
-    /// Below 2.5 the series with positive terms: 2 / sqrt(pi) e^(-x^2) times the sum of 2^n x^(2n+1) / (2n+1)!!; beyond, the continued
-    /// fraction of the complement.
+    /// Below 2.5 by the series with positive terms: 2 / sqrt(pi) e^(-x^2) times the sum of 2^n x^(2n+1) / (2n+1)!!; above, by the
+    /// continued fraction of the complement.
     fn erf(x: f64) -> f64 {
         if x == 0.0 || x.is_nan() || x.abs() > 6.0 {
             return if x.abs() > 6.0 { x.signum() } else { x };
@@ -175,7 +177,7 @@ mod tests {
         check_f32("tanh", approximations::tanh, f64::tanh, LIMIT);
         check_f32("sigmoid", approximations::sigmoid, sigmoid, LIMIT);
         check_f32("scaled_sigmoid", |x| approximations::scaled_sigmoid(x, 3.0), |x| 3.0 * sigmoid(x), LIMIT);
-        // Of what 16 bit floats hold.
+        // The argument has the bits of a 16 bit float alone.
         let low_bits_cleared = |x: f32| f32::from_bits(x.to_bits() & 0xffff_e000);
         check_f32(
             "normal_tail",
@@ -200,19 +202,19 @@ mod tests {
         check_f64("erf", tested::erf, erf, 8.0);
     }
 
-    /// Functions of `f64` where the standard library has one, of both types.
+    /// `f64` functions of both types that the standard library has.
     macro_rules! shared_accuracy {
         ($check:ident, $module:ident, $($name:ident: $oracle:expr, $limit:expr;)*) => {
             $($check(stringify!($name), super::$module::$name, $oracle, $limit);)*
         };
     }
 
-    /// The inverse sine by the inverse tangent.
+    /// The inverse sine, by the inverse tangent.
     fn inverse_sine(x: f64) -> f64 {
         if x.abs() <= 1.0 { x.atan2((1.0 - x).sqrt() * (1.0 + x).sqrt()) } else { f64::NAN }
     }
 
-    /// The standard library's overflows and is inaccurate near 1.
+    /// The standard library's function overflows and is inaccurate near 1.
     fn inverse_cosh(x: f64) -> f64 {
         let t = x - 1.0;
         let near = (t + (t * (x + 1.0)).sqrt()).ln_1p();
@@ -238,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Half an ulp more is for the standard library's own errors.
+    /// Half an ulp is added for the standard library's own errors.
     #[test]
     fn functions_of_both_types_are_accurate_in_f64() {
         shared_accuracy! {
@@ -249,7 +251,7 @@ mod tests {
             sinh: f64::sinh, 3.5;
             cosh: f64::cosh, 3.5;
             acosh: inverse_cosh, 6.0;
-            // The standard library's is inaccurate near -1.
+            // The standard library's function is inaccurate near -1.
             atanh: |x: f64| x.abs().atanh().copysign(x), 6.0;
             asin: inverse_sine, 3.5;
             acos: f64::acos, 3.0;
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn complements_of_the_error_function() {
-        // From tables of 20 digits.
+        // From tables with 20 digits.
         let table = [
             (-3.0, 1.999_977_909_503_001_5),
             (0.0, 1.0),
@@ -356,7 +358,7 @@ mod tests {
         assert!(super::f64::takes_fast_path(1e9) && !super::f64::takes_fast_path(1e10) && !super::f64::takes_fast_path(f64::NAN));
     }
 
-    /// Greatest error of the sine and the cosine of whole turns' fractions, absolute.
+    /// The greatest absolute error of the sine and the cosine of fractions of turns.
     fn turns_error(function: impl Fn(f64) -> (f64, f64)) -> f64 {
         let error = |step: i32| {
             let x = f64::from(step) / 4096.0;
@@ -386,7 +388,7 @@ mod tests {
             let close = (found - expected).abs() <= 6e-8 * expected.abs() + 2e-11 || found == expected || overflows;
             assert!(close || found.is_nan() && expected.is_nan(), "{x:e}: {found:e} != {expected:e}");
         }
-        // Beside the zeros below 0.
+        // Next to the zeros below 0.
         for (x, expected) in
             [(-2.747_666_6, -3.072_163_104_836_6e-5), (-2.457_024_8, -1.128_784_253e-7), (-3.955_294_1, -3.163_175_862e-6)]
         {

@@ -1,11 +1,11 @@
 //! Non-temporal stores, which bypass the caches: for results so large that they would be evicted before they are read.
 //!
-//! An ordinary store first reads the cache line that it writes to, a non-temporal one does not. docs/decisions/011-nontemporal-stores.md has
-//! the gains.
+//! An ordinary store first reads the cache line that it writes to; a non-temporal one does not.
+//! docs/decisions/011-nontemporal-stores.md has the gains.
 
 use crate::tuning::caches::BEYOND_CACHES_BYTES;
 
-/// Bytes that a non-temporally stored block is aligned to, and a multiple of.
+/// The alignment of a non-temporally stored block in bytes; its length is a multiple of this.
 const ALIGNMENT: usize = 16;
 
 /// How a loop writes its results.
@@ -16,17 +16,17 @@ pub enum Stores {
 }
 
 impl Stores {
-    /// The better stores for a result of so many bytes at an address that the loop does not read from.
+    /// The faster kind of stores for a result of `bytes` bytes at an address from which the loop does not read.
     #[inline(always)]
     pub fn of(address: *const u8, bytes: usize) -> Self {
         let bypasses = cfg!(target_arch = "x86_64") && bytes >= BEYOND_CACHES_BYTES && address.addr().is_multiple_of(ALIGNMENT);
         if bypasses { Self::NonTemporal } else { Self::Cached }
     }
 
-    /// Writes a block, a whole number of [`ALIGNMENT`] long. A loop that has written some ends with [`Stores::finish`].
+    /// Writes a block whose length is a multiple of [`ALIGNMENT`]. A loop that has written blocks must end with [`Stores::finish`].
     ///
     /// # Safety
-    /// The block's bytes may be written, and start at a multiple of [`ALIGNMENT`] if these are non-temporal stores.
+    /// The block's bytes must be writable; for non-temporal stores its address must be a multiple of [`ALIGNMENT`].
     #[inline(always)]
     pub unsafe fn write<B: Copy>(self, to: *mut B, block: B) {
         const { assert!(size_of::<B>().is_multiple_of(ALIGNMENT)) };
@@ -50,22 +50,22 @@ impl Stores {
 }
 
 /// # Safety
-/// As [`Stores::write`].
+/// As for [`Stores::write`].
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn store_nontemporal<B: Copy>(to: *mut B, block: &B) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     let (from, to) = ((&raw const *block).cast::<__m128i>(), to.cast::<__m128i>());
     for word in 0..size_of::<B>() / ALIGNMENT {
-        // SAFETY: inside the block; SSE2 is part of the architecture.
+        // SAFETY: this is inside the block; SSE2 is part of the architecture.
         let bits = unsafe { _mm_loadu_si128(from.wrapping_add(word)) };
-        // SAFETY: the caller promises that the bytes may be written and are aligned.
+        // SAFETY: the caller promises that the bytes are writable and aligned.
         unsafe { _mm_stream_si128(to.wrapping_add(word), bits) };
     }
 }
 
 /// # Safety
-/// As [`Stores::write`].
+/// As for [`Stores::write`].
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 unsafe fn store_nontemporal<B: Copy>(to: *mut B, block: &B) {
@@ -90,7 +90,7 @@ mod tests {
         for stores in [Stores::Cached, Stores::NonTemporal] {
             let mut target = crate::simd::Aligned([0u32; 24]);
             let block: [u32; 8] = std::array::from_fn(|position| position as u32 + 1);
-            // SAFETY: the second third of the array, 32 bytes from its beginning.
+            // SAFETY: this is the second third of the array, 32 bytes from its beginning.
             unsafe { stores.write(target.0.as_mut_ptr().wrapping_add(8).cast(), block) };
             stores.finish();
             let expected: Vec<u32> = (0..24).map(|position| if (8..16).contains(&position) { position - 7 } else { 0 }).collect();

@@ -25,7 +25,7 @@ impl From<Approximate> for f32 {
     }
 }
 
-/// Methods of a trait that are those of `f32`.
+/// Methods of a trait that delegate to those of `f32`.
 macro_rules! as_f32 {
     ($trait:ident: $($unary:ident)*; $($binary:ident)*) => {
         $(
@@ -43,7 +43,7 @@ macro_rules! as_f32 {
     };
 }
 
-/// Methods of a trait that are functions of [`approximations`].
+/// Methods of a trait that delegate to functions of [`approximations`].
 macro_rules! approximately {
     ($($name:ident)*) => {$(
         #[inline(always)]
@@ -53,7 +53,7 @@ macro_rules! approximately {
     )*};
 }
 
-/// The same with two results.
+/// Methods that delegate to functions of [`approximations`] with two results.
 macro_rules! approximately_two {
     ($($name:ident)*) => {$(
         #[inline(always)]
@@ -64,7 +64,7 @@ macro_rules! approximately_two {
     )*};
 }
 
-/// Conversions that are those of `f32`.
+/// Conversions that delegate to those of `f32`.
 macro_rules! converted {
     ($($name:ident: $from:ty,)*) => {$(
         #[inline(always)]

@@ -1,4 +1,4 @@
-//! [`BumpArena`]: memory of one call for its descriptors, which is freed as a whole.
+//! [`BumpArena`]: memory for the descriptors of one call, which is freed as a whole.
 
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
@@ -7,14 +7,14 @@ use std::slice;
 
 use bumpalo::Bump;
 
-/// So many words of 8 bytes are on the stack: enough for most calls.
+/// The number of words of 8 bytes on the stack: enough for most calls.
 const WORDS: usize = 192;
 
 /// Memory of one call.
 pub struct BumpArena {
     words: UnsafeCell<[MaybeUninit<u64>; WORDS]>,
     used: Cell<usize>,
-    /// What the words have no room for.
+    /// Memory on the heap, when the words are used up.
     more: Bump,
 }
 
@@ -26,7 +26,7 @@ impl Default for BumpArena {
 }
 
 impl BumpArena {
-    /// Memory for so many values, which no one else has.
+    /// New uninitialised memory for `count` values.
     #[inline]
     fn room<T>(&self, count: usize) -> *mut T {
         const { assert!(align_of::<T>() <= align_of::<u64>()) };
@@ -39,20 +39,20 @@ impl BumpArena {
         self.words.get().cast::<u64>().wrapping_add(used).cast()
     }
 
-    /// Keeps so many values.
+    /// Stores `count` values.
     #[inline]
     pub fn keep_all<T: Copy>(&self, count: usize, mut value_of: impl FnMut(usize) -> T) -> &[T] {
         let room = self.room::<T>(count);
         for index in 0..count {
             let value = value_of(index);
-            // SAFETY: `room` has memory for `count` values, which nobody refers to yet.
+            // SAFETY: `room` has memory for `count` values, to which nothing refers yet.
             unsafe { room.wrapping_add(index).write(value) };
         }
-        // SAFETY: all of them are written, no one writes them again, and the arena outlives the result.
+        // SAFETY: all of them are written and never change, and the arena outlives the result.
         unsafe { slice::from_raw_parts(room, count) }
     }
 
-    /// The same of values that may fail.
+    /// Stores `count` values, or returns the first error.
     #[inline]
     pub fn try_keep_all<T: Copy, E>(&self, count: usize, mut value_of: impl FnMut(usize) -> Result<T, E>) -> Result<&[T], E> {
         let room = self.room::<T>(count);
@@ -65,7 +65,7 @@ impl BumpArena {
         Ok(unsafe { slice::from_raw_parts(room, count) })
     }
 
-    /// Keeps a value, which needs no destructor.
+    /// Stores a value, which needs no destructor.
     #[inline]
     pub fn keep<T: Copy>(&self, value: T) -> &T {
         let room = self.room::<T>(1);

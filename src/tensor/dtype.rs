@@ -1,8 +1,8 @@
-//! Element types: [`DType`] (the number that PyTorch gives a type), [`Element`] (how its values sit in memory) and [`dispatch!`], the
-//! one place where a runtime dtype becomes a Rust type.
+//! Element types: [`DType`] (PyTorch's number of a type), [`Element`] (a type as it is stored in memory) and [`dispatch!`], the one
+//! place where a runtime dtype becomes a Rust type.
 //!
-//! Kernels compute in [`Element::Acc`], PyTorch's "opmath" type: `f32` for the 16 and 8 bit floats, the type itself otherwise. A value is
-//! widened when it is loaded and rounded once when it is stored.
+//! Kernels compute in [`Element::Acc`], PyTorch's opmath type: `f32` for the 16 and 8 bit floats, the type itself otherwise. A
+//! value is widened when it is loaded and rounded once when it is stored.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::enum_glob_use, reason = "matches that name most dtypes")]
@@ -65,7 +65,7 @@ pub struct ComplexBFloat16 {
     pub im: bf16,
 }
 
-/// Dtypes with their numbers, and their names in PyTorch's error texts.
+/// Defines the dtypes, with their numbers and their names in PyTorch's error texts.
 macro_rules! dtypes {
     ($($name:ident = $number:literal, $text:literal;)*) => {
         /// A dtype, numbered as `c10::ScalarType`.
@@ -78,7 +78,7 @@ macro_rules! dtypes {
         /// Every dtype, at the index of its number.
         const DTYPES: [DType; [$($number),*].len()] = [$(DType::$name),*];
 
-        /// As `c10::toString` writes it.
+        /// Formats as `c10::toString`.
         impl fmt::Debug for DType {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(match self {
@@ -139,7 +139,7 @@ dtypes! {
     ComplexBFloat16 = 46, "BComplex32";
 }
 
-/// [`DType::size`] by number: a look at memory is cheaper than a jump.
+/// [`DType::size`] by number: a table lookup is cheaper than a jump.
 static SIZES: [u8; DTYPES.len()] = {
     let mut sizes = [0; DTYPES.len()];
     let mut number = 0;
@@ -157,7 +157,7 @@ impl DType {
         if number >= 0 && (number as usize) < DTYPES.len() { Some(DTYPES[number as usize]) } else { None }
     }
 
-    /// Its name in `PyTorch`, for reports; one word for those that have no arithmetic.
+    /// The name in `PyTorch`, for reports; one common name for all dtypes without arithmetic.
     pub const fn torch_name(self) -> &'static str {
         use DType::*;
         match self {
@@ -199,7 +199,7 @@ impl DType {
         }
     }
 
-    /// [`DType::size`], as the strides of one contiguous dimension.
+    /// [`DType::size`] as the strides of one contiguous dimension.
     #[inline]
     pub const fn size_word(self) -> &'static [i64] {
         match self.size() {
@@ -222,7 +222,7 @@ impl DType {
         }
     }
 
-    /// The dtype of the parts of complex numbers; any other is its own.
+    /// The dtype of the parts of a complex dtype; any other dtype itself.
     pub const fn real(self) -> Self {
         match self {
             Self::ComplexHalf => Self::Half,
@@ -239,7 +239,7 @@ impl DType {
         COMPLEX.contains(self) || matches!(self, Self::ComplexBFloat16)
     }
 
-    /// Whether values can be converted to and from other dtypes; the others can only be moved as they are.
+    /// Whether values can be converted to and from other dtypes; values of the others can only be copied.
     #[inline]
     pub const fn is_convertible(self) -> bool {
         EVERY.contains(self)
@@ -251,7 +251,7 @@ impl DType {
 pub struct DTypeSet(pub u64);
 
 impl DTypeSet {
-    /// The set of these dtypes.
+    /// The set of the given dtypes.
     pub const fn of(dtypes: &[DType]) -> Self {
         let mut bits = 0;
         let mut index = 0;
@@ -262,7 +262,7 @@ impl DTypeSet {
         Self(bits)
     }
 
-    /// The dtypes of both sets.
+    /// The union of both sets.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -286,11 +286,11 @@ pub const FLOATING: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16, DTyp
 pub const HALVES: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16]);
 /// Float, Double.
 pub const WIDE: DTypeSet = DTypeSet::of(&[DType::Float, DType::Double]);
-/// The complex dtypes, ComplexHalf among them.
+/// The complex dtypes, including ComplexHalf.
 pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble]);
-/// Floating point and complex without ComplexHalf: where PyTorch has real and complex math.
+/// Floating point and complex without ComplexHalf: the dtypes for which PyTorch has real and complex math.
 pub const FIELD: DTypeSet = FLOATING.and(WIDE_COMPLEX);
-/// The integers that every CPU kernel of PyTorch knows: Byte, Char, Short, Int, Long.
+/// The integers that every CPU kernel of PyTorch supports: Byte, Char, Short, Int, Long.
 pub const INTEGRAL: DTypeSet = DTypeSet::of(&[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long]);
 /// UInt16, UInt32, UInt64.
 pub const UNSIGNED: DTypeSet = DTypeSet::of(&[DType::UInt16, DType::UInt32, DType::UInt64]);
@@ -302,9 +302,9 @@ pub const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 pub const LONG: DTypeSet = DTypeSet::of(&[DType::Long]);
 /// Float alone.
 pub const FLOAT: DTypeSet = DTypeSet::of(&[DType::Float]);
-/// What real and imaginary parts may be: Half, Float, Double.
+/// The dtypes of real and imaginary parts: Half, Float, Double.
 pub const COMPONENTS: DTypeSet = DTypeSet::of(&[DType::Half, DType::Float, DType::Double]);
-/// [`FLOATING`], of which [`dispatch!`] widens the 16 bit floats.
+/// [`FLOATING`], for which [`dispatch!`] computes 16 bit floats as `f32`.
 pub const WIDENED: DTypeSet = FLOATING;
 /// ComplexHalf alone.
 pub const COMPLEX_HALF: DTypeSet = DTypeSet::of(&[DType::ComplexHalf]);
@@ -312,9 +312,9 @@ pub const COMPLEX_HALF: DTypeSet = DTypeSet::of(&[DType::ComplexHalf]);
 pub const WIDE_COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]);
 /// [`INTEGRAL`] and [`FLOATING`].
 pub const REAL: DTypeSet = INTEGRAL.and(FLOATING);
-/// [`REAL`], [`UNSIGNED`] and Bool: everything that has an order.
+/// [`REAL`], [`UNSIGNED`] and Bool: every dtype with an order.
 pub const ORDERED: DTypeSet = REAL.and(UNSIGNED).and(BOOL);
-/// [`REAL`] and [`COMPLEX`]: everything that has a sign.
+/// [`REAL`] and [`COMPLEX`]: the dtypes that can be negated, and Byte, which wraps.
 pub const SIGNED: DTypeSet = REAL.and(COMPLEX);
 /// [`ORDERED`] and [`COMPLEX`].
 pub const ALL: DTypeSet = ORDERED.and(COMPLEX);
@@ -324,16 +324,16 @@ pub const FLOAT8: DTypeSet =
 /// Every dtype whose values can be converted.
 pub const EVERY: DTypeSet = ALL.and(FLOAT8).and(DTypeSet::of(&[DType::ComplexBFloat16]));
 
-/// Every dtype, those that can only be moved among them.
+/// Every dtype, including those whose values can only be copied.
 pub const ANY: DTypeSet = DTypeSet((1 << DTYPES.len()) - 1);
 
-/// A type as it sits in memory.
+/// A type as it is stored in memory.
 pub trait Element: Copy + Send + Sync + Default + 'static {
-    /// The dtype whose elements these are.
+    /// The dtype of these elements.
     const DTYPE: DType;
     /// The computing type of kernels (opmath).
     type Acc: Number + Element<Acc = Self::Acc>;
-    /// The computing type of functions whose results are rounded to this type: `Acc` or, of 16 bit floats, [`Approximate`].
+    /// The computing type of functions whose results are rounded to this type: `Acc` or, for 16 bit floats, [`Approximate`].
     type Approximate: Number + From<Self::Acc> + Into<Self::Acc>;
 
     /// The value, widened.
@@ -341,10 +341,10 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
     /// The value rounded to this type, once.
     fn store(value: Self::Acc) -> Self;
 
-    /// Whether [`Self::load_run`] and [`Self::store_run`] are quicker than loops.
+    /// Whether [`Self::load_run`] and [`Self::store_run`] are faster than a loop.
     const IS_CONVERTED_IN_RUNS: bool = false;
 
-    /// The values of elements, as far as there is room for them.
+    /// Loads as many elements as both slices have.
     #[inline(always)]
     fn load_run(elements: &[Self], values: &mut [Self::Acc]) {
         for (value, element) in values.iter_mut().zip(elements) {
@@ -352,7 +352,7 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
         }
     }
 
-    /// Values rounded to this type, as far as there is room for them.
+    /// Stores as many values as both slices have, rounded to this type.
     #[inline(always)]
     fn store_run(values: &[Self::Acc], elements: &mut [Self]) {
         for (element, &value) in elements.iter_mut().zip(values) {
@@ -360,13 +360,13 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
         }
     }
 
-    /// As [`Self::load`], for an element by itself rather than one of a loop that vectorises.
+    /// [`Self::load`] for a single element outside a vectorised loop.
     #[inline(always)]
     fn load_single(self) -> Self::Acc {
         self.load()
     }
 
-    /// As [`Self::store`], for an element by itself.
+    /// [`Self::store`] for a single element outside a vectorised loop.
     #[inline(always)]
     fn store_single(value: Self::Acc) -> Self {
         Self::store(value)
@@ -488,7 +488,7 @@ impl Element for bf16 {
     }
 }
 
-/// The bits of a 16 bit float, for what concerns the sign alone: an element of BFloat16 or, without `BRAIN`, of Half.
+/// The bits of a 16 bit float, for functions of the sign alone: BFloat16 with `BRAIN`, else Half.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct HalfBits<const BRAIN: bool>(u16);
@@ -535,10 +535,11 @@ complex_of_halves! {
     ComplexBFloat16: bf16,
 }
 
-/// Runs `$body` with `$T` standing for the [`Element`] type of `$dtype`, if it is in the named set; an error that names it otherwise.
+/// Runs `$body` with `$T` as the [`Element`] type of `$dtype`, if the dtype is in the named set; else returns an error that names
+/// it.
 ///
-/// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, which a loop then casts from: slower, and half the code. `HALF_BITS` is the 16
-/// bit floats as [`HalfBits`].
+/// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, to which the loop casts: slower, but half the code. `HALF_BITS` is the
+/// 16 bit floats as [`HalfBits`].
 ///
 /// `dispatch!(dtype in FLOATING, T => kernel::<T>(launch))`. `$body` is a `Result<_, Error>`.
 macro_rules! dispatch {

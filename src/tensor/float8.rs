@@ -1,23 +1,23 @@
 //! 8 bit floats: storage, and conversion from and to `f32`, to nearest with ties to even, as on PyTorch's CPU.
 //!
-//! Formats: OCP 8-bit floating point (E5M2, E4M3Fn), <https://arxiv.org/abs/2206.02915> (the FnUz ones: no infinity, no negative zero,
-//! NaN in its place) and OCP microscaling (E8M0FnU: an unsigned power of two). All but the last share one algorithm.
+//! Formats: OCP 8-bit floating point (E5M2, E4M3Fn), <https://arxiv.org/abs/2206.02915> (the FnUz formats have no infinity, and NaN
+//! in place of negative zero) and OCP microscaling (E8M0FnU: an unsigned power of two). All but the last share one algorithm.
 
 #![forbid(unsafe_code)]
 
-/// What distinguishes one format with a sign from another.
+/// The parameters of a signed format.
 trait Format {
     const MANTISSA_BITS: u32;
     const BIAS: u32;
-    /// Bits of the least `f32` that is certain to leave the finite range.
+    /// Bits of the least `f32` that is certainly outside the finite range.
     const LIMIT: u32;
-    /// NaN takes the place of negative zero.
+    /// Whether NaN takes the place of negative zero.
     const UNSIGNED_ZERO: bool;
-    /// The pattern of infinity, where there is one.
+    /// The bits of infinity, if the format has it.
     const INFINITY: Option<u8>;
-    /// The result for numbers beyond the finite range: infinity, NaN or, of [`Float8E4M3Fn`], the greatest number.
+    /// The result for numbers outside the finite range: infinity, NaN or, for [`Float8E4M3Fn`], the greatest number.
     const OVERFLOW: u8;
-    /// A pattern of NaN, without its sign.
+    /// The bits of NaN, without the sign.
     const NAN: u8;
 }
 
@@ -45,7 +45,7 @@ fn widen<F: Format>(bits: u8) -> f32 {
 fn narrow<F: Format>(value: f32) -> u8 {
     let shift = 23 - F::MANTISSA_BITS;
     let magnitude = value.to_bits() & 0x7fff_ffff;
-    // Adding this power of two to a subnormal result leaves it, rounded, in the low bits.
+    // Adding this power of two to a value with a subnormal result leaves the rounded result in the low bits.
     let align = (127 - F::BIAS + shift + 1) << 23;
     let subnormal = (f32::from_bits(magnitude) + f32::from_bits(align)).to_bits().wrapping_sub(align);
     let odd = (magnitude >> shift) & 1;
@@ -74,7 +74,7 @@ macro_rules! float8 {
         }
 
         impl $name {
-            /// The value, exact.
+            /// The exact value.
             #[inline(always)]
             pub fn to_f32(self) -> f32 {
                 widen::<Self>(self.0)
@@ -90,13 +90,13 @@ macro_rules! float8 {
 }
 
 float8! {
-    /// 1 sign, 5 exponent, 2 mantissa bits, with infinity; to 57344.
+    /// 1 sign, 5 exponent, 2 mantissa bits, with infinity; up to 57344.
     Float8E5M2 { 2, 15, 143 << 23, false, Some(0x7c), 0x7c, 0x7f }
-    /// 1 sign, 4 exponent, 3 mantissa bits, no infinity; to 448.
+    /// 1 sign, 4 exponent, 3 mantissa bits, no infinity; up to 448.
     Float8E4M3Fn { 3, 7, 1087 << 20, false, None, 0x7e, 0x7f }
-    /// [`Float8E5M2`] without infinity and negative zero; to 57344.
+    /// [`Float8E5M2`] without infinity and negative zero; up to 57344.
     Float8E5M2FnUz { 2, 16, 143 << 23, true, None, 0x80, 0x80 }
-    /// [`Float8E4M3Fn`] without negative zero; to 240.
+    /// [`Float8E4M3Fn`] without negative zero; up to 240.
     Float8E4M3FnUz { 3, 8, 135 << 23, true, None, 0x80, 0x80 }
 }
 
@@ -106,7 +106,7 @@ float8! {
 pub struct Float8E8M0FnU(pub u8);
 
 impl Float8E8M0FnU {
-    /// The value, exact.
+    /// The exact value.
     #[inline(always)]
     pub fn to_f32(self) -> f32 {
         match self.0 {
@@ -116,7 +116,7 @@ impl Float8E8M0FnU {
         }
     }
 
-    /// The nearest power of two of the magnitude (halves go up); NaN for infinities and NaN.
+    /// The power of two nearest to the magnitude (ties go up); NaN for infinities and NaN.
     #[inline(always)]
     pub fn from_f32(value: f32) -> Self {
         let bits = value.to_bits();
@@ -131,7 +131,7 @@ impl Float8E8M0FnU {
 mod tests {
     use super::*;
 
-    /// Narrowing by searching all 256 values for the nearest, ties to the even pattern.
+    /// Rounds by searching all 256 values for the nearest; ties go to the even pattern.
     fn nearest(value: f32, widened: &[f32]) -> u8 {
         let mut best = 0;
         for (bits, &candidate) in widened.iter().enumerate().filter(|(_, candidate)| candidate.is_finite()) {

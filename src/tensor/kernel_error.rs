@@ -1,4 +1,4 @@
-//! [`Error`]: why a kernel cannot compute, by kind, with a text for the user.
+//! [`Error`]: the failure of a kernel, with its kind and a text for the user.
 
 #![forbid(unsafe_code)]
 
@@ -7,22 +7,22 @@ use std::fmt;
 
 use super::dtype::DType;
 
-/// Kinds of failures, for callers that tell them apart.
+/// Kinds of failures, for callers that distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Operands do not fit the kernel or each other: by number, sizes, strides, alignment or overlap.
+    /// Operands do not fit the kernel or each other in number, sizes, strides, alignment or overlap.
     Operands,
-    /// The kernel does not take operands of the dtype.
+    /// The kernel does not support the operands' dtype.
     Dtype(DType),
-    /// A parameter is missing, or is outside what the operator accepts.
+    /// A parameter is missing or invalid.
     Parameter,
-    /// An index is outside `-size..size`, or `0..size` where the operator counts from the start only.
+    /// An index is outside `-size..size`, or outside `0..size` for operators without negative indices.
     Index { index: i64, size: usize },
-    /// An operand has a value that the operator does not accept.
+    /// The operator does not accept a value of an operand.
     Value,
     /// A division of integers by zero.
     DivisionByZero,
-    /// PyTorch's library did not do its part.
+    /// PyTorch's library has failed.
     Library,
 }
 
@@ -42,49 +42,49 @@ impl Error {
         Self(Box::new(Parts { kind, text: text.into() }))
     }
 
-    /// Of [`ErrorKind::Operands`].
+    /// An error of [`ErrorKind::Operands`].
     #[cold]
     pub fn operands(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Operands, text)
     }
 
-    /// Of [`ErrorKind::Dtype`].
+    /// An error of [`ErrorKind::Dtype`].
     #[cold]
     pub fn dtype(dtype: DType, text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Dtype(dtype), text)
     }
 
-    /// Of [`ErrorKind::Parameter`].
+    /// An error of [`ErrorKind::Parameter`].
     #[cold]
     pub fn parameter(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Parameter, text)
     }
 
-    /// Of [`ErrorKind::Index`].
+    /// An error of [`ErrorKind::Index`].
     #[cold]
     pub fn index(index: i64, size: usize, text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Index { index, size }, text)
     }
 
-    /// Of [`ErrorKind::Value`].
+    /// An error of [`ErrorKind::Value`].
     #[cold]
     pub fn value(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Value, text)
     }
 
-    /// Of [`ErrorKind::DivisionByZero`], with PyTorch's text.
+    /// An error of [`ErrorKind::DivisionByZero`], with PyTorch's text.
     #[cold]
     pub fn division_by_zero() -> Self {
         Self::new(ErrorKind::DivisionByZero, "ZeroDivisionError")
     }
 
-    /// Of [`ErrorKind::Library`].
+    /// An error of [`ErrorKind::Library`].
     #[cold]
     pub fn library(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Library, text)
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

@@ -1,8 +1,8 @@
-//! [`Record`]: what one launch of a kernel needs, by value; [`Launch`]: the kernel's view of it.
+//! [`Record`]: the operands and scalars of one launch of a kernel, by value; [`Launch`]: the kernel's view of them.
 //!
-//! A record is made when the operator is called and runs later, so it owns everything but the operands' memory. Elementwise launches
-//! (all operands have the same sizes) are put into the order and the number of dimensions that the loops want while they are copied:
-//! innermost first, neighbours merged where every operand allows it. The common case fits into the record; larger ones are boxed.
+//! A record is made when the operator is called and runs later, so it owns everything but the operands' memory. The dimensions of
+//! elementwise launches (all operands have the same sizes) are sorted and merged for the loops while they are copied: innermost
+//! first, adjacent ones merged where every operand allows it. Most launches fit into the record; larger ones are boxed.
 
 use crate::tensor::kernel_error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::number::Number;
 use super::output::{Output, Taken};
 use super::view::{Flags, View};
 
-/// A number that changes between the runs of a launch, read when the kernel asks for it.
+/// A number that changes between the runs of a launch. It is read when the kernel asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell(pub &'static AtomicU64);
 
@@ -29,7 +29,7 @@ pub enum Scalar {
     Long(i64),
     Double(f64),
     Complex(f64, f64),
-    /// A whole number, 64 bits.
+    /// An integer of 64 bits.
     Cell(Cell),
 }
 
@@ -48,14 +48,14 @@ impl Scalar {
 }
 
 impl Scalar {
-    /// Whether a dtype surely holds the value. It may say no where a closer look says yes.
+    /// Whether a dtype certainly holds the value. False negatives are possible.
     pub fn surely_fits(self, dtype: DType) -> bool {
         match self {
             Self::Bool(_) => true,
-            // It holds powers of 2 alone.
+            // Float8E8M0FnU holds powers of 2 alone.
             Self::Long(_) if dtype == DType::Float8E8M0FnU => false,
             Self::Long(value) => value.unsigned_abs() <= if dtype.size() == 1 { 127 } else { 32767 },
-            // The greatest number of float16.
+            // 65504 is the greatest number of float16.
             Self::Double(value) => FLOATING.contains(dtype) && value.abs() <= 65504.0,
             Self::Complex(..) | Self::Cell(_) => false,
         }
@@ -88,19 +88,19 @@ impl Scalar {
     }
 }
 
-/// How the operands of an operator relate.
+/// The relation between the operands of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// All have the same sizes (stride 0 where they are broadcast): dimensions may be reordered and merged.
+    /// All have the same sizes, with stride 0 in broadcast dimensions: dimensions may be reordered and merged.
     Elementwise,
-    /// Each has its own sizes, kept as given.
+    /// Each has its own sizes, which are kept as given.
     Shaped,
 }
 
-/// An operand inside a record: its sizes and strides are at these offsets of the record's words.
+/// An operand inside a record. Its sizes and strides are at these offsets of the record's words.
 #[derive(Clone, Copy, Debug)]
 struct Operand {
-    /// The first element; for an immediate operand, the offset of its value in the words.
+    /// The address of the first element; for an immediate operand, the offset of its value in the words.
     address: usize,
     dtype: DType,
     flags: Flags,
@@ -113,12 +113,12 @@ impl Operand {
     const NONE: Self = Self { address: 0, dtype: DType::Byte, flags: Flags(0), ndim: 0, sizes: 0, strides: 0 };
 }
 
-/// Operands of a record without an allocation.
+/// The maximum number of operands that a record holds without an allocation.
 pub const INLINE_OPERANDS: usize = 4;
-/// Scalars of a record without an allocation.
+/// The maximum number of scalars that a record holds without an allocation.
 pub const INLINE_SCALARS: usize = 4;
 const INLINE_WORDS: usize = 17;
-/// Words of an immediate operand's value.
+/// The number of words of an immediate operand's value.
 const VALUE_WORDS: usize = 2;
 
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Copies the operands (outputs first) and the scalars. `compute`: the dtype to compute in; that of the first output if none.
+    /// Copies the operands (outputs first) and the scalars. `compute`: the computing dtype; by default that of the first output.
     pub fn new(
         layout: Layout,
         operands: &[View<'_>],
@@ -180,14 +180,14 @@ impl Record {
         Ok(record)
     }
 
-    /// A record without operands and scalars, for [`Record::fill`] or the `push_` functions. Made where it is used: moving a record
-    /// costs more.
+    /// A record without operands and scalars, for [`Record::fill`] or the `push_` functions. It should be made in place: moving a
+    /// record costs more.
     #[inline(always)]
     pub fn empty(num_outputs: usize, compute: DType) -> Self {
         Self { storage: Storage::Inline(Inline::EMPTY), num_outputs: num_outputs.min(u16::MAX as usize) as u16, compute }
     }
 
-    /// Copies operands into an empty record, and makes room for as many scalars: [`Record::push_scalar`].
+    /// Copies operands into an empty record, and reserves room for `num_scalars` scalars, which [`Record::push_scalar`] adds.
     #[inline(always)]
     pub fn fill<'a>(&mut self, layout: Layout, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
         let (outputs, count) = (self.num_outputs as usize, operands.count());
@@ -201,8 +201,8 @@ impl Record {
         }
     }
 
-    /// An elementwise launch of `numel` elements (at least 1) that are contiguous in every operand, without its operands and
-    /// scalars yet: [`Record::push_dense`], [`Record::push_scalar`].
+    /// An elementwise launch of `numel` (at least 1) elements that are contiguous in every operand. [`Record::push_dense`] and
+    /// [`Record::push_scalar`] add its operands and scalars.
     #[inline(always)]
     pub fn dense(numel: i64, num_outputs: usize, compute: DType) -> Self {
         let mut inline = Inline::EMPTY;
@@ -213,10 +213,10 @@ impl Record {
     /// Adds an operand to a dense launch: its first element, dtype and flags. At most [`INLINE_OPERANDS`].
     ///
     /// # Panics
-    /// The launch is not dense, or has so many operands.
+    /// If the launch is not dense, or full.
     ///
     /// # Safety
-    /// With [`Flags::IMMEDIATE`] one element at `data` may be read.
+    /// With [`Flags::IMMEDIATE`] the element at `data` must be readable.
     #[inline(always)]
     pub unsafe fn push_dense(&mut self, data: *mut u8, dtype: DType, flags: Flags) {
         let Storage::Inline(inline) = &mut self.storage else { panic!("a dense launch is kept inline") };
@@ -236,10 +236,10 @@ impl Record {
         inline.num_operands += 1;
     }
 
-    /// Adds a scalar: to a dense launch at most [`INLINE_SCALARS`], to another as many as it has room for.
+    /// Adds a scalar. A dense launch takes at most [`INLINE_SCALARS`], another one as many as it has room for.
     ///
     /// # Panics
-    /// There is no room.
+    /// If there is no room.
     #[inline(always)]
     pub fn push_scalar(&mut self, scalar: Scalar) {
         match &mut self.storage {
@@ -254,9 +254,10 @@ impl Record {
     /// The kernel's view of the record.
     ///
     /// # Safety
-    /// While the launch or what came from it is used, the operands' memory is what [`View::new`] asks of it. Outputs that the kernel takes by
-    /// [`Launch::output`] have no element twice, and nothing else takes them meanwhile, by another launch of the record either; they share memory
-    /// with other operands only where the kernel's documentation says so.
+    /// While the launch or anything derived from it is used, the operands' memory must uphold the conditions of [`View::new`]. An
+    /// output that the kernel takes by [`Launch::output`] must not name an element twice, and nothing else may take it meanwhile,
+    /// not even another launch of the record. It may share memory with other operands only where the kernel's documentation says
+    /// so.
     #[inline(always)]
     pub unsafe fn launch(&self) -> Launch<'_> {
         let (operands, words, scalars) = match &self.storage {
@@ -272,7 +273,7 @@ impl Record {
     }
 }
 
-/// Calls `body` with a launch of views, outputs first, whose outputs [`Launch::output`] does not give.
+/// Calls `body` with a launch of views, outputs first. [`Launch::output`] fails for this launch.
 pub fn of_views<R>(
     layout: Layout,
     operands: &[View<'_>],
@@ -282,7 +283,7 @@ pub fn of_views<R>(
     body: impl FnOnce(&Launch<'_>) -> Result<R, Error>,
 ) -> Result<R, Error> {
     let record = Record::new(layout, operands, num_outputs, scalars, compute)?;
-    // SAFETY: the views uphold what they promise of their memory until the body returns; no output can be taken.
+    // SAFETY: the views uphold their conditions until the body returns; no output can be taken.
     let launch = Launch { taken: Taken::all(), ..unsafe { record.launch() } };
     body(&launch)
 }
@@ -300,18 +301,18 @@ pub struct Launch<'a> {
     taken: Taken<'a>,
 }
 
-/// Some elements of a launch over lists of tensors.
+/// A range of the elements of a launch over lists of tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    /// Where the elements of each entry end in the row of all.
+    /// The end of each entry in the concatenation of all entries' elements.
     pub ends: &'a [usize],
-    /// The first element of the piece in that row.
+    /// The first element of the piece in the concatenation.
     pub begin: usize,
-    /// Exclusive.
+    /// The end of the piece, exclusive.
     pub end: usize,
 }
 
-/// Nanoseconds per element where the operator table says nothing.
+/// Nanoseconds per element of operators that are not in the table.
 const DEFAULT_COST: f64 = 0.2;
 
 impl<'a> Launch<'a> {
@@ -325,7 +326,7 @@ impl<'a> Launch<'a> {
         self.num_outputs
     }
 
-    /// An operand; outputs come first. Elementwise launches have their dimensions innermost first.
+    /// An operand; outputs come first. The dimensions of elementwise launches are innermost first.
     #[inline(always)]
     pub fn view(&self, index: usize) -> View<'a> {
         let operand = &self.operands[index];
@@ -336,34 +337,34 @@ impl<'a> Launch<'a> {
             operand.address as *mut u8
         };
         let (sizes, strides) = (&self.words[sizes..sizes + ndim], &self.words[strides..strides + ndim]);
-        // SAFETY: the record copied the operand from a view, or from what stands for one in a dense launch, in an order that keeps the elements
-        // that there are; `Record::launch` promises their memory.
+        // SAFETY: the record has copied the operand from a view (or from an equivalent in a dense launch), and its order of
+        // dimensions names the same elements. `Record::launch` guarantees their memory.
         let view = unsafe { View::from_checked(data, operand.dtype, operand.flags, sizes, strides) };
         view.as_output(index < self.num_outputs)
     }
 
-    /// The right to write an output through references, which is given once.
+    /// Takes an output, to write it through references. Each output can be taken once.
     pub fn output(&self, index: usize) -> Result<Output<'a>, Error> {
         if index >= self.num_outputs || !self.taken.take(index) {
             return Err(Error::operands(format!("output {index} is not to be taken")));
         }
-        // SAFETY: `Record::launch` promises that nothing else takes the output, and `taken` that the launch gives it once.
+        // SAFETY: `Record::launch` guarantees that nothing else takes the output, and `taken` that this launch gives it once.
         Ok(unsafe { Output::new(self.view(index)) })
     }
 
-    /// The dtype to compute in.
+    /// The computing dtype.
     #[inline(always)]
     pub fn compute(&self) -> DType {
         self.compute
     }
 
-    /// The same launch with what is shared of the outputs that are taken.
+    /// A copy of the launch that shares the record of taken outputs.
     #[inline(always)]
     fn same(&self) -> Launch<'_> {
         Launch { taken: self.taken.share(), ..*self }
     }
 
-    /// The same launch without the operands from `count` on.
+    /// The launch with only its first `count` operands.
     #[inline(always)]
     pub fn leading(&self, count: usize) -> Launch<'_> {
         Launch { operands: &self.operands[..count], ..self.same() }
@@ -375,19 +376,20 @@ impl<'a> Launch<'a> {
         self.cost
     }
 
-    /// The same launch with that cost per element.
+    /// The launch with another cost per element.
     #[inline(always)]
     pub fn with_cost(&self, cost: f64) -> Launch<'_> {
         Launch { cost, ..self.same() }
     }
 
-    /// The only elements to compute, if not all; on this thread alone.
+    /// The elements to compute, if not all; the kernel computes them on this thread alone.
     #[inline(always)]
     pub fn piece(&self) -> Option<Piece<'a>> {
         self.piece
     }
 
-    /// The same launch over lists, of that piece alone. Its operands fit together, and nothing else is done with the memory meanwhile.
+    /// The launch restricted to a piece. The caller has checked that its operands fit together, and nothing else uses the memory
+    /// meanwhile.
     #[inline(always)]
     pub fn with_piece<'b>(&'b self, piece: Piece<'b>) -> Launch<'b> {
         Launch { piece: Some(piece), ..self.same() }
@@ -411,19 +413,19 @@ impl<'a> Launch<'a> {
         self.scalars.first_chunk().copied().ok_or_else(|| missing_scalar(self.scalars.len()))
     }
 
-    /// A parameter, or `default` where the launch has none at that position.
+    /// A parameter, or `default` if the launch has none at that position.
     #[inline]
     pub fn scalar_or(&self, index: usize, default: Scalar) -> Scalar {
         self.scalars.get(index).copied().unwrap_or(default)
     }
 
-    /// The operands' memory: begin and end addresses, and whether it is written.
+    /// Visits the memory of each operand: begin and end addresses, and whether it is written.
     #[inline]
     pub fn accesses(&self, visit: &mut dyn FnMut(usize, usize, bool)) {
         self.for_each_accessed(&mut |begin, end, write, _| visit(begin, end, write));
     }
 
-    /// As [`Launch::accesses`], each with its operand.
+    /// [`Launch::accesses`] with the operand.
     #[inline]
     pub fn for_each_accessed(&self, visit: &mut dyn FnMut(usize, usize, bool, &View<'a>)) {
         for index in 0..self.operands.len() {
@@ -435,13 +437,13 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// The operands of a launch, outputs first: views that are there, or made when they are looked at.
+/// The operands of a launch, outputs first: existing views, or views that are made on access.
 pub trait Operands<'a> {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// The operand at that index, below the count; mark it `#[inline(always)]`. Loops go over the indices: an iterator's `next` around
-    /// such a function is called, not inlined.
+    /// The operand at `index`; mark it `#[inline(always)]`. Loops use indices, because the compiler does not inline such a function
+    /// into an iterator's `next`.
     fn get(&self, index: usize) -> View<'a>;
 }
 
@@ -462,7 +464,7 @@ fn missing_scalar(index: usize) -> Error {
     Error::parameter(format!("scalar {index} is missing"))
 }
 
-/// Checks that every operand but an immediate has the first one's sizes.
+/// Checks that every operand has the sizes of the first one, except immediates.
 #[inline(always)]
 fn check_sizes<'a>(operands: &impl Operands<'a>) -> Result<(), Error> {
     let sizes = operands.get(0).sizes();
@@ -475,7 +477,8 @@ fn check_sizes<'a>(operands: &impl Operands<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sizes and strides of an elementwise launch while it is put in order: row 0 the sizes, row 1 + i the strides of operand i.
+/// The sizes and strides of an elementwise launch while they are sorted and merged: row 0 has the sizes, row 1 + i the strides of
+/// operand i.
 struct StrideTable<'a> {
     words: &'a mut [i64],
     ndim: usize,
@@ -503,7 +506,7 @@ impl StrideTable<'_> {
         self.words.len() / self.pitch
     }
 
-    /// Whether dimension `left` belongs inside `right`: the first operand that has strides in both decides.
+    /// Whether dimension `left` belongs inside `right`. The first operand with different nonzero strides in both decides.
     fn precedes(&self, left: usize, right: usize) -> bool {
         for row in 1..self.rows() {
             let (a, b) = (self.words[row * self.pitch + left], self.words[row * self.pitch + right]);
@@ -520,7 +523,7 @@ impl StrideTable<'_> {
         }
     }
 
-    /// Insertion sort, innermost first; dimensions that no operand orders stay as they were.
+    /// Insertion sort of the dimensions, innermost first; dimensions that no operand orders keep their order.
     fn sort(&mut self) {
         for end in 1..self.ndim {
             let mut dim = end;
@@ -531,7 +534,7 @@ impl StrideTable<'_> {
         }
     }
 
-    /// Merges each dimension into the one before it where all operands step through both evenly; drops dimensions of size 1.
+    /// Merges each dimension into the one before it if all operands can step through both evenly; drops dimensions of size 1.
     fn coalesce(&mut self) {
         let mut last = 0;
         for dim in 1..self.ndim {
@@ -552,7 +555,7 @@ impl StrideTable<'_> {
         self.ndim = last + 1;
     }
 
-    /// The only element of a launch counts as contiguous.
+    /// Sets the stride of a launch with a single element to that of a contiguous operand.
     #[inline(always)]
     fn set_single_strides<'a>(&mut self, operands: &impl Operands<'a>) {
         if self.ndim == 1 && self.words[0] == 1 {
@@ -572,10 +575,10 @@ impl StrideTable<'_> {
     }
 }
 
-/// Dimensions and operands that are put in order on the stack.
+/// The maximum number of words of a [`StrideTable`] on the stack.
 const STACK_TABLE: usize = 40;
 
-/// An elementwise launch of at most one dimension. Its only element counts as contiguous.
+/// Writes an elementwise launch of at most one dimension. A single element counts as contiguous.
 #[inline(always)]
 fn one_line<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
     check_sizes(operands)?;
@@ -641,7 +644,7 @@ fn shaped<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: 
     Ok(())
 }
 
-/// Fills a record's storage, in the record itself where it fits.
+/// Fills a record's storage, in the record itself if it fits.
 struct Writer<'a> {
     storage: &'a mut Storage,
     num_words: usize,
@@ -678,7 +681,7 @@ impl<'a> Writer<'a> {
         self.num_words += 1;
     }
 
-    /// One by one: these are few words, and a call that copies memory would cost more.
+    /// Copies one by one: these are few words, and a call of memcpy would cost more.
     #[inline(always)]
     fn extend(&mut self, words: &[i64]) {
         for &word in words {
@@ -690,7 +693,7 @@ impl<'a> Writer<'a> {
     fn operand(&mut self, view: &View<'_>, ndim: usize, sizes: usize, strides: usize) {
         let address = if view.flags().has(Flags::IMMEDIATE) {
             let offset = self.num_words;
-            // SAFETY: `View::new` promises the element of an immediate.
+            // SAFETY: `View::new` guarantees the element of an immediate.
             self.extend(&unsafe { immediate(view.data(), view.dtype()) });
             offset
         } else {
@@ -717,11 +720,11 @@ impl<'a> Writer<'a> {
 /// The bytes of an immediate operand's element.
 ///
 /// # Safety
-/// One element at `data` may be read.
+/// The element at `data` must be readable.
 unsafe fn immediate(data: *const u8, dtype: DType) -> [i64; VALUE_WORDS] {
     let mut value = [0i64; VALUE_WORDS];
     let target = value.as_mut_ptr().cast::<u8>();
-    // SAFETY: the caller promises the element; none is larger than the words.
+    // SAFETY: the caller promises the element; no element is larger than the words.
     unsafe { std::ptr::copy_nonoverlapping(data, target, dtype.size()) };
     value
 }
@@ -739,7 +742,7 @@ mod tests {
         Record::new(Layout::Elementwise, operands, 1, &[], None).unwrap()
     }
 
-    /// The launch of a record whose elements are not read, but for immediates.
+    /// The launch of a record whose elements are not read, except immediates.
     fn launch(record: &Record) -> Launch<'_> {
         // SAFETY: nothing reads the operands' memory; immediates are in the record.
         unsafe { record.launch() }
@@ -815,7 +818,7 @@ mod tests {
             (data, DType::Float, Flags::default()),
             ((&raw mut number).cast(), DType::Double, Flags::IMMEDIATE),
         ] {
-            // SAFETY: the immediate is a number that lives.
+            // SAFETY: the immediate is a live number.
             unsafe { record.push_dense(data, dtype, flags) };
         }
         number = 0.0;

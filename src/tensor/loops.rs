@@ -1,12 +1,12 @@
 //! Loops over the operands of elementwise launches.
 //!
-//! The index space of a launch (innermost dimension first, neighbours merged: see [`super::launch`]) is cut into *patches*: rectangles of
-//! two dimensions whose elements fit a block buffer. [`Space`] distributes the patches, in parallel where the work is large. The loop then
-//! reads each operand of a patch directly (right dtype, contiguous) or through a block buffer, cast and gathered ([`cast`], [`strided`]).
-//! [`elementwise`] does that for operators given as a function of values. Its fast path, for operands that are all contiguous, is one SIMD
-//! loop without patches and buffers.
+//! The index space of a launch (innermost dimension first, adjacent dimensions merged: see [`super::launch`]) is divided into
+//! *patches*: rectangles of two dimensions whose elements fit a block buffer. [`Space`] distributes the patches, in parallel if the
+//! work is large. The loop reads each operand of a patch directly if it has the right dtype and is contiguous, or else gathers and
+//! casts it into a block buffer ([`cast`], [`strided`]). [`elementwise`] does that for operators given as a function of values. Its
+//! fast path, for operands that are all contiguous, is one SIMD loop without patches and buffers.
 //!
-//! Outputs may be the same memory as inputs, element for element. Nothing here builds references to operands: raw pointers only.
+//! Outputs may be the same memory as inputs, element for element. The loops use raw pointers, never references to operands.
 
 mod blocks;
 mod buffer;
@@ -36,15 +36,15 @@ use crate::runtime::parallel_for;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::{GRAIN, MAX_PIECE_NS};
 
-/// Elements that one thread takes at a time where each takes `cost` nanoseconds: a power of two, from [`BLOCK`] to [`GRAIN`]. The cores
-/// of one machine need not be equally fast at a moment, and a loop lasts until its last piece is done.
+/// Elements that one thread takes at a time, if each takes `cost` nanoseconds: a power of two, from [`BLOCK`] to [`GRAIN`]. Pieces
+/// are small because the cores of a machine may differ in speed, and a loop lasts until its last piece is done.
 #[inline]
 pub fn grain(cost: f64) -> usize {
     1 << ((MAX_PIECE_NS / cost) as usize).clamp(BLOCK, GRAIN).ilog2()
 }
 
-/// Runs `body(begin, end)` over pieces of `0..count`, in parallel where it is worth it. `cost`: nanoseconds of one thread per index.
-/// The pieces depend on `count` and `grain` alone.
+/// Runs `body(begin, end)` over pieces of `0..count`, in parallel where it is worth it. `cost`: nanoseconds of one thread per
+/// index. The pieces depend on `count` and `grain` alone.
 #[inline]
 pub fn parallel(count: usize, grain: usize, cost: f64, body: &(dyn Fn(usize, usize) + Sync)) {
     let grain = grain.max(1);

@@ -1,8 +1,9 @@
-//! What kernels compute with: [`Number`] and, where a type has more to offer, [`Ordered`], [`Integer`], [`Field`] and [`Real`].
+//! The computing types of kernels: [`Number`] and, for types with more operations, [`Ordered`], [`Integer`], [`Field`] and
+//! [`Real`].
 //!
-//! Integers wrap, Bool is the two-element lattice (`+` is or, `*` is and). Conversions give what a C++ `static_cast` gives in PyTorch on
-//! x86-64, also where the value does not fit: a float out of range becomes what the processor's conversion to 32 bits (for Char, Short, Int,
-//! UInt16) or to 64 bits (for Byte, Long) yields, cut to size; see below for UInt32 and UInt64.
+//! Integers wrap. Bool is the two-element lattice (`+` is or, `*` is and). Conversions give what a C++ `static_cast` gives in
+//! PyTorch on x86-64, even if the value does not fit: a float out of range becomes the result of the processor's conversion to 32
+//! bits (for Char, Short, Int, UInt16) or to 64 bits (for Byte, Long), truncated to size; see below for UInt32 and UInt64.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +11,7 @@ use super::dtype::{Bool, Complex32, Complex64, Element};
 use crate::simd::float_to_int::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 use crate::simd::math::{self, complex};
 
-/// A type that conversions between dtypes go through: exact for a whole class of dtypes.
+/// An intermediate type of conversions between dtypes: exact for a whole class of dtypes.
 pub trait Hub: Element {
     /// The value as a `T`.
     fn to<T: Number>(self) -> T;
@@ -18,7 +19,7 @@ pub trait Hub: Element {
 
 /// A value that kernels compute with.
 pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + 'static {
-    /// The type that conversions of this one go through.
+    /// The intermediate type of conversions of this type.
     type Hub: Hub;
     const ZERO: Self;
     const ONE: Self;
@@ -32,7 +33,8 @@ pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + '
     fn conj(self) -> Self {
         self
     }
-    /// `self + factor * term`. A complex factor without imaginary part scales both parts, so that infinities stay what they are.
+    /// `self + factor * term`. A complex factor without imaginary part scales both parts separately, so that infinities give no
+    /// NaN.
     #[inline(always)]
     fn add_scaled(self, factor: Self, term: Self) -> Self {
         self.add(factor.mul(term))
@@ -49,9 +51,9 @@ pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + '
 
 /// A number with an order. NaN is neither less nor greater than anything.
 pub trait Ordered: Number + PartialOrd {
-    /// Nothing is less.
+    /// The least value, -infinity for floats.
     const LOWEST: Self;
-    /// Nothing is greater.
+    /// The greatest value, infinity for floats.
     const HIGHEST: Self;
 
     #[inline(always)]
@@ -59,23 +61,23 @@ pub trait Ordered: Number + PartialOrd {
         false
     }
 
-    /// The greater one; NaN if either is.
+    /// The maximum; NaN if either is NaN.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
-        // The choice by order becomes one instruction.
+        // This conditional compiles to one instruction.
         let greater = if self > other { self } else { other };
         if self.is_nan() { self } else { greater }
     }
 
-    /// The lesser one; NaN if either is.
+    /// The minimum; NaN if either is NaN.
     #[inline(always)]
     fn minimum(self, other: Self) -> Self {
         let lesser = if self < other { self } else { other };
         if self.is_nan() { self } else { lesser }
     }
 
-    /// The lesser one; either where one is NaN. Not a choice between two values, which the compiler would not write to memory where the one
-    /// that is there is kept, and waits for such a store are long.
+    /// The minimum; either value if one is NaN. Floats override the conditional: the compiler would turn it into a masked store
+    /// where the old value is kept, for which later loads wait long.
     #[inline(always)]
     fn lesser(self, other: Self) -> Self {
         if self < other { self } else { other }
@@ -88,21 +90,21 @@ pub trait Integer: Ordered + Eq {
     fn rem_trunc(self, divisor: Self) -> Option<Self>;
     /// The remainder with the sign of the divisor; `None` for a divisor of 0.
     fn rem_floor(self, divisor: Self) -> Option<Self>;
-    /// Rounded towards zero; `None` for a divisor of 0. `MIN / -1` wraps.
+    /// The quotient rounded towards zero; `None` for a divisor of 0. `MIN / -1` wraps.
     fn trunc_div(self, divisor: Self) -> Option<Self>;
-    /// Rounded towards minus infinity; `None` for a divisor of 0. `MIN / -1` wraps.
+    /// The quotient rounded towards minus infinity; `None` for a divisor of 0. `MIN / -1` wraps.
     fn floor_div(self, divisor: Self) -> Option<Self>;
-    /// Moved up by `bits`; 0 where that is negative or no less than the width.
+    /// Left shift by `bits`; 0 if `bits` is negative or not less than the width.
     fn shift_left(self, bits: Self) -> Self;
-    /// Moved down by `bits`, the sign kept; nothing but the sign is left where `bits` is negative or no less than the width.
+    /// Arithmetic right shift by `bits`; 0 or -1, by the sign, if `bits` is negative or not less than the width.
     fn shift_right(self, bits: Self) -> Self;
-    /// The greatest common divisor, not negative but for the least number.
+    /// The greatest common divisor, which is negative only if it is the least integer.
     fn gcd(self, other: Self) -> Self;
-    /// self^exponent, wrapping. For negative exponents: 1 / self^-exponent rounded towards 0, and 0 for a base of 0.
+    /// self^exponent, wrapping. For negative exponents: 1 / self^-exponent truncated, and 0 for a base of 0.
     fn power(self, exponent: Self) -> Self;
 }
 
-/// A value made of bits: an integer, or Bool with its one bit.
+/// A value made of bits: an integer, or Bool with a single bit.
 pub trait Bits: Number {
     fn bit_and(self, other: Self) -> Self;
     fn bit_or(self, other: Self) -> Self;
@@ -123,7 +125,7 @@ pub trait Field: Number {
     fn sigmoid(self) -> Self;
     /// factor / (1 + e^-x).
     fn scaled_sigmoid(self, factor: Self) -> Self;
-    /// 1 / (1 + e^-x) and what it lacks of 1; relatively accurate both, of a real number.
+    /// 1 / (1 + e^-x) and 1 minus it; for a real number, both with small relative errors.
     fn sigmoid_and_rest(self) -> (Self, Self);
     /// self^exponent.
     fn pow(self, exponent: Self) -> Self;
@@ -131,28 +133,28 @@ pub trait Field: Number {
     fn expm1(self) -> Self;
     /// ln(1 + x).
     fn log1p(self) -> Self;
-    /// Whether a real number is below 1/2, or the absolute value of a complex one.
+    /// Whether a real number, or the absolute value of a complex one, is below 1/2.
     fn is_below_half(self) -> bool;
 }
 
 /// Real floating point.
 pub trait Real: Field + Ordered {
-    /// e^x for an x that is not above 0.
+    /// e^x for x <= 0.
     fn exp_nonpositive(self) -> Self;
-    /// e^(-x^2 / 2), and the share of the normal distribution beyond |x|; relatively accurate both.
+    /// e^(-x^2 / 2), and the probability of the normal distribution's tail beyond |x|; both with small relative errors.
     fn normal_tail(self) -> (Self, Self);
     fn abs(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
     fn trunc(self) -> Self;
-    /// To the nearest integer, ties to even.
+    /// Rounds to the nearest integer, ties to even.
     fn round(self) -> Self;
     fn atan2(self, other: Self) -> Self;
     /// The remainder with the sign of `self`, exact.
     fn fmod(self, divisor: Self) -> Self;
-    /// Whether [`Real::fmod_fast`] takes the two.
+    /// Whether [`Real::fmod_fast`] is exact for the two.
     fn has_fast_fmod(self, divisor: Self) -> bool;
-    /// [`Real::fmod`] where the whole part of the quotient has no more digits than a number.
+    /// [`Real::fmod`] for quotients whose integral part fits the mantissa.
     fn fmod_fast(self, divisor: Self) -> Self;
     /// self * factor + term, rounded once.
     fn mul_add(self, factor: Self, term: Self) -> Self;
@@ -183,7 +185,8 @@ hub! {
     Complex64, from_complex64;
 }
 
-/// What PyTorch's conversions to unsigned types give: values from the signed limit on are moved below it, converted, and moved back.
+/// PyTorch's conversions to unsigned types: the signed limit is subtracted from values at or above it, and added again after the
+/// conversion.
 macro_rules! unsigned_conversion {
     ($name:ident, $signed:ident, $float:ty, $uint:ty) => {
         #[inline(always)]
@@ -363,7 +366,8 @@ macro_rules! integer {
 }
 
 integer! {
-    // The last 8 bits are 0 of every `f32` that does not fit 32 bits, as they are of what stands for it.
+    // `u8` converts `f32` to 32 bits: the low 8 bits of an `f32` out of that range are 0, and so are those of the processor's
+    // result.
     u8: i64, f32_to_i32, f64_to_i64;
     i8: i64, f32_to_i32, f64_to_i32;
     i16: i64, f32_to_i32, f64_to_i32;
@@ -669,14 +673,14 @@ macro_rules! real {
             fn has_fast_fmod(self, divisor: Self) -> bool {
                 const LIMIT: $type = (1u64 << ($type::MANTISSA_DIGITS - 2)) as $type;
                 let divisor = divisor.abs();
-                // 0, infinity and NaN as a divisor and the latter two as a dividend take the slow path.
+                // Divisors of 0, infinity and NaN and dividends of infinity and NaN take the slow path.
                 self.abs() < divisor * LIMIT && divisor <= $type::MAX
             }
 
             #[inline(always)]
             fn fmod_fast(self, divisor: Self) -> Self {
                 let (magnitude, divisor) = (self.abs(), divisor.abs());
-                // The quotient may round up to the next whole number. The fused product is exact.
+                // The quotient may round up to the next integer. The fused product is exact.
                 let rest = (-(magnitude / divisor).trunc()).mul_add(divisor, magnitude);
                 (if rest < 0.0 { rest + divisor } else { rest }).copysign(self)
             }
@@ -778,7 +782,7 @@ macro_rules! real {
         }
 
         impl Field for num_complex::Complex<$type> {
-            /// Smith's method: no overflow where the quotient does not. Division by 0 divides each part by 0.
+            /// Smith's method: no overflow unless the quotient overflows. Division by 0 divides each part by 0.
             #[inline(always)]
             fn div(self, divisor: Self) -> Self {
                 if divisor == Self::ZERO {
@@ -877,7 +881,7 @@ mod tests {
         wide
     }
 
-    /// What PyTorch 2.15 gives on x86-64.
+    /// The results of PyTorch 2.15 on x86-64.
     #[test]
     fn floats_become_the_integers_that_pytorch_gives() {
         let inf = f64::INFINITY;

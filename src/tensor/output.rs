@@ -1,8 +1,9 @@
 //! [`Output`]: the right to write an output of a launch through references.
 //!
-//! A [`View`] can be copied, and the loops that write by views do so through raw pointers. Who wants references takes the output from the
-//! launch, which gives it once: rows, and parts for the threads of a loop, are borrowed from it, so that no two of them have an element in
-//! common. A kernel gives an output to a loop by its view, or takes it; it does not do both at once.
+//! A [`View`] can be copied, and loops that write through views use raw pointers. A kernel that wants references takes the output
+//! from the launch, which is possible once. Rows, and parts for the threads of a loop, are borrowed from the output, so that no two
+//! of them have an element in common. A kernel either passes an output to a loop by its view, or takes it; it does not do both at
+//! once.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,35 +24,35 @@ use super::view::View;
 pub struct Output<'a>(View<'a>);
 
 impl<'a> Output<'a> {
-    /// The right to write what the view names.
+    /// The right to write the elements of the view.
     ///
     /// # Safety
-    /// No element is named by two indices. Until the right ends, what accesses the elements comes from it, but for code that is called while
-    /// nothing is borrowed from it.
+    /// No two indices may name the same element. For its lifetime, the elements are accessed through this value alone, except by
+    /// code that is called while nothing is borrowed from it.
     pub unsafe fn new(view: View<'a>) -> Self {
         Self(view.as_output(true))
     }
 
-    /// As an operand that is read while nothing is written.
+    /// The view for a loop that reads the operand while nothing writes it.
     pub(super) fn read(&self) -> View<'_> {
         self.0.as_output(false)
     }
 
-    /// As an operand of which rows can be written.
+    /// The view from which rows for writing are made.
     pub(super) fn written(&self) -> View<'a> {
         self.0
     }
 
-    /// The view, for a loop that gives each element to one call alone.
+    /// The view, for a loop that passes each element to one call alone.
     pub(super) fn into_view(self) -> View<'a> {
         self.0
     }
 
-    /// Runs `body(begin, end, parts)` over pieces of the indices of one dimension of each output, in parallel where it is worth it: the parts
-    /// have these indices alone, from 0 on. `grain` and `cost` are those of [`parallel`].
+    /// Runs `body(begin, end, parts)` over pieces of the indices of one dimension of each output, in parallel where it is worth it.
+    /// A part has the indices `begin..end` alone, numbered from 0. `grain` and `cost` are those of [`parallel`].
     ///
     /// # Panics
-    /// The outputs' dimensions differ in size.
+    /// If the outputs' dimensions differ in size.
     pub fn in_parts<const N: usize>(
         outputs: [(Self, usize); N],
         grain: usize,
@@ -67,13 +68,13 @@ impl<'a> Output<'a> {
                 part.narrow(dim, begin, end);
                 part
             });
-            // SAFETY: the outputs are this call's, and the loop gives each index once, so that the parts have no element in common.
+            // SAFETY: this call owns the outputs, and the loop visits each index once, so that the parts have no element in common.
             body(begin, end, parts.each_ref().map(|part| unsafe { Output::new(part.view()) }));
         });
     }
 }
 
-/// The view, for its sizes and for loops that write by views.
+/// The view, for its sizes and for loops that write through views.
 impl<'a> Deref for Output<'a> {
     type Target = View<'a>;
 
@@ -83,7 +84,7 @@ impl<'a> Deref for Output<'a> {
     }
 }
 
-/// Which outputs of a launch are taken, bit by bit: kept by the launch, or by the one that it was made from.
+/// A bit set of the outputs of a launch that are taken. The launch owns it, or borrows it from the launch that it was made from.
 #[derive(Debug)]
 pub(super) enum Taken<'a> {
     Own(AtomicU64),
@@ -91,13 +92,13 @@ pub(super) enum Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// None.
+    /// No output is taken.
     #[inline(always)]
     pub const fn none() -> Self {
         Self::Own(AtomicU64::new(0))
     }
 
-    /// All.
+    /// All outputs are taken.
     #[inline(always)]
     pub const fn all() -> Self {
         Self::Own(AtomicU64::new(u64::MAX))
@@ -110,15 +111,15 @@ impl Taken<'_> {
         }
     }
 
-    /// The same for a launch that is made from this one.
+    /// The same set, for a launch that is made from this one.
     #[inline(always)]
     pub fn share(&self) -> Taken<'_> {
         Taken::Of(self.bits())
     }
 
-    /// Takes an output; false where it is taken, or beyond what is kept.
+    /// Takes an output; false if it is already taken, or its index is beyond the set.
     pub fn take(&self, index: usize) -> bool {
-        // Relaxed: a kernel that has a launch on several threads orders them itself.
+        // Relaxed: a kernel that uses a launch on several threads orders them itself.
         index < 64 && self.bits().fetch_or(1 << index, Ordering::Relaxed) >> index & 1 == 0
     }
 }

@@ -1,19 +1,20 @@
 //! Views of parts of an operand, and of its elements in another order.
 //!
-//! A [`View`] borrows its sizes and strides. These own the ones that they change, and each index names an element of the whole view.
+//! A [`View`] borrows its sizes and strides. The types of this module own the ones that they change, and each index names an
+//! element of the original view.
 
 use super::view::{MAX_DIMS, View};
 
-/// Some indices of each dimension of a view.
+/// A view restricted to a range of indices of each dimension.
 pub struct Narrowed<'a> {
     whole: View<'a>,
-    /// The first element.
+    /// The address of the first element.
     data: *mut u8,
     sizes: [i64; MAX_DIMS],
 }
 
 impl<'a> Narrowed<'a> {
-    /// All of a view.
+    /// The whole view.
     #[inline]
     pub fn of(view: &View<'a>) -> Self {
         let mut sizes = [0; MAX_DIMS];
@@ -21,10 +22,10 @@ impl<'a> Narrowed<'a> {
         Self { whole: *view, data: view.data(), sizes }
     }
 
-    /// Leaves the indices `begin..end` of a dimension.
+    /// Keeps the indices `begin..end` of a dimension.
     ///
     /// # Panics
-    /// Indices or a dimension that the view does not have.
+    /// If the view does not have these indices or this dimension.
     #[inline]
     pub fn narrow(&mut self, dim: usize, begin: usize, end: usize) {
         let size = &mut self.sizes[..self.whole.ndim()][dim];
@@ -33,24 +34,25 @@ impl<'a> Narrowed<'a> {
         self.data = self.data.wrapping_offset(begin as isize * self.whole.stride(dim));
     }
 
-    /// The view of what is left.
+    /// The restricted view.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        // SAFETY: `narrow` has checked each range of indices: an index of `sizes` and the first one of its range add up to one of the whole view.
+        // SAFETY: `narrow` has checked each range: an index of `sizes` plus the beginning of its range is an index of the original
+        // view.
         unsafe { self.whole.reindexed(self.data, &self.sizes[..self.whole.ndim()], self.whole.strides()) }
     }
 }
 
-/// A view with the order of some dimensions reversed.
+/// A view with some dimensions reversed.
 pub struct Flipped<'a> {
     whole: View<'a>,
-    /// The first element.
+    /// The address of the first element.
     data: *mut u8,
     strides: [i64; MAX_DIMS],
 }
 
 impl<'a> Flipped<'a> {
-    /// A view as it is.
+    /// The view without a reversed dimension.
     #[inline]
     pub fn of(view: &View<'a>) -> Self {
         let mut strides = [0; MAX_DIMS];
@@ -58,10 +60,10 @@ impl<'a> Flipped<'a> {
         Self { whole: *view, data: view.data(), strides }
     }
 
-    /// Reverses the order of a dimension.
+    /// Reverses a dimension.
     ///
     /// # Panics
-    /// A dimension that the view does not have.
+    /// If the view does not have the dimension.
     #[inline]
     pub fn flip(&mut self, dim: usize) {
         let last = self.whole.size(dim) as isize - 1;
@@ -72,10 +74,11 @@ impl<'a> Flipped<'a> {
         *stride = -*stride;
     }
 
-    /// The view in that order.
+    /// The reversed view.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        // SAFETY: in a flipped dimension the index `i` is the whole view's at the same distance from the other end, as `data` is at that end.
+        // SAFETY: in a reversed dimension, `data` is at the last index, and index `i` names the element that is `i` before the
+        // last.
         unsafe { self.whole.reindexed(self.data, self.whole.sizes(), &self.strides[..self.whole.ndim()]) }
     }
 }

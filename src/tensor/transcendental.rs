@@ -1,5 +1,5 @@
-//! Transcendental functions beyond those of [`Field`] and [`Real`], for generic kernels: [`Analytic`] of real and complex numbers,
-//! [`Elementary`] of real ones alone.
+//! Transcendental functions beyond those of [`Field`] and [`Real`], for generic kernels: [`Analytic`] for real and complex numbers,
+//! [`Elementary`] for real ones alone.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ macro_rules! analytic {
         unary { $($unary:ident)* }
         binary { $($binary:ident)* }
     ) => {
-        /// Real and complex numbers with the functions of `simd::math`, under their names there.
+        /// Real and complex numbers with the functions of `simd::math`, under the same names.
         #[allow(missing_docs, reason = "documented in simd::math")]
         pub trait Analytic: Field {
             $(fn $unary(self) -> Self;)*
@@ -59,13 +59,13 @@ macro_rules! elementary {
         binary { $($binary:ident)* }
         wide { $($wide:ident in $module:ident,)* }
     ) => {
-        /// Real numbers with the functions of `simd::math`, under their names there.
+        /// Real numbers with the functions of `simd::math`, under the same names.
         #[allow(missing_docs, reason = "documented in simd::math")]
         pub trait Elementary: Real + Analytic {
             $(fn $unary(self) -> Self;)*
             $(fn $binary(self, other: Self) -> Self;)*
             $(fn $wide(self) -> Self;)*
-            /// Whether the number is an angle that the three functions below take.
+            /// Whether the three functions below are accurate for this angle.
             fn takes_fast_path(self) -> bool;
             fn sin_fast(self) -> Self;
             fn cos_fast(self) -> Self;

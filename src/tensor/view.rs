@@ -1,8 +1,9 @@
 //! [`View`]: a validated descriptor of one operand, and typed views of its memory.
 //!
-//! Views are made only by [`View::new`], which checks dtype, number of dimensions, sizes and null pointers, and from other views: of parts
-//! of them ([`super::part`]). That their memory is alive and large enough is promised where the first view is made: in `src/abi` by the
-//! caller of the launch, the shim, whose tensors PyTorch has validated, and by the stream, in whose order memory is reused.
+//! Views are made only by [`View::new`], which checks dtype, number of dimensions, sizes and null pointers, and from other views:
+//! of parts of them ([`super::part`]). Whoever makes the first view guarantees that its memory is alive and large enough. In
+//! `src/abi` this is the shim, which calls the launch and whose tensors PyTorch has validated, and the stream, in whose order
+//! memory is reused.
 
 use crate::tensor::kernel_error::Error;
 
@@ -10,45 +11,45 @@ use super::dtype::DType;
 #[cfg(test)]
 use super::dtype::Element;
 
-/// The most dimensions that an operand can have (PyTorch's own limit).
+/// The maximum number of dimensions of an operand (PyTorch's own limit).
 pub const MAX_DIMS: usize = 64;
 
-/// Flags of an operand; the numbers are those of `RD_OPERAND_*`.
+/// Flags of an operand, with the values of `RD_OPERAND_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// Values are the conjugate of what memory holds.
+    /// Values are the conjugates of the memory's contents.
     pub const CONJ: Self = Self(1);
-    /// Values are the negative of what memory holds.
+    /// Values are the negatives of the memory's contents.
     pub const NEG: Self = Self(2);
-    /// Memory outside the device.
+    /// The memory is outside the device.
     pub const HOST: Self = Self(4);
-    /// One host element, read when the launch is made.
+    /// One host element, which is read when the launch is made.
     pub const IMMEDIATE: Self = Self(8);
-    /// Of a tensor of a call, not of an operand: it stands for a number of the program's.
+    /// A flag of a call's tensor, not of an operand: the tensor wraps a number of the Python program.
     pub const WRAPPED_NUMBER: Self = Self(16);
 
-    /// Whether all of `other` are set.
+    /// Whether all flags of `other` are set.
     #[inline(always)]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// One operand: where its elements are and what they are.
+/// One operand: the address, dtype, sizes and strides of its elements.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     data: *mut u8,
     dtype: DType,
     flags: Flags,
-    /// Whether it is an output of a launch: references to its elements come from [`super::output::Output`] alone.
+    /// Whether it is an output of a launch. References to an output's elements come from [`super::output::Output`] alone.
     is_output: bool,
     sizes: &'a [i64],
     strides: &'a [i64],
 }
 
-// SAFETY: a view by itself accesses nothing; `View::new` promises that the memory may be used from the threads that run the kernel.
+// SAFETY: a view by itself accesses nothing; `View::new` guarantees that the threads that run the kernel may use the memory.
 unsafe impl Send for View<'_> {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for View<'_> {}
@@ -62,7 +63,7 @@ impl<'a> View<'a> {
     /// let view = View::new((&raw mut value).cast(), DType::Float, Flags::default(), &[], &[]);
     /// ```
     ///
-    /// What memory lies at the address is the caller's to say:
+    /// The caller is responsible for the memory at the address:
     ///
     /// ```
     /// use rustdev::tensor::{dtype::DType, view::{Flags, View}};
@@ -73,12 +74,13 @@ impl<'a> View<'a> {
     /// ```
     ///
     /// # Errors
-    /// More than [`MAX_DIMS`] dimensions, lengths that differ, a negative size, or null where there are elements.
+    /// If there are more than [`MAX_DIMS`] dimensions, the lengths differ, a size is negative, or `data` is null and there are
+    /// elements.
     ///
     /// # Safety
-    /// For as long as the view or what is made of it is used, from any thread: each element that an index names, and the one at `data` with
-    /// [`Flags::IMMEDIATE`], is memory that may be read, and written where the view becomes an output; and nothing but these uses writes it,
-    /// nor reads it where they write.
+    /// As long as the view or anything made from it is used, from any thread: each element that an index names, and the element at
+    /// `data` with [`Flags::IMMEDIATE`], must be readable, and writable if the view becomes an output. Nothing but these uses may
+    /// write this memory, nor read what they write.
     #[inline]
     pub unsafe fn new(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Result<Self, Error> {
         if sizes.len() > MAX_DIMS || sizes.len() != strides.len() {
@@ -98,20 +100,21 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
-    /// As [`View::new`], without its checks.
+    /// [`View::new`] without its checks.
     ///
     /// # Safety
-    /// As [`View::new`], of parts that it would accept.
+    /// As for [`View::new`], which would accept the arguments.
     #[inline(always)]
     pub(crate) unsafe fn from_checked(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Self {
         debug_assert_eq!(sizes.len(), strides.len());
         Self { data, dtype, flags, is_output: false, sizes, strides }
     }
 
-    /// Other indices for elements of this view.
+    /// A view of elements of this view at other indices.
     ///
     /// # Safety
-    /// From `data`, each index of `sizes` names an element of this view. None is negative, and there are as many strides.
+    /// From `data`, each index of `sizes` must name an element of this view. No size may be negative, and there must be as many
+    /// strides.
     #[inline(always)]
     pub(super) unsafe fn reindexed<'b>(&self, data: *mut u8, sizes: &'b [i64], strides: &'b [i64]) -> View<'b>
     where
@@ -121,19 +124,19 @@ impl<'a> View<'a> {
         View { data, sizes, strides, ..*self }
     }
 
-    /// The same view as an output of a launch, or not as one.
+    /// The same view, marked as an output of a launch or not.
     #[inline(always)]
     pub(super) fn as_output(self, is_output: bool) -> Self {
         Self { is_output, ..self }
     }
 
-    /// Whether the launch writes it.
+    /// Whether the launch writes the operand.
     #[inline(always)]
     pub fn is_output(&self) -> bool {
         self.is_output
     }
 
-    /// The only element at each index of `sizes`, without flags. `strides` are as many zeros.
+    /// The only element of this view at each index of `sizes`, without flags. `strides` has as many zeros.
     pub fn broadcast<'b>(&self, sizes: &'b [i64], strides: &'b [i64]) -> Result<View<'b>, Error>
     where
         'a: 'b,
@@ -141,21 +144,22 @@ impl<'a> View<'a> {
         if self.numel() != 1 || strides.iter().any(|&stride| stride != 0) {
             return Err(Error::operands(format!("{:?} as {sizes:?} with strides {strides:?}", self.sizes)));
         }
-        // SAFETY: every index names the only element of this view, which upholds the rest.
+        // SAFETY: every index names the only element of this view, which upholds the other conditions.
         let view = unsafe { View::new(self.data, self.dtype, Flags::default(), sizes, strides) }?;
         Ok(view.as_output(self.is_output))
     }
 
-    /// Numbers of 16 bits as an operand of one dimension, which they are written through too. `size` is how many there are.
+    /// Words of 16 bits as a writable operand of one dimension. `size` is their number.
     pub fn of_words(words: &'a mut [u16], dtype: DType, size: &'a [i64; 1]) -> Result<Self, Error> {
         if dtype.size() != size_of::<u16>() || size[0] != words.len() as i64 {
             return Err(Error::operands(format!("{} words as {size:?} of {dtype:?}", words.len())));
         }
-        // SAFETY: the words are the view's alone while it is used, and are as many elements of the dtype, of any bits.
+        // SAFETY: only the view uses the words meanwhile; they are as many elements of the dtype, for which every bit pattern is
+        // valid.
         unsafe { Self::new(words.as_mut_ptr().cast(), dtype, Flags::default(), size, dtype.size_word()) }
     }
 
-    /// The first element.
+    /// The address of the first element.
     #[inline(always)]
     pub fn data(&self) -> *mut u8 {
         self.data
@@ -176,13 +180,13 @@ impl<'a> View<'a> {
         self.sizes.len()
     }
 
-    /// Elements per dimension.
+    /// The number of elements of each dimension.
     #[inline(always)]
     pub fn sizes(&self) -> &'a [i64] {
         self.sizes
     }
 
-    /// Bytes from one element to the next, per dimension.
+    /// Bytes from one element to the next, for each dimension.
     #[inline(always)]
     pub fn strides(&self) -> &'a [i64] {
         self.strides
@@ -194,7 +198,7 @@ impl<'a> View<'a> {
         self.sizes[dim] as usize
     }
 
-    /// The stride of a dimension, bytes.
+    /// The stride of a dimension in bytes.
     #[inline(always)]
     pub fn stride(&self, dim: usize) -> isize {
         self.strides[dim] as isize
@@ -218,7 +222,7 @@ impl<'a> View<'a> {
         self.strides.len() == 1 && self.strides[0] == self.dtype.size() as i64
     }
 
-    /// Whether the operand is contiguous in PyTorch's sense; without elements always.
+    /// Whether the operand is contiguous in PyTorch's sense; always true without elements.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut expected = self.dtype.size() as i64;
@@ -231,7 +235,7 @@ impl<'a> View<'a> {
         true
     }
 
-    /// Whether the operands' memory may have bytes in common.
+    /// Whether the operands' memory may overlap.
     #[inline]
     pub fn overlaps(&self, other: &View<'_>) -> bool {
         match (self.extent(), other.extent()) {
@@ -240,7 +244,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The bytes between the first and the last element, both included: begin and end addresses. Nothing if there are no elements.
+    /// The range of the elements' bytes: begin and end addresses. `None` if there are no elements.
     pub fn extent(&self) -> Option<(usize, usize)> {
         if self.sizes.contains(&0) {
             return None;
@@ -257,7 +261,7 @@ impl<'a> View<'a> {
         Some((begin, end))
     }
 
-    /// The address of the element of that number in the order of the indices.
+    /// The address of the element with the given number, in the order of the indices.
     pub fn address(&self, mut number: usize) -> usize {
         let mut address = self.data as usize;
         for (&size, &stride) in self.sizes.iter().zip(self.strides).rev() {
@@ -271,14 +275,16 @@ impl<'a> View<'a> {
     /// The elements as an `ndarray` view, for tests.
     ///
     /// # Errors
-    /// An output, `T` that is not the dtype's type, or strides that `ndarray` cannot express (negative, or no multiple of the element).
+    /// If this is an output, `T` is not the dtype's type, or `ndarray` cannot express the strides (negative, or no multiple of the
+    /// element size).
     #[cfg(test)]
     pub fn array<T: Element>(&self) -> Result<ndarray::ArrayViewD<'a, T>, Error> {
         if self.is_output {
             return Err(Error::operands("an output is no array"));
         }
         let shape = self.shape::<T>()?;
-        // SAFETY: the dtype is T's and `shape` has non-negative strides; `View::new` promises memory that nobody writes, as it is no output's.
+        // SAFETY: the dtype is T's and `shape` has nonnegative strides; `View::new` guarantees memory that nobody writes, as this
+        // is no output.
         Ok(unsafe { ndarray::ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>()) })
     }
 

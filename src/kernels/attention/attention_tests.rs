@@ -1,4 +1,4 @@
-//! Attention and its gradient against the plain formulas over `f64`.
+//! Attention and its gradient, compared with the plain formulas in `f64`.
 
 use ndarray::{ArrayD, Axis, IxDyn};
 
@@ -10,7 +10,8 @@ use crate::tensor::launch::Scalar;
 const FORWARD: &str = "_scaled_dot_product_flash_attention_for_cpu";
 const BACKWARD: &str = "_scaled_dot_product_flash_attention_for_cpu_backward";
 
-/// [batch, heads, heads of keys, queries, keys, size]: below and above the blocks of queries and keys, and with heads that share keys.
+/// [batch, heads, heads of keys, queries, keys, size]: below and above the blocks of queries and keys, and with heads that share
+/// keys.
 const SHAPES: [[usize; 6]; 5] =
     [[1, 2, 2, 3, 5, 7], [2, 1, 1, 1, 130, 16], [1, 4, 2, 40, 40, 20], [1, 1, 1, 260, 140, 5], [3, 2, 1, 9, 17, 33]];
 const SCALE: f64 = 0.3;
@@ -39,7 +40,7 @@ fn real(tensor: &Tensor) -> ArrayD<f64> {
     tensor.values().mapv(|value| value.re)
 }
 
-/// A mask that hides each third key, and all keys of the second query.
+/// A mask that hides every third key, and all keys of the second query.
 fn mask_of(dtype: DType, [batch, heads, _, queries, keys, _]: [usize; 6]) -> Tensor {
     let values = ArrayD::from_shape_fn(IxDyn(&[batch, heads, queries, keys]), |at| {
         let is_hidden = at[3] % 3 == 2 || at[2] == 1;
@@ -124,7 +125,7 @@ fn gradients_are_their_formulas() {
         let out = [empty(dtype, &[batch, heads, queries, size]), empty(dtype.opmath(), &[batch, heads, queries])];
         let count = 3 + usize::from(case.has_mask);
         check::run(FORWARD, &out.each_ref(), &inputs[..count], &scalars(&case), dtype).unwrap();
-        // The gradients of weights, and from them those of scores.
+        // The gradients of the weights, then those of the scores.
         let of_weights = ArrayD::from_shape_fn(weights.raw_dim(), |at| {
             (0..size).map(|e| g[[at[0], at[1], at[2], e]] * v[[at[0], at[1] / group, at[3], e]]).sum::<f64>()
         });
@@ -159,7 +160,7 @@ fn gradients_are_their_formulas() {
 #[test]
 fn a_single_key_gives_queries_and_keys_gradients_of_zero() {
     const SIZE: usize = 37;
-    // Sums of such numbers depend on their order.
+    // The bits of such sums depend on the order of their terms.
     let given = |length: usize, seed: usize| {
         let values = check::values(DType::Float, &[1, 2, length, SIZE], seed);
         Tensor::of(DType::Float, &values.mapv(|value| value / 7.0), Strides::Contiguous)

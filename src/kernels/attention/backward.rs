@@ -1,4 +1,4 @@
-//! The gradient of attention: the weights are computed again, from the scores and the sums that the forward pass has kept.
+//! The gradient of attention. The weights are recomputed from the scores and the logsumexp that the forward pass has saved.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ signature! {
     attention_backward(grad_query, grad_key, grad_value, grad_out, query, key, value, out, logsumexp, mask?)[is_causal, has_scale, scale] in FLOATING;
 }
 
-/// The inputs of a launch, by their numbers.
+/// Positions of the inputs among the operands.
 const GRAD: usize = 3;
 const QUERY: usize = 4;
 const KEY: usize = 5;
@@ -29,15 +29,16 @@ const OUT: usize = 7;
 const LOGSUMEXP: usize = 8;
 const MASK: usize = 9;
 
-/// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of value, grad of out,
-/// query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as there.
+/// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of
+/// value, grad of out, query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as
+/// there.
 pub fn attention_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, QUERY, KEY)?))
 }
 
 fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Error> {
-    // Heads that share keys stay together.
+    // Heads that share keys are computed by one thread.
     let dim = usize::from(call.heads == call.kv_heads && call.heads > call.batch);
     let count = [call.batch, call.heads][dim];
     let cost = super::cost(launch) as f64 / count.max(1) as f64;
@@ -55,19 +56,19 @@ fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Er
     failure.result()
 }
 
-/// What a head of keys and values is computed in.
+/// The scratch memory of one head of keys and values.
 struct Part<'a, E: Element<Acc: Score>> {
     launch: &'a Launch<'a>,
     call: Call,
     keys: Loaded<E::Acc>,
     values: Loaded<E::Acc>,
-    /// Of all queries of a head: scaled, the gradients of results, and of queries.
+    /// For all queries of a head: scaled queries, gradients of the results, gradients of the queries.
     of_queries: [Memory; 3],
-    /// For each query what its sums were and what they lack, [`Part::load_queries`].
+    /// For each query: its logsumexp and delta = dot(gradient of out, out); see [`Part::load_queries`].
     of_sums: [Memory; 2],
     /// The gradients of all keys and values of a head.
     of_keys: [Memory; 2],
-    /// Of a block of queries and one of keys: weights, and the gradients of scores.
+    /// For a block of queries and a block of keys: weights, and gradients of scores.
     of_blocks: [Memory; 2],
 }
 
@@ -87,7 +88,8 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         }
     }
 
-    /// The gradients of a head of keys and values, and of the queries that it serves. `first`: where the outputs begin.
+    /// Computes the gradients of a head of keys and values, and of the queries that it serves. `first`: the batch and head at which
+    /// the outputs begin.
     fn head(&mut self, [batch, kv_head]: [usize; 2], first: [usize; 2], outputs: &mut [Output<'_>; 3]) -> Result<(), Error> {
         let Call { padded, size, keys, queries, .. } = self.call;
         for memory in &mut self.of_keys {
@@ -113,7 +115,8 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         Ok(())
     }
 
-    /// The scaled queries, the gradients of results and their sums with the results, and zeros for the queries' gradients.
+    /// Loads the scaled queries and the gradients of the results, computes the dot product of each result with its gradient, and
+    /// zeroes the gradients of the queries.
     fn load_queries(&mut self, head: [usize; 2]) {
         let Self { launch, call, of_queries, of_sums, .. } = self;
         let (all, padded) = (0..call.queries, call.padded);
@@ -121,7 +124,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         let [logsumexp, deltas] = of_sums.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries));
         load_rows::<E>(&launch.view(QUERY), head, all.clone(), scaled, padded, Number::from_f64(call.scale));
         load_rows::<E>(&launch.view(GRAD), head, all.clone(), grads, padded, Number::from_i64(1));
-        // The results lie where the gradients of queries will.
+        // The results are loaded into the memory of the queries' gradients, which is zeroed afterwards.
         load_rows::<E>(&launch.view(OUT), head, all, grad_query, padded, Number::from_i64(1));
         vectorize(Dots { left: grads, right: grad_query, padded, sums: deltas });
         grad_query.fill(<E::Acc as Number>::ZERO);
@@ -131,7 +134,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         }
     }
 
-    /// What a block of keys adds to all gradients.
+    /// Adds the contribution of a block of keys to all gradients.
     fn block_of_keys(&mut self, [batch, head, kv_head]: [usize; 3], keys: Range<usize>) {
         self.keys.load::<E>(&self.launch.view(KEY), [batch, kv_head], keys.clone(), true);
         self.values.load::<E>(&self.launch.view(VALUE), [batch, kv_head], keys.clone(), true);
@@ -145,7 +148,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         }
     }
 
-    /// The weights of a block of queries and one of keys, and the gradients of their scores.
+    /// Computes the weights of a block of queries and a block of keys, and the gradients of their scores.
     fn weights(&mut self, [batch, head]: [usize; 2], queries: Range<usize>, keys: Range<usize>) {
         let Self { launch, call, keys: key, values: value, of_queries, of_sums, of_blocks, .. } = self;
         let (rows, padded, wide) = (queries.len(), call.padded, key.columns_count());
@@ -182,7 +185,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         }
     }
 
-    /// Adds what the weights and the gradients of scores contribute to the gradients of queries, keys and values.
+    /// Adds the contribution of the weights and of the gradients of scores to the gradients of queries, keys and values.
     fn add(&mut self, queries: Range<usize>, keys: Range<usize>) {
         let Self { call, keys: key, of_queries, of_keys, of_blocks, .. } = self;
         let (rows, padded, wide) = (queries.len(), call.padded, key.columns_count());
@@ -202,7 +205,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     }
 }
 
-/// Stores rows, times a factor, as those of a head.
+/// Stores the rows of a head, times a factor.
 fn store_rows<E: Element<Acc: Score>>(
     output: &mut Output<'_>,
     [batch, head]: [usize; 2],
@@ -218,8 +221,8 @@ fn store_rows<E: Element<Acc: Score>>(
     Ok(())
 }
 
-/// Sums of products of rows, in the order of [`multiply`]'s sums: where a query takes part with one key alone, the difference of its two
-/// sums is 0.
+/// The dot product of each pair of rows, summed in the order of [`multiply`]: for a query that attends to a single key, the
+/// difference of gradient and delta is then exactly 0.
 struct Dots<'a, T> {
     left: &'a [T],
     right: &'a [T],
@@ -232,7 +235,7 @@ impl<T: Score> Leaf for Dots<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        /// Rows whose sums do not wait for each other.
+        /// Rows that are summed together, for instruction-level parallelism.
         const ROWS: usize = 8;
         let rows = ROWS * self.padded;
         let operands = self.left.chunks(rows).zip(self.right.chunks(rows));
@@ -248,7 +251,7 @@ impl<T: Score> Leaf for Dots<'_, T> {
     }
 }
 
-/// Makes scores weights, and the gradients of weights those of scores.
+/// Replaces scores by weights, and the gradients of weights by those of scores.
 struct Weigh<'a, T> {
     weights: &'a mut [T],
     grad_scores: &'a mut [T],

@@ -1,4 +1,4 @@
-//! Attention forward: queries in blocks, each with all of its keys.
+//! Attention forward: each block of queries goes over all of its keys.
 
 use std::ops::Range;
 
@@ -19,19 +19,20 @@ signature! {
     attention(out, logsumexp, query, key, value, mask?)[is_causal, has_scale, scale] in FLOATING;
 }
 
-/// Partial maxima and sums of a row.
+/// Lanes of partial maxima and sums of a row.
 const LANES: usize = COLUMNS;
 
 /// `aten::_scaled_dot_product_flash_attention_for_cpu` without dropout. Operands [out, logsumexp, query, key, value, mask?]: out
-/// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype, query as
-/// out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
+/// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype,
+/// query as out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
 pub fn attention(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, 2, 3)?))
 }
 
 fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Error> {
-    // Cut where there are most pieces: by the shape alone, so that results do not depend on the threads.
+    // Divided along the dimension with the most pieces, which the shape alone decides, so that results do not depend on the
+    // threads.
     let pieces = [call.batch, call.heads, call.queries.div_ceil(ATTENTION_QUERIES)];
     let dim = (0..3).rev().max_by_key(|&dim| pieces[dim]).unwrap_or(0);
     let grain = if dim == 2 { ATTENTION_QUERIES } else { 1 };
@@ -46,16 +47,16 @@ fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Er
     failure.result()
 }
 
-/// A part of the results, and what it is computed in.
+/// A part of the results, and its scratch memory.
 struct Part<'a, E: Element<Acc: Score>> {
     launch: &'a Launch<'a>,
     call: Call,
     outputs: [Output<'a>; 2],
-    /// Where the outputs begin.
+    /// The batch, head and query at which the outputs begin.
     first: [usize; 3],
     keys: Loaded<E::Acc>,
     values: Loaded<E::Acc>,
-    /// Scaled queries, scores, sums of weighted values, and for each query the greatest score and the sum of the weights.
+    /// Scaled queries, scores, sums of weighted values; and for each query the maximum score and the sum of the weights.
     memory: [Memory; 5],
 }
 
@@ -86,7 +87,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         Ok(())
     }
 
-    /// A block of queries of one head.
+    /// Computes a block of queries of one head.
     fn block(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), Error> {
         let Self { launch, call, keys: key, values: value, memory, .. } = self;
         let (rows, padded) = (queries.len(), call.padded);
@@ -131,7 +132,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         self.store([batch, head], queries)
     }
 
-    /// Writes what a block of queries has come to.
+    /// Divides the sums of a block of queries by the sums of weights, and writes them and the logsumexp.
     fn store(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), Error> {
         let Self { call, outputs: [output, logsumexp], first, memory, .. } = self;
         let (rows, padded) = (queries.len(), call.padded);
@@ -143,7 +144,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         for (row, &sum) in sums.iter().enumerate() {
             let mut to = output.row_mut(&[head[0], head[1], begin + row]);
             let to = to.as_slice_mut::<E>().ok_or_else(|| Error::operands("a result of attention has gaps"))?;
-            // A query without keys has the result 0.
+            // A query without keys has the sum 0 and the result 0.
             let one = <E::Acc as Number>::from_i64(1);
             let factor = if sum == <E::Acc as Number>::ZERO { one } else { one.div(sum) };
             vectorize(Store { from: &out[row * padded..][..call.size], to, factor });
@@ -157,7 +158,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     }
 }
 
-/// Makes the sums of weights the logarithms of those of the scores' exponentials; 0 where there is no key.
+/// Replaces each sum of weights by the logsumexp of the scores: maximum + log(sum), and 0 where there is no key.
 struct LogSumExp<'a, T> {
     maxima: &'a [T],
     sums: &'a mut [T],
@@ -175,8 +176,8 @@ impl<T: Score> Leaf for LogSumExp<'_, T> {
     }
 }
 
-/// Makes scores weights beside the greatest score so far, and scales what there is when that grows. There are whole chunks of scores, of
-/// which those without a key are the least number.
+/// Online softmax step: score => exp(score - running maximum). Sum and output are rescaled when the maximum grows. The length of
+/// `scores` is a multiple of [`LANES`], and scores without a key are -infinity.
 struct Weigh<'a, T> {
     scores: &'a mut [T],
     out: &'a mut [T],
@@ -190,7 +191,7 @@ impl<T: Score> Leaf for Weigh<'_, T> {
     #[inline(always)]
     fn run(self) {
         let before = *self.maximum;
-        // NaN is not the greatest; its weight is NaN, and so is the sum.
+        // NaN is never taken as the maximum; its weight is NaN, and so is the sum.
         let greater = |one: T, other: T| if one > other { one } else { other };
         let mut lanes = [before; LANES];
         let chunks = self.scores.as_chunks_mut::<LANES>().0;
@@ -200,7 +201,7 @@ impl<T: Score> Leaf for Weigh<'_, T> {
             }
         }
         let maximum = across(lanes, greater);
-        // Without a key so far all weights are 0.
+        // While the maximum is -infinity (no key so far), the shift is 0 and all weights are 0.
         let least = T::from_f64(f64::NEG_INFINITY);
         let shift = if maximum == least { <T as Number>::ZERO } else { maximum };
         let mut lanes = [<T as Number>::ZERO; LANES];

@@ -12,8 +12,8 @@ signature! {
     native_batch_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, invstd, weight?)[channels, columns, training, has_grad_weight, has_grad_bias, has_weight, eps] in FLOATING;
 }
 
-/// `aten::native_batch_norm`: out and x are rows of one channel each, or have a column for each channel. In training the statistics are those of
-/// x, which are saved.
+/// `aten::native_batch_norm`. The matrices out and x have a row for each sample and channel, or a column for each channel. In
+/// training the statistics are those of x, which are saved.
 pub fn native_batch_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
@@ -48,7 +48,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
         let (Some(mean), Some(var)) = (running_mean, running_var) else { return Err(Error::operands("there are no statistics")) };
         (mean.to_vec(), var.to_vec().into_iter().map(|var| inverse(var, eps)).collect())
     };
-    // What a mean loses when it is rounded is in the shift.
+    // The rounding error of a mean goes into the shift.
     let rounded: Vec<E::Acc> = means.iter().copied().map(narrow).collect();
     let scales: Vec<f64> = inverses.iter().zip(&weight).map(|(inverse, weight)| inverse * weight).collect();
     let lost = |channel: usize| means[channel] - super::wide(rounded[channel]);
@@ -59,7 +59,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::native_batch_norm_backward`. Outside training invstd is a variance.
+/// `aten::native_batch_norm_backward`. Outside training the operand invstd is a variance.
 pub fn native_batch_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))

@@ -39,13 +39,13 @@ impl<T: Number> Numbers<T, 3> for Normal<'_, T> {
     }
 }
 
-/// Groups of one piece each, which are normalised while they are near.
+/// Normalises groups of one piece each while they are in the cache.
 struct Small<'a, E: Element> {
     shape: Shape,
     /// Channels of a group.
     span: usize,
     eps: f64,
-    /// Which of a sample's groups the first one is.
+    /// The index of the first group within its sample.
     first: usize,
     weight: &'a [E::Acc],
     bias: &'a [E::Acc],
@@ -164,7 +164,8 @@ fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let span = channels / groups;
     let own = Shape { channels: shape.rows, ..shape };
     let sums = products(inputs, own, &means, span);
-    // Of a channel over all samples, and of a group over its channels: the latter give the gradients of its mean and its scale.
+    // Sums of each channel over all samples, and sums of each group over its channels. The latter give slope and base: the
+    // gradients through the group's standard deviation and mean.
     let mut totals = vec![[0.0; 2]; channels];
     let mut lines = vec![[E::Acc::ZERO; 2]; means.len()];
     let count = (span * shape.cols) as f64;

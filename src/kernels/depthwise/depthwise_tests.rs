@@ -23,7 +23,7 @@ const CASES: [Case; 10] = [
     ([2, 1, 5, 9], [[1, 2], [1, 3], [0, 0], [1, 1]]),
 ];
 
-/// Calls `visit` with the offsets in images, windows and weights of every product.
+/// Calls `visit` with the offsets of every product in images, windows and weights.
 fn each_product(
     sizes: [usize; 4],
     [kernel, dilation, padding, stride]: [[usize; 2]; 4],
@@ -42,7 +42,7 @@ fn each_product(
     }
 }
 
-/// The numbers of the tests are so short that their sums are exact, until they are rounded.
+/// Numbers of few bits, whose sums are exact until they are rounded.
 #[test]
 fn results_are_sums_of_all_products_rounded_once() {
     for (case, (sizes, geometry)) in CASES.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Embedding tables: `_embedding_bag`, and `embedding_renorm_`, which scales rows to a norm.
+//! Embedding tables: `_embedding_bag`, and `embedding_renorm_`, which scales rows down to a maximum norm.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,9 +23,9 @@ signature! {
 const SUM: i64 = 0;
 const MEAN: i64 = 1;
 
-/// Columns whose sums stay in registers meanwhile.
+/// Columns of a block whose sums stay in registers.
 const LANES: usize = 64;
-/// Columns of a block where fewer are left.
+/// Columns of a block for the columns that remain.
 const FEW_LANES: usize = 16;
 
 /// A contiguous operand of Int or Long, read by index.
@@ -48,7 +48,7 @@ impl<'a> Numbers<'a> {
         assert!(index < self.len(), "number {index} of {}", self.len());
         let at = self.0.data().wrapping_add(index * self.0.dtype().size());
         match self.0.dtype() {
-            // SAFETY: an element of the operand, which the launch promises to be readable.
+            // SAFETY: this is an element of the operand, which the launch guarantees to be readable.
             DType::Int => unsafe { at.cast::<i32>().read_unaligned() }.into(),
             // SAFETY: as above.
             _ => unsafe { at.cast::<i64>().read_unaligned() },
@@ -75,7 +75,7 @@ struct EmbeddingTable {
     cols: usize,
 }
 
-// SAFETY: a description of a view, which is `Send` and `Sync`.
+// SAFETY: this is the description of a view, which is `Send` and `Sync`.
 unsafe impl Send for EmbeddingTable {}
 // SAFETY: as above.
 unsafe impl Sync for EmbeddingTable {}
@@ -94,9 +94,9 @@ impl EmbeddingTable {
     }
 }
 
-/// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, indices of the
-/// maxima, table, indices, offsets, weights of the indices where there are some]; all but table and weights' dtypes are as PyTorch's,
-/// and Long where they are written. Scalars [mode, padding index or -1].
+/// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, indices
+/// of the maxima, table, indices, offsets, weights of the indices?]. Integer operands have PyTorch's dtypes, Int or Long; the
+/// integer outputs are Long. Scalars [mode, padding index or -1].
 pub fn embedding_bag(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, T => Bags::new(launch)?.run::<T>(launch.cost()))
@@ -140,7 +140,7 @@ impl<'a> Bags<'a> {
         Ok(bags)
     }
 
-    /// Where the indices of a bag begin and end.
+    /// The range of indices of a bag.
     fn span(&self, bag: usize) -> Result<(usize, usize), Error> {
         let count = self.indices.len();
         let begin = self.offsets.get(bag);
@@ -206,7 +206,7 @@ impl<'a> Bags<'a> {
         Ok(())
     }
 
-    /// The row of an index that comes later, where rows are to be fetched into the cache.
+    /// The row to prefetch: that of an index [`PREFETCHED_ROWS`] later, if the table is large.
     fn later<T>(&self, at: usize) -> Option<*const T> {
         let is_far = self.table.rows * self.table.cols * size_of::<T>() >= FAR_TABLE_BYTES;
         let at = Some(at + PREFETCHED_ROWS).filter(|&at| is_far && at < self.indices.len())?;
@@ -225,10 +225,10 @@ impl<'a> Bags<'a> {
     }
 }
 
-/// Writes a Long of a contiguous output.
+/// Writes an element of a contiguous output of Long.
 fn write(view: &View<'_>, at: usize, value: i64) {
     assert!(at < view.numel() && view.dtype() == DType::Long, "Long {at} of {}", view.numel());
-    // SAFETY: an element of an output, which is the launch's to write; each is written by the thread of its bag.
+    // SAFETY: this is an element of an output, which the launch may write; only the thread of its bag writes it.
     unsafe { view.data().cast::<i64>().wrapping_add(at).write_unaligned(value) };
 }
 
@@ -243,13 +243,13 @@ impl Leaf for Zero {
     #[inline(always)]
     fn run(self) {
         for col in 0..self.count {
-            // SAFETY: a row of an output, which is the launch's to write.
+            // SAFETY: this is a row of an output, which the launch may write.
             unsafe { self.to.wrapping_add(col).write_unaligned(0) };
         }
     }
 }
 
-/// A row to add, the factor that scales it, and another to be fetched into the cache meanwhile.
+/// A row to add, its factor, and a later row to prefetch meanwhile.
 #[derive(Clone, Copy)]
 struct AddedRow<T: Element> {
     from: *const T,
@@ -261,7 +261,7 @@ impl<T: Element<Acc: Number>> AddedRow<T> {
     const NONE: Self = Self { from: std::ptr::null(), weight: T::Acc::ONE, later: None };
 }
 
-/// Adds rows in their order.
+/// Adds rows in order.
 struct AddRows<'a, T: Element> {
     rows: &'a [AddedRow<T>],
     sums: &'a mut [T::Acc],
@@ -286,7 +286,7 @@ impl<T: Element> Leaf for AddRows<'_, T> {
     }
 }
 
-/// Adds rows to the sums from column `first` on, block by block; returns the column behind them.
+/// Adds rows to the sums from column `first` on, block by block; returns the first column that is left.
 #[inline(always)]
 fn add_blocks<T: Element, const L: usize>(rows: &[AddedRow<T>], first: usize, blocks: &mut [[T::Acc; L]]) -> usize {
     let count = blocks.len();
@@ -308,7 +308,7 @@ fn add_blocks<T: Element, const L: usize>(rows: &[AddedRow<T>], first: usize, bl
     first + count * L
 }
 
-/// Fetches the beginning of a row, from where the processor fetches the rest by itself.
+/// Prefetches the beginning of a row; the hardware prefetcher loads the rest.
 #[inline(always)]
 fn fetch(row: *const u8, bytes: usize) {
     for line in (0..bytes.min(PREFETCHED_ROW_BYTES)).step_by(64) {
@@ -316,7 +316,7 @@ fn fetch(row: *const u8, bytes: usize) {
     }
 }
 
-/// Keeps the greatest values and the rows that they are from, the first ones where values are equal.
+/// Keeps the maximum of each column and the row that it is from; the first row wins where values are equal.
 struct Maximum<'a, T: Element> {
     from: *const T,
     sums: &'a mut [T::Acc],
@@ -336,7 +336,7 @@ impl<T: Element<Acc: Ordered>> Leaf for Maximum<'_, T> {
             if self.is_first || value > *best {
                 *best = value;
                 if let Some(maxima) = self.maxima {
-                    // SAFETY: a row of the indices has as many elements as the table's, and is the launch's to write.
+                    // SAFETY: a row of the indices has as many elements as one of the table, and the launch may write it.
                     unsafe { maxima.wrapping_add(col).write_unaligned(self.row) };
                 }
             }
@@ -344,7 +344,7 @@ impl<T: Element<Acc: Ordered>> Leaf for Maximum<'_, T> {
     }
 }
 
-/// Stores a bag's result.
+/// Stores the result of a bag.
 struct Finish<'a, T: Element> {
     to: *mut T,
     sums: &'a [T::Acc],
@@ -357,14 +357,14 @@ impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
     #[inline(always)]
     fn run(self) {
         for (col, sum) in self.sums.iter().enumerate() {
-            // SAFETY: a row of the output has as many elements as there are sums, and is the launch's to write.
+            // SAFETY: a row of the output has as many elements as there are sums, and the launch may write it.
             unsafe { self.to.wrapping_add(col).write_unaligned(T::store(sum.div(self.divisor))) };
         }
     }
 }
 
-/// `aten::embedding_renorm_`: rows that indices name are scaled down to a norm where theirs is greater. Norm and factor are rounded to the
-/// rows' dtype. Operands [table, indices]; scalars [greatest norm, kind of norm].
+/// `aten::embedding_renorm_`: rows at the given indices whose norm exceeds a maximum are scaled down to it. Norm and factor are
+/// rounded to the rows' dtype. Operands [table, indices]; scalars [maximum norm, p of the p-norm].
 pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
     let (table, indices) = (EmbeddingTable::new(launch.view(0))?, Numbers::new(launch.view(1))?);
     let embedding_renorm::Scalars { max_norm, norm_type } = embedding_renorm::Scalars::of(launch)?;
@@ -387,7 +387,7 @@ pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn renorm_row<T: Element>(row: *mut T, cols: usize, greatest: f64, kind: f64) {
-    // SAFETY: a row of the table, which is the launch's to read and write, by this thread alone.
+    // SAFETY: this is a row of the table, which the launch may read and write, and only this thread does.
     let read = |col: usize| unsafe { row.wrapping_add(col).read_unaligned() }.load().hub().to::<Complex64>();
     let magnitude = |value: Complex64| if value.im == 0.0 { value.re.abs() } else { value.norm() };
     let values = (0..cols).map(|col| magnitude(read(col)));

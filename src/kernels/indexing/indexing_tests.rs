@@ -1,4 +1,5 @@
-//! Gathers and scatters against plain loops over `ndarray`s: dtypes, layouts, sizes around blocks, instruction sets, thread counts.
+//! Gathers and scatters, compared with plain loops over `ndarray`s: dtypes, layouts, sizes around blocks, instruction sets, thread
+//! counts.
 
 use ndarray::{ArrayD, Axis, IxDyn};
 
@@ -15,7 +16,7 @@ const MULTIPLY: i64 = 2;
 const MAXIMUM: i64 = 3;
 const MINIMUM: i64 = 4;
 
-/// Sizes of an addressed operand, those of an index over single elements of it, and the dimension.
+/// Sizes of an addressed operand, sizes of an index over its single elements, and the dimension.
 const CASES: [(&[usize], &[usize], usize); 9] = [
     (&[1], &[1], 0),
     (&[7], &[0], 0),
@@ -28,7 +29,7 @@ const CASES: [(&[usize], &[usize], usize); 9] = [
     (&[4, 3, 5], &[4, 3, 7], 2),
 ];
 
-/// Indices below `slots`, spread over them; with `wraps` some count from the end.
+/// Indices below `slots`, spread over them; with `wraps` some are negative.
 fn indices(sizes: &[usize], slots: usize, wraps: bool) -> ArrayD<i64> {
     let mut state = 12345u64;
     ArrayD::from_shape_simple_fn(IxDyn(sizes), || {
@@ -42,14 +43,14 @@ fn index_tensor(dtype: DType, indices: &ArrayD<i64>, strides: Strides) -> Tensor
     Tensor::of(dtype, &indices.mapv(|index| real(index as f64)), strides)
 }
 
-/// The place of `index` in the addressed operand.
+/// The position of `index` in the addressed operand.
 fn slot(index: &IxDyn, dim: usize, found: i64, slots: usize) -> IxDyn {
     let mut slot = index.clone();
     slot[dim] = if found < 0 { found + slots as i64 } else { found } as usize;
     slot
 }
 
-/// The tensor over the sizes of an index, with stride 0 along `dim`, and its number of slots and their distance as scalars.
+/// The tensor over the sizes of an index, with stride 0 along `dim`, and as scalars the number of slots and their distance.
 fn addressed(tensor: Tensor, dim: usize, sizes: &[usize]) -> (Tensor, [Scalar; 2]) {
     let (count, mut strides) = (tensor.view().size(dim), tensor.view().strides().to_vec());
     let step = std::mem::take(&mut strides[dim]);
@@ -57,7 +58,7 @@ fn addressed(tensor: Tensor, dim: usize, sizes: &[usize]) -> (Tensor, [Scalar; 2
     (tensor.restrided(&sizes, &strides), [Scalar::Long(count as i64), Scalar::Long(step)])
 }
 
-/// As it was before [`addressed`].
+/// The inverse of [`addressed`].
 fn whole(tensor: Tensor, like: &Tensor) -> Tensor {
     tensor.restrided(like.view().sizes(), like.view().strides())
 }
@@ -110,7 +111,7 @@ fn update_scalars(operation: i64, excludes_self: bool, factor: f64, skipped: i64
     head.into_iter().chain(pair).collect()
 }
 
-/// The result of updates applied one after another, each time rounded; of 16 bit floats the last alone is.
+/// The result of updates that are applied one after another and rounded each time, or once at the end for 16 bit floats.
 fn updated(
     dtype: DType,
     before: &ArrayD<Complex64>,
@@ -142,7 +143,7 @@ fn elements_are_updated_where_indices_say() {
     for (case, (sizes, index_sizes, dim)) in CASES.into_iter().enumerate() {
         for operation in [STORE, ADD, MULTIPLY, MAXIMUM, MINIMUM] {
             for dtype in [DType::BFloat16, DType::Float, DType::Short, DType::Double] {
-                // Products of many factors overflow: then the order of the dtype's conversions is all that would be compared.
+                // Products of many factors overflow, so that only the order of the dtype's conversions would be compared.
                 if operation == MULTIPLY && index_sizes.iter().product::<usize>() > 100 {
                     continue;
                 }
@@ -223,10 +224,10 @@ fn indices_out_of_bounds_lead_nowhere() {
     }
 }
 
-/// Sizes of a target and of an index, the dimension, the strides of target and source, and whether each index leads to a whole line.
+/// Sizes of a target and of an index, the dimension, the strides of target and source, and whether each index selects a whole line.
 type Meeting<'a> = (&'a [usize], &'a [usize], usize, Strides, bool);
 
-/// Elements in a small and in a large target, rows, columns, and rows of which each is in another place of its memory.
+/// Elements in a small and in a large target, rows, columns, and rows that are scattered in memory.
 const MEETINGS: [Meeting<'_>; 7] = [
     (&[5], &[3000], 0, Strides::Contiguous, false),
     (&[60_000], &[3000], 0, Strides::Contiguous, false),
@@ -237,14 +238,14 @@ const MEETINGS: [Meeting<'_>; 7] = [
     (&[2, 4, 19], &[2, 3000, 19], 1, Strides::Sliced, true),
 ];
 
-/// In 16 bits a sum would stand still from 256 or 2048 on.
+/// A sum that is rounded to 16 bits after each addition would stop growing at 256 or 2048.
 #[test]
 fn updates_that_meet_are_rounded_once() {
     let count = parallel_for::num_threads();
     for (sizes, index_sizes, dim, strides, by_line) in MEETINGS {
         for dtype in [DType::Half, DType::BFloat16, DType::ComplexHalf] {
             for operation in [ADD, MULTIPLY] {
-                // Factors next to 1, whose product in 16 bits would be 1.
+                // Factors next to 1, whose product would be 1 if rounded to 16 bits each time.
                 let (start, term) = if operation == ADD { (0.0, 1.0) } else { (1.0, 1.0 + 2f64.powi(-10)) };
                 let term = if dtype == DType::BFloat16 && operation == MULTIPLY { 1.0 + 2f64.powi(-7) } else { term };
                 let steps = index_sizes[dim].min(if operation == ADD { 3000 } else { 500 });
@@ -304,7 +305,7 @@ fn any_number_of_threads_gives_the_same_bits() {
     }
 }
 
-/// They are divided by where they lead if that is all over the target, else by their columns.
+/// The updates are divided by target positions if these are spread over the target, else by columns.
 #[test]
 fn long_rows_are_added_in_their_order() {
     let (rows, cols, slots) = (400, 1024, 50);
@@ -392,7 +393,7 @@ fn slots_of_what_is_not_zero() {
     }
 }
 
-/// The rows of bags of a table of 4 rows, padding 3.
+/// The rows of the bags of a table with 4 rows and padding index 3.
 fn bags(mode: i64, weights: Option<&Tensor>) -> Result<[ArrayD<Complex64>; 4], Error> {
     let table = ArrayD::from_shape_vec(IxDyn(&[4, 2]), vec![1.0, -2.0, 3.0, 4.0, -5.0, 6.0, 100.0, 100.0]).unwrap();
     let table = Tensor::of(DType::Float, &table.mapv(real), Strides::Contiguous);

@@ -15,7 +15,7 @@ signature! {
     nonzero(out, input)[fill] in EVERY;
 }
 
-/// How many elements are not 0. Operands [count, self]; the count is one Long.
+/// Counts the elements that are not 0. Operands [count, self]; the count is one Long.
 pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
     let count = loops::nonzero::count(&launch.view(1))?;
     if launch.view(0).dtype() != DType::Long {
@@ -41,7 +41,7 @@ pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
     if found == room { Ok(()) } else { Err(Error::operands(format!("{found} elements for an output of {room}"))) }
 }
 
-/// `aten::masked_scatter_`: the elements where the mask is not 0 become those of the source, in order.
+/// `aten::masked_scatter_`: replaces the elements where the mask is not 0 by those of the source, in order.
 pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, source, mask) = (launch.view(0), launch.view(1), launch.view(2));
     check_moved(&source, &out, &mask)?;
@@ -58,7 +58,8 @@ pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), Error> {
     if found <= given { Ok(()) } else { Err(Error::value("Number of elements of source < number of ones in mask")) }
 }
 
-/// `values` has an element for each of the mask, all contiguous, and `others` the same dtype.
+/// Checks that `values` has an element for each one of the mask, that both are contiguous, and that `others` has the dtype of
+/// `values`.
 fn check_moved(others: &View<'_>, values: &View<'_>, mask: &View<'_>) -> Result<(), Error> {
     if others.dtype() != values.dtype() || values.numel() != mask.numel() || !values.is_contiguous() || others.ndim() > 1 {
         return Err(Error::operands("a mask and values do not fit together"));
@@ -66,14 +67,14 @@ fn check_moved(others: &View<'_>, values: &View<'_>, mask: &View<'_>) -> Result<
     Ok(())
 }
 
-/// The side of a move whose elements follow one another.
+/// The packed side of a move: elements at a constant distance.
 #[derive(Clone, Copy)]
 struct Side {
     data: *mut u8,
     step: isize,
 }
 
-/// Moves elements between positions of a block and a row, in either direction.
+/// Moves elements between the given positions of a block and a packed row: from the block if `gathers`, else to it.
 fn move_positions(row: Side, block: *mut u8, positions: &[u16], size: usize, gathers: bool) {
     match size {
         1 => vectorize(Move { row, block: block.cast::<u8>(), positions, gathers }),
@@ -100,7 +101,8 @@ impl<E: Copy> Leaf for Move<'_, E> {
             let in_row = self.row.data.wrapping_offset(rank as isize * self.row.step).cast::<E>();
             let in_block = self.block.wrapping_add(position as usize);
             let (from, to) = if self.gathers { (in_block, in_row) } else { (in_row, in_block) };
-            // SAFETY: the loop gives positions of the mask, which the values have as well; the rank is below the row's number of elements.
+            // SAFETY: the loop gives positions of the mask, and the values have the same positions; the rank is below the row's
+            // number of elements.
             let value = unsafe { from.read_unaligned() };
             // SAFETY: as above, of the output.
             unsafe { to.write_unaligned(value) };
@@ -108,8 +110,8 @@ impl<E: Copy> Leaf for Move<'_, E> {
     }
 }
 
-/// `aten::nonzero`, `aten::nonzero_static`: the index of each element that is not 0, a row for each. Operands [out, self]; scalars [what
-/// fills rows that are left]. More elements than the output has rows are left out.
+/// `aten::nonzero`, `aten::nonzero_static`: a row with the indices of each element that is not 0. Operands [out, self]; scalars
+/// [the value of unused rows]. Elements beyond the last row of the output are left out.
 pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, values) = (launch.view(0), launch.view(1));
     let (rows, dims) = (out.size(0), values.ndim());
@@ -129,14 +131,14 @@ pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     for dim in 0..dims {
         for row in found.min(rows)..rows {
             let at = out.data().wrapping_offset(row as isize * out.stride(0) + dim as isize * out.stride(1));
-            // SAFETY: an element of the output, which is the launch's to write.
+            // SAFETY: this is an element of the output, which the launch may write.
             unsafe { at.cast::<i64>().write_unaligned(fill) };
         }
     }
     Ok(())
 }
 
-/// The index in one dimension of `size` indices, each of `inner` elements.
+/// Writes one column of the result: the index in a dimension of `size` indices, with `inner` elements to an index.
 struct Column<'a> {
     to: Side,
     base: usize,
@@ -150,7 +152,7 @@ impl Leaf for Column<'_> {
 
     #[inline(always)]
     fn run(self) {
-        // The elements that have the present index are those from `begin` to `end`; in the last dimension, those of the present line.
+        // Elements `begin..end` have the current index; in the last dimension they are the current line.
         let (mut begin, mut end, mut index) = (0, 0, 0);
         let is_last = self.inner == 1;
         for (rank, &position) in self.positions.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Scatters: how an indexed element and its source are combined.
+//! Scatters: how a target element is combined with its source.
 
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
@@ -16,20 +16,20 @@ signature! {
     update_wrapped(out, source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY;
 }
 
-/// The first scalar that belongs to an index.
+/// The position of the first index's scalars.
 const FIRST_PAIR: usize = 4;
 
-/// The operators of a scatter: the numbers of `operators::addressing::Operation`.
+/// The operations of a scatter, with the numbers of `operators::addressing::Operation`.
 const STORE: i64 = 0;
 const ADD: i64 = 1;
 const MULTIPLY: i64 = 2;
 const MAXIMUM: i64 = 3;
 const MINIMUM: i64 = 4;
 
-/// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_fill_`, `index_reduce`,
-/// `embedding_dense_backward`): the elements of self that indices from 0 on name are replaced by or combined with those of the source.
-/// Operands [self, source, indices...]; scalars [operation, whether the old values do not take part, factor of the source in a sum,
-/// the index to leave out if there is one], then [slots, bytes between them] for each index.
+/// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_fill_`,
+/// `index_reduce`, `embedding_dense_backward`): replaces the elements of self at nonnegative indices by those of the source, or
+/// combines them. Operands [self, source, indices...]; scalars [operation, whether the old values are excluded, factor of the
+/// source in a sum, the index to skip or a negative number], then [slots, bytes between them] for each index.
 pub fn update(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, false)
 }
@@ -68,7 +68,7 @@ fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
     }
 }
 
-/// Combines old values and new ones, and rounds once, however many of them an element has.
+/// Combines old values with new ones and rounds each result once, however many sources an element has.
 fn combine<E: Element, F: Folding<E::Acc>>(indexed: &Indexed<'_>, value: Option<u128>, function: F) -> Result<(), Error> {
     if const { size_of::<E>() == size_of::<E::Acc>() } {
         indexed.update::<E, _>(value, Combine(function))
@@ -77,7 +77,7 @@ fn combine<E: Element, F: Folding<E::Acc>>(indexed: &Indexed<'_>, value: Option<
     }
 }
 
-/// The value of a source that is a number, in self's dtype.
+/// The value of an immediate source, in self's dtype.
 fn value(launch: &Launch<'_>) -> Result<Option<u128>, Error> {
     let (target, source) = (launch.view(0).dtype(), launch.view(1));
     if !source.flags().has(Flags::IMMEDIATE) {
@@ -86,7 +86,7 @@ fn value(launch: &Launch<'_>) -> Result<Option<u128>, Error> {
     cast::element(&source, target).map(Some)
 }
 
-/// What the operation starts from, in self's dtype.
+/// The neutral element of the operation, in self's dtype.
 fn neutral(launch: &Launch<'_>, operation: i64) -> Result<u128, Error> {
     let dtype = launch.view(0).dtype();
     match operation {
@@ -116,12 +116,12 @@ macro_rules! functions {
 functions! {
     Add: Number, |old, new| old.add(new);
     Multiply: Number, |old, new| old.mul(new);
-    // Not a choice of the old value, for which the compiler would branch to leave out the store.
+    // An arithmetic maximum, because the compiler would compile a conditional one into a branch around the store.
     Maximum: Ordered, |old, new| MinMax::<true>.merge(old, new);
     Minimum: Ordered, |old, new| MinMax::<false>.merge(old, new);
 }
 
-/// The sum of the old value and a multiple of the new one.
+/// The function old + factor * new.
 #[derive(Clone, Copy)]
 struct AddScaled<T>(T);
 
@@ -132,7 +132,7 @@ impl<T: Number> Folding<T> for AddScaled<T> {
     }
 }
 
-/// The old value and the new one in a function, rounded each time.
+/// An update by a function of the old and the new value, which rounds each time.
 #[derive(Clone, Copy)]
 struct Combine<F>(F);
 

@@ -1,4 +1,4 @@
-//! Layer normalisation against `f64`, and its gradients against sums over all elements.
+//! Layer normalisation compared with `f64`, and its gradients with sums over all elements.
 
 use ndarray::{Array1, Array2, ArrayD, Axis, Ix2};
 
@@ -29,7 +29,7 @@ fn same(found: &ArrayD<crate::tensor::dtype::Complex64>, expected: impl IntoIter
     }
 }
 
-/// Normalised rows, means and reciprocal deviations.
+/// Normalised rows, means, and reciprocals of the standard deviations.
 fn normal(x: &Array2<f64>) -> (Array2<f64>, Array1<f64>, Array1<f64>) {
     let mean = x.mean_axis(Axis(1)).unwrap();
     let rstd = x.var_axis(Axis(1), 0.0).mapv(|variance| 1.0 / (variance + EPS).sqrt());

@@ -14,26 +14,26 @@ use crate::simd;
 
 /// Elements that are multiplied together.
 const LANES: usize = 32;
-/// Columns that are summed together, so that the processor need not wait for one sum.
+/// Columns whose sums are computed together, to hide the latency of the additions.
 const COLUMNS: usize = 4;
 /// Registers of each sum.
 const PARTS: usize = 2;
 
-/// An element of the dot products that are made here.
+/// An element type of these dot products.
 pub trait Term: Entry<Acc = f32> {
-    /// [`LANES`] elements, ready to be multiplied.
+    /// [`LANES`] elements in the form that [`Term::fuse`] takes.
     type Factors: Copy;
 
-    /// The elements that the mask names, and zeros.
+    /// Loads the elements that the mask selects, and zeros for the others.
     ///
     /// # Safety
-    /// The processor has AVX-512 with products of bfloat16, and they may be read.
+    /// The processor must have AVX-512 with products of bfloat16, and the selected elements must be readable.
     unsafe fn factors(from: *const Self, mask: __mmask32) -> Self::Factors;
 
     /// `sums + left * right`.
     ///
     /// # Safety
-    /// The processor has AVX-512 with products of bfloat16.
+    /// The processor must have AVX-512 with products of bfloat16.
     unsafe fn fuse(sums: __m512, left: Self::Factors, right: Self::Factors) -> __m512;
 }
 
@@ -91,12 +91,12 @@ impl Term for f32 {
     }
 }
 
-/// Makes the strip, whose rows of a and columns of b are contiguous, if the processor has the instructions and the product of `work`
-/// multiply-adds is large enough for them; whether it did.
+/// Computes the strip, whose rows of a and columns of b are contiguous, and returns true, if the processor has the instructions and
+/// `work` multiply-adds are enough for them.
 pub fn run<T: Term>(strip: &Strip<T>, work: usize) -> bool {
     let takes = work > LEAST && simd::has_bfloat16_products();
     if takes {
-        // SAFETY: the processor has the instructions.
+        // SAFETY: the condition has checked that the processor has the instructions.
         unsafe { all(strip) };
     }
     takes
@@ -115,7 +115,7 @@ fn all<T: Term>(strip: &Strip<T>) {
     }
 }
 
-/// `C` dot products of a row. Each is the same whatever it is computed with.
+/// `C` dot products of a row. The bits of each do not depend on `C`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 fn dots<T: Term, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
@@ -137,7 +137,7 @@ fn dots<T: Term, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
     }
 }
 
-/// Adds the products of one register's elements, those that the mask names.
+/// Adds the products of one register of elements, those that the mask selects.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 #[allow(clippy::needless_range_loop, reason = "the compiler keeps sums in registers where they have numbers")]
@@ -149,8 +149,8 @@ fn add<T: Term, const C: usize>(
     mask: __mmask32,
 ) {
     let read = |line: *const u8| {
-        // SAFETY: the processor has the instructions, as this function's features say; the elements that the mask names lie inside a row of
-        // a or a column of b, as `dots` stays below `depth`.
+        // SAFETY: the processor has this function's target features. The selected elements lie inside a row of a or a column of b,
+        // as `dots` stays below `depth`.
         unsafe { T::factors(line.cast::<T>().wrapping_add(index), mask) }
     };
     let factors = read(left);

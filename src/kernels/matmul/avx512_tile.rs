@@ -1,7 +1,7 @@
-//! The register tile of [`super::blocked`]: AVX-512, with its products of bfloat16.
+//! The register tile of [`super::blocked`], with AVX-512 and its products of bfloat16.
 //!
-//! A *lane* is four bytes: one f32, or two neighbouring bf16 along the summed dimension, whose products `vdpbf16ps` adds to an f32. The
-//! instructions are written out because the compiler has no other way to that one, and because sums must stay in registers.
+//! A *lane* is four bytes: one f32, or two adjacent bf16 along the summed dimension, whose products `vdpbf16ps` adds to an f32. The
+//! code uses intrinsics because the compiler does not generate `vdpbf16ps` otherwise, and to keep the sums in registers.
 
 use std::arch::x86_64::{
     __m256bh, __m256i, __m512, __m512bh, __m512i, __mmask16, _mm256_mask_storeu_epi16, _mm256_maskz_loadu_epi16, _mm512_add_ps,
@@ -20,33 +20,34 @@ pub const WIDTH: usize = 2 * LANES;
 /// Rows of the largest tile: with [`WIDTH`] columns its sums fill 24 of 32 registers.
 pub const ROWS: usize = 12;
 
-/// An element of the products that are made here.
+/// An element type of these products.
 pub trait Lane: Element<Acc = f32> {
-    /// Elements of four bytes.
+    /// Elements of a lane.
     const PER_LANE: usize = 4 / size_of::<Self>();
 
     /// `sums + left * right`, lane by lane.
     ///
     /// # Safety
-    /// The processor has AVX-512 with products of bfloat16.
+    /// The processor must have AVX-512 with products of bfloat16.
     unsafe fn fuse(sums: __m512, left: __m512i, right: __m512i) -> __m512;
 
-    /// The lane of an element and of those below it in its column; `is_whole`: there are some.
+    /// A lane: an element and, for bf16, the next one in its column. If `is_whole` is false there is no next one, and a zero
+    /// replaces it.
     ///
     /// # Safety
-    /// They may be read.
+    /// The elements must be readable.
     unsafe fn lane(element: Matrix, is_whole: bool) -> u32;
 
-    /// The elements that the mask names, widened.
+    /// Loads the elements that the mask selects, widened.
     ///
     /// # Safety
-    /// As [`Lane::fuse`], and they may be read.
+    /// As for [`Lane::fuse`], and the selected elements must be readable.
     unsafe fn load_masked(from: *const Self, mask: __mmask16) -> __m512;
 
-    /// Writes the elements that the mask names, rounded.
+    /// Stores the elements that the mask selects, rounded.
     ///
     /// # Safety
-    /// As [`Lane::fuse`], and they may be written.
+    /// As for [`Lane::fuse`], and the selected elements must be writable.
     unsafe fn store_masked(to: *mut Self, mask: __mmask16, values: __m512);
 }
 
@@ -104,22 +105,22 @@ impl Lane for half::bf16 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
     unsafe fn store_masked(to: *mut Self, mask: __mmask16, values: __m512) {
         let rounded = _mm512_cvtneps_pbh(values);
-        // SAFETY: both types are registers of 256 bits, of which every pattern is a value.
+        // SAFETY: both types are registers of 256 bits, for which every bit pattern is valid.
         let bits = unsafe { std::mem::transmute::<__m256bh, __m256i>(rounded) };
         // SAFETY: the caller's promise.
         unsafe { _mm256_mask_storeu_epi16(to.cast(), mask, bits) };
     }
 }
 
-/// The same bits as pairs of bf16.
+/// Reinterprets the bits as pairs of bf16.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn pairs(bits: __m512i) -> __m512bh {
-    // SAFETY: both types are registers of 512 bits, of which every pattern is a value.
+    // SAFETY: both types are registers of 512 bits, for which every bit pattern is valid.
     unsafe { std::mem::transmute::<__m512i, __m512bh>(bits) }
 }
 
-/// Rows and the bytes from one to the next.
+/// Rows at a constant distance in bytes.
 #[derive(Clone, Copy)]
 pub struct Pitched<P> {
     pub data: P,
@@ -140,7 +141,7 @@ impl<T> Pitched<*mut T> {
     }
 }
 
-/// Where sums go when all terms were added: `out = alpha * sums + beta * addend`.
+/// The destination of complete sums: `out = alpha * sums + beta * addend`.
 #[derive(Clone, Copy)]
 pub struct Target<T> {
     pub out: Pitched<*mut T>,
@@ -149,23 +150,23 @@ pub struct Target<T> {
     pub beta: f32,
 }
 
-/// What a strip is computed from: `depth` terms of four bytes each. All pointers are those of its first row and column.
+/// The operands of a strip, over `depth` lanes of the summed dimension. All pointers point to its first row and column.
 #[derive(Clone, Copy)]
 pub struct Operands<T> {
-    /// Rows of consecutive lanes.
+    /// Rows of contiguous lanes.
     pub a: Pitched<*const u32>,
-    /// Rows of [`WIDTH`] lanes, one for each term.
+    /// Rows of [`WIDTH`] lanes, one row for each lane of the summed dimension.
     pub b: Pitched<*const u32>,
     pub depth: usize,
-    /// Sums over the terms before these: whole registers. They are added if there were such terms, and written if there will be more.
+    /// Partial sums in whole registers. They are added if `adds`, and written if there is no `target`.
     pub sums: Pitched<*mut f32>,
     pub adds: bool,
-    /// For the last terms.
+    /// Given with the last lanes of the summed dimension.
     pub target: Option<Target<T>>,
 }
 
 impl<T> Operands<T> {
-    /// Goes on by some rows.
+    /// Skips some rows.
     fn skip(&mut self, rows: usize) {
         self.a.data = self.a.row(rows);
         self.sums.data = self.sums.row(rows);
@@ -176,11 +177,11 @@ impl<T> Operands<T> {
     }
 }
 
-/// A tile of `R` rows and of `C` registers, of which `cols` columns are part of the output.
+/// Computes a tile of `R` rows and `C` registers, of which `cols` columns belong to the output.
 ///
 /// # Safety
-/// The processor has AVX-512 with products of bfloat16. The operands have these rows and columns, and nobody else uses the sums and the
-/// output meanwhile.
+/// The processor must have AVX-512 with products of bfloat16. The operands must have these rows and columns, and nobody else may
+/// use the sums and the output meanwhile.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
 #[allow(clippy::needless_range_loop, reason = "the compiler keeps sums in registers where they have numbers")]
 unsafe fn tile<T: Lane, const R: usize, const C: usize>(operands: &Operands<T>, cols: usize) {
@@ -214,7 +215,7 @@ unsafe fn tile<T: Lane, const R: usize, const C: usize>(operands: &Operands<T>, 
     let Some(target) = target else {
         for row in 0..R {
             for col in 0..C {
-                // SAFETY: as for reading them.
+                // SAFETY: as for reading the sums.
                 unsafe { _mm512_storeu_ps(partial.row(row).wrapping_add(col * LANES), sums[row][col]) };
             }
         }
@@ -236,15 +237,15 @@ unsafe fn tile<T: Lane, const R: usize, const C: usize>(operands: &Operands<T>, 
     }
 }
 
-/// The first `count` lanes, or all.
+/// A mask of the first `count` lanes, at most all.
 fn mask(count: usize) -> __mmask16 {
     if count >= LANES { __mmask16::MAX } else { (1 << count) - 1 }
 }
 
-/// A [`tile`] and its rows.
+/// The rows of a [`tile`], and its function.
 type Sized<T> = (usize, unsafe fn(&Operands<T>, usize));
 
-/// The largest tile of at most `rows` rows, and of one register or two.
+/// The largest tile of at most `rows` rows, with one register or two.
 fn largest<T: Lane>(rows: usize, is_wide: bool) -> Sized<T> {
     match (rows, is_wide) {
         (ROWS.., true) => (ROWS, tile::<T, ROWS, 2>),
@@ -260,11 +261,11 @@ fn largest<T: Lane>(rows: usize, is_wide: bool) -> Sized<T> {
     }
 }
 
-/// `rows` rows and `cols` columns, at most [`WIDTH`], tile by tile.
+/// Computes `rows` rows and `cols` columns, at most [`WIDTH`], tile by tile.
 ///
 /// # Safety
-/// The processor has AVX-512 with products of bfloat16. The operands have these rows and columns, and nobody else uses the sums and the
-/// output meanwhile.
+/// The processor must have AVX-512 with products of bfloat16. The operands must have these rows and columns, and nobody else may
+/// use the sums and the output meanwhile.
 pub unsafe fn strip<T: Lane>(mut operands: Operands<T>, rows: usize, cols: usize) {
     let mut rest = rows;
     while rest > 0 {

@@ -1,9 +1,10 @@
-//! Products of f32 and bf16 by our own blocks, on AMD processors with AVX-512 and its products of bfloat16 (Zen 4 and later).
+//! Products of f32 and bf16 by packed panels, on AMD processors with AVX-512 and its products of bfloat16 (Zen 4 and later).
 //!
-//! The loops are those of K. Goto and R. van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM Transactions on Mathematical
-//! Software 34-3, 2008): a panel of b with [`WIDTH`] columns and [`PANEL_LANES`] lanes lies packed in the first-level cache while the rows of
-//! a go by, [`ROWS`] at a time. Where rows of a are not contiguous, a copy of [`PANEL_LANES`] lanes of them is made first. A lane is one f32
-//! or two neighbouring bf16 along the summed dimension. Sums are of f32, [`PANEL_LANES`] lanes at a time, and rounded once at the end.
+//! The loops are those of K. Goto and R. van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM Transactions on
+//! Mathematical Software 34-3, 2008): a packed panel of b with [`WIDTH`] columns and [`PANEL_LANES`] lanes stays in the first-level
+//! cache during a loop over the rows of a, [`ROWS`] at a time. If rows of a are not contiguous, [`PANEL_LANES`] lanes of them are
+//! copied first. A lane is one f32 or two adjacent bf16 along the summed dimension. Sums are f32, accumulate [`PANEL_LANES`] lanes
+//! at a time, and are rounded once at the end.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -18,15 +19,15 @@ use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tuning::products::{BLOCKED_TILE_MULTIPLY_ADDS, BLOCKED_TILE_SIDE, PANEL_LANES, UNBLOCKED_ROWS, UNPACKED_ROW_TILES};
 
-/// Lanes from one row of a packed block of a to the next: not a power of two, for which rows would share their lines of the cache.
+/// Lanes from one row of a packed block of a to the next. A power of two would map all rows to the same cache sets.
 const PITCH: usize = PANEL_LANES + LANES;
 /// Tiles of whole panels and register tiles.
 const TILING: Tiling = Tiling { side: BLOCKED_TILE_SIDE, worth: BLOCKED_TILE_MULTIPLY_ADDS, align: [ROWS, WIDTH] };
-/// Multiply-adds from which on the loops pay, and from which on PyTorch's CPU device as well takes denormal bfloat16 numbers for zero: the
-/// processor's instruction does.
+/// Multiply-adds from which on these loops are worth their overhead. From the same size on PyTorch's CPU device treats denormal
+/// bfloat16 numbers as zero, as the processor's instruction does.
 pub const LEAST: usize = 16 * 16 * 16;
 
-/// Whether the product is one of these: a row of the output is contiguous, and that of the addend, if there is one.
+/// Whether this module can compute the product: rows of the output and of the addend, if any, are contiguous.
 pub fn takes(problem: &Problem) -> bool {
     matches!(problem.dtype, DType::Float | DType::BFloat16)
         && is_available()
@@ -35,7 +36,7 @@ pub fn takes(problem: &Problem) -> bool {
         && has_contiguous_rows(&upright(problem))
 }
 
-/// Whether a product that both [`takes`] and [`super::narrow`] take is faster here: bf16 rows of a that need not be copied.
+/// Whether a product that both [`takes`] and [`super::narrow`] accept is faster here: bf16 with rows of a that need no copy.
 pub fn beats_narrow(problem: &Problem) -> bool {
     problem.dtype == DType::BFloat16 && problem.a.col == 2 && problem.k.is_multiple_of(2)
 }
@@ -51,17 +52,17 @@ fn has_contiguous_rows(problem: &Problem) -> bool {
     has(problem.out) && problem.addend.is_none_or(has)
 }
 
-/// The product whose output has contiguous rows: this one or its transpose.
+/// The product, transposed if necessary so that the rows of its output are contiguous.
 fn upright(problem: &Problem) -> Problem {
     if has_contiguous_rows(problem) { *problem } else { problem.transposed() }
 }
 
-/// Nanoseconds of one thread for a multiply-add of bf16, where it is made here.
+/// Nanoseconds of one thread for a multiply-add of bf16, if this module computes the dtype.
 pub fn product_cost(dtype: DType) -> Option<f64> {
     (dtype == DType::BFloat16 && is_available()).then_some(0.01)
 }
 
-/// Runs a product of `T` that [`takes`] says yes to.
+/// Runs a product that [`takes`] accepts.
 pub fn run<T: Lane>(problem: &Problem) {
     let problem = &upright(problem);
     let [beta, alpha] = problem.scalars::<f32>();
@@ -77,7 +78,7 @@ pub fn run<T: Lane>(problem: &Problem) {
     });
 }
 
-/// One tile of the output.
+/// Computes one tile of the output.
 fn one<T: Lane>(problem: &Problem, tile: Tile, target: Target<T>) {
     let lanes = problem.k.div_ceil(T::PER_LANE);
     let width = tile.cols.next_multiple_of(WIDTH);
@@ -100,15 +101,15 @@ fn one<T: Lane>(problem: &Problem, tile: Tile, target: Target<T>) {
                     ..target
                 }),
             };
-            // SAFETY: `takes` has found the processor's instructions. The blocks have `tile.rows` rows and `depth` lanes, the panel has
-            // WIDTH columns, the sums have `width`, and the tile lies inside the output and the addend, as the launch promises; no two
-            // threads have the same tile.
+            // SAFETY: `takes` has checked the processor's instructions. The blocks have `tile.rows` rows and `depth` lanes, the
+            // panel has WIDTH columns, and the sums have `width`. The launch guarantees that the tile lies inside the output and
+            // the addend; no two threads have the same tile.
             unsafe { avx512_tile::strip(strip, tile.rows, WIDTH.min(tile.cols - col)) };
         }
     }
 }
 
-/// `depth` lanes of a tile's rows of a, from lane `first` on: where they are, or copied to `memory`.
+/// `depth` lanes of a tile's rows of a, from lane `first` on: in place if contiguous, else copied to `memory`.
 fn rows<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Pitched<*const u32> {
     let (size, begin) = (size_of::<T>(), first * T::PER_LANE);
     let a = problem.a.at(tile.batch, tile.row, begin);
@@ -126,18 +127,18 @@ fn rows<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memo
     }
     let from = StridedPtr { data: a.data, steps: Steps { col: a.col, row: a.row } };
     let to = StridedPtr { data: packed.cast(), steps: Steps { col: size as isize, row: step as isize } };
-    // SAFETY: the launch promises the operand, and the memory has PITCH lanes for each row.
+    // SAFETY: the launch guarantees the operand, and the memory has PITCH lanes for each row.
     unsafe { strided::copy(from, to, size, elements, tile.rows) };
     Pitched { data: packed.cast_const().cast(), step }
 }
 
-/// Columns of b: rows of [`WIDTH`] lanes, and lanes from one panel to the next.
+/// Panels of b: rows of [`WIDTH`] lanes, and the distance between panels in lanes.
 struct Panels {
     lanes: Pitched<*const u32>,
     panel: usize,
 }
 
-/// `depth` lanes of a tile's columns of b, from lane `first` on: where they are, if few rows of a use them, or packed into `memory`.
+/// `depth` lanes of a tile's columns of b, from lane `first` on: in place if few rows of a use them, else packed into `memory`.
 fn columns<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Panels {
     let b = problem.b;
     if T::PER_LANE == 1 && b.col == 4 && b.row >= 0 && tile.rows <= UNPACKED_ROW_TILES * ROWS && tile.cols.is_multiple_of(WIDTH) {
@@ -149,8 +150,8 @@ fn columns<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, m
     Panels { lanes: Pitched { data: panels.as_ptr().cast(), step: WIDTH * 4 }, panel: depth * WIDTH }
 }
 
-/// Packs `depth` lanes of a tile's columns of b, from lane `first` on: panel after panel, each with a row of [`WIDTH`] lanes for each lane
-/// of the summed dimension, and zeros behind the columns and behind the summed dimension.
+/// Packs `depth` lanes of a tile's columns of b, from lane `first` on, panel after panel. A panel has a row of [`WIDTH`] lanes for
+/// each lane of the summed dimension, with zeros behind the last column and the end of the summed dimension.
 fn pack<T: Lane>(problem: &Problem, tile: Tile, [first, depth]: [usize; 2], panels: &mut [f32]) {
     let (size, begin) = (size_of::<T>() as isize, first * T::PER_LANE);
     let b = problem.b.at(tile.batch, begin, tile.col);
@@ -165,21 +166,21 @@ fn pack<T: Lane>(problem: &Problem, tile: Tile, [first, depth]: [usize; 2], pane
     vectorize(PackRows::<T> { from: b, rows, depth, whole, cols: tile.cols, panels, element: PhantomData });
 }
 
-/// Copies whole lanes of a panel's columns, with zeros behind the columns.
+/// Copies whole lanes of a panel's columns, with zeros behind the last column.
 fn copy_columns<T: Lane>(from: Matrix, panel: &mut [f32], [rows, cols]: [usize; 2]) {
     if cols < WIDTH {
         panel.fill(0.0);
     }
     let from = StridedPtr { data: from.data, steps: Steps { col: from.col, row: from.row * T::PER_LANE as isize } };
     let to = StridedPtr { data: panel.as_mut_ptr().cast(), steps: Steps { col: 4, row: WIDTH as isize * 4 } };
-    // SAFETY: the launch promises the operand; the panel has WIDTH lanes for each row.
+    // SAFETY: the launch guarantees the operand; the panel has WIDTH lanes for each row.
     unsafe { strided::copy(from, to, 4, cols, rows) };
 }
 
-/// Packs row by row, each into all panels.
+/// Packs row by row: each row of b goes to all panels.
 struct PackRows<'a, T> {
     from: Matrix,
-    /// Rows of lanes that are packed.
+    /// Rows of lanes to pack.
     rows: Range<usize>,
     /// Rows of a panel, and how many of them have all elements of a lane.
     depth: usize,
@@ -202,7 +203,7 @@ impl<T: Lane> Leaf for PackRows<'_, T> {
                 let to = &mut panels[(number * depth + row) * WIDTH..][..WIDTH];
                 if is_whole && begin + WIDTH <= cols && from.col == contiguous.col {
                     for (col, lane) in to.iter_mut().enumerate() {
-                        // SAFETY: the elements lie inside b, as the launch promises.
+                        // SAFETY: the elements lie inside b, as the launch guarantees.
                         *lane = f32::from_bits(unsafe { T::lane(contiguous.at(0, first, begin + col), true) });
                     }
                     continue;

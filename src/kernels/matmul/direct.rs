@@ -9,7 +9,7 @@ use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tensor::number::Number;
 
-/// Runs a product of `T`, one of the types that `gemm` knows.
+/// Runs a product of `T`, one of the types that `gemm` supports.
 pub fn run<T: Element + Number>(problem: &Problem) {
     let scalars = problem.scalars::<T>();
     tile::for_each(problem, Tiling::GEMM, &|tile| one::<T>(problem, scalars, tile));
@@ -20,12 +20,12 @@ fn one<T: Element>(problem: &Problem, [beta, alpha]: [T; 2], tile: Tile) {
     let out = tile_of(problem.out);
     if let (Some(addend), false) = (problem.addend.map(tile_of), problem.in_place) {
         let at = |matrix: Matrix| StridedPtr { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } };
-        // SAFETY: the launch promises both operands; the addend is not the output, and PyTorch refuses partial overlap.
+        // SAFETY: the launch guarantees both operands; the addend is not the output, and PyTorch refuses partial overlap.
         unsafe { strided::copy(at(addend), at(out), size_of::<T>(), tile.cols, tile.rows) };
     }
     let (a, b) = (problem.a.at(tile.batch, tile.row, 0), problem.b.at(tile.batch, 0, tile.col));
     let step = |bytes: isize| bytes / size_of::<T>() as isize;
-    // SAFETY: the operands have these sizes and strides, as the launch promises; no two threads have the same tile.
+    // SAFETY: the operands have these sizes and strides, as the launch guarantees; no two threads have the same tile.
     unsafe {
         gemm::gemm::<T>(
             tile.rows,

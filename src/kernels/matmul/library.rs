@@ -1,9 +1,11 @@
-//! Products by the libraries that PyTorch brings along: the operands stay where they are, and 16 bit floats are multiplied by AMX where the
-//! processor has it, with sums in float32 that are rounded once. Small products of 16 bit floats go to BLAS (Intel's MKL), which leaves the
-//! sums to be rounded here; large bfloat16 ones to oneDNN, which rounds them itself but takes longer to call.
+//! Products by PyTorch's own libraries, which read the operands in place. They multiply 16 bit floats by AMX where the processor
+//! has it, with sums in float32 that are rounded once. Small products of 16 bit floats go to BLAS (Intel's MKL), which returns the
+//! float32 sums to be rounded here; large bfloat16 ones go to oneDNN, which rounds by itself but has a higher overhead for each
+//! call.
 //!
-//! The other side of the C ABI registers a [`Gemm`] function at load; without one, as in `cargo test`, this module takes nothing. When
-//! the library is the better choice on which processor is said in [`takes`] alone, from `benches/operators/products.py`.
+//! The shim registers a [`Gemm`] function through the C ABI at load; without one, as in `cargo test`, this module takes nothing.
+//! [`takes`] alone decides for which processors and sizes the library is used, by the measurements of
+//! `benches/operators/products.py`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +24,8 @@ use crate::tuning::products::{
     ONEDNN_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS_16_BIT, VECTOR_MULTIPLY_ADDS,
 };
 
-/// A matrix as BLAS takes it: column-major with its leading dimension, in elements; `transposed`: of its transpose.
+/// A matrix as BLAS takes it: column-major with a leading dimension in elements. With `transposed` the described matrix is the
+/// transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
     pub data: *mut u8,
@@ -33,9 +36,9 @@ pub struct Columns {
 /// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n).
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm {
-    /// Of a and b.
+    /// The dtype of a and b.
     pub dtype: DType,
-    /// Of `out`: float32 for the sums of 16 bit floats, else that of a and b.
+    /// The dtype of `out`: float32 for the sums of 16 bit floats, else that of a and b.
     pub out_dtype: DType,
     pub m: i32,
     pub n: i32,
@@ -55,13 +58,13 @@ struct Library {
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
-/// Has products of these dtypes made by `run`, which reads a and b and writes out as they are described, and says whether it could. The
-/// first call counts.
+/// Registers the library: `run` computes products of these dtypes as [`Gemm`] describes, and returns false if it cannot. Only the
+/// first call has an effect.
 pub fn register(dtypes: DTypeSet, run: impl Fn(&Gemm) -> bool + Send + Sync + 'static) {
     let _ = LIBRARY.set(Library { dtypes, run: Box::new(run) });
 }
 
-/// The processors that the library was measured on; on others it may run code for old ones.
+/// The processors on which the library was measured. On others it may run code for old processors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Processor {
     /// Intel Xeon with AVX-512 and AMX (Sapphire Rapids).
@@ -70,10 +73,10 @@ enum Processor {
     Amd,
 }
 
-/// Rows whose distance is a multiple of this, in bytes, share their lines of the first-level cache; `gemm` copies them slowly.
+/// Rows at a distance of a multiple of this, in bytes, share cache sets of the first-level cache; `gemm` copies them slowly.
 const PAGE: isize = 4096;
 
-/// Whether the library makes the product.
+/// Whether the library computes the product.
 pub fn takes(problem: &Problem) -> bool {
     let Some(processor) = processor_of(problem.dtype) else { return false };
     let work = problem.m * problem.n * problem.k;
@@ -92,18 +95,18 @@ pub fn takes(problem: &Problem) -> bool {
     is_worth_it && operands(&upright(problem)).is_some()
 }
 
-/// Whether the rows or columns of an operand lie whole pages apart.
+/// Whether the distance between rows or columns of an operand is a multiple of [`PAGE`].
 fn has_rows_in_pages(problem: &Problem) -> bool {
     [problem.a, problem.b].iter().any(|matrix| [matrix.row, matrix.col].iter().any(|&stride| stride != 0 && stride % PAGE == 0))
 }
 
-/// The processor, if the library is there, takes the dtype, and was measured on it.
+/// The processor, if the library takes the dtype and was measured on it.
 fn processor_of(dtype: DType) -> Option<Processor> {
     let is_there = LIBRARY.get().is_some_and(|library| library.dtypes.contains(dtype)) && simd::isa() == Isa::Avx512;
     is_there.then(|| if simd::is_intel() { Processor::Intel } else { Processor::Amd })
 }
 
-/// Nanoseconds of one thread for a multiply-add, where the library takes the dtype.
+/// Nanoseconds of one thread for a multiply-add, if the library takes the dtype.
 pub fn product_cost(dtype: DType) -> Option<f64> {
     match (processor_of(dtype)?, dtype) {
         (Processor::Intel, DType::BFloat16) => Some(0.003),
@@ -112,13 +115,13 @@ pub fn product_cost(dtype: DType) -> Option<f64> {
     }
 }
 
-/// The product whose output is column-major: this one or its transpose.
+/// The product, transposed if necessary so that its output is column-major.
 fn upright(problem: &Problem) -> Problem {
     let size = problem.dtype.size() as isize;
     if problem.out.row == size && problem.m > 1 { *problem } else { problem.transposed() }
 }
 
-/// A matrix of `rows` x `cols` as BLAS has it, if it lies so.
+/// A matrix of `rows` x `cols` as BLAS takes it, if its strides allow that.
 fn columns(matrix: Matrix, rows: usize, cols: usize, size: usize) -> Option<Columns> {
     let leading = |inner: usize, outer: usize, near: isize, far: isize| {
         let elements = far / size as isize;
@@ -131,7 +134,7 @@ fn columns(matrix: Matrix, rows: usize, cols: usize, size: usize) -> Option<Colu
     upright.or_else(|| leading(cols, rows, matrix.col, matrix.row).map(found(true)))
 }
 
-/// The operands [out, a, b] of a product whose sizes BLAS can count, if all lie so.
+/// The operands [out, a, b] of a product, if BLAS can take their sizes and strides.
 fn operands(problem: &Problem) -> Option<[Columns; 3]> {
     let Problem { m, n, k, .. } = *problem;
     let size = problem.dtype.size();
@@ -142,7 +145,7 @@ fn operands(problem: &Problem) -> Option<[Columns; 3]> {
     Some([out, columns(problem.a, m, k, size)?, columns(problem.b, k, n, size)?])
 }
 
-/// Runs a product that [`takes`] says yes to.
+/// Runs a product that [`takes`] accepts.
 pub fn run(problem: &Problem) -> Result<(), Error> {
     let problem = &upright(problem);
     let is_done = match problem.dtype {
@@ -161,7 +164,7 @@ fn is_large(problem: &Problem) -> bool {
     m as f64 * n as f64 * k as f64 >= ONEDNN_MULTIPLY_ADDS
 }
 
-/// One tile's product into `out`; whether it was made.
+/// Computes one tile's product into `out`; returns whether the library did it.
 fn multiply(problem: &Problem, tile: Tile, (out, out_dtype): (Columns, DType), alpha: f64, beta: f64) -> bool {
     let size = problem.dtype.size();
     let (a, b) = (problem.a.at(tile.batch, tile.row, 0), problem.b.at(tile.batch, 0, tile.col));
@@ -172,7 +175,7 @@ fn multiply(problem: &Problem, tile: Tile, (out, out_dtype): (Columns, DType), a
     (library.run)(&Gemm { dtype: problem.dtype, out_dtype, m, n, k, a, b, out, alpha, beta })
 }
 
-/// Into the output itself, where the addend is put first; whether every tile was made.
+/// Computes into the output itself, to which the addend is copied first; returns whether every tile was computed.
 fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
     let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f64>();
@@ -182,7 +185,7 @@ fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
         let out = tile_of(problem.out);
         if let (Some(addend), false) = (problem.addend.map(tile_of), problem.in_place) {
             let at = |matrix: Matrix| StridedPtr { data: matrix.data, steps: Steps { col: matrix.row, row: matrix.col } };
-            // SAFETY: the launch promises both operands; the addend is not the output, and PyTorch refuses partial overlap.
+            // SAFETY: the launch guarantees both operands; the addend is not the output, and PyTorch refuses partial overlap.
             unsafe { strided::copy(at(addend), at(out), size_of::<T>(), tile.rows, tile.cols) };
         }
         let beta = if problem.addend.is_some() { beta } else { 0.0 };
@@ -192,7 +195,7 @@ fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
     is_done.into_inner()
 }
 
-/// Into sums of float32, which are scaled, added to and rounded at the end; whether every tile was made.
+/// Computes float32 sums, then scales them, adds the addend and rounds; returns whether every tile was computed.
 fn rounded<T: Element<Acc = f32>>(problem: &Problem) -> bool {
     let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f32>();

@@ -1,4 +1,4 @@
-//! Matrix products against sums of complex f64 values, over dtypes, layouts, sizes, scalars and numbers of threads.
+//! Matrix products, compared with sums of complex f64 values, over dtypes, layouts, sizes, scalars and numbers of threads.
 
 use ndarray::{ArrayD, s};
 
@@ -10,7 +10,7 @@ use crate::tensor::dtype::{Complex64, DType};
 use crate::tensor::launch::Scalar;
 use crate::tensor::view::Flags;
 
-/// Nothing, single elements, and sizes around lanes, strips and tiles.
+/// Empty, single elements, and sizes around lanes, strips and tiles.
 const DIMS: [usize; 6] = [0, 1, 2, 17, 64, 130];
 
 /// `beta * addend + alpha * (a @ b)` over the last two dimensions.
@@ -30,7 +30,7 @@ fn oracle(addend: &ArrayD<Complex64>, a: &ArrayD<Complex64>, b: &ArrayD<Complex6
     ArrayD::from_shape_vec(dims, values.collect()).unwrap()
 }
 
-/// Rounding grows with the sums: values are up to 8, so products are up to 128.
+/// Rounding errors grow with the sums: values are up to 8, so products are up to 128.
 fn compare(found: &Tensor, expected: &ArrayD<Complex64>, depth: usize, context: &str) {
     let dtype = found.view().dtype();
     let epsilon = match dtype {
@@ -52,7 +52,7 @@ fn tensor(dtype: DType, sizes: &[usize], seed: usize, strides: Strides) -> Tenso
     Tensor::of(dtype, &values(dtype, sizes, seed), strides)
 }
 
-/// The values, also where there are none: `ndarray` cannot map the strides of those.
+/// The values, also of an empty tensor, whose strides `ndarray` cannot express.
 fn seen(tensor: &Tensor) -> ArrayD<Complex64> {
     let sizes: Vec<usize> = tensor.view().sizes().iter().map(|&size| size as usize).collect();
     if sizes.contains(&0) { ArrayD::zeros(sizes) } else { tensor.values() }
@@ -96,7 +96,7 @@ fn every_instruction_set() {
                 check_mm(dtype, [3, 67, 41], [Strides::Contiguous, right, Strides::Contiguous]);
                 check_mm(dtype, [1, 600, 300], [Strides::Contiguous, right, Strides::Contiguous]);
                 check_mm(dtype, [40, 20, 530], [Strides::Transposed, right, Strides::Contiguous]);
-                // Rows of whole pages; an odd number of terms, over several blocks.
+                // Rows at a distance of whole pages; an odd number of terms, over several blocks.
                 check_mm(dtype, [13, 40, 1024], [Strides::Contiguous, right, Strides::Contiguous]);
                 check_mm(dtype, [5, 70, 1549], [Strides::Contiguous, right, Strides::Transposed]);
             }

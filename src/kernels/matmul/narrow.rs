@@ -1,5 +1,5 @@
-//! Matrix products of many rows with few columns and few terms. Each row of the output is a sum of at most [`NARROW_COLUMNS`] short rows of
-//! b, which stay in registers. The product is therefore bound by memory bandwidth.
+//! Matrix products of many rows with few columns and few terms. Each row of the output is a sum of at most [`NARROW_COLUMNS`] short
+//! rows of b, which stay in registers. The product is therefore bound by memory bandwidth.
 
 use super::problem::{Finish, Problem};
 use super::skinny::Entry;
@@ -8,7 +8,7 @@ use crate::tensor::loops::parallel;
 use crate::tensor::number::Number;
 use crate::tuning::products::{NARROW_COLUMNS, NARROW_PIECE_ROWS, NARROW_ROWS};
 
-/// Whether the product is one of these: the rows of the output are contiguous, and every row gets the same addend, if any.
+/// Whether this module can compute the product: rows of the output are contiguous, and every row gets the same addend, if any.
 pub fn takes(problem: &Problem) -> bool {
     let size = problem.dtype.size() as isize;
     !problem.dtype.is_complex()
@@ -20,7 +20,7 @@ pub fn takes(problem: &Problem) -> bool {
         && problem.addend.is_none_or(|addend| addend.row == 0)
 }
 
-/// Runs a product of `T` that [`takes`] says yes to.
+/// Runs a product that [`takes`] accepts.
 pub fn run<T: Entry>(problem: &Problem) {
     match problem.n {
         ..=4 => pieces::<T, 4>(problem),
@@ -55,14 +55,14 @@ impl<'a, T: Entry, const W: usize> Piece<'a, T, W> {
         Self { problem, batch, begin: row, end: problem.m.min(row + NARROW_PIECE_ROWS), finish: Finish { beta, alpha } }
     }
 
-    /// The rows of b, with zeros behind their columns.
+    /// The rows of b, padded with zeros to `W` lanes.
     #[inline(always)]
     fn terms(&self) -> [[T::Acc; W]; NARROW_COLUMNS] {
         let mut terms = [[T::Acc::ZERO; W]; NARROW_COLUMNS];
         for (index, term) in terms.iter_mut().enumerate().take(self.problem.k) {
             for (col, value) in term.iter_mut().enumerate().take(self.problem.n) {
                 let element = self.problem.b.at(self.batch, index, col).data.cast::<T>();
-                // SAFETY: b has k x n elements, as the launch promises.
+                // SAFETY: b has k x n elements, as the launch guarantees.
                 *value = unsafe { element.read_unaligned() }.load();
             }
         }
@@ -76,7 +76,7 @@ impl<'a, T: Entry, const W: usize> Piece<'a, T, W> {
         let mut values = [T::Acc::ZERO; W];
         for (col, value) in values.iter_mut().enumerate().take(self.problem.n) {
             let element = addend.at(self.batch, 0, col).data.cast::<T>();
-            // SAFETY: the addend has n columns, as the launch promises.
+            // SAFETY: the addend has n columns, as the launch guarantees.
             *value = self.finish.beta.mul(unsafe { element.read_unaligned() }.load());
         }
         Some(values)
@@ -87,7 +87,7 @@ impl<'a, T: Entry, const W: usize> Piece<'a, T, W> {
         let mut sums = [T::Acc::ZERO; W];
         for (index, term) in terms.iter().enumerate().take(self.problem.k) {
             let element = self.problem.a.at(self.batch, row, index).data.cast::<T>();
-            // SAFETY: a has m x k elements, as the launch promises.
+            // SAFETY: a has m x k elements, as the launch guarantees.
             let factor = unsafe { element.read_unaligned() }.load();
             for lane in 0..W {
                 sums[lane] = T::fuse(term[lane], factor, sums[lane]);
@@ -104,7 +104,7 @@ impl<T: Entry, const W: usize> Leaf for Piece<'_, T, W> {
     fn run(self) {
         let (terms, addend, cols) = (self.terms(), self.addend(), self.problem.n);
         let alpha = self.finish.alpha;
-        // Each row is written with all lanes; the next one goes over those behind its columns.
+        // Each row is written with all `W` lanes; the next row overwrites those beyond its columns.
         let mut rows = [T::store(T::Acc::ZERO); NARROW_ROWS * NARROW_COLUMNS + NARROW_COLUMNS];
         for begin in (self.begin..self.end).step_by(NARROW_ROWS) {
             let end = self.end.min(begin + NARROW_ROWS);

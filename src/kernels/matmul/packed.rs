@@ -1,7 +1,8 @@
-//! Products of few rows with a right operand that is packed once and used many times, as a recurrent layer's weight is at every step.
+//! Products of few rows with a right operand that is packed once and used many times, as a recurrent layer's weight is at every
+//! step.
 //!
-//! The right operand lies in panels of some columns, row after row, so that the widest tile reads one in one stream. Each element of the result
-//! is the sum of its terms in their order, whatever the tile that it is computed in.
+//! The right operand is packed into panels of a few columns, row after row, so that the widest tile reads a panel sequentially.
+//! Each element of the result is the sum of its terms in order, whichever tile computes it.
 
 use super::register_tile::{ROWS, tile};
 use super::skinny::Entry;
@@ -9,9 +10,9 @@ use crate::simd::{self, Isa, Leaf, vectorize};
 use crate::tensor::loops::Memory;
 use crate::tensor::number::Number;
 
-/// Bytes of a panel's row, and of a tile's with AVX-512: its sums fill half of the registers.
+/// Bytes of a panel's row, and of a tile's row with AVX-512: its sums fill half of the registers.
 const WIDE: usize = 256;
-/// Bytes of a tile's row elsewhere: with AVX2 its sums fill half of the registers as well.
+/// Bytes of a tile's row with other instruction sets: with AVX2 its sums fill half of the registers as well.
 const NARROW: usize = 64;
 
 /// Columns of a panel.
@@ -19,15 +20,15 @@ const fn width<T>() -> usize {
     WIDE / size_of::<T>()
 }
 
-/// Elements of the panels of a matrix (k, n).
+/// The number of elements of the panels of a matrix (k, n).
 pub fn len<T>([k, n]: [usize; 2]) -> usize {
     n.next_multiple_of(width::<T>()) * k
 }
 
-/// The panels of a matrix (k, n) of contiguous rows: [`len`] elements.
+/// Packs a matrix (k, n) of contiguous rows into panels of [`len`] elements.
 ///
 /// # Panics
-/// A matrix of another size.
+/// If the matrix has another size.
 pub fn pack<T: Entry<Acc = T> + Number>(matrix: &[T], [k, n]: [usize; 2]) -> Memory {
     assert_eq!(matrix.len(), k * n, "a matrix of another size");
     let (width, len) = (width::<T>(), len::<T>([k, n]));
@@ -45,7 +46,7 @@ pub fn pack<T: Entry<Acc = T> + Number>(matrix: &[T], [k, n]: [usize; 2]) -> Mem
 /// `out = a @ b` with out (m, n), a (m, k), both contiguous, and the panels of b (k, n).
 ///
 /// # Panics
-/// Slices of other lengths.
+/// If a slice has another length.
 pub fn multiply<T: Entry<Acc = T> + Number>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], panels: &[T]) {
     assert_eq!([out.len(), a.len(), panels.len()], [m * n, m * k, len::<T>([k, n])], "matrices of other sizes");
     let bytes = if simd::isa() == Isa::Avx512 { WIDE } else { NARROW };
@@ -89,7 +90,7 @@ impl<T: Entry<Acc = T> + Number, const W: usize> Leaf for Product<'_, T, W> {
     }
 }
 
-/// `R` rows of the result and `cols` columns of a panel, from `first` on; returns `R`.
+/// Computes `R` rows of the result and `cols` columns of a panel, from row `first` on; returns `R`.
 #[inline(always)]
 fn few_rows<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     panel: &[T],
@@ -103,7 +104,7 @@ fn few_rows<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     assert!(a.len() >= R * k && out.len() >= (R - 1) * n + cols);
     let (a, b) = ((a.as_ptr(), [k, 1]), (panel.as_ptr().wrapping_add(first), width::<T>()));
     if cols == W {
-        // SAFETY: the slices have these elements, by the assertions.
+        // SAFETY: the assertions have checked that the slices have these elements.
         unsafe { tile::<T, R, W>(a, b, k, (out.as_mut_ptr(), n), false) };
     } else {
         let mut edge = [[<T as Number>::ZERO; W]; R];
@@ -123,7 +124,7 @@ mod tests {
 
     fn check<T: Entry<Acc = T> + Number>() {
         for [m, n, k] in [[1, 1, 1], [3, 5, 7], [4, 64, 16], [6, 65, 33], [12, 200, 9], [7, 16, 0], [0, 3, 2], [2, 0, 3]] {
-            // Small integers: every order of their sums is exact.
+            // Sums of small integers are exact in every order.
             let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
             let (a, b): (Vec<_>, Vec<_>) = ((0..m * k).map(number).collect(), (0..k * n).map(|at| number(at + 3)).collect());
             let expected: Vec<_> = (0..m * n)

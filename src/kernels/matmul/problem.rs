@@ -1,4 +1,4 @@
-//! [`Problem`]: sizes, strides and pointers of a matrix product, the same for all operators.
+//! [`Problem`]: sizes, strides and pointers of a matrix product.
 
 use super::library;
 use crate::tensor::dtype::{DType, Element};
@@ -18,7 +18,7 @@ pub enum Form {
     Vector,
 }
 
-/// A matrix in memory; steps in bytes.
+/// A matrix in memory; distances in bytes.
 #[derive(Clone, Copy)]
 pub struct Matrix {
     pub data: *mut u8,
@@ -31,7 +31,7 @@ pub struct Matrix {
     pub conj: bool,
 }
 
-// SAFETY: the address is a number until a kernel uses it; who launches promises that the memory may be used from the thread that does.
+// SAFETY: the address is a number until a kernel uses it; whoever launches guarantees that the kernel's thread may use the memory.
 unsafe impl Send for Matrix {}
 // SAFETY: as for `Send`; threads write to different tiles.
 unsafe impl Sync for Matrix {}
@@ -54,7 +54,7 @@ impl Matrix {
         Self { data: data.cast(), row: (cols * size_of::<T>()) as isize, col: size_of::<T>() as isize, batch: 0, conj: false }
     }
 
-    /// The same matrix seen from an element of a batch.
+    /// The part of the matrix that begins at an element of a matrix of the batch.
     #[inline(always)]
     pub fn at(mut self, batch: usize, row: usize, col: usize) -> Self {
         let offset = batch as isize * self.batch + row as isize * self.row + col as isize * self.col;
@@ -62,7 +62,7 @@ impl Matrix {
         self
     }
 
-    /// Rows as columns.
+    /// The transpose.
     pub fn transposed(self) -> Self {
         Self { row: self.col, col: self.row, ..self }
     }
@@ -81,7 +81,7 @@ pub struct Problem {
     pub n: usize,
     pub k: usize,
     pub out: Matrix,
-    /// There is none where beta is 0.
+    /// `None` if beta is 0.
     pub addend: Option<Matrix>,
     /// Whether the addend is the output.
     pub in_place: bool,
@@ -140,7 +140,7 @@ impl Problem {
         Self { dtype, batch: 1, m, n, k, out, addend, in_place, a, b, beta, alpha, negative, conj }
     }
 
-    /// Where the output holds conjugates, everything else is conjugated instead.
+    /// Removes the output's conjugation: everything else is conjugated instead.
     fn conjugate(&mut self) {
         if self.conj {
             self.a.conj = !self.a.conj;
@@ -160,7 +160,7 @@ impl Problem {
         [value(self.beta, self.negative[0]), value(self.alpha, self.negative[1])]
     }
 
-    /// Whether one side of the output is short, and the operand of the long one is contiguous.
+    /// Whether one side of the output is short, and the operand of the long side is contiguous.
     pub fn is_skinny(&self) -> bool {
         let size = self.dtype.size() as isize;
         let long = if self.n < self.m { self.a } else { self.b };
@@ -209,7 +209,7 @@ pub fn cost(dtype: DType, outputs: usize, depth: usize, inputs: usize) -> f64 {
     100.0 + outputs as f64 * (depth as f64 * product + 0.2) + inputs as f64 * 0.1
 }
 
-/// How a sum becomes an element of the output.
+/// The parameters that turn a sum into an element of the output.
 #[derive(Clone, Copy)]
 pub struct Finish<T: Element> {
     pub beta: T::Acc,
@@ -220,7 +220,7 @@ impl<T: Element> Finish<T> {
     /// Writes `beta * addend + alpha * sum`, rounded once.
     ///
     /// # Safety
-    /// `out` may be written, `addend`, if any, be read.
+    /// `out` must be writable, and `addend`, if any, readable.
     #[inline(always)]
     pub unsafe fn write(self, out: Matrix, addend: Option<Matrix>, sum: T::Acc) {
         let mut value = self.alpha.mul(sum);

@@ -1,20 +1,20 @@
-//! Products of matrices in the caches, tile by tile: the sums of a tile stay in registers while the terms go by.
+//! Products of matrices in the caches, tile by tile: the sums of a tile stay in registers during the loop over the terms.
 //!
-//! Each element of a result is the sum of its terms in their order, whatever the tile that it is computed in. The columns of a result are a
-//! multiple of [`COLUMNS`]: who has fewer pads the rows of the right operand with zeros.
+//! Each element of a result is the sum of its terms in order, whichever tile computes it. The number of columns of a result is a
+//! multiple of [`COLUMNS`]: callers with fewer columns pad the rows of the right operand with zeros.
 
 use super::skinny::Entry;
 use crate::simd::{self, Isa, Leaf, vectorize};
 use crate::tensor::number::Number;
 
-/// What the number of columns is a multiple of.
+/// The divisor of the number of columns.
 pub const COLUMNS: usize = 16;
 /// Rows of a tile.
 pub const ROWS: usize = 4;
-/// Rows of a narrow tile, where there are registers for its sums.
+/// Rows of a tile with few columns, if there are enough registers for its sums.
 const MANY_ROWS: usize = 8;
 
-/// A left operand: element (row, col) lies at `row * rows + col * cols`.
+/// A left operand: element (row, col) is at position `row * rows + col * cols`.
 #[derive(Clone, Copy)]
 pub struct Left<'a, T> {
     pub data: &'a [T],
@@ -22,7 +22,7 @@ pub struct Left<'a, T> {
     pub cols: usize,
 }
 
-/// Contiguous rows with a distance: those of a right operand, or of a result.
+/// Contiguous rows at a constant distance: a right operand, or a result.
 #[derive(Clone, Copy)]
 pub struct RowMajor<D> {
     pub data: D,
@@ -32,7 +32,7 @@ pub struct RowMajor<D> {
 /// `out = a @ b`, or `out += a @ b`, with out (m, n), a (m, k), b (k, n).
 ///
 /// # Panics
-/// An operand that is too short, or n that is no multiple of [`COLUMNS`].
+/// If an operand is too short, or n is no multiple of [`COLUMNS`].
 pub fn multiply<T: Entry<Acc = T> + Number>(
     [m, n, k]: [usize; 3],
     out: RowMajor<&mut [T]>,
@@ -52,7 +52,7 @@ pub fn multiply<T: Entry<Acc = T> + Number>(
     vectorize(Product { sizes: [m, n, k], out, a, b, adds });
 }
 
-/// Columns of the widest tile: with AVX-512 its sums fill half of the registers, elsewhere those of AVX2.
+/// Columns of the widest tile: with AVX-512 its sums fill half of its registers, elsewhere half of AVX2's.
 fn widest<T>() -> usize {
     match (simd::isa(), size_of::<T>()) {
         (Isa::Avx512, 4) => 64,
@@ -61,7 +61,7 @@ fn widest<T>() -> usize {
     }
 }
 
-/// A product whose operands were checked.
+/// A product whose operands have been checked.
 struct Product<'a, T> {
     sizes: [usize; 3],
     out: RowMajor<&'a mut [T]>,
@@ -91,7 +91,7 @@ impl<T: Entry<Acc = T> + Number> Leaf for Product<'_, T> {
 }
 
 impl<T: Entry<Acc = T> + Number> Product<'_, T> {
-    /// `W` columns of the result, by tiles of up to `R` rows; returns `W`.
+    /// Computes `W` columns of the result, by tiles of up to `R` rows; returns `W`.
     #[inline(always)]
     fn columns<const R: usize, const W: usize>(&mut self, col: usize) -> usize {
         let m = self.sizes[0];
@@ -107,14 +107,14 @@ impl<T: Entry<Acc = T> + Number> Product<'_, T> {
         W
     }
 
-    /// `R` rows of `W` columns; returns `R`.
+    /// Computes `R` rows of `W` columns; returns `R`.
     #[inline(always)]
     fn tile<const R: usize, const W: usize>(&mut self, row: usize, col: usize) -> usize {
         let out = self.out.data[row * self.out.rows + col..].as_mut_ptr();
         let a = self.a.data.as_ptr().wrapping_add(row * self.a.rows);
         let b = self.b.data.as_ptr().wrapping_add(col);
-        // SAFETY: `multiply` has checked that the rows and columns below `sizes` lie inside the operands, and this tile does: `run` and
-        // `columns` stay below them, as the columns are a multiple of all widths that are chosen.
+        // SAFETY: `multiply` has checked that the rows and columns below `sizes` lie inside the operands. This tile lies inside
+        // them too: `run` and `columns` stay below `sizes`, as the number of columns is a multiple of every chosen width.
         unsafe {
             tile::<T, R, W>((a, [self.a.rows, self.a.cols]), (b, self.b.rows), self.sizes[2], (out, self.out.rows), self.adds);
         };
@@ -122,11 +122,11 @@ impl<T: Entry<Acc = T> + Number> Product<'_, T> {
     }
 }
 
-/// `R` rows and `W` columns of `out = a @ b`, or of `out += a @ b`, over `k` terms.
+/// Computes `R` rows and `W` columns of `out = a @ b`, or of `out += a @ b`, over `k` terms.
 ///
 /// # Safety
-/// From the pointers on, with their distances between rows (and columns), there are R x k elements of a, k x W of b, and R x W of out, which
-/// nothing else uses meanwhile.
+/// From the pointers on, at the given distances between rows (and columns), there must be R x k elements of a, k x W of b, and R x
+/// W of out. Nothing else may use out meanwhile.
 #[inline(always)]
 #[allow(
     clippy::needless_range_loop,
@@ -185,10 +185,10 @@ mod tests {
             [0, 16, 2],
             [2, 0, 3],
         ] {
-            // Small integers: every order of their sums is exact.
+            // Sums of small integers are exact in every order.
             let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
             let numbers = |count: usize, first: usize| (first..first + count).map(number).collect::<Vec<_>>();
-            // Rows of a lie 3 elements further apart than they are long, or its columns do; those of b and the result, 5.
+            // There are gaps of 3 elements between rows (or columns) of a, and of 5 between rows of b and of the result.
             for (rows, cols) in [(k + 3, 1), (1, m + 3)] {
                 let (a, b) = (numbers(m * rows + k * cols, 0), numbers(k * (n + 5), 3));
                 for adds in [false, true] {

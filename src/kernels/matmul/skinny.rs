@@ -1,7 +1,9 @@
-//! Matrix products with few rows or columns, and of integers. Nothing is packed: the large operand is read once per [`SKINNY_ROWS`] rows.
+//! Matrix products with few rows or columns, and of integers. Nothing is packed: the large operand is read once per [`SKINNY_ROWS`]
+//! rows.
 //!
-//! A product with few columns is transposed into one with few rows. Where the rows of b are contiguous, they are scaled and added to a
-//! strip of sums ([`AddedRows`]). Where its columns are, each sum is a dot product in fixed lanes that are added as a fixed tree ([`Dots`]).
+//! A product with few columns is transposed into one with few rows. If the rows of b are contiguous, they are scaled and added to a
+//! strip of sums ([`AddedRows`]). If its columns are contiguous, each sum is a dot product in a fixed number of lanes, which are
+//! added as a fixed tree ([`Dots`]).
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512_dots;
@@ -14,17 +16,18 @@ use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tensor::number::Number;
 use crate::tuning::products::{DOT_STRIP, LONG_DOT, NARROW_STRIP, SKINNY_ROWS, SKINNY_STRIP};
 
-/// Partial sums of a dot product: few for short ones, and as many as the compiler keeps in a loop of vectors for the others.
+/// Lanes of partial sums of a dot product: `LANES` for short ones, and `MANY_LANES`, as many as the compiler vectorises, for long
+/// ones.
 const LANES: usize = 16;
 const MANY_LANES: usize = 64;
 
-/// An element of the products that are made here.
+/// An element type of these products.
 pub trait Entry: Element {
-    /// `left * right + sum`, in one rounding.
+    /// `left * right + sum`, rounded once.
     fn fuse(left: Self::Acc, right: Self::Acc, sum: Self::Acc) -> Self::Acc;
 
-    /// Makes a strip of dot products, of a product of `work` multiply-adds, by instructions for this type, if the processor has some;
-    /// whether it did.
+    /// Computes a strip of dot products by instructions for this type and returns true, if the processor has them and the `work` of
+    /// the whole product, in multiply-adds, is enough.
     #[inline(always)]
     fn dots(_strip: &Strip<Self>, _work: usize) -> bool {
         false
@@ -67,7 +70,7 @@ entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc
 pub fn run<T: Entry>(problem: &Problem) {
     let mut transposed = if problem.n < problem.m { problem.transposed() } else { *problem };
     let size = size_of::<T>() as isize;
-    // The one column of a vector has no step to the next: it is a row or a column as its elements lie.
+    // The column stride of a single column is meaningless: whether b has contiguous rows is decided by its row stride.
     let has_rows = if transposed.n == 1 { transposed.b.row != size } else { transposed.b.col == size };
     if has_rows {
         strips::<T>(&transposed, SKINNY_STRIP, false);
@@ -82,14 +85,14 @@ pub fn run<T: Entry>(problem: &Problem) {
     }
 }
 
-/// Runs over a copy of b whose rows are contiguous.
+/// Runs a product over a copy of b whose rows are contiguous.
 fn packed<T: Entry>(mut problem: Problem) {
     let (b, _memory) = pack(problem.b, [problem.batch, problem.k, problem.n], problem.dtype.size());
     problem.b = b;
     strips::<T>(&problem, SKINNY_STRIP, false);
 }
 
-/// A copy with contiguous rows, and the memory that holds it.
+/// A copy with contiguous rows, and the memory that owns it.
 fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, Vec<u8>) {
     let mut memory = vec![0u8; batch * rows * cols * size];
     let (col, row) = (size as isize, (cols * size) as isize);
@@ -99,7 +102,7 @@ fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, 
             let matrix = matrix.at(index, 0, 0);
             StridedPtr { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } }
         };
-        // SAFETY: the launch promises the operand, and the memory is new and of that size.
+        // SAFETY: the launch guarantees the operand; the memory is new and has that size.
         unsafe { strided::copy(tile_of(from), tile_of(to), size, cols, rows) };
     }
     (to, memory)
@@ -139,7 +142,7 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
     });
 }
 
-/// A strip of the output: at most [`SKINNY_ROWS`] rows.
+/// A strip of the output with at most [`SKINNY_ROWS`] rows.
 #[derive(Clone, Copy)]
 pub struct Strip<T: Entry> {
     pub rows: usize,
@@ -157,18 +160,18 @@ impl<T: Entry> Strip<T> {
     #[inline(always)]
     pub fn finish(&self, row: usize, col: usize, sum: T::Acc) {
         let addend = self.addend.map(|addend| addend.at(0, row, col));
-        // SAFETY: the strip lies inside the output and the addend, as the launch promises.
+        // SAFETY: the strip lies inside the output and the addend, as the launch guarantees.
         unsafe { self.finish.write(self.out.at(0, row, col), addend, sum) };
     }
 
     #[inline(always)]
     fn factor(&self, row: usize, index: usize) -> T::Acc {
-        // SAFETY: a has `rows` x `depth` elements, as the launch promises.
+        // SAFETY: a has `rows` x `depth` elements, as the launch guarantees.
         unsafe { self.a.at(0, row, index).data.cast::<T>().read_unaligned() }.load()
     }
 }
 
-/// Adds up scaled rows of b, of at most `W` elements.
+/// Adds up scaled rows of b, at most `W` columns of them.
 struct AddedRows<T: Entry, const W: usize>(Strip<T>);
 
 impl<T: Entry, const W: usize> Leaf for AddedRows<T, W> {
@@ -197,7 +200,7 @@ impl<T: Entry, const W: usize> Leaf for AddedRows<T, W> {
     }
 }
 
-/// Adds `K` rows of b from `index` on, scaled by a row of a.
+/// Adds `K` rows of b from row `index` on, scaled by elements of a row of a.
 #[inline(always)]
 fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize, sums: &mut [T::Acc]) {
     let mut factors = [T::Acc::ZERO; K];
@@ -209,7 +212,7 @@ fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize
     for (col, sum) in sums.iter_mut().enumerate() {
         let mut value = *sum;
         for step in 0..K {
-            // SAFETY: b has `depth` rows of `cols` contiguous elements (or one column), as the launch promises.
+            // SAFETY: b has `depth` rows of `cols` contiguous elements (or one column), as the launch guarantees.
             let element = unsafe { lines[step].wrapping_add(col).read_unaligned() };
             value = T::fuse(element.load(), factors[step], value);
         }
@@ -243,7 +246,7 @@ impl<T: Entry, const L: usize> Leaf for Dots<T, L> {
     }
 }
 
-/// `R` × `C` dot products. One of them is the same whatever it is computed with.
+/// `R` × `C` dot products. The bits of each do not depend on `R` and `C`.
 #[inline(always)]
 fn dots<T: Entry, const L: usize, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
     let mut sums = [[[T::Acc::ZERO; L]; C]; R];
@@ -269,7 +272,7 @@ fn dots<T: Entry, const L: usize, const R: usize, const C: usize>(strip: &Strip<
     }
 }
 
-/// The lanes of each line from `index` on.
+/// `L` elements of each line from `index` on, widened.
 #[inline(always)]
 fn load<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: usize) -> [[T::Acc; L]; N] {
     let mut lanes = [[T::Acc::ZERO; L]; N];
@@ -282,7 +285,7 @@ fn load<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: 
     lanes
 }
 
-/// `count` elements of each line from `index` on, then zeros.
+/// `count` elements of each line from `index` on, widened and padded with zeros.
 #[inline(always)]
 fn load_rest<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; L]; N] {
     let mut lanes = [[T::Acc::ZERO; L]; N];

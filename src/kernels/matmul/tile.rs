@@ -4,19 +4,19 @@ use super::problem::Problem;
 use crate::tensor::loops::parallel;
 use crate::tuning::products::{HUGE_TILE_MULTIPLY_ADDS, MAX_HUGE_TILES, MAX_TILES, TILE_MULTIPLY_ADDS};
 
-/// How an output is cut.
+/// How an output is divided into tiles.
 #[derive(Clone, Copy)]
 pub struct Tiling {
-    /// The most rows and columns of a tile.
+    /// The maximum of rows and columns of a tile.
     pub side: usize,
-    /// The least multiply-adds of a tile, unless `side` makes it smaller.
+    /// The minimum of multiply-adds of a tile, unless `side` makes it smaller.
     pub worth: f64,
-    /// Rows and columns that a tile has a multiple of, so that only the last one is ragged.
+    /// The sizes of a tile are multiples of these, except for the last tile in each direction.
     pub align: [usize; 2],
 }
 
 impl Tiling {
-    /// For the `gemm` crate, whose own ways for tiny outputs start below 48 rows and columns.
+    /// For the `gemm` crate, whose special cases for tiny outputs start below 48 rows and columns.
     pub const GEMM: Self = Self { side: usize::MAX, worth: TILE_MULTIPLY_ADDS, align: [48, 48] };
 }
 
@@ -30,7 +30,7 @@ pub struct Tile {
     pub cols: usize,
 }
 
-/// The size of tiles for an output of `m` × `n`, with sums over `k`, one of `batch`.
+/// The rows and columns of a tile for an output of `m` × `n` with sums over `k`, in a batch of `batch`.
 fn size(batch: usize, [m, n, k]: [usize; 3], tiling: Tiling) -> (usize, usize) {
     let Tiling { side: limit, worth, align } = tiling;
     let work = batch as f64 * m as f64 * n as f64 * k as f64;

@@ -1,4 +1,5 @@
-//! Products of f16 and bf16: blocks of both operands are widened to f32 and multiplied by the `gemm` crate, sums stay in f32 to the end.
+//! Products of f16 and bf16: blocks of both operands are widened to f32 and multiplied by the `gemm` crate. Sums are f32 and are
+//! rounded once.
 
 use std::cell::Cell;
 
@@ -45,7 +46,7 @@ fn one<T: Element<Acc = f32>>(problem: &Problem, finish: Finish<T>, tile: Tile, 
     vectorize(Store { out, addend, cols: tile.cols, sums, finish });
 }
 
-/// A block in f32: data, and steps in elements.
+/// A block in f32, with its distances between rows and columns in elements.
 #[derive(Clone, Copy)]
 struct WidenedBlock<'a> {
     data: &'a [f32],
@@ -81,7 +82,7 @@ fn multiply([rows, cols, depth]: [usize; 3], adds: bool, a: WidenedBlock<'_>, b:
     }
 }
 
-/// Widens `rows` × `cols` elements; the contiguous dimension stays so.
+/// Widens `rows` × `cols` elements into `to`; the contiguous dimension stays contiguous.
 fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut [f32]) -> WidenedBlock<'_> {
     let size = size_of::<T>() as isize;
     if from.col != size && from.row == size {
@@ -109,11 +110,11 @@ impl<T: Element<Acc = f32>> Leaf for Widen<'_, T> {
             let from = self.from.at(0, row, 0);
             let data = from.data.cast::<T>().cast_const();
             if dense && const { T::IS_CONVERTED_IN_RUNS } && data.is_aligned() {
-                // SAFETY: the block lies inside an operand of the launch, which may be read.
+                // SAFETY: the block lies inside an operand of the launch, which is readable.
                 T::load_run(unsafe { std::slice::from_raw_parts(data, self.cols) }, line);
             } else if dense {
                 for (col, value) in line.iter_mut().enumerate() {
-                    // SAFETY: the block lies inside an operand of the launch.
+                    // SAFETY: the block lies inside an operand of the launch, which is readable.
                     *value = unsafe { from.data.cast::<T>().wrapping_add(col).read_unaligned() }.load();
                 }
             } else {
@@ -136,13 +137,13 @@ pub struct Store<'a, T: Element> {
 }
 
 impl<T: Element> Store<'_, T> {
-    /// Whether the rows of the matrix are contiguous.
+    /// Whether the elements of a row are contiguous.
     #[inline(always)]
     fn is_dense(matrix: Matrix) -> bool {
         matrix.col == size_of::<T>() as isize
     }
 
-    /// Contiguous rows, the addend's too, if there is one.
+    /// Writes contiguous rows, where the rows of the addend, if any, are contiguous too.
     #[inline(always)]
     fn dense_rows(&self) {
         let Finish { alpha, beta } = self.finish;
@@ -150,14 +151,14 @@ impl<T: Element> Store<'_, T> {
             let out = self.out.at(0, row, 0).data.cast::<T>();
             let Some(addend) = self.addend else {
                 for (col, &sum) in line.iter().enumerate() {
-                    // SAFETY: the tile lies inside the output, as the launch promises.
+                    // SAFETY: the tile lies inside the output, as the launch guarantees.
                     unsafe { out.wrapping_add(col).write_unaligned(T::store(alpha.mul(sum))) };
                 }
                 continue;
             };
             let addend = addend.at(0, row, 0).data.cast::<T>();
             for (col, &sum) in line.iter().enumerate() {
-                // SAFETY: the tile lies inside the addend, as the launch promises.
+                // SAFETY: the tile lies inside the addend, as the launch guarantees.
                 let own = unsafe { addend.wrapping_add(col).read_unaligned() }.load();
                 // SAFETY: as above.
                 unsafe { out.wrapping_add(col).write_unaligned(T::store(alpha.mul(sum).add(beta.mul(own)))) };
@@ -177,7 +178,7 @@ impl<T: Element> Leaf for Store<'_, T> {
         for (row, line) in self.sums.chunks_exact(self.cols).enumerate() {
             for (col, &sum) in line.iter().enumerate() {
                 let addend = self.addend.map(|addend| addend.at(0, row, col));
-                // SAFETY: the tile lies inside the output and the addend, as the launch promises.
+                // SAFETY: the tile lies inside the output and the addend, as the launch guarantees.
                 unsafe { self.finish.write(self.out.at(0, row, col), addend, sum) };
             }
         }

@@ -16,8 +16,8 @@ signature! {
     roll(out, input)[..moves] in ANY;
 }
 
-/// `aten::cat`: the inputs one after the other along a dimension, cast to the output's dtype. Operands [out, inputs...], of the same sizes
-/// but along the dimension; scalars [dim].
+/// `aten::cat`: the inputs one after the other along a dimension, cast to the output's dtype. Operands [out, inputs...], whose
+/// sizes differ in that dimension alone; scalars [dim].
 pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, dim) = (launch.view(0), count(cat::Scalars::of(launch)?.dim)?);
     let mut begins = Vec::with_capacity(launch.num_operands());
@@ -50,8 +50,8 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
     failure.result()
 }
 
-/// `aten::flip`: the order flipped round in some dimensions. Both operands are of one dtype and size; the scalar
-/// is the set of dimensions, bit by bit.
+/// `aten::flip`: reverses the order of some dimensions. Both operands have one dtype and size; the scalar is a bit mask of the
+/// dimensions.
 pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
@@ -61,8 +61,8 @@ pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
     copy_view(output, reversed.view())
 }
 
-/// `aten::roll`: every element moved on along some dimensions, those that leave at the end come in at the beginning. Operands [out, input] of
-/// one dtype and the same sizes; scalars [dim, shift (below the size), dim, shift, ...].
+/// `aten::roll`: shifts elements along some dimensions; those shifted beyond the end reappear at the beginning. Operands [out,
+/// input] of one dtype and the same sizes; scalars [dim, shift (below the size), dim, shift, ...].
 pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
@@ -74,7 +74,7 @@ pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
         }
         moves.push((dim, shift));
     }
-    // Each dimension falls into what stays inside and what goes round.
+    // Each dimension splits into the part that is only shifted and the part that wraps.
     for part in 0..1usize << moves.len() {
         let (mut to, mut from) = (Narrowed::of(&output), Narrowed::of(&input));
         for (number, &(dim, shift)) in moves.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The movement kernels against their definitions.
+//! The movement kernels, compared with their definitions.
 
 use ndarray::{ArrayD, Axis, IxDyn, concatenate};
 
@@ -14,7 +14,7 @@ fn longs(numbers: &[i64]) -> Vec<Scalar> {
     numbers.iter().map(|&number| Scalar::Long(number)).collect()
 }
 
-/// Runs a row with one output and one input of that dtype over inputs of all layouts, and compares.
+/// Runs a row with one output and one input of the dtype over inputs of all layouts, and compares.
 fn compare(name: &str, dtype: DType, sizes: &[usize], scalars: &[i64], oracle: impl Fn(&ArrayD<Complex64>) -> ArrayD<Complex64>) {
     for (turn, from) in Strides::ALL.into_iter().enumerate() {
         let input = Tensor::of(dtype, &values(dtype, sizes, turn), from);
@@ -26,7 +26,7 @@ fn compare(name: &str, dtype: DType, sizes: &[usize], scalars: &[i64], oracle: i
     }
 }
 
-/// The array whose elements come from those indices of `input`.
+/// The array of the elements of `input` at the given indices.
 fn taken(input: &ArrayD<Complex64>, sizes: &[usize], position: impl Fn(&[usize]) -> Option<Vec<usize>>) -> ArrayD<Complex64> {
     ArrayD::from_shape_fn(IxDyn(sizes), |index| {
         use ndarray::Dimension;

@@ -1,7 +1,7 @@
 //! Reflection and replication padding, and their gradients.
 //!
-//! A padded dimension is a map from output indices to input indices. Gradients are gathered: an input element adds the gradients of the
-//! output elements that repeat it, in their order, so that the sum is the same for any number of threads.
+//! A padded dimension is a map from output indices to input indices. Gradients are gathered: an input element adds the gradients of
+//! the output elements that repeat it, in index order, so that the sum does not depend on the number of threads.
 
 use super::check;
 use crate::kernels::signature::signature;
@@ -22,12 +22,12 @@ signature! {
     replication_pad_backward(out, grad)[..padding] in FIELD;
 }
 
-/// Dimensions at most: PyTorch pads three, of samples and channels.
+/// The maximum number of dimensions; PyTorch pads three, beside those of samples and channels.
 const DIMS: usize = 8;
 /// Nanoseconds of one thread per element of a gradient.
 const GRADIENT_COST: f64 = 1.5;
 
-/// `aten::reflection_padNd`: the input beyond its edges as in a mirror. Operands [out, input] of one dtype; scalars [padding before the
+/// `aten::reflection_padNd`: the input mirrored beyond its edges. Operands [out, input] of one dtype; scalars [padding before the
 /// last dimension, before the last but one, ...].
 pub fn reflection_pad(launch: &Launch<'_>) -> Result<(), Error> {
     pad(launch, reflect)
@@ -48,7 +48,7 @@ pub fn replication_pad_backward(launch: &Launch<'_>) -> Result<(), Error> {
     pad_backward(launch, replicate)
 }
 
-/// From a place that may lie outside of `size` elements to one inside.
+/// Maps an index that may lie outside `size` elements to one inside.
 type Rule = fn(i64, i64) -> i64;
 
 fn reflect(position: i64, size: i64) -> i64 {
@@ -60,10 +60,10 @@ fn replicate(position: i64, size: i64) -> i64 {
     position.clamp(0, size - 1)
 }
 
-/// For each dimension, the input's place of every output place.
+/// For each dimension, the input index of every output index.
 struct Maps {
     maps: Vec<Vec<usize>>,
-    /// The indices of each output dimension that map to the input's in the same order: begin and end.
+    /// The range of indices of each output dimension that are not padding.
     middles: Vec<(usize, usize)>,
 }
 
@@ -104,7 +104,7 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
     }
 }
 
-/// The rows of elements as large as `T`, in planes of them where these are small and whole in both operands.
+/// Pads rows of elements of `T`'s size; or whole planes of rows, if they are small and contiguous in both operands.
 fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middles }: &Maps) -> Result<(), Error> {
     let (last, above) = maps.split_last().ok_or_else(|| Error::operands("no dimensions"))?;
     let (begin, end) = middles[above.len()];
@@ -144,7 +144,7 @@ fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middle
                     pad_edges(row, &from[source * width..][..width]);
                 }
                 for row in (0..top).chain(bottom..map.len()) {
-                    // Most rows beyond the middle are one of it again.
+                    // Most rows of padding repeat a row of the middle, which is complete.
                     match (top..bottom).nth(map[row].wrapping_sub(map[top])) {
                         Some(same) => plane.copy_within(same * padded..(same + 1) * padded, row * padded),
                         None => pad_row(&mut plane[row * padded..][..padded], &from[map[row] * width..][..width]),
@@ -162,7 +162,7 @@ fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middle
     Ok(())
 }
 
-/// For each input index of a dimension, the output indices that repeat it, in order.
+/// For each input index of a dimension, the output indices that repeat it, in ascending order.
 fn shown(map: &[usize], size: usize) -> Vec<Vec<usize>> {
     let mut positions = vec![Vec::new(); size];
     for (position, &at) in map.iter().enumerate() {
@@ -196,7 +196,7 @@ fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
     })
 }
 
-/// Calls `visit` with every combination of the indices that the dimensions list for `index`, the last dimension fastest.
+/// Calls `visit` with every combination of the output indices that repeat `index` in each dimension, the last dimension fastest.
 fn for_each_source(shown: &[Vec<Vec<usize>>], index: &[usize], visit: &mut dyn FnMut(&[usize])) {
     let ndim = index.len();
     let lists = |dim: usize| &shown[dim][index[dim]];

@@ -19,7 +19,7 @@ signature! {
     repeat_interleave(out, ends)[] in INTEGRAL;
 }
 
-/// Real numbers at even distances: the positions `first`, `first + turn`, ... of `origin + step * place`.
+/// Real numbers at even distances: `origin + step * position` for the positions `first`, `first + turn`, ...
 struct Series<'a, T> {
     line: &'a mut [T],
     origin: f64,
@@ -34,14 +34,14 @@ impl<T: Element> Leaf for Series<'_, T> {
     #[inline(always)]
     fn run(self) {
         for (at, element) in self.line.iter_mut().enumerate() {
-            // A piece has few elements, and numbers of 32 bits are what every instruction set converts many of at once.
+            // A piece has few elements, so that positions fit 32 bits, which every instruction set converts in vectors.
             let position = self.first + self.turn * f64::from(at as i32);
             *element = T::store((self.origin + self.step * position).to());
         }
     }
 }
 
-/// Whole numbers at even distances.
+/// Integers at even distances.
 struct Steps<'a, T> {
     line: &'a mut [T],
     start: i64,
@@ -59,7 +59,8 @@ impl<T: Number> Leaf for Steps<'_, T> {
     }
 }
 
-/// Calls `body` with parts of a line and the place of their first element, in parallel. A line with gaps is made apart and then copied.
+/// Calls `body`, in parallel, with parts of a line and the position of their first element. Parts of a line with gaps are filled in
+/// a buffer and copied.
 fn each_part<T: Element>(output: Output<'_>, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
     output.into_row().in_parts(RANGE_PIECE, cost, &|begin, mut part| {
         if let Some(line) = part.as_slice_mut::<T>() {
@@ -74,7 +75,7 @@ fn each_part<T: Element>(output: Output<'_>, cost: f64, body: &(dyn Fn(usize, &m
     });
 }
 
-/// Sets every place of a line to its value, in parallel.
+/// Sets every element of a line to the value of its position, in parallel.
 fn fill<T: Element>(output: Output<'_>, cost: f64, value: impl Fn(usize) -> T + Sync) {
     each_part(output, cost, &|begin, line| line.iter_mut().zip(begin..).for_each(|(element, position)| *element = value(position)));
 }
@@ -102,7 +103,7 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// Evenly spaced values. Each half is counted from its own end, so that both ends are exact.
+/// Evenly spaced values. The first half is counted from the start and the second from the end, so that both ends are exact.
 struct Spaced<N> {
     start: N,
     end: N,
@@ -111,7 +112,7 @@ struct Spaced<N> {
 }
 
 impl<N: Number> Spaced<N> {
-    /// The positions that are counted from the start.
+    /// The number of positions that are counted from the start.
     fn half(&self) -> usize {
         (self.count / 2).max(1)
     }
@@ -122,7 +123,8 @@ impl<N: Number> Spaced<N> {
     }
 }
 
-/// The values of a launch, of `linspace` or `logspace`, whose output and scalars are real: ends of integral dtypes are integers.
+/// The values of a launch of `linspace` or `logspace` whose output and scalars are real. For integral dtypes the ends are truncated
+/// to integers.
 fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, Error> {
     let (output, linspace::Scalars { start, end }) = (launch.view(0), linspace::Scalars::of(launch)?);
     let (start, end) =
@@ -131,7 +133,7 @@ fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, Error> {
     Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
 }
 
-/// The values of any launch.
+/// The values of a launch, real or complex.
 fn complex(launch: &Launch<'_>) -> Result<Spaced<Complex64>, Error> {
     let (count, linspace::Scalars { start, end }) = (launch.view(0).numel(), linspace::Scalars::of(launch)?);
     let (start, end) = (start.to::<Complex64>(), end.to::<Complex64>());
@@ -187,8 +189,8 @@ fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + S
     })
 }
 
-/// `aten::repeat_interleave.Tensor`: each place as often as it is to be repeated. Operands [out, ends], of one dimension; `ends` are the
-/// running sums of the repeats, Long.
+/// `aten::repeat_interleave.Tensor`: each index as often as it is to be repeated. Operands [out, ends], of one dimension; `ends`
+/// are the cumulative sums of the repeats, Long.
 pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, ends) = (launch.view(0), launch.view(1));

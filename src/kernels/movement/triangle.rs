@@ -17,7 +17,8 @@ signature! {
     triu_indices(out)[rows, cols, diagonal] in REAL;
 }
 
-/// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars [diagonal].
+/// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars
+/// [diagonal].
 pub fn tril(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<false>(launch)
 }
@@ -27,7 +28,7 @@ pub fn triu(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<true>(launch)
 }
 
-/// `aten::eye`: ones on the diagonal of a matrix, zeros beside it. Operands [out].
+/// `aten::eye`: ones on the diagonal of a matrix, zeros elsewhere. Operands [out].
 pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
     let output = launch.view(0);
     let (dtype, &[_, cols]) = (output.dtype(), output.sizes()) else {
@@ -45,7 +46,7 @@ pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// How many columns of a row lie before the diagonal (`UPPER`), or up to it.
+/// How many columns of a row lie before the diagonal (`UPPER`), or up to and including it.
 fn border<const UPPER: bool>(row: usize, diagonal: i64, cols: usize) -> usize {
     let column = (row as i64).saturating_add(diagonal).saturating_add(i64::from(!UPPER));
     column.clamp(0, cols as i64) as usize
@@ -70,13 +71,13 @@ fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)]; scalars [rows,
-/// cols, diagonal].
+/// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)];
+/// scalars [rows, cols, diagonal].
 pub fn tril_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<false>(launch)
 }
 
-/// `aten::triu_indices`: the same on and above a diagonal. Operands and scalars as for [`tril_indices`].
+/// `aten::triu_indices`: rows and columns of the elements on and above a diagonal. Operands and scalars as for [`tril_indices`].
 pub fn triu_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<true>(launch)
 }

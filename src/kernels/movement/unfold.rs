@@ -1,6 +1,7 @@
 //! Sliding windows: `im2col`, `col2im` and the gradient of `unfold`.
 //!
-//! Gradients are gathered: an element adds the elements of its windows in their order, so that the sum is the same for any number of threads.
+//! Gradients are gathered: an element adds the elements of its windows in order, so that the sum does not depend on the number of
+//! threads.
 
 use super::{check, count};
 use crate::kernels::signature::signature;
@@ -18,7 +19,7 @@ signature! {
     unfold_backward(out, grad)[dim, size, step] in FIELD | INTEGRAL | BOOL;
 }
 
-/// Nanoseconds of one thread per window that an element is in.
+/// Nanoseconds of one thread for each window that contains an element.
 const WINDOW_COST: f64 = 1.0;
 
 /// Windows along one dimension of an image.
@@ -28,24 +29,24 @@ pub(in crate::kernels) struct Windows {
     pub dilation: usize,
     pub padding: usize,
     pub stride: usize,
-    /// How many windows.
+    /// The number of windows.
     pub count: usize,
 }
 
 impl Windows {
-    /// Height (`axis` 0) and width (1) follow each other in each parameter.
+    /// Reads the parameters of an axis: in the scalars, height (`axis` 0) and width (1) of each parameter are adjacent.
     pub fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, Error> {
         let number = |parameter: usize| count(launch.scalar(2 * parameter + axis)?);
         let windows = Self { kernel: number(0)?, dilation: number(1)?, padding: number(2)?, stride: number(3)?, count: number(4)? };
         if windows.kernel == 0 || windows.stride == 0 { Err(Error::parameter("an empty window")) } else { Ok(windows) }
     }
 
-    /// The element that tap `tap` of a window sees, in an image of `size`.
+    /// The element of an image of `size` under tap `tap` of a window; `None` in the padding.
     pub fn element(&self, window: usize, tap: usize, size: usize) -> Option<usize> {
         (window * self.stride + tap * self.dilation).checked_sub(self.padding).filter(|&at| at < size)
     }
 
-    /// The windows whose tap sees an element of the image: begin and end.
+    /// The range of windows whose tap lies on an element of the image.
     pub fn inside(&self, tap: usize, size: usize) -> (usize, usize) {
         let shift = tap * self.dilation;
         let begin = self.padding.saturating_sub(shift).div_ceil(self.stride);
@@ -53,14 +54,14 @@ impl Windows {
         (begin.min(self.count), end.clamp(begin.min(self.count), self.count))
     }
 
-    /// The window whose tap sees that element.
+    /// The window whose tap lies on the element.
     pub fn window(&self, element: usize, tap: usize) -> Option<usize> {
         let from = (element + self.padding).checked_sub(tap * self.dilation)?;
         (from.is_multiple_of(self.stride) && from / self.stride < self.count).then_some(from / self.stride)
     }
 }
 
-/// The windows of both axes, the columns and the image, checked against each other.
+/// The windows of both axes, checked against the sizes of columns and image.
 fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Windows; 2], Error> {
     let [height, width] = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
     let fits = columns.ndim() == 3
@@ -72,7 +73,7 @@ fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Win
     if fits { Ok([height, width]) } else { Err(Error::operands(format!("columns {:?} of {:?}", columns.sizes(), image.sizes()))) }
 }
 
-/// `aten::im2col`: what each place of a window sees, for all windows. Operands [out (N, C * kernel, windows), input (N, C, H, W)] of one
+/// `aten::im2col`: the element under each tap of every window. Operands [out (N, C * kernel, windows), input (N, C, H, W)] of one
 /// dtype; scalars [kernel, dilation, padding, stride, windows], each height and width.
 pub fn im2col(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
@@ -99,8 +100,8 @@ pub fn im2col(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::col2im`: every element of the image adds up what the windows have of it. Operands [out (N, C, H, W), columns (N, C * kernel,
-/// windows)]; scalars as for [`im2col`].
+/// `aten::col2im`: every element of the image adds up the columns' elements that stand for it. Operands [out (N, C, H, W), columns
+/// (N, C * kernel, windows)]; scalars as for [`im2col`].
 pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, columns) = (launch.view(0), launch.view(1));
@@ -124,8 +125,8 @@ pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `aten::unfold_backward`: every element adds up the windows that it is in. Operands [out, gradient], which has the windows in the
-/// dimension and their elements in one more at the end; scalars [dim, size, step].
+/// `aten::unfold_backward`: every element adds up the gradients of the windows that contain it. Operands [out, gradient]; the
+/// gradient has the windows in the dimension, and their elements in an additional last one. Scalars [dim, size, step].
 pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, grad) = (launch.view(0), launch.view(1));

@@ -36,7 +36,7 @@ pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// The function of an element.
+/// The update of an element.
 #[derive(Clone, Copy)]
 struct Adagrad<T> {
     gradient: Gradient<T>,

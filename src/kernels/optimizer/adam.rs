@@ -15,14 +15,13 @@ signature! {
     fused_adamw(..lists)[tensors, ..more] in FLOATING;
 }
 
-/// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, greatest second moments with AMSGrad, gradients], step
+/// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, maximum second moments (AMSGrad only), gradients], step
 /// counts; scalars [..., lr, beta1, beta2, weight decay, eps, AMSGrad, maximize].
 pub fn fused_adam(launch: &Launch<'_>) -> Result<(), Error> {
     step(launch, false)
 }
 
-/// `aten::_fused_adamw_`, in which weights decay by themselves instead of through the gradient. Operands and scalars as of
-/// [`fused_adam`].
+/// `aten::_fused_adamw_`: weight decay is decoupled from the gradient. Operands and scalars as of [`fused_adam`].
 pub fn fused_adamw(launch: &Launch<'_>) -> Result<(), Error> {
     step(launch, true)
 }
@@ -63,7 +62,7 @@ impl Settings {
         Ok(Self { rate: rate?, beta1: beta1?, beta2: beta2?, decay: decay?, eps: eps?, maximize, decoupled })
     }
 
-    /// The step of that number. Everything that the elements share is computed in double precision.
+    /// The update of step number `count`. Everything that the elements share is computed in double precision.
     fn at<T: Real>(&self, shared: &SharedSettings, count: f64) -> Adam<T> {
         let rate = shared.rate.unwrap_or(self.rate);
         let (weight, near) = (1.0 - self.beta1, 1.0 - self.beta1 < 0.5);
@@ -81,14 +80,14 @@ impl Settings {
     }
 }
 
-/// The function of an element.
+/// The update of an element.
 #[derive(Clone, Copy)]
 struct Adam<T> {
     gradient: Gradient<T>,
     /// The factor of decoupled weight decay.
     keep: T,
-    /// Whether the first moment stays nearer to where it was than to the gradient; then its way to the gradient, else, negative,
-    /// from there.
+    /// Whether 1 - beta1 is below 1/2, and the weight of the interpolation of the first moment (as `lerp`): 1 - beta1 from the old
+    /// moment if `near`, else -beta1 from the gradient.
     near: bool,
     weight: T,
     beta2: T,
@@ -112,7 +111,7 @@ impl<T: Real> Adam<T> {
         [parameter.mul(self.keep), first, second, unscaled]
     }
 
-    /// The parameter after a step whose second moment is `bound`.
+    /// The parameter after a step, where `bound` is the second moment that divides it.
     #[inline(always)]
     fn advance(self, parameter: T, first: T, bound: T) -> T {
         let divisor = bound.sqrt().mul(self.correction).add(self.eps);

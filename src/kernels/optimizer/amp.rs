@@ -1,4 +1,4 @@
-//! Gradient scaling of automatic mixed precision: unscaling gradients, the check for infinities, and the next scale.
+//! Gradient scaling of automatic mixed precision: unscales gradients, finds infinities, and updates the scale.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ signature! {
 }
 
 /// `aten::_amp_foreach_non_finite_check_and_unscale_`. Operands [gradients..., found, inverse of the scale], the last two of one
-/// element; scalars [gradients]. Found becomes 1 if a gradient is infinite or NaN, and else stays what it is.
+/// element; scalars [gradients]. Found becomes 1 if a gradient is infinite or NaN, and else is unchanged.
 pub fn unscale(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, tensors) = (launch.compute(), launch.scalar(0)?.to::<i64>() as usize);
     if launch.num_operands() != tensors + 2 {
@@ -34,7 +34,7 @@ pub fn unscale(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The function of an element: times the factor; whether it is not finite.
+/// Multiplies an element by the factor; returns whether it is not finite.
 #[derive(Clone, Copy)]
 struct Unscale<T>(T);
 
@@ -48,8 +48,8 @@ impl<T: Real> Step<T, 1, 2> for Unscale<T> {
     }
 }
 
-/// `aten::_amp_update_scale_`. All operands have one element; `growth_tracker` counts the steps since the scale grew. The scale stays
-/// finite.
+/// `aten::_amp_update_scale_`. All operands have one element; `growth_tracker` counts the steps since the scale grew. The scale
+/// stays finite.
 pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
     let (scale, tracker) = (Values::<f64>::new(launch.view(0))?, Values::<i64>::new(launch.view(1))?);
     let found = Values::<f64>::new(launch.view(2))?.get(0);

@@ -1,4 +1,4 @@
-//! The optimizers against formulas in `f64`, over dtypes, sizes around blocks and pieces, and every instruction set.
+//! The optimizers, compared with formulas in `f64`, over dtypes, sizes around blocks and pieces, and every instruction set.
 
 use ndarray::{ArrayD, IxDyn};
 
@@ -7,18 +7,19 @@ use crate::simd::for_each_isa;
 use crate::tensor::dtype::{Complex64, DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
-/// Elements of the tensors at each place. The last is divided among threads, which depends on no dtype: only Float sees it.
+/// Elements of the tensors of each entry. The last one is divided between threads, which does not depend on the dtype: only Float
+/// uses it.
 const fn sizes(dtype: DType) -> [usize; ENTRIES] {
     [1, 0, 63, 64, 130, if matches!(dtype, DType::Float) { 40_000 } else { 200 }]
 }
 
 const ENTRIES: usize = 6;
 
-/// The lists of a launch: values of each list's tensor at each place.
+/// The lists of a launch: the values of each list's tensor of each entry.
 struct Lists(Vec<Vec<Tensor>>);
 
 impl Lists {
-    /// `count` lists; values of those whose number is in `positive` are not negative.
+    /// `count` lists; the values of lists whose number is in `positive` are not negative.
     fn new(dtype: DType, count: usize, positive: &[usize]) -> Self {
         let tensor = |list: usize, entry: usize| {
             let values = check::values(dtype, &[sizes(dtype)[entry]], 31 * list + entry);
@@ -28,14 +29,14 @@ impl Lists {
         Self((0..count).map(|list| (0..ENTRIES).map(|entry| tensor(list, entry)).collect()).collect())
     }
 
-    /// Launches over lists (all are outputs) and single numbers.
+    /// Runs launches over the lists (all are outputs) and single numbers.
     fn run(&self, name: &str, singles: &[&Tensor], scalars: &[Scalar], dtype: DType) {
         let outputs: Vec<&Tensor> = self.0.iter().flatten().collect();
         let scalars = [&[Scalar::Long(ENTRIES as i64)], scalars].concat();
         check::run(name, &outputs, singles, &scalars, dtype).unwrap();
     }
 
-    /// Every value, by list, place and index.
+    /// Every value, by list, entry and index.
     fn values(&self) -> Vec<Vec<ArrayD<Complex64>>> {
         self.0.iter().map(|list| list.iter().map(Tensor::values).collect()).collect()
     }
@@ -58,7 +59,7 @@ fn check<const N: usize>(
             lists.run(name, &singles.iter().collect::<Vec<_>>(), scalars, dtype);
             let results = lists.values();
             for (entry, size) in sizes(dtype).into_iter().enumerate() {
-                // Every element of a long tensor is the same work: look at its ends and at borders of blocks.
+                // All elements of a long tensor are computed alike: only its ends and the borders of blocks are compared.
                 for index in (0..size).filter(|index| index % 997 < 3 || *index + 3 > size) {
                     let before = std::array::from_fn(|list| values[list][entry][[index]].re);
                     let after = oracle(before);
@@ -80,14 +81,14 @@ fn single(dtype: DType, value: f64) -> Tensor {
     Tensor::of(dtype, &ArrayD::from_elem(IxDyn(&[]), Complex64::new(value, 0.0)), Strides::Contiguous)
 }
 
-/// Which singles there are: learning rate, factor, overflow; then the settings.
+/// Whether there are the single operands learning rate, factor and overflow; then the settings.
 fn scalars(given: [bool; 3], settings: &[f64], switches: &[bool]) -> Vec<Scalar> {
     let given = given.map(Scalar::Bool);
     let settings = settings.iter().map(|&value| Scalar::Double(value));
     given.into_iter().chain(settings).chain(switches.iter().map(|&value| Scalar::Bool(value))).collect()
 }
 
-/// Adam's moments and its way: the third step, for every parameter.
+/// Adam's moments and direction, in the third step of every parameter.
 fn adam([first, second, grad]: [f64; 3], beta1: f64) -> [f64; 2] {
     [first * beta1 + grad * (1.0 - beta1), second * 0.875 + grad * grad * 0.125]
 }

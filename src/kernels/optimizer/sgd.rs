@@ -1,4 +1,4 @@
-//! Stochastic gradient descent, with momentum where there is one.
+//! Stochastic gradient descent, with optional momentum.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ signature! {
     fused_sgd(..lists)[tensors, ..more] in FLOATING;
 }
 
-/// `aten::_fused_sgd_`. Lists [parameters, momentum buffers where the momentum is not 0, gradients]; scalars [..., weight decay,
+/// `aten::_fused_sgd_`. Lists [parameters, momentum buffers (unless the momentum is 0), gradients]; scalars [..., weight decay,
 /// momentum, lr, dampening, nesterov, maximize, whether it is the first step].
 pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
@@ -34,7 +34,7 @@ pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// The function of an element.
+/// The update of an element.
 #[derive(Clone, Copy)]
 struct Sgd<T> {
     gradient: Gradient<T>,
@@ -43,7 +43,7 @@ struct Sgd<T> {
     /// 1 - dampening.
     fresh: T,
     nesterov: bool,
-    /// Whether momentum buffers have nothing in them yet.
+    /// Whether the momentum buffers are uninitialised.
     is_first: bool,
 }
 

@@ -19,7 +19,7 @@ functions! {
     /// `aten::elu`: scale * x above 0, else scale * alpha * (e^(input_scale * x) - 1).
     elu, Elu, FLOATING, Real, [alpha, scale, input_scale],
         |[x]| if x > T::ZERO { x.mul(scale) } else { x.mul(input_scale).expm1().mul(alpha.mul(scale)) };
-    /// `aten::glu` of halves: x / (1 + e^-gate).
+    /// `aten::glu` of the two halves: x / (1 + e^-gate).
     glu, Glu, FLOATING, Real, [], |[x, gate]| gate.scaled_sigmoid(x);
     /// `aten::hardshrink`: 0 from -lambd to lambd, else x.
     hardshrink, Hardshrink, FLOATING, Real, [lambd], |[x]| if x.abs() <= lambd { T::ZERO } else { x };
@@ -40,7 +40,7 @@ functions! {
     };
     /// `aten::_prelu_kernel`: x above 0, else weight * x.
     prelu, Prelu, FLOATING, Real, [], |[x, weight]| if x > T::ZERO { x } else { x.mul(weight) };
-    /// `aten::relu`: max(x, 0); NaN stays.
+    /// `aten::relu`: max(x, 0); NaN propagates.
     relu, Relu, REAL | UNSIGNED, Ordered, [], |[x]| if x < T::ZERO { T::ZERO } else { x };
     /// `aten::silu`: x / (1 + e^-x).
     silu, Silu, FIELD, Field, [], |[x]| x.scaled_sigmoid(x);
@@ -57,13 +57,13 @@ functions! {
     threshold, Threshold, REAL, Ordered, [threshold, value], |[x, other]| if x <= threshold { value } else { other };
 }
 
-/// ln(1 + e^-x) for an x that is not below 0.
+/// ln(1 + e^-x) for x >= 0.
 #[inline(always)]
 fn softplus_of_minus<T: Real>(x: T) -> T {
     x.neg().exp_nonpositive().log1p_of_finite()
 }
 
-/// e^x and n = e^x (e^x + 2), of which tanh(ln(1 + e^x)) = n / (n + 2). From 20 on those of 20: the quotient is 1.
+/// e^x and n = e^x (e^x + 2), with which tanh(ln(1 + e^x)) = n / (n + 2). Above 20, where the quotient is 1, the values of x = 20.
 #[inline(always)]
 pub(super) fn mish_parts<T: Real>(x: T) -> (T, T) {
     let limit = T::from_f64(20.0);
@@ -73,17 +73,17 @@ pub(super) fn mish_parts<T: Real>(x: T) -> (T, T) {
 
 /// sqrt(2 / pi).
 pub(super) const GELU_SCALE: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2;
-/// The cubic coefficient of the approximation.
+/// The cubic coefficient of the tanh approximation of GELU.
 pub(super) const GELU_CUBE: f64 = 0.044_715;
 
-/// The normal distribution function at x, without cancellation where it is small, and e^(-x^2 / 2).
+/// The normal distribution function at x, without cancellation in the lower tail, and e^(-x^2 / 2).
 #[inline(always)]
 pub(super) fn normal<T: Real>(x: T) -> (T, T) {
     let (power, tail) = x.normal_tail();
     (if x < T::ZERO { tail } else { T::ONE.sub(tail) }, power)
 }
 
-/// Twice what the approximation takes the tanh of: (1 + tanh u) / 2 = 1 / (1 + e^-2u), which does not cancel where it is small.
+/// Twice the argument u of GELU's tanh: (1 + tanh u) / 2 = 1 / (1 + e^-2u), which does not cancel where it is small.
 #[inline(always)]
 pub(super) fn gelu_tanh_argument<T: Real>(x: T) -> T {
     let cube = T::from_f64(GELU_CUBE).mul(x).mul(x);
@@ -195,7 +195,7 @@ mod tests {
             for (found, x) in output.values().iter().zip(&input.values()) {
                 let argument = (8.0 / std::f64::consts::PI).sqrt() * (x.re + 0.044_715 * x.re.powi(3));
                 let expected = x.re * math::sigmoid(argument);
-                // The argument's rounding is a relative error of the power.
+                // The rounding error of the argument is a relative error of the power.
                 let limit = check::tolerance(dtype) * (1.0 + argument.abs()) * expected.abs();
                 let is_near = check::near(*found, check::round_trip(dtype, real(expected)), dtype);
                 assert!(is_near || (found.re - expected).abs() <= limit, "{dtype:?} {x}: {found} != {expected}");
@@ -203,12 +203,12 @@ mod tests {
         }
     }
 
-    /// ln(1 + e^x); NaN stays.
+    /// ln(1 + e^x); NaN propagates.
     fn softplus(x: f64) -> f64 {
         if x.is_nan() { x } else { x.max(0.0) + (-x.abs()).exp().ln_1p() }
     }
 
-    /// An operator, its scalars and what it gives.
+    /// An operator, its scalars and its function.
     type Case = (&'static str, &'static [f64], check::Oracle);
 
     #[test]

@@ -1,7 +1,7 @@
-//! Every pointwise row over all 65,536 values of the 16 bit floats, against the same row in double precision.
+//! Every pointwise row over all 65,536 values of the 16 bit floats, compared with the same row in double precision.
 //!
-//! A result is the number nearest to the exact value or its neighbour, in tails and among subnormal numbers too. The double precision
-//! results are compared with tables and oracles in the kernels' own tests.
+//! A result must be the number nearest to the exact value, or adjacent to it, also in tails and among subnormal numbers. The
+//! kernels' own tests compare the double precision results with tables and oracles.
 
 use half::{bf16, f16};
 
@@ -10,7 +10,7 @@ use crate::kernels::table::{Op, TABLE};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Layout, Scalar};
 
-/// An input: every value, those that a sigmoid may have (0 in the place of others), or one value everywhere.
+/// An input: every value, those in the domain of a sigmoid's result (0 for others), or one value everywhere.
 #[derive(Clone, Copy, Debug)]
 enum Input {
     All,
@@ -89,7 +89,7 @@ const OF_ONE: &[(&str, &[&[f64]])] = &[
     ("trunc", &[&[]]),
 ];
 
-/// Slopes of such rows: operands [grad, x], or the result in the place of x.
+/// Gradients of such rows: operands [grad, x], or the result instead of x.
 const SLOPES: &[(&str, &[&[f64]])] = &[
     ("elu_backward", &[&[1.0, 1.0, 1.0, 0.0], &[1.5, 2.0, 0.5, 0.0], &[1.0, 1.0, 4.0, 0.0], &[1.5, 2.0, 0.5, 1.0]]),
     ("gelu_backward", &[&[0.0], &[1.0]]),
@@ -109,10 +109,10 @@ const SLOPES: &[(&str, &[&[f64]])] = &[
 /// The factor of the gradients.
 const GRADS: &[f64] = &[1.0, -3.0, 1e-3, 100.0];
 
-/// A row, its scalars and some choices of inputs.
+/// A row, its scalars and several choices of inputs.
 type Case = (&'static str, &'static [f64], &'static [&'static [Input]]);
 
-/// Rows of several inputs, of which one is every value.
+/// Rows of several inputs, of which one runs over every value.
 const OF_SEVERAL: &[Case] = &[
     ("_prelu_kernel", &[], &[&[All, One(0.25)], &[One(-3.0), All]]),
     ("add", &[1.0], &[&[All, One(1.5)]]),
@@ -161,9 +161,9 @@ const OF_SEVERAL: &[Case] = &[
     ("xlogy", &[], &[&[All, One(1.5)], &[One(1.5), All]]),
 ];
 
-/// Elementwise rows that are no functions of values, or of which other tests compare bits.
+/// Elementwise rows that are not functions of values, or whose bits other tests compare.
 const OTHERS: &[&str] = &[
-    // Copies, choices and what is exact.
+    // Copies, selections and exact operations.
     "copy_",
     "fill_",
     "zero_",
@@ -187,7 +187,7 @@ const OTHERS: &[&str] = &[
     "logical_or",
     "logical_xor",
     "signbit",
-    // Refuses what is no probability.
+    // Refuses inputs that are no probabilities.
     "binary_cross_entropy",
     // Reductions.
     "amax",
@@ -219,7 +219,7 @@ const OTHERS: &[&str] = &[
     "random_",
     "randperm",
     "uniform_",
-    // Through indices.
+    // Indexing.
     "gather",
     "embedding_dense_backward",
     "index",
@@ -239,23 +239,23 @@ const OTHERS: &[&str] = &[
 /// Values of a 16 bit type.
 const VALUES: usize = 1 << 16;
 
-/// A number's place in the order of all numbers of its type; both zeros have the same.
+/// A number's rank among all numbers of its type; both zeros have the same rank.
 fn position(bits: u16) -> i32 {
     let magnitude = i32::from(bits & 0x7fff);
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
 
-/// The value of these bits.
+/// The value of a bit pattern.
 fn value_of(dtype: DType, bits: u16) -> f64 {
     if dtype == DType::Half { f16::from_bits(bits).to_f64() } else { bf16::from_bits(bits).to_f64() }
 }
 
-/// The number of the type that is nearest.
+/// The bits of the type's number that is nearest to a value.
 fn nearest(dtype: DType, value: f64) -> u16 {
     if dtype == DType::Half { f16::from_f64(value).to_bits() } else { bf16::from_f64(value).to_bits() }
 }
 
-/// The values of a 16 bit type whose results are neither the nearest to those of double precision nor next to them.
+/// The values of a 16 bit type whose results are neither nearest to those of double precision nor adjacent to the nearest.
 fn faults(name: &str, scalars: &[f64], inputs: &[Input], dtype: DType) -> Vec<String> {
     let scalars: Vec<Scalar> = scalars.iter().map(|&value| Scalar::Double(value)).collect();
     let value = |bits: u16| value_of(dtype, bits);

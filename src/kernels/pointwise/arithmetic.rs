@@ -60,7 +60,7 @@ impl<T: Number> Map<T, 2> for Mul {
     }
 }
 
-/// `aten::mul`: lhs * rhs; for Bool, and.
+/// `aten::mul`: lhs * rhs; logical and for Bool.
 pub fn mul(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run_with_number::<T, T, _>(launch, Mul))
@@ -92,12 +92,12 @@ impl<T: Real> Map<T, 2> for DivTrunc {
     }
 }
 
-/// Python's `//`: exact also where lhs / rhs rounds up to an integer.
+/// Python's `//`: exact even where lhs / rhs rounds up to an integer.
 #[derive(Clone, Copy)]
 struct DivFloor;
 
 impl DivFloor {
-    /// The quotient, given the remainder that has the sign of the dividend; the divisor is not 0.
+    /// The quotient, from the remainder with the sign of the dividend; the divisor must not be 0.
     #[inline(always)]
     fn quotient<T: Real>(lhs: T, rhs: T, remainder: T) -> T {
         let whole = lhs.sub(remainder).div(rhs);
@@ -128,7 +128,7 @@ impl<T: Real> FastPath<T, 2> for DivFloor {
     }
 }
 
-/// Division of integers; notes a divisor of 0.
+/// Division of integers; records a divisor of 0.
 #[derive(Clone, Copy)]
 struct DivInteger<'a> {
     floor: bool,
@@ -148,12 +148,12 @@ impl<T: Integer> Map<T, 2> for DivInteger<'_> {
     }
 }
 
-/// `aten::div`: lhs / rhs. The scalar rounding_mode is 0 for none, 1 towards zero ("trunc"), 2 down ("floor").
+/// `aten::div`: lhs / rhs. The scalar rounding_mode is 0 for none, 1 for "trunc", 2 for "floor".
 ///
-/// Floating point has all three, complex only 0, integers only 1 and 2.
+/// Floating point dtypes support all three modes, complex dtypes only 0, integers only 1 and 2.
 ///
 /// # Errors
-/// `ZeroDivisionError` for an integer divided by 0; a combination that there is not.
+/// `ZeroDivisionError` for an integer divided by 0; an error for an unsupported combination.
 pub fn div(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, rounding) = (launch.compute(), div::Scalars::of(launch)?.rounding_mode.to::<i64>());
     match rounding {
@@ -176,12 +176,12 @@ fn div_integer(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
     if by_zero.into_inner() { Err(Error::division_by_zero()) } else { Ok(()) }
 }
 
-/// The remainder of floating point numbers, with the sign of the dividend or of the divisor.
+/// The remainder of floating point numbers, with the sign of the divisor if `FLOOR`, else of the dividend.
 #[derive(Clone, Copy)]
 struct Remainder<const FLOOR: bool>;
 
 impl<const FLOOR: bool> Remainder<FLOOR> {
-    /// The result for the remainder that has the sign of the dividend.
+    /// Turns the remainder with the sign of the dividend into that with the sign of the divisor.
     #[inline(always)]
     fn with_sign_of_divisor<T: Real>(remainder: T, rhs: T) -> T {
         let turn = FLOOR && remainder != T::ZERO && (rhs < T::ZERO) != (remainder < T::ZERO);
@@ -206,7 +206,7 @@ impl<T: Real, const FLOOR: bool> FastPath<T, 2> for Remainder<FLOOR> {
     }
 }
 
-/// The remainder of integers; notes a divisor of 0.
+/// The remainder of integers; records a divisor of 0.
 #[derive(Clone, Copy)]
 struct RemainderInteger<'a> {
     floor: bool,
@@ -236,7 +236,7 @@ fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
 /// `aten::fmod`: the remainder of lhs / rhs with the sign of lhs.
 ///
 /// # Errors
-/// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
+/// `ZeroDivisionError` for an integer divided by 0; an error for a dtype outside the table's.
 pub fn fmod(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
@@ -248,7 +248,7 @@ pub fn fmod(launch: &Launch<'_>) -> Result<(), Error> {
 /// `aten::remainder`: the remainder of lhs / rhs with the sign of rhs, as Python's `%`.
 ///
 /// # Errors
-/// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
+/// `ZeroDivisionError` for an integer divided by 0; an error for a dtype outside the table's.
 pub fn remainder(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {

@@ -28,7 +28,8 @@ functions! {
     /// `aten::lcm`: the least common multiple.
     lcm, Lcm, INTEGRAL, Integer, [], |[lhs, rhs]| {
         let multiple = lhs.trunc_div(lhs.gcd(rhs)).unwrap_or(T::ZERO).mul(rhs);
-        // What overflows is cut off after the sign, as on PyTorch's CPU, or before, where that computes in 32 bits at least.
+        // An overflow wraps as on PyTorch's CPU: after abs() in types below 32 bits, which C++ promotes to int, and before it in
+        // wider types.
         let is_negative = if size_of::<T>() < 4 { (lhs < T::ZERO) != (rhs < T::ZERO) } else { multiple < T::ZERO };
         if is_negative { multiple.neg() } else { multiple }
     };
@@ -38,7 +39,7 @@ functions! {
     wide_nextafter, Nextafter, WIDE, Elementary, [], |[lhs, rhs]| lhs.nextafter(rhs);
 }
 
-/// `aten::ldexp` with whole exponents: lhs 2^rhs. 16 bit floats are `Float` on the way: they do not hold every exponent.
+/// `aten::ldexp` with integer exponents: lhs 2^rhs. 16 bit floats are computed as `Float`, because they do not hold every exponent.
 pub fn ldexp(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half | DType::BFloat16 => run::<f32, f32, _, 2>(launch, Ldexp { _computes: std::marker::PhantomData::<f32> }),
@@ -46,7 +47,7 @@ pub fn ldexp(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// The next 16 bit float after a number, in bits; of BFloat16 or, without `BRAIN`, of Half.
+/// The adjacent 16 bit float towards another, on bits: BFloat16 with `BRAIN`, else Half.
 #[derive(Clone, Copy)]
 struct NextHalf<const BRAIN: bool>;
 
@@ -65,7 +66,7 @@ impl<const BRAIN: bool> Map<u16, 2> for NextHalf<BRAIN> {
     }
 }
 
-/// `aten::nextafter`: the next number after lhs on the way to rhs.
+/// `aten::nextafter`: the number adjacent to lhs in the direction of rhs.
 pub fn nextafter(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => run::<HalfBits<false>, HalfBits<false>, _, 2>(launch, NextHalf::<false>),
@@ -140,7 +141,7 @@ mod tests {
             (DType::Half, 2f64.powi(-24), 39, 32768.0),
             (DType::Double, f64::from_bits(1), 2097, 2f64.powi(1023)),
             (DType::Double, f64::MAX, -2097, f64::from_bits(2)),
-            // Rounded twice it would be the lesser one.
+            // Double rounding would give the lesser number.
             (DType::Double, f64::from_bits((1023 - 50) << 52 | (1 << 50) | 1), -1023, f64::from_bits(3)),
         ];
         for (dtype, x, n, expected) in exact(DType::Half)

@@ -1,4 +1,4 @@
-//! Operations on bits; on Bool, logic.
+//! Bitwise operations; logical ones on Bool.
 
 #![forbid(unsafe_code)]
 
@@ -8,9 +8,9 @@ use crate::tensor::number::{Bits, Integer};
 functions! {
     /// `aten::bitwise_and`.
     bitwise_and, And, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_and(rhs);
-    /// `aten::bitwise_left_shift`: 0 for a shift beyond the width.
+    /// `aten::bitwise_left_shift`: 0 if the shift is not below the width.
     bitwise_left_shift, LeftShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_left(bits);
-    /// `aten::bitwise_right_shift`: the sign alone for a shift beyond the width.
+    /// `aten::bitwise_right_shift`: 0 or -1, by the sign, if the shift is not below the width.
     bitwise_right_shift, RightShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_right(bits);
     /// `aten::bitwise_not`.
     bitwise_not, Not, INTEGRAL | BOOL, Bits, [], |[x]| x.bit_not();

@@ -1,4 +1,4 @@
-//! `clamp`, `clamp_min` and `clamp_max`. NaN stays NaN, and a bound that is NaN makes the result NaN.
+//! `clamp`, `clamp_min` and `clamp_max`. A NaN input stays NaN, and a NaN bound makes the result NaN.
 
 #![forbid(unsafe_code)]
 
@@ -18,9 +18,9 @@ signature! {
 }
 
 functions! {
-    /// `aten::clamp_max.Tensor`: at most the limit.
+    /// `aten::clamp_max.Tensor`: min(x, max).
     clamp_max_tensor, ClampMaxTensor, ORDERED, Ordered, [], |[x, max]| x.minimum(max);
-    /// `aten::clamp_min.Tensor`: at least the limit.
+    /// `aten::clamp_min.Tensor`: max(x, min).
     clamp_min_tensor, ClampMinTensor, ORDERED, Ordered, [], |[x, min]| x.maximum(min);
 }
 
@@ -35,13 +35,13 @@ impl<T: Ordered> Map<T, 1> for Clamp<T> {
 
     #[inline(always)]
     fn apply(self, [x]: [T; 1]) -> T {
-        // One instruction each, for which NaN is neither below nor above.
+        // Each comparison compiles to one min or max instruction; a NaN input passes both.
         let raised = if x < self.min { self.min } else { x };
         if raised > self.max { self.max } else { raised }
     }
 }
 
-/// One value, whatever the input is.
+/// A constant, whatever the input is.
 #[derive(Clone, Copy)]
 struct Everywhere<T>(T);
 
@@ -54,12 +54,13 @@ impl<T: Ordered> Map<T, 1> for Everywhere<T> {
     }
 }
 
-/// The limit that a scalar stands for. One outside the range of an integer dtype, on the side where it limits nothing, is its end.
+/// The bound that a scalar stands for. If it lies outside the range of an integer dtype and therefore has no effect, it is the end
+/// of the range.
 fn limit<T: Ordered>(scalar: Scalar, dtype: DType, is_min: bool) -> Result<T, Error> {
     let limit: T = scalar.to();
     let wanted = match scalar {
         Scalar::Long(wanted) => wanted,
-        // An integer beyond int64.
+        // An integer outside the range of int64.
         Scalar::Double(wanted) => wanted as i64,
         _ => return Ok(limit),
     };
@@ -86,19 +87,19 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
     })
 }
 
-/// `aten::clamp`: at least min, then at most max.
+/// `aten::clamp`: min(max(x, min), max).
 pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
     let clamp::Scalars { has_min, min, has_max, max } = clamp::Scalars::of(launch)?;
     let given = |has: Scalar, limit: Scalar| (has.to::<i64>() != 0).then_some(limit);
     between(launch, given(has_min, min), given(has_max, max))
 }
 
-/// `aten::clamp_min`: at least the limit.
+/// `aten::clamp_min`: max(x, min).
 pub fn clamp_min(launch: &Launch<'_>) -> Result<(), Error> {
     between(launch, Some(clamp_min::Scalars::of(launch)?.min), None)
 }
 
-/// `aten::clamp_max`: at most the limit.
+/// `aten::clamp_max`: min(x, max).
 pub fn clamp_max(launch: &Launch<'_>) -> Result<(), Error> {
     between(launch, None, Some(clamp_max::Scalars::of(launch)?.max))
 }
@@ -115,7 +116,7 @@ impl<T: Ordered> Map<T, 3> for ClampTensor {
     }
 }
 
-/// `aten::clamp.Tensor`: at least min, then at most max. One of them may be missing.
+/// `aten::clamp.Tensor`: min(max(x, min), max). One of the bounds may be missing.
 pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let clamp_tensor::Scalars { has_min, has_max } = clamp_tensor::Scalars::of(launch)?;

@@ -18,7 +18,7 @@ signature! {
     ge(out, lhs, rhs)[] in ORDERED;
 }
 
-/// Whether the two are (not) equal.
+/// lhs == rhs, or lhs != rhs if `NOT`.
 #[derive(Clone, Copy)]
 struct Equal<const NOT: bool>;
 
@@ -31,7 +31,7 @@ impl<T: Number, const NOT: bool> Map<T, 2> for Equal<NOT> {
     }
 }
 
-/// Whether lhs is less than rhs, or equal if `OR_EQUAL`; `SWAP` exchanges the two.
+/// lhs < rhs, or lhs <= rhs if `OR_EQUAL`; `SWAP` exchanges the operands.
 #[derive(Clone, Copy)]
 struct Less<const SWAP: bool, const OR_EQUAL: bool>;
 

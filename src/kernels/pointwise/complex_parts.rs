@@ -1,4 +1,4 @@
-//! Complex numbers and their parts: `angle`, `complex`, `polar`; `nan_to_num`, which treats each part by itself.
+//! Complex numbers and their parts: `angle`, `complex`, `polar`; and `nan_to_num`, which treats each part separately.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ signature! {
     nan_to_num(out, x)[has_nan, nan, has_posinf, posinf, has_neginf, neginf] in FIELD | INTEGRAL;
 }
 
-/// For each a map between real and complex numbers of one precision. `Map, N, Input => Output, |[inputs]| value;`
+/// Maps between real and complex numbers of one precision. `Map, N, Input => Output, |[inputs]| value;`
 macro_rules! parts {
     ($($map:ident, $n:literal, $input:ty => $output:ty, |[$($x:ident),+]| $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ functions! {
     };
 }
 
-/// `aten::angle`: of complex numbers in the plane, of real ones pi or 0.
+/// `aten::angle`: the argument of complex numbers; pi or 0 for real ones.
 pub fn angle(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Angle),
@@ -84,7 +84,7 @@ pub fn polar(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// The replacements of NaN and the infinities.
+/// The replacements for NaN and the infinities.
 #[derive(Clone, Copy)]
 struct Finite<R> {
     nan: R,
@@ -131,7 +131,7 @@ where
     }
 }
 
-/// The stand-ins that a launch asks for: 0 and the dtype's limits where it names none.
+/// The replacements of a launch: 0 and the dtype's limits by default.
 fn finite<R: Number>(launch: &Launch<'_>, limit: f64) -> Result<Finite<R>, Error> {
     let given = nan_to_num::Scalars::of(launch)?;
     let value = |is_given: Scalar, value: Scalar, otherwise: f64| -> R {
@@ -142,7 +142,7 @@ fn finite<R: Number>(launch: &Launch<'_>, limit: f64) -> Result<Finite<R>, Error
     Ok(Finite { nan, highest, lowest })
 }
 
-/// Integers are what they are.
+/// Integers are copied.
 #[derive(Clone, Copy)]
 struct Identity;
 
@@ -155,7 +155,8 @@ impl<T: Number> Map<T, 1> for Identity {
     }
 }
 
-/// `aten::nan_to_num`: NaN and the infinities replaced. Operands [out, x]; scalars [has nan, nan, has posinf, posinf, has neginf, neginf].
+/// `aten::nan_to_num`: replaces NaN and the infinities. Operands [out, x]; scalars [has nan, nan, has posinf, posinf, has neginf,
+/// neginf].
 pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let float = f64::from(f32::MAX);

@@ -1,4 +1,5 @@
-//! Elementary functions: exponentials, logarithms, roots, powers. Operands [out, x] but for `pow`; 16 bit floats are computed in `f32`.
+//! Elementary functions: exponentials, logarithms, roots, powers. Operands [out, x], except for functions of two inputs; 16 bit
+//! floats are computed in `f32`.
 
 #![forbid(unsafe_code)]
 
@@ -49,18 +50,18 @@ functions! {
     erf, Erf, FLOATING, Real, [], |[x]| x.erf();
     /// `aten::erfc`: 1 - erf(x).
     erfc, Erfc, FLOATING, Elementary, [], |[x]| x.erfc();
-    /// `aten::hypot`: the distance of a point from the origin.
+    /// `aten::hypot`: sqrt(x^2 + y^2).
     hypot, Hypot, FLOATING, Elementary, [], |[x, y]| x.hypot(y);
-    /// `aten::logit`: ln(x / (1 - x)), with x between eps and 1 - eps where eps is not below 0. Scalars [eps].
+    /// `aten::logit`: ln(x / (1 - x)), with x clamped to eps..1 - eps unless eps is negative. Scalars [eps].
     logit, Logit, FLOATING, Real, [eps], |[x]| {
         let x = if eps < T::ZERO { x } else if x < eps { eps } else if x > T::ONE.sub(eps) { T::ONE.sub(eps) } else { x };
         x.div(T::ONE.sub(x)).log()
     };
     /// Powers of real and complex numbers.
     field_pow, Pow, FIELD, Field, [], |[base, exponent]| base.pow(exponent);
-    /// The same for integers.
+    /// Powers of integers.
     integer_pow, IntegerPow, INTEGRAL, Integer, [], |[base, exponent]| base.power(exponent);
-    /// The same with one exponent.
+    /// Powers of integers with one exponent for all.
     integer_pow_scalar, IntegerPowScalar, INTEGRAL, Integer, [exponent], |[base]| base.power(exponent);
 }
 
@@ -134,7 +135,8 @@ impl<T: Field> Map<T, 1> for One {
     }
 }
 
-/// `aten::pow` with one exponent: base^exponent; 1, 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
+/// `aten::pow` with a scalar exponent: base^exponent. As on PyTorch's CPU, exponents 1, 2, 3, 1/2, -1/2 and -1 use multiplication,
+/// root and division.
 pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, pow_scalar::Scalars { exponent: given }) = (launch.compute(), pow_scalar::Scalars::of(launch)?);
     let exponent = given.to::<Complex64>();
@@ -149,7 +151,7 @@ pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), Error> {
         0.5 => sqrt(launch),
         -0.5 => rsqrt(launch),
         -1.0 => reciprocal(launch),
-        // As PyTorch's CPU does, the exponent is rounded to the dtype.
+        // The exponent is rounded to the dtype, as on PyTorch's CPU.
         _ => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Power(T::store(given.to()).load()))),
     }
 }
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn powers() {
-        // Wrapping beyond 64 bits is what narrower integers do as well.
+        // Wrapping at 64 bits and truncating is the same as wrapping in the narrower integer.
         let whole = |base: f64, exponent: f64| {
             let power = (base as i64).wrapping_pow(exponent.abs() as u32);
             if exponent < 0.0 { 1i64.checked_div(power).unwrap_or(0) as f64 } else { power as f64 }

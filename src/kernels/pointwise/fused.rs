@@ -1,4 +1,4 @@
-//! The custom operators of the namespace `rustdev`: several operators of ATen in one pass over memory.
+//! The custom operators of the namespace `rustdev`: several ATen operators in one pass over memory.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ functions! {
     rotary, Rotary, FLOATING, Real, [sign], |[x, partner, cos, sin]| x.mul(cos).add(partner.mul(sin).mul(sign));
     /// `rustdev::swiglu`: silu(gate) * up.
     swiglu, Swiglu, FLOATING, Real, [], |[gate, up]| gate.scaled_sigmoid(gate).mul(up);
-    /// The slope of `rustdev::swiglu` by gate: grad * up * silu'(gate).
+    /// The gradient of `rustdev::swiglu` with respect to gate: grad * up * silu'(gate).
     swiglu_backward, SwigluBackward, FLOATING, Real in Acc, [], |[grad, gate, up]| {
         let (sigmoid, rest) = gate.sigmoid_and_rest();
         grad.mul(up).mul(sigmoid).mul(T::ONE.add(gate.mul(rest)))

@@ -1,4 +1,5 @@
-//! Losses before their reduction, and their gradients. A gradient's scalar `norm` is 1, or for means 1 over the number of elements.
+//! Losses before their reduction, and their gradients. A gradient's scalar `norm` is 1, or 1 over the number of elements for a
+//! mean.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +24,7 @@ functions! {
         let variance = T::ONE.sub(input).mul(input).maximum(T::from_f64(1e-12));
         grad.mul(input.sub(target)).div(variance)
     };
-    /// `aten::huber_loss`: half the square up to delta, a line beyond.
+    /// `aten::huber_loss`: half the squared distance up to delta, linear beyond.
     huber_loss, HuberLoss, FLOATING, Real, [delta], |[input, target]| {
         let (distance, half) = (input.sub(target).abs(), T::from_f64(0.5));
         if distance <= delta { half.mul(distance).mul(distance) } else { delta.mul(distance.sub(half.mul(delta))) }
@@ -36,15 +37,16 @@ functions! {
     };
     /// `aten::mse_loss`: (input - target)^2.
     mse_loss, MseLoss, FLOATING, Real, [], |[input, target]| input.sub(target).mul(input.sub(target));
-    /// `aten::mse_loss_backward`. Operands [out, input, target, grad]; scalars [norm], which has the slope's factor 2.
+    /// `aten::mse_loss_backward`. Operands [out, input, target, grad]; scalars [norm], which includes the factor 2 of the
+    /// derivative.
     mse_loss_backward, MseLossBackward, FLOATING | INTEGRAL, Number, [norm], |[input, target, grad]| norm.mul(input.sub(target)).mul(grad);
-    /// `aten::smooth_l1_loss`: the square below beta, the distance above. Operands [out, input, target]; scalars [beta].
+    /// `aten::smooth_l1_loss`: quadratic below beta, linear above. Operands [out, input, target]; scalars [beta].
     smooth_l1_loss, SmoothL1Loss, FLOATING, Real, [beta], |[input, target]| {
         let distance = input.sub(target).abs();
         let half = T::from_f64(0.5);
         if distance < beta { half.mul(distance).mul(distance).div(beta) } else { distance.sub(half.mul(beta)) }
     };
-    /// `aten::smooth_l1_loss_backward` of floating point.
+    /// `aten::smooth_l1_loss_backward` of floating point dtypes.
     real_smooth_l1_loss_backward, SmoothL1LossBackward, FLOATING, Real, [norm, beta], |[input, target, grad]| {
         let difference = input.sub(target);
         let inner = norm.mul(difference).mul(grad).div(beta);
@@ -53,7 +55,7 @@ functions! {
     };
 }
 
-/// The slope of the smooth loss between integers: the quotient is rounded towards 0.
+/// `aten::smooth_l1_loss_backward` of integers: the quotient is truncated.
 #[derive(Clone, Copy)]
 struct WholeSmoothL1LossBackward<T> {
     norm: T,
@@ -86,7 +88,7 @@ pub fn smooth_l1_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 3>(launch, WholeSmoothL1LossBackward { norm: norm.to(), beta: beta.to() }))
 }
 
-/// The cross entropy of two probabilities; notes an input and a target that is none.
+/// The cross entropy of two probabilities; records inputs and targets that are not in 0..=1.
 #[derive(Clone, Copy)]
 struct BinaryCrossEntropy<'a> {
     outside: [&'a AtomicBool; 2],
@@ -158,7 +160,7 @@ mod tests {
             });
         };
         of("mse_loss_backward", &[2.0], |_, d| 2.0 * d);
-        // A difference of bytes wraps, and so does minus beta, 254: as with the CPU's, nearly all differences are below.
+        // Differences of Byte wrap, and minus beta is 254: as on PyTorch's CPU, nearly all differences are below it.
         of("smooth_l1_loss_backward", &[2.0, 2.0], |dtype, d| match dtype {
             DType::Byte => {
                 if d == -1.0 {

@@ -16,9 +16,9 @@ signature! {
 }
 
 functions! {
-    /// `aten::fmax`: the greater one; the other one where one is NaN.
+    /// `aten::fmax`: the maximum; if one is NaN, the other one.
     fmax, Fmax, ORDERED, Ordered, [], |[lhs, rhs]| if lhs >= rhs || rhs.is_nan() { lhs } else { rhs };
-    /// `aten::fmin`: the lesser one; the other one where one is NaN.
+    /// `aten::fmin`: the minimum; if one is NaN, the other one.
     fmin, Fmin, ORDERED, Ordered, [], |[lhs, rhs]| if lhs <= rhs || rhs.is_nan() { lhs } else { rhs };
 }
 
@@ -34,7 +34,7 @@ impl<T: Ordered> Map<T, 2> for Maximum {
     }
 }
 
-/// `aten::maximum`: the greater one; NaN if either is.
+/// `aten::maximum`: the maximum; NaN if either is NaN.
 pub fn maximum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Maximum))
@@ -52,7 +52,7 @@ impl<T: Ordered> Map<T, 2> for Minimum {
     }
 }
 
-/// `aten::minimum`: the lesser one; NaN if either is.
+/// `aten::minimum`: the minimum; NaN if either is NaN.
 pub fn minimum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Minimum))

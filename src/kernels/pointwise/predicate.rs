@@ -1,4 +1,5 @@
-//! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it is not 0.
+//! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it
+//! is not 0.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +20,7 @@ signature! {
     isneginf(out, x)[] in ORDERED;
 }
 
-/// For each a map to Bool. `Map, Bound, |[inputs]| truth;`
+/// Maps to Bool. `Map, Bound, |[inputs]| truth;`
 macro_rules! predicates {
     ($($map:ident, $bound:ident, |[$($x:ident),+]| $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
@@ -71,7 +72,7 @@ pub fn logical_not(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
 }
 
-/// `aten::isnan`: of complex numbers, whether a part is NaN.
+/// `aten::isnan`: true for a complex number if either part is NaN.
 pub fn isnan(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run::<T, Bool, _, 1>(launch, Nan))

@@ -20,19 +20,19 @@ signature! {
 }
 
 functions! {
-    /// `aten::ceil` of floating point.
+    /// `aten::ceil` of floating point dtypes.
     real_ceil, Ceil, FLOATING, Real, [], |[x]| x.ceil();
-    /// `aten::floor` of floating point.
+    /// `aten::floor` of floating point dtypes.
     real_floor, Floor, FLOATING, Real, [], |[x]| x.floor();
     /// `aten::frac`: x - trunc(x).
     frac, Frac, FLOATING, Real, [], |[x]| x.sub(x.trunc());
-    /// `aten::round` of floating point.
+    /// `aten::round` of floating point dtypes.
     real_round, Round, FLOATING, Real, [], |[x]| x.round();
-    /// `aten::trunc` of floating point.
+    /// `aten::trunc` of floating point dtypes.
     real_trunc, Trunc, FLOATING, Real, [], |[x]| x.trunc();
 }
 
-/// Rounding, which leaves integers as they are.
+/// Kernels that round floating point dtypes and copy integers.
 macro_rules! to_whole_numbers {
     ($($(#[$doc:meta])* $kernel:ident = $real:ident;)*) => {$(
         $(#[$doc])*
@@ -43,17 +43,17 @@ macro_rules! to_whole_numbers {
 }
 
 to_whole_numbers! {
-    /// `aten::ceil`: up to a whole number. Operands [out, x].
+    /// `aten::ceil`: rounds up to an integer. Operands [out, x].
     ceil = real_ceil;
-    /// `aten::floor`: down to a whole number. Operands [out, x].
+    /// `aten::floor`: rounds down to an integer. Operands [out, x].
     floor = real_floor;
-    /// `aten::round`: to the nearest whole number, ties to even. Operands [out, x].
+    /// `aten::round`: rounds to the nearest integer, ties to even. Operands [out, x].
     round = real_round;
-    /// `aten::trunc`: towards 0 to a whole number. Operands [out, x].
+    /// `aten::trunc`: rounds towards 0 to an integer. Operands [out, x].
     trunc = real_trunc;
 }
 
-/// To multiples of a power of 10, or of its inverse.
+/// Rounds to multiples of a power of 10, or of its inverse.
 #[derive(Clone, Copy)]
 struct Decimals<T> {
     power: T,
@@ -71,7 +71,7 @@ impl<T: Real> Map<T, 1> for Decimals<T> {
     }
 }
 
-/// `aten::round.decimals`: to that many decimals, or for a negative number to tens, hundreds and so on.
+/// `aten::round.decimals`: rounds to a number of decimals; a negative number rounds to tens, hundreds and so on.
 pub fn round_decimals(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, decimals) = (launch.compute(), round_decimals::Scalars::of(launch)?.decimals.to::<i64>());
     let power = 10f64.powi(decimals.unsigned_abs().min(400) as i32);

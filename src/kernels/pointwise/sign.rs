@@ -1,4 +1,5 @@
-//! Signs and magnitudes: `abs`, `neg`, `copysign`, `sign`, `sgn`, `signbit`. The sign of a 16 bit float is a bit, which needs no conversion.
+//! Signs and magnitudes: `abs`, `neg`, `copysign`, `sign`, `sgn`, `signbit`. The sign bit of 16 bit floats is changed without
+//! conversion.
 
 #![forbid(unsafe_code)]
 
@@ -23,17 +24,17 @@ signature! {
     signbit(out, x)[] in ORDERED;
 }
 
-/// The sign of a 16 bit float.
+/// The sign bit of a 16 bit float.
 const SIGN: u16 = 0x8000;
-/// Makes normal numbers of the least ones.
+/// The factor that makes tiny and subnormal numbers normal.
 const RAISED: f64 = (1u128 << 100) as f64;
 
 functions! {
-    /// `aten::abs` beyond 16 bit floats.
+    /// `aten::abs` of other dtypes than 16 bit floats.
     wide_abs, Abs, WIDE | INTEGRAL | FLOAT8, Ordered, [], |[x]| if x < T::ZERO { x.neg() } else { x.add(T::ZERO) };
-    /// `aten::copysign` beyond 16 bit floats.
+    /// `aten::copysign` of other dtypes than 16 bit floats.
     wide_copysign, Copysign, WIDE, Real, [], |[lhs, rhs]| lhs.copysign(rhs);
-    /// `aten::neg` beyond 16 bit floats.
+    /// `aten::neg` of other dtypes than 16 bit floats.
     wide_neg, Neg, WIDE | INTEGRAL | WIDE_COMPLEX | COMPLEX_HALF, Number, [], |[x]| x.neg();
     /// `aten::sign`: -1, 0 or 1; 0 for NaN.
     sign, Sign, REAL | BOOL, Ordered, [], |[x]| if x > T::ZERO { T::ONE } else if x < T::ZERO { T::ZERO.sub(T::ONE) } else { T::ZERO };
@@ -42,7 +43,7 @@ functions! {
 parts! {
     Magnitude, 1, Complex<R> => R, |[z]| z.re.hypot(z.im);
     Direction, 1, Complex<R> => Complex<R>, |[z]| {
-        // Of the least numbers even the magnitude has few digits, or none.
+        // The magnitude of tiny numbers would be subnormal, with few or no significant digits.
         let raise = R::from_f64(if z.re.abs().maximum(z.im.abs()) < R::from_f64(1e-30) { RAISED } else { 1.0 });
         let z = Complex { re: z.re.mul(raise), im: z.im.mul(raise) };
         let magnitude = z.re.hypot(z.im);
@@ -50,7 +51,7 @@ parts! {
     };
 }
 
-/// The bits of a number without its sign, or with the other one.
+/// Clears the sign bit, or flips it if `FLIP`.
 #[derive(Clone, Copy)]
 struct Signed<const FLIP: bool>;
 
@@ -63,7 +64,7 @@ impl<const FLIP: bool> Map<u16, 1> for Signed<FLIP> {
     }
 }
 
-/// The bits of a number with the sign of another.
+/// The bits of a number with the sign bit of another.
 #[derive(Clone, Copy)]
 struct SignOf;
 
@@ -76,7 +77,7 @@ impl Map<u16, 2> for SignOf {
     }
 }
 
-/// `aten::abs` of real numbers: the magnitude; the least integer stays.
+/// `aten::abs` of real numbers; the least integer wraps to itself.
 pub fn abs(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if !HALVES.contains(dtype) {
@@ -113,7 +114,7 @@ pub fn complex_abs(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// `aten::sgn`: x / |x|, 0 at 0; of real numbers `sign`.
+/// `aten::sgn`: x / |x|, 0 at 0; the same as `sign` for real numbers.
 pub fn sgn(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexHalf => run::<ComplexHalf, ComplexHalf, _, 1>(launch, Direction),
@@ -147,7 +148,7 @@ impl<T: Real> Map<T, 1> for SignBit {
     }
 }
 
-/// `aten::signbit`: whether the sign is minus, that of -0 and NaN too.
+/// `aten::signbit`: whether the sign bit is set, for -0 and NaN too.
 pub fn signbit(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {

@@ -1,5 +1,5 @@
-//! Special functions, those of `torch.special` and their kin: gamma, Bessel, normal distribution. Operands [out, x]; computed in double
-//! precision, 16 bit floats are cast.
+//! Special functions of `torch.special` and related ones: gamma, Bessel, normal distribution. Operands [out, x]. Computed in double
+//! precision, to which 16 bit floats are cast.
 
 #![forbid(unsafe_code)]
 
@@ -7,15 +7,15 @@ use super::functions;
 use crate::tensor::number::Hub;
 use crate::tensor::transcendental::Elementary;
 
-/// Factors of x^12, x^10, ... 1 in the Taylor series of sin(x) / x.
+/// The coefficients of x^12, x^10, ... 1 in the Taylor series of sin(x) / x.
 const BESSEL_J0: [f64; 7] =
     [1.0 / 6_227_020_800.0, -1.0 / 39_916_800.0, 1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0];
 
-/// The greatest orders of Hermite polynomials, in `f32` and `f64`: above, PyTorch's are NaN.
+/// The maximum orders of Hermite polynomials, in `f32` and `f64`; above them PyTorch returns NaN.
 const GREATEST_ORDERS: [i64; 2] = [128, 512];
 
-/// A Hermite polynomial of a whole order, by its recurrence: `scale` is 2 for the physicists', 1 for the probabilists'. 0 where there is no
-/// such order. Abramowitz and Stegun, Handbook of Mathematical Functions, 22.7.
+/// A Hermite polynomial of an integer order, by its recurrence: `scale` is 2 for the physicists', 1 for the probabilists'. 0 for
+/// negative orders, NaN above [`GREATEST_ORDERS`]. Abramowitz and Stegun, Handbook of Mathematical Functions, 22.7.
 fn hermite<T: Elementary>(x: T, n: T, scale: i64) -> T {
     let order = n.hub().to::<i64>();
     if order < 0 {
@@ -27,7 +27,7 @@ fn hermite<T: Elementary>(x: T, n: T, scale: i64) -> T {
     let slope = T::from_i64(scale).mul(x);
     let (mut before, mut value) = (T::ZERO, T::ONE);
     for step in 0..order {
-        // Rounded as PyTorch's: near a zero of the polynomial the two products cancel.
+        // Fused as in PyTorch, for equal rounding: near a zero of the polynomial the two products cancel.
         (before, value) = (value, slope.mul_add(value, T::from_i64(scale * step).mul(before).neg()));
     }
     value
@@ -40,7 +40,7 @@ functions! {
     erfinv, Erfinv, WIDENED, Elementary, [], |[x]| x.erfinv();
     /// `aten::i0`: the modified Bessel function of order 0.
     i0, I0, WIDENED, Elementary, [], |[x]| x.i0();
-    /// `aten::kaiser_window` of positions from 0 to below `window_length`: i0(beta sqrt(1 - t^2)) / i0(beta), with t from -1 to 1.
+    /// `aten::kaiser_window` of the positions 0..window_length: i0(beta sqrt(1 - t^2)) / i0(beta), with t from -1 to 1.
     kaiser_window, KaiserWindow, WIDENED, Elementary, [window_length, beta], |[position]| {
         let middle = window_length.sub(T::ONE).div(T::from_f64(2.0));
         let t = position.sub(middle).div(middle);
@@ -78,9 +78,9 @@ functions! {
         let ratio = if x.abs() == T::from_f64(f64::INFINITY) { T::ZERO } else { x.sin().div(x) };
         if x.abs() < T::from_f64(0.5) { near } else { ratio }
     };
-    /// `aten::special_xlog1py`: x ln(1 + y); 0 where x is 0, NaN where y is.
+    /// `aten::special_xlog1py`: x ln(1 + y); 0 where x is 0, unless y is NaN.
     special_xlog1py, Xlog1py, WIDENED, Elementary, [], |[x, y]| if x == T::ZERO && !y.is_nan() { T::ZERO } else { x.mul(y.log1p()) };
-    /// `aten::xlogy`: x ln y; 0 where x is 0, NaN where y is.
+    /// `aten::xlogy`: x ln y; 0 where x is 0, unless y is NaN.
     xlogy, Xlogy, WIDENED, Elementary, [], |[x, y]| if x == T::ZERO && !y.is_nan() { T::ZERO } else { x.mul(y.log()) };
 }
 
@@ -130,7 +130,7 @@ mod tests {
         assert!(hermite(0.5_f32, 129.0, 2).is_nan() && !hermite(0.5_f64, 129.0, 2).is_nan() && hermite(0.5_f64, 513.0, 1).is_nan());
     }
 
-    /// Pairs of argument and value, from tables of 30 digits.
+    /// Pairs of argument and value, from tables with 30 digits.
     fn known(name: &str, pairs: &[(f64, f64)]) {
         for dtype in Op::find(name.as_bytes()).unwrap().dtypes().iter() {
             for &(x, value) in pairs.iter().filter(|pair| check::round_trip(dtype, real(pair.0)) == real(pair.0)) {

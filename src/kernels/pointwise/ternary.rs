@@ -5,7 +5,7 @@
 use super::functions;
 use crate::tensor::number::{Field, Number};
 
-/// Between `start` and `end`; exact at both.
+/// Linear interpolation, exact at `start` and `end`.
 #[inline(always)]
 pub fn interpolate<T: Field>(start: T, end: T, weight: T) -> T {
     let span = end.sub(start);
@@ -17,7 +17,7 @@ functions! {
     addcdiv, Addcdiv, FIELD, Field, [value], |[x, numerator, denominator]| x.add(value.mul(numerator).div(denominator));
     /// `aten::addcmul`: x + value * lhs * rhs.
     addcmul, Addcmul, FIELD | INTEGRAL | COMPLEX_HALF, Number, [value], |[x, lhs, rhs]| x.add(value.mul(lhs).mul(rhs));
-    /// `aten::addr`: beta x + alpha lhs rhs; x is not looked at for a beta of 0.
+    /// `aten::addr`: beta x + alpha lhs rhs; if beta is 0, x is ignored.
     addr, Addr, FIELD | INTEGRAL | BOOL, Number, [beta, alpha], |[x, lhs, rhs]| {
         let product = alpha.mul(lhs).mul(rhs);
         if beta == T::ZERO { product } else { beta.mul(x).add(product) }

@@ -50,7 +50,7 @@ functions! {
     complex_tan, ComplexTan, WIDE_COMPLEX, Analytic, [], |[z]| z.tan();
 }
 
-/// Functions of an angle: the fast path takes small angles, the slow path all.
+/// Functions of an angle: the fast path computes small angles, the slow path all angles.
 macro_rules! of_angles {
     ($($map:ident, |$x:ident| $angle:expr, $fast:expr, $slow:expr;)*) => {$(
         #[derive(Clone, Copy)]

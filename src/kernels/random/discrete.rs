@@ -1,8 +1,9 @@
-//! Discrete distributions: `poisson` and `binomial` by rejection, `multinomial`. Each element draws from its own Philox subsequence, as many
-//! numbers as it needs.
+//! Discrete distributions: `poisson` and `binomial` by rejection, `multinomial`. Each element draws as many numbers as it needs
+//! from its own Philox subsequence.
 //!
-//! Sources: Hörmann, "The Transformed Rejection Method for Generating Poisson Random Variables", 1993 (PTRS), and "The Generation of
-//! Binomial Random Variates", 1993 (BTRS), for large means; products of uniform numbers and sums of geometric ones for small means.
+//! Sources: Hörmann, "The Transformed Rejection Method for Generating Poisson Random Variables", 1993 (PTRS), and "The Generation
+//! of Binomial Random Variates", 1993 (BTRS), for large means; products of uniform numbers and sums of geometric ones for small
+//! means.
 
 #![forbid(unsafe_code)]
 
@@ -27,13 +28,13 @@ signature! {
     multinomial(out, weights)[seed, offset] in FLOATING;
 }
 
-/// The mean from which on rejection is the shorter way.
+/// The mean from which on rejection is faster.
 const LARGE: f64 = 10.0;
 
-/// The bits of a subsequence's number that name the element; those above count the blocks that it has used.
+/// The bits of a subsequence's number that hold the element's index. The bits above count the blocks that the element has used.
 const ELEMENT_BITS: u32 = 40;
 
-/// The numbers of one element.
+/// The random numbers of one element.
 struct Stream {
     state: State,
     index: u64,
@@ -64,7 +65,7 @@ impl Stream {
         open_unit(high, low)
     }
 
-    /// The start of transformed rejection: a number around 0, how far it is from the ends, and a number to compare with.
+    /// The start of transformed rejection: a number in (-1/2, 1/2), its distance from the nearer end, and a number to compare with.
     #[inline(always)]
     fn trial(&mut self) -> (f64, f64, f64) {
         let centred = self.open() - 0.5;
@@ -72,7 +73,7 @@ impl Stream {
     }
 }
 
-/// ln(count!): by multiplication, and by Stirling's series from where it has ten digits.
+/// ln(count!): by multiplication, and by Stirling's series from where it has ten correct digits.
 #[inline(always)]
 fn log_factorial(count: f64) -> f64 {
     const SMALL: [f64; 10] = [1.0, 1.0, 2.0, 6.0, 24.0, 120.0, 720.0, 5040.0, 40_320.0, 362_880.0];
@@ -115,7 +116,7 @@ fn poisson_of(rate: f64, stream: &mut Stream) -> f64 {
     }
 }
 
-/// Successes of so many trials; p is at most 1/2.
+/// The number of successes in `trials` trials; p is at most 1/2.
 #[inline(always)]
 fn successes(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     if trials * p < LARGE {
@@ -166,7 +167,7 @@ fn binomial_of(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     }
 }
 
-/// A chunk's counts, from parameters of each.
+/// Draws a chunk of counts, each with its own parameters.
 struct Draw<'a, const I: usize> {
     state: State,
     chunk: u64,
@@ -215,7 +216,7 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
     if valid.into_inner() { Ok(()) } else { Err(Error::value("invalid Poisson rate, expected rate to be non-negative")) }
 }
 
-/// `aten::binomial`: successes of so many trials.
+/// `aten::binomial`: the number of successes in a number of trials.
 pub fn binomial(launch: &Launch<'_>) -> Result<(), Error> {
     let state = State::of(launch)?;
     chunks::run::<f64, Bool, 2, 1, 0>(launch, WORDS, &|chunk, parameters, [values], []| {
@@ -223,7 +224,7 @@ pub fn binomial(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// Sums of weights up to each place, and the place of the last one above 0.
+/// The cumulative sums of the weights, and the position of the last weight above 0.
 fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec<f64>, usize), Error> {
     let (mut sums, mut total, mut last) = (Vec::with_capacity(count), 0.0, None);
     for position in 0..count {
@@ -241,7 +242,7 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
     Ok((sums, last))
 }
 
-/// `aten::multinomial` with replacement: indices by their weights. Operands [out (N, samples) Long, weights (N, C)].
+/// `aten::multinomial` with replacement: indices drawn by their weights. Operands [out (N, samples) Long, weights (N, C)].
 pub fn multinomial(launch: &Launch<'_>) -> Result<(), Error> {
     let (state, output) = (State::of(launch)?, launch.output(0)?);
     let (weights, count, samples) = (Values::<f64>::new(launch.view(1))?, launch.view(1).size(1), output.size(1));
@@ -252,7 +253,7 @@ pub fn multinomial(launch: &Launch<'_>) -> Result<(), Error> {
             let (sums, last) = match cumulated(&weights, row, count) {
                 Ok(found) => found,
                 Err(text) => {
-                    // The first failure is the one that is told.
+                    // Only the first failure is reported.
                     let _ = failure.set(text);
                     return;
                 }

@@ -9,17 +9,17 @@ use crate::tensor::number::{Field, Real};
 
 /// A distribution of values of type `T`.
 pub(super) trait Distribution<T>: Copy + Sync {
-    /// Values that a chunk's words are enough for.
+    /// The number of values for which a chunk's words suffice.
     const COUNT: usize = WORDS;
 
     /// Fills up to [`Distribution::COUNT`] values. Mark it `#[inline(always)]`.
     fn fill(self, words: &[u32; WORDS], values: &mut [T]);
 }
 
-/// Half of a chunk: values of 64 bits are made of a word of each half.
+/// Half of a chunk: a 64 bit value takes a word of each half.
 const HALF: usize = WORDS / 2;
 
-/// Uniform in [0, 1), with 53 digits.
+/// Uniform in [0, 1), with 53 bits.
 #[inline(always)]
 pub(super) fn wide_unit(high: u32, low: u32) -> f64 {
     let word = u64::from(high) << 21 | u64::from(low) >> 11;
@@ -37,9 +37,9 @@ pub(super) fn open_unit(high: u32, low: u32) -> f64 {
 pub(super) struct Uniform<T> {
     pub from: T,
     pub width: T,
-    /// The greatest value allowed: a sum may round up to the end, which is not.
+    /// The maximum value: a sum may round up to the end, which is excluded.
     pub last: T,
-    /// Digits of the numbers in [0, 1) that are scaled.
+    /// Bits of the numbers in [0, 1) that are scaled.
     pub digits: u32,
 }
 
@@ -48,7 +48,7 @@ impl Distribution<f32> for Uniform<f32> {
     fn fill(self, words: &[u32; WORDS], values: &mut [f32]) {
         let (shift, scale) = (32 - self.digits, 1.0 / (1u64 << self.digits) as f32);
         for (value, &word) in values.iter_mut().zip(words) {
-            // No more than 24 digits: exact as a signed integer too, which converts faster.
+            // At most 24 bits, so that the conversion is exact; from a signed integer it is faster.
             *value = ((word >> shift) as i32 as f32 * scale * self.width + self.from).min(self.last);
         }
     }
@@ -66,7 +66,7 @@ impl Distribution<f64> for Uniform<f64> {
     }
 }
 
-/// By the method of Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958.
+/// The normal distribution, by the method of Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958.
 #[derive(Clone, Copy)]
 pub(super) struct Normal<T> {
     pub mean: T,
@@ -83,10 +83,10 @@ impl<T: Real> Normal<T> {
 }
 
 impl Normal<f32> {
-    /// The two values of each pair, for as many pairs as there are `cosines`.
+    /// Both values of each pair, for as many pairs as `cosines` has elements.
     #[inline(always)]
     fn pairs(self, words: &[u32; WORDS], cosines: &mut [f32], sines: &mut [f32]) {
-        // A number's digits are close to 0, where they make the tails.
+        // Numbers in (0, 1], whose spacing determines how far the tails reach.
         const UNIT: f32 = 1.0 / (1u32 << 31) as f32;
         const TURN: f32 = 1.0 / (1u64 << 32) as f32;
         let (first, second) = words.split_at(HALF);
@@ -145,12 +145,13 @@ impl Distribution<f64> for LogNormal {
     }
 }
 
-/// Never 0, unless lambda is beyond what the dtype holds: what is divided by such numbers stays finite.
+/// The exponential distribution. Values are never 0, unless lambda is out of the dtype's range, so that quotients by them are
+/// finite.
 #[derive(Clone, Copy)]
 pub(super) struct Exponential {
     /// 1 / lambda.
     pub scale: f64,
-    /// The result for smaller values, where the output's dtype would round them to 0.
+    /// The minimum result, below which the output's dtype would round to 0.
     pub least: f64,
 }
 
@@ -179,7 +180,7 @@ impl Distribution<f64> for Cauchy {
     fn fill(self, words: &[u32; WORDS], values: &mut [f64]) {
         let (high, low) = words.split_at(HALF);
         for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
-            // The tangent repeats twice a turn: a sine over a cosine of half a turn.
+            // The tangent has a period of half a turn: sine over cosine of an angle in half a turn.
             let (sine, cosine) = math::f64::sin_cos_turns(open_unit(high, low) * 0.5);
             *value = self.median - self.sigma * cosine / sine;
         }
@@ -204,11 +205,11 @@ impl Distribution<f64> for Geometric {
     }
 }
 
-/// Whole numbers.
+/// Uniform integers.
 #[derive(Clone, Copy)]
 pub(super) struct Integers {
     pub from: i64,
-    /// How many there are; 0 means 2^64.
+    /// The number of possible values; 0 means 2^64.
     pub count: u64,
 }
 
@@ -221,7 +222,7 @@ impl Distribution<i64> for Integers {
         let is_narrow = self.count != 0 && self.count <= 1 << 32;
         for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
             let chosen = if is_narrow {
-                // The top of the product of 64 random bits and the count; the low word's share of the carry is what makes it 64.
+                // The top of the 96 bit product of 64 random bits and the count; the carry is the contribution of the low word.
                 let carry = (u64::from(low) * (self.count & 0xffff_ffff)) >> 32;
                 if self.count == 1 << 32 { u64::from(high) } else { (u64::from(high) * self.count + carry) >> 32 }
             } else {
@@ -233,19 +234,19 @@ impl Distribution<i64> for Integers {
     }
 }
 
-/// A success where a word is less than 2^32 p.
+/// A trial succeeds if a word is less than 2^32 p.
 #[derive(Clone, Copy)]
 pub(super) struct Bernoulli {
-    /// Whether there are successes at all.
+    /// Whether the probability is above 0.
     is_possible: bool,
-    /// The greatest word that is one.
+    /// The greatest word that is a success.
     last: u32,
 }
 
 impl Bernoulli {
     const SCALE: f64 = (1u64 << 32) as f64;
 
-    /// `p` is in 0 to 1.
+    /// `p` must be in 0..=1.
     pub fn new(p: f64) -> Self {
         let successes = (p * Self::SCALE).ceil() as u64;
         Self { is_possible: successes > 0, last: successes.saturating_sub(1) as u32 }
@@ -256,7 +257,7 @@ impl Bernoulli {
         Bool::from(self.is_possible && word <= self.last)
     }
 
-    /// One trial with a probability of its own.
+    /// One trial with probability `p`.
     #[inline(always)]
     pub fn trial(p: f64, word: u32) -> Bool {
         Bool::from(f64::from(word) < p * Self::SCALE)

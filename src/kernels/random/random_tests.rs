@@ -1,5 +1,5 @@
-//! Tests of distributions by mean, variance and the Kolmogorov-Smirnov statistic, and of values by independence of threads and instruction
-//! sets.
+//! Tests of distributions by mean, variance and the Kolmogorov-Smirnov statistic, and of the independence of values from threads
+//! and instruction sets.
 
 use super::WORDS;
 use super::distribution::{Bernoulli, Cauchy, Distribution, Exponential, Geometric, Integers, Normal};
@@ -23,7 +23,7 @@ fn draw(name: &str, dtype: DType, sizes: &[usize], strides: Strides, scalars: &[
     output.values().iter().map(|value| value.re).collect()
 }
 
-/// The greatest distance between the values' distribution and a continuous one.
+/// The Kolmogorov-Smirnov statistic: the greatest distance between the values' distribution and a continuous one.
 fn distance(mut values: Vec<f64>, distribution: impl Fn(f64) -> f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
@@ -34,7 +34,7 @@ fn distance(mut values: Vec<f64>, distribution: impl Fn(f64) -> f64) -> f64 {
     values.iter().enumerate().map(apart).fold(0.0, f64::max)
 }
 
-/// Below this the hypothesis stands at the level of one in a thousand; rounding to `f32` and the 16 bit floats adds steps.
+/// The statistic's limit at a significance level of 0.1 %, plus the steps due to rounding to `f32` and the 16 bit floats.
 fn limit(dtype: DType) -> f64 {
     let steps = match dtype {
         DType::BFloat16 => 0.01,
@@ -64,7 +64,7 @@ fn continuous_distributions() {
     check("cauchy_", &[1.0, 0.5], &|x| 0.5 + ((x - 1.0) / 0.5).atan() / std::f64::consts::PI);
 }
 
-/// Rounding would give the end itself about once in 2^digits numbers, at the widths where a sum has fewer digits than its parts.
+/// Rounding would give the excluded end about once in 2^digits numbers, at widths where a sum has lower precision than its terms.
 #[test]
 fn uniform_stays_below_its_end() {
     for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double] {
@@ -110,7 +110,7 @@ fn extreme_words() {
 
 #[test]
 fn exponential_is_not_rounded_to_zero() {
-    // At this scale a third of the values is less than half of the least number of 16 bits.
+    // At this scale a third of the values is below half of the least 16 bit number.
     let lambda = 1.4e7;
     let values = draw("exponential_", DType::Half, &[COUNT], Strides::Contiguous, &scalars(0, &[lambda]));
     assert!(values.iter().all(|&value| value > 0.0));

@@ -16,7 +16,7 @@ signature! {
     aminmax(least, greatest, input)[] in REAL | BOOL;
 }
 
-/// The least value among those that are not NaN, or any.
+/// The minimum; unspecified if a value is NaN, which the caller detects by the maximum.
 #[derive(Clone, Copy)]
 struct Least;
 
@@ -52,23 +52,23 @@ impl<V: Ordered> Fold<V> for Least {
     }
 }
 
-/// `aten::amax`: the greatest value; NaN if there is one.
+/// `aten::amax`: the maximum; NaN if any value is NaN.
 pub fn amax(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<true>))
 }
 
-/// `aten::amin`: the least value; NaN if there is one.
+/// `aten::amin`: the minimum; NaN if any value is NaN.
 pub fn amin(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<false>))
 }
 
-/// `aten::aminmax`: the least and the greatest value; NaN if there is one.
+/// `aten::aminmax`: the minimum and the maximum; both NaN if any value is NaN.
 pub fn aminmax(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => {
-        // NaN shows in the greatest.
+        // The maximum is NaN if any value is NaN.
         fold::run_both::<T, _, _, _>(launch, Least, MinMax::<true>, |least, greatest| {
             [if greatest.is_nan() { greatest } else { least }, greatest]
         })

@@ -1,6 +1,6 @@
 //! `count_nonzero`, `any` and `all`. Operands: [out, input].
 //!
-//! Elements are read as integers of their size: an element is 0 if all its bits are 0 but for the signs of its floats.
+//! Elements are read as integers of their size: an element is 0 if all bits but the signs of floats are 0.
 
 #![forbid(unsafe_code)]
 
@@ -19,16 +19,16 @@ signature! {
     all(out, input)[] in BOOL | BYTE;
 }
 
-/// What an element of 0 has: these bits, of those of the mask.
+/// The representation of 0: an element is 0 if `element & mask == bits`.
 #[derive(Clone, Copy)]
 struct Zero<V> {
     mask: V,
     bits: V,
 }
 
-/// An element as it is read.
+/// The type as which elements are read.
 trait Bits: Number {
-    /// An integer of its width or less, as which 0 or 1 is kept.
+    /// An integer that holds 0 or 1, of this type's width if there is one.
     type Truth: Copy + Default + Send + Sync + From<bool> + PartialEq + BitAnd<Output = Self::Truth> + BitOr<Output = Self::Truth>;
 
     /// Whether it is not 0.
@@ -59,7 +59,7 @@ impl Bits for Complex64 {
     }
 }
 
-/// Counts what is not 0.
+/// Counts elements that are not 0.
 #[derive(Clone, Copy)]
 struct CountNonzero<V>(Zero<V>);
 
@@ -89,7 +89,8 @@ impl<V: Bits> Fold<V> for CountNonzero<V> {
     }
 }
 
-/// Whether any value is not 0 or, with `ALL`, none is: as 0 or 1 in an integer of the values' width, so that lanes stay where they are.
+/// Whether any value is not 0 or, with `ALL`, no value is 0. The state is 0 or 1 in an integer of the values' width, so that vector
+/// lanes keep their width.
 #[derive(Clone, Copy)]
 struct Truth<const ALL: bool, V>(Zero<V>);
 
@@ -131,7 +132,7 @@ macro_rules! over_bits {
             DType::ComplexFloat => over_bits!(@run $V: i64, 0x7fff_ffff_7fff_ffff, $zero => $run),
             DType::ComplexDouble => over_bits!(@run $V: Complex64, Complex64::ZERO, $zero => $run),
             DType::Float8E5M2 | DType::Float8E4M3Fn => over_bits!(@run $V: u8, 0x7f, $zero => $run),
-            // It has no 0: no element has these bits.
+            // This dtype has no 0: no element is equal to `bits` after the mask.
             DType::Float8E8M0FnU => over_bits!(@run $V: u8, 0, 1, $zero => $run),
             DType::Short | DType::UInt16 => over_bits!(@run $V: i16, -1, $zero => $run),
             DType::Int | DType::UInt32 => over_bits!(@run $V: i32, -1, $zero => $run),

@@ -16,7 +16,7 @@ signature! {
     linalg_vector_norm(out, input)[ord] in FIELD | COMPLEX;
 }
 
-/// A number with a size.
+/// A number with a magnitude.
 trait Magnitude: Number {
     type Size: Real;
     fn magnitude(self) -> Self::Size;
@@ -45,7 +45,7 @@ macro_rules! magnitude {
 
             #[inline(always)]
             fn magnitude(self) -> $real {
-                // As `abs` has it: gradients look for the values whose magnitudes are the greatest one.
+                // The same computation as in `abs`: the gradient searches for the values whose magnitude equals the norm.
                 Elementary::hypot(self.re, self.im)
             }
 
@@ -60,7 +60,7 @@ macro_rules! magnitude {
 magnitude!(f32 f64);
 
 fold! {
-    /// The norm of order 0: how many values are not 0.
+    /// The norm of order 0: the number of values that are not 0.
     Zero: [V: Magnitude] V => V::Size => V::Size,
     V::Size::ZERO, |value| if value == V::ZERO { V::Size::ZERO } else { V::Size::ONE }, |left, right| left.add(right), |sum, _| sum;
 
@@ -78,7 +78,7 @@ fold! {
     |sum, _| sum.pow(V::Size::from_f64(1.0 / order));
 }
 
-/// The greatest or least magnitude.
+/// The norm of infinite order: the maximum or minimum magnitude.
 #[derive(Clone, Copy)]
 struct Infinite<const GREATEST: bool>;
 
@@ -116,7 +116,7 @@ pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), Error> {
     if order == 0.0 {
         run(launch, Zero)
     } else if order == 1.0 || is_single {
-        // The norm of one value is its magnitude, whatever the order; powers could overflow.
+        // The norm of a single value is its magnitude, for every order; powers could overflow.
         run(launch, One)
     } else if order == 2.0 {
         run(launch, Two)

@@ -16,11 +16,11 @@ signature! {
 }
 
 fold! {
-    /// Multiplies.
+    /// The product.
     Prod: [V: Number] V => V => V,
     V::ONE, |value| value, |left, right| left.mul(right), |product, _| product;
 
-    /// Multiplies numbers with few digits in double precision, which has room for what leaves their range on the way.
+    /// The product of `f32` and 16 bit floats in double precision, whose range holds intermediate products.
     WideProd: [] f32 => f64 => f32,
     1.0, |value| value.into(), |left, right| left * right, |product, _| product.to();
 }

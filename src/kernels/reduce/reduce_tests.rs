@@ -1,4 +1,4 @@
-//! Reductions against folds of `f64` values.
+//! Reductions, compared with folds of `f64` values.
 
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 
@@ -8,7 +8,7 @@ use crate::simd::for_each_isa;
 use crate::tensor::dtype::{Complex64, DType};
 use crate::tensor::launch::Scalar;
 
-/// Sizes and the dimensions that are reduced.
+/// Sizes, and the reduced dimensions.
 const CASES: [(&[usize], &[usize]); 17] = [
     (&[1], &[0]),
     (&[63], &[0]),
@@ -61,7 +61,7 @@ fn check(
     finish: impl Fn(Complex64, usize) -> Complex64,
 ) {
     for (case, (sizes, dims)) in CASES.into_iter().enumerate() {
-        // How the work is divided does not depend on the dtype: two of them see the large sizes, in one layout.
+        // The division of the work does not depend on the dtype: two dtypes run the large sizes, in one layout.
         let large = sizes.iter().product::<usize>() > 4096;
         if large && !matches!(dtype, DType::Float | DType::Long) {
             continue;
@@ -78,7 +78,7 @@ fn check(
                 let found = output.values();
                 for (index, expected) in expected.indexed_iter() {
                     let found = found[&index];
-                    // Sums of eighths are exact in f32 and f64: only the last rounding counts.
+                    // Sums of eighths are exact in f32 and f64: only the last rounding matters.
                     assert!(
                         check::close(found, *expected, check::tolerance(dtype)),
                         "{name} {source:?} {dtype:?} {isa:?} {sizes:?} {dims:?} {strides:?} {index:?}: {found} != {expected}"
@@ -219,7 +219,7 @@ fn nansum_and_counts_leave_out() {
     assert_eq!(count.values()[[0, 0]].re, values.iter().filter(|value| value.re != 0.0).count() as f64);
 }
 
-/// How the work is divided does not depend on the dtype: floats alone see large sizes.
+/// The division of the work does not depend on the dtype: only floats run large sizes.
 fn layouts(dtype: DType, sizes: &[usize]) -> Vec<Strides> {
     match (sizes.iter().product::<usize>() > 4096, dtype) {
         (false, _) => vec![Strides::Contiguous, Strides::Transposed, Strides::Sliced],
@@ -228,7 +228,7 @@ fn layouts(dtype: DType, sizes: &[usize]) -> Vec<Strides> {
     }
 }
 
-/// The naive moments along the last of two dimensions.
+/// The moments along the last of two dimensions, by their definitions.
 fn moments(values: &ArrayD<Complex64>, axis: usize) -> Vec<(f64, f64)> {
     let lanes = values.lanes(Axis(axis)).into_iter();
     lanes

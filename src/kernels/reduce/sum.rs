@@ -16,19 +16,19 @@ signature! {
 }
 
 fold! {
-    /// Adds.
+    /// The sum.
     Sum: [V: Number] V => V => V,
     V::ZERO, |value| value, |left, right| left.add(right), |sum, _| sum;
 
-    /// Adds integers as `i64`.
+    /// The sum of integers as `i64`.
     LongSum: [V: Number] V => i64 => i64,
     0, |value| value.hub().to(), |left, right| left.wrapping_add(right), |sum, _| sum;
 
-    /// Adds what is not NaN.
+    /// The sum of values that are not NaN.
     NanSum: [V: Ordered] V => V => V,
     V::ZERO, |value| if value.is_nan() { V::ZERO } else { value }, |left, right| left.add(right), |sum, _| sum;
 
-    /// Adds, and divides by the number of values.
+    /// The sum, divided by the number of values.
     Mean: [V: Field] V => V => V,
     V::ZERO, |value| value, |left, right| left.add(right), |sum, count| sum.div(V::from_i64(count as i64));
 }
@@ -42,7 +42,7 @@ pub fn sum(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Sum))
 }
 
-/// `aten::nansum`: the sum of what is not NaN.
+/// `aten::nansum`: the sum of values that are not NaN.
 pub fn nansum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, T => fold::run::<T, T, _>(launch, NanSum))

@@ -1,4 +1,4 @@
-//! One step of an LSTM and its gradient, one pass over memory each.
+//! One step of an LSTM and its gradient, each in one pass over memory.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ signature! {
     lstm_cell_backward(grad_gates, grad_cx, grad_hy, grad_cy, cx, cy, workspace)[] in FIELD;
 }
 
-/// A row of a contiguous operand of two dimensions, or all of one of one dimension.
+/// A row of a contiguous operand of two dimensions, or all of an operand of one dimension.
 fn row<'a, E: Element>(view: &View<'a>, number: usize) -> Result<&'a [E], Error> {
     let row = if view.ndim() == 2 { Row::of(view, &[number]) } else { Row::of(view, &[]) };
     row.as_slice().ok_or_else(|| Error::operands("an operand of a cell has gaps"))
@@ -30,7 +30,7 @@ fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
     row.into_slice().ok_or_else(|| Error::operands("a result of a cell has gaps"))
 }
 
-/// Called for the number of a row, and those of the outputs.
+/// Called with the number of a row, and that row of each output.
 type RowBody<'a, const N: usize> = &'a (dyn Fn(usize, [RowMut<'_>; N]) -> Result<(), Error> + Sync);
 
 /// Runs `body` for every row of a batch.
@@ -45,7 +45,7 @@ fn rows<const N: usize>(outputs: [Output<'_>; N], size: usize, cost: f64, body: 
     failure.result()
 }
 
-/// `N` terms are added up to the gates.
+/// Computes a row of a step, where each gate is the sum of `N` terms.
 struct Forward<'a, E, const N: usize> {
     hy: &'a mut [E],
     cy: &'a mut [E],
@@ -59,7 +59,7 @@ impl<E: Element<Acc: Field>, const N: usize> Leaf for Forward<'_, E, N> {
 
     #[inline(always)]
     fn run(self) {
-        // Slices of one length that the compiler knows to be one need no checks.
+        // The compiler omits bounds checks of slices that it knows to have equal lengths.
         let size = self.cx.len();
         let (hy, cy) = (&mut self.hy[..size], &mut self.cy[..size]);
         let [in_i, in_f, in_g, in_o] = self.workspace.map(|gate| &mut gate[..size]);
@@ -77,9 +77,9 @@ impl<E: Element<Acc: Field>, const N: usize> Leaf for Forward<'_, E, N> {
     }
 }
 
-/// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias], contiguous
-/// and of one dtype: hy, cy and cx [batch, size], gates and workspace [batch, 4 size], biases [4 size]. The workspace has the gates'
-/// activations.
+/// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias],
+/// contiguous and of one dtype: hy, cy and cx [batch, size], gates and workspace [batch, 4 size], biases [4 size]. The workspace
+/// receives the activated gates.
 pub fn lstm_cell(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => match launch.num_operands() {
@@ -141,8 +141,8 @@ impl<E: Element<Acc: Field>> Leaf for Backward<'_, E> {
     }
 }
 
-/// `aten::_thnn_fused_lstm_cell_backward_impl` without the bias. Operands [grad of gates, grad of cx, grad of hy, grad of cy, cx, cy,
-/// workspace], contiguous and of one dtype, sized as those of [`lstm_cell`].
+/// `aten::_thnn_fused_lstm_cell_backward_impl` without the bias. Operands [grad of gates, grad of cx, grad of hy, grad of cy, cx,
+/// cy, workspace], contiguous, of one dtype, and with the sizes of [`lstm_cell`].
 pub fn lstm_cell_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (size, dtype) = (launch.view(1).size(1), launch.compute());
     let outputs = [launch.output(0)?, launch.output(1)?];

@@ -16,7 +16,7 @@ signature! {
     elman_layer_backward(grad_sums, grad_hx, grad_out, out, weight)[reverse, relu] in FLOATING;
 }
 
-/// A row of one step: out holds the inputs' sums before and the new hidden state after it.
+/// Computes a row of one step. On entry out holds the sums of the inputs, on return the new hidden state.
 struct Forward<'a, E, P> {
     out: &'a mut [E],
     products: &'a [P],
@@ -38,9 +38,9 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
 }
 
 layers! {
-    /// The recurrent part of a layer. Operands [out, weight, hx], contiguous and of one dtype: out [steps, batch, size], on entry the sums of the
-    /// inputs and both biases; weight [size, size], of the hidden state; hx [batch, size]. Scalars [reverse, relu]: from the last step to the
-    /// first; max(0, x) in place of tanh.
+    /// The recurrent part of a layer. Operands [out, weight, hx], contiguous and of one dtype: out [steps, batch, size], on entry
+    /// the sums of the inputs and both biases; weight [size, size], of the hidden state; hx [batch, size]. Scalars [reverse, relu]:
+    /// reverse runs from the last step to the first; relu replaces tanh by max(0, x).
     elman_layer, 0, forward;
 }
 
@@ -65,7 +65,7 @@ fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, 
     })
 }
 
-/// A row of one step, backward.
+/// Computes a row of one step of the gradient.
 struct Backward<'a, E, P> {
     grad_sums: &'a mut [E],
     sums: &'a mut [P],
@@ -92,8 +92,8 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
 }
 
 layers! {
-    /// The gradient of [`elman_layer`]. Operands [grad of sums, grad of hx, grad of out, out, weight], contiguous, of one dtype and sized as there; the
-    /// second holds on entry the gradient of the last hidden state. Scalars as there.
+    /// The gradient of [`elman_layer`]. Operands [grad of sums, grad of hx, grad of out, out, weight], contiguous, of one dtype,
+    /// and sized as there; on entry grad of hx holds the gradient of the last hidden state. Scalars as there.
     elman_layer_backward, 2, backward;
 }
 
@@ -156,7 +156,7 @@ mod tests {
                         let tolerance = 8.0 * check::tolerance(dtype) * expected.abs().max(1.0);
                         assert!((found - expected).abs() <= tolerance, "{dtype:?} {batch} {number}: {found} != {expected}");
                     }
-                    // Errors do not add up from step to step.
+                    // Errors do not accumulate from step to step.
                     hidden = out.index_axis(ndarray::Axis(0), step).to_owned();
                 }
             }

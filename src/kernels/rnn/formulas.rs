@@ -1,6 +1,6 @@
-//! One unit of a recurrent layer and its gradient: LSTM (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997) and GRU (Cho et al.,
-//! "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in the variant of cuDNN, which resets the product). The gates of a
-//! row lie one after another, each as long as the hidden state.
+//! One unit of a recurrent layer and its gradient: LSTM (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997) and GRU (Cho
+//! et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in cuDNN's variant, where the reset gate multiplies
+//! the product of the hidden state). The gates of a row follow one another, each as long as the hidden state.
 
 #![forbid(unsafe_code)]
 
@@ -17,10 +17,10 @@ pub fn gates<const GATES: usize, E>(row: &[E], size: usize) -> [&[E]; GATES] {
     std::array::from_fn(|gate| &row[gate * size..][..size])
 }
 
-/// The gates of a row, to be written.
+/// The gates of a row, mutable.
 ///
 /// # Panics
-/// A row that is shorter.
+/// If the row is shorter.
 #[inline(always)]
 pub fn gates_mut<const GATES: usize, E>(row: &mut [E], size: usize) -> [&mut [E]; GATES] {
     let mut rest = row;
@@ -39,8 +39,8 @@ pub fn lstm_step<T: Field>([i, f, g, o]: [T; LSTM_GATES], cx: T) -> ([T; LSTM_GA
     ([i, f, g, o], cy, o.mul(cy.tanh()))
 }
 
-/// The gradients of the sums at the gates and of the old cell state, from those of the new states, the activated gates, and both cell
-/// states.
+/// The gradients of the sums at the gates and of the old cell state, from the gradients of the new states, the activated gates, and
+/// both cell states.
 #[inline(always)]
 pub fn lstm_step_backward<T: Field>(grad_hy: T, grad_cy: T, [i, f, g, o]: [T; LSTM_GATES], cx: T, cy: T) -> ([T; LSTM_GATES], T) {
     let sigmoid_slope = |y: T| y.mul(T::ONE.sub(y)).conj();
@@ -56,8 +56,8 @@ pub fn lstm_step_backward<T: Field>(grad_hy: T, grad_cy: T, [i, f, g, o]: [T; LS
     (grad_gates, grad.mul(f.conj()))
 }
 
-/// The activated gates and the new hidden state, from the sums at r and z, what the inputs and what the hidden state (`hn`, with its bias)
-/// bring to n, and the old hidden state.
+/// The activated gates and the new hidden state, from the sums at r and z, the two terms of n (that of the inputs, and `hn`, that
+/// of the hidden state with its bias), and the old hidden state.
 #[inline(always)]
 pub fn gru_step<T: Field>([r, z, n]: [T; GRU_GATES], hn: T, hx: T) -> ([T; GRU_GATES], T) {
     let [r, z] = [r.sigmoid(), z.sigmoid()];
@@ -65,7 +65,7 @@ pub fn gru_step<T: Field>([r, z, n]: [T; GRU_GATES], hn: T, hx: T) -> ([T; GRU_G
     ([r, z, n], n.add(z.mul(hx.sub(n))))
 }
 
-/// The gradients of the sums at the gates as the inputs bring them, of `hn`, and of the old hidden state by the way of z alone.
+/// The gradients of the inputs' sums at the gates, of `hn`, and of the old hidden state through z alone.
 #[inline(always)]
 pub fn gru_step_backward<T: Field>(grad: T, [r, z, n]: [T; GRU_GATES], hn: T, hx: T) -> ([T; GRU_GATES], T, T) {
     let grad_n = grad.mul(T::ONE.sub(z)).mul(T::ONE.sub(n.mul(n)));

@@ -17,7 +17,7 @@ signature! {
     gru_layer_backward(grads, grad_hx, grad_out, gates, resettable, out, hx, weight)[reverse] in FLOATING;
 }
 
-/// A row of one step. The gates hold the inputs' sums before and the activated gates after it.
+/// Computes a row of one step. On entry the gates hold the sums of the inputs, on return the activated gates.
 struct Forward<'a, E: Element, P> {
     gates: [&'a mut [E]; GATES],
     products: [&'a [P]; GATES],
@@ -32,7 +32,7 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
 
     #[inline(always)]
     fn run(self) {
-        // Slices of one length that the compiler knows to be one need no checks.
+        // The compiler omits bounds checks of slices that it knows to have equal lengths.
         let size = self.hidden.len();
         let [in_r, in_z, in_n] = self.gates.map(|gate| &mut gate[..size]);
         let [from_r, from_z, from_n] = self.products.map(|gate| &gate[..size]);
@@ -55,10 +55,10 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
 }
 
 layers! {
-    /// The recurrent part of a layer. Operands [out, resettable, gates, weight, bias, hx], contiguous and of one dtype: out [steps, batch, size];
-    /// resettable, of the same sizes, what the hidden state brings to n before it is reset; gates [steps, batch, 3 size], on entry the sums
-    /// of the inputs and their biases, then the activated gates r, z, n; weight [3 size, size] and bias [3 size], of the hidden state; hx
-    /// [batch, size]. Scalars [reverse]: from the last step to the first.
+    /// The recurrent part of a layer. Operands [out, resettable, gates, weight, bias, hx], contiguous and of one dtype: out [steps,
+    /// batch, size]; resettable, of the same sizes, the hidden state's term of n before the reset; gates [steps, batch, 3 size], on
+    /// entry the sums of the inputs and their biases, on return the activated gates r, z, n; weight [3 size, size] and bias [3
+    /// size], of the hidden state; hx [batch, size]. Scalars [reverse]: from the last step to the first.
     gru_layer, 0, forward;
 }
 
@@ -93,7 +93,7 @@ fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, 
     })
 }
 
-/// A row of one step, backward.
+/// Computes a row of one step of the gradient.
 struct Backward<'a, E: Element, P> {
     grad_gates: [&'a mut [E]; GATES],
     grad_products: [&'a mut [E]; GATES],
@@ -137,9 +137,10 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
 }
 
 layers! {
-    /// The gradient of [`gru_layer`]. Operands [grads, grad of hx, grad of out, gates, resettable, out, hx, weight], contiguous, of one dtype and
-    /// sized as there, the gates activated; grads [2, steps, batch, 3 size], of the sums of the inputs and of the hidden state's products, which
-    /// differ in n; the second holds on entry the gradient of the last hidden state. Scalars [reverse], as there.
+    /// The gradient of [`gru_layer`]. Operands [grads, grad of hx, grad of out, gates, resettable, out, hx, weight], contiguous, of
+    /// one dtype and sized as there, the gates activated; grads [2, steps, batch, 3 size], of the sums of the inputs and of the
+    /// hidden state's products, which differ in n. On entry grad of hx holds the gradient of the last hidden state. Scalars
+    /// [reverse], as there.
     gru_layer_backward, 2, backward;
 }
 
@@ -197,7 +198,7 @@ mod tests {
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
 
-    /// A layer's [out, resettable, gates] of [sums, bias, hx].
+    /// The [out, resettable, gates] of a layer, from [sums, bias, hx].
     fn forward(dtype: DType, batch: usize, reverse: bool, weight: &Tensor, [sums, bias, hx]: [&Tensor; 3]) -> [Tensor; 3] {
         let of_steps = || empty(dtype, &[STEPS, batch, SIZE]);
         let results = [of_steps(), of_steps(), copy(sums, dtype)];
@@ -231,7 +232,7 @@ mod tests {
                             assert!((found - expected).abs() <= tolerance, "{dtype:?} {batch} {number}: {found} != {expected}");
                         }
                     }
-                    // Errors do not add up from step to step.
+                    // Errors do not accumulate from step to step.
                     hidden = out.index_axis(Axis(0), step).to_owned();
                 }
             }

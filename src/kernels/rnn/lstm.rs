@@ -17,7 +17,7 @@ signature! {
     lstm_layer_backward(grad_gates, grad_hx, grad_cx, grad_out, gates, cells, cx, weight)[reverse] in FLOATING;
 }
 
-/// A row of one step. The gates hold the inputs' sums before and the activated gates after it.
+/// Computes a row of one step. On entry the gates hold the sums of the inputs, on return the activated gates.
 struct Forward<'a, E: Element, P> {
     gates: [&'a mut [E]; GATES],
     products: [&'a [P]; GATES],
@@ -32,7 +32,7 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
 
     #[inline(always)]
     fn run(self) {
-        // Slices of one length that the compiler knows to be one need no checks.
+        // The compiler omits bounds checks of slices that it knows to have equal lengths.
         let size = self.cell.len();
         let [in_i, in_f, in_g, in_o] = self.gates.map(|gate| &mut gate[..size]);
         let [from_i, from_f, from_g, from_o] = self.products.map(|gate| &gate[..size]);
@@ -58,9 +58,10 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
 }
 
 layers! {
-    /// The recurrent part of a layer. Operands [out, cells, gates, weight, hx, cx], contiguous and of one dtype: out and cells [steps, batch, size];
-    /// gates [steps, batch, 4 size], on entry the sums of the inputs and both biases, then the activated gates; weight [4 size, size], of the hidden
-    /// state; hx and cx [batch, size]. Scalars [reverse]: from the last step to the first.
+    /// The recurrent part of a layer. Operands [out, cells, gates, weight, hx, cx], contiguous and of one dtype: out and cells
+    /// [steps, batch, size]; gates [steps, batch, 4 size], on entry the sums of the inputs and both biases, then the activated
+    /// gates; weight [4 size, size], of the hidden state; hx and cx [batch, size]. Scalars [reverse]: from the last step to the
+    /// first.
     lstm_layer, 0, forward;
 }
 
@@ -97,7 +98,7 @@ fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, 
     })
 }
 
-/// A row of one step, backward.
+/// Computes a row of one step of the gradient.
 struct Backward<'a, E: Element, P> {
     grad_gates: [&'a mut [E]; GATES],
     grad_sums: [&'a mut [P]; GATES],
@@ -138,9 +139,9 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
 }
 
 layers! {
-    /// The gradient of [`lstm_layer`]. Operands [grad of gates, grad of hx, grad of cx, grad of out, gates, cells, cx, weight], contiguous, of one
-    /// dtype and sized as there, the gates activated; the second and third hold on entry the gradients of the last hidden and cell state. Scalars
-    /// [reverse], as there.
+    /// The gradient of [`lstm_layer`]. Operands [grad of gates, grad of hx, grad of cx, grad of out, gates, cells, cx, weight],
+    /// contiguous, of one dtype and sized as there, the gates activated. On entry grad of hx and grad of cx hold the gradients of
+    /// the last hidden and cell state. Scalars [reverse], as there.
     lstm_layer_backward, 3, backward;
 }
 
@@ -192,7 +193,7 @@ mod tests {
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
 
-    /// A layer's [out, cells, gates].
+    /// The [out, cells, gates] of a layer.
     fn forward(dtype: DType, batch: usize, reverse: bool, sums: &Tensor, weight: &Tensor, states: [&Tensor; 2]) -> [Tensor; 3] {
         let of_steps = || empty(dtype, &[STEPS, batch, SIZE]);
         let results = [of_steps(), of_steps(), copy(sums, dtype)];
@@ -228,7 +229,7 @@ mod tests {
                             let (found, expected) = (found[[step, row, at]], expected[[row, at]]);
                             assert!((found - expected).abs() <= tolerance, "{dtype:?} {batch} {number}: {found} != {expected}");
                         }
-                        // Errors do not add up from step to step.
+                        // Errors do not accumulate from step to step.
                         cell[[row, at]] = cells[[step, row, at]];
                         hidden[[row, at]] = out[[step, row, at]];
                     }

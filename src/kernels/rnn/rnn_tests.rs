@@ -1,4 +1,4 @@
-//! What the tests of layers share: operands, and gradients as difference quotients.
+//! Helpers of the tests of layers: operands, and gradients as difference quotients.
 
 use ndarray::ArrayD;
 
@@ -25,12 +25,12 @@ pub fn real(tensor: &Tensor) -> ArrayD<f64> {
     tensor.values().mapv(|value| value.re)
 }
 
-/// Where the step of that number lies in a sequence.
+/// The position in the sequence of a step's number.
 pub fn position(number: usize, reverse: bool) -> usize {
     if reverse { STEPS - 1 - number } else { number }
 }
 
-/// The hidden state of a row times the rows of a weight: element `unit` of gate `gate`.
+/// The product of a row's hidden state and the rows of a weight: element `unit` of gate `gate`.
 pub fn product(weight: &ArrayD<f64>, hidden: &ArrayD<f64>, row: usize, gate: usize, unit: usize) -> f64 {
     (0..SIZE).map(|k| hidden[[row, k]] * weight[[gate * SIZE + unit, k]]).sum()
 }
@@ -39,7 +39,7 @@ pub fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Asserts that some elements of `found` are the derivatives of `loss` by the tensors `by`, of float64.
+/// Asserts that some elements of `found` are the derivatives of `loss` with respect to the float64 tensors `by`.
 pub fn assert_gradients(by: &[&Tensor], found: &[&Tensor], loss: impl Fn(&[Tensor]) -> f64) {
     let step = 1e-6;
     for (which, found) in found.iter().enumerate() {

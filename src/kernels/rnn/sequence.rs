@@ -1,8 +1,9 @@
-//! Recurrent layers over whole sequences: their common code. A kernel of a layer computes the part that depends on the previous step, forward
-//! or backward. The caller computes the products of all inputs, and the gradients of weights and inputs, as matrix products.
+//! The common code of recurrent layers over whole sequences. A layer's kernel computes the part that depends on the previous step,
+//! forward or backward. The caller computes the products of all inputs, and the gradients of weights and inputs, as matrix
+//! products.
 //!
-//! The batch is divided over the threads, and each part goes through the whole sequence by itself: threads do not wait for each other at
-//! a step. The parts depend on the shapes alone, so that results do not depend on the number of threads.
+//! The batch is divided into parts, and a thread takes a part through the whole sequence, so that threads do not wait for each
+//! other after each step. The parts depend on the shapes alone, so that results do not depend on the number of threads.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +20,7 @@ use crate::tensor::view::View;
 use crate::tuning::algorithms::SEQUENCE_ROWS_16_BIT;
 use crate::tuning::sharing::{MAX_SEQUENCE_PARTS, SEQUENCE_PART_ROWS};
 
-/// Called for a part of the batch, by its begin and end, and that part of the outputs.
+/// Called with a part of the batch (begin, end) and that part of the outputs.
 pub type PartBody<'a, const N: usize> = &'a (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), Error> + Sync);
 
 /// The sizes of a layer: operand `of_steps` is [steps, batch, size].
@@ -43,23 +44,23 @@ impl Layer {
         Ok(Self { steps, batch, size, reverse: launch.scalar(0)?.to::<i64>() != 0 })
     }
 
-    /// Rows of a part of the batch.
+    /// The number of rows of a part of the batch.
     fn rows_of_part(&self) -> usize {
         let parts = 1 << (self.batch / SEQUENCE_PART_ROWS).clamp(1, MAX_SEQUENCE_PARTS).ilog2();
         self.batch.div_ceil(parts).max(1)
     }
 
-    /// Where the step of that number lies in the sequence.
+    /// The position in the sequence of the step that is computed as number `number`.
     pub fn position(&self, number: usize) -> usize {
         if self.reverse { self.steps - 1 - number } else { number }
     }
 
-    /// Whether the products are made in the dtype that `E` computes in.
+    /// Whether products are computed in `E::Acc` instead of `E`.
     pub fn widens<E: Element>(&self) -> bool {
         matches!(E::DTYPE, DType::Half | DType::BFloat16) && (self.rows_of_part() < SEQUENCE_ROWS_16_BIT || !simd::is_intel())
     }
 
-    /// Runs `body(begin, end, outputs)` for the parts of the batch, which is the dimension that is named of each output.
+    /// Runs `body(begin, end, outputs)` for the parts of the batch. The number beside each output is its batch dimension.
     pub fn for_parts<const N: usize>(
         &self,
         outputs: [(Output<'_>, usize); N],
@@ -73,14 +74,14 @@ impl Layer {
     }
 }
 
-/// Nanoseconds of one thread that a layer takes, forward or backward.
+/// Nanoseconds of one thread for a layer, forward or backward.
 pub fn cost(launch: &Launch<'_>) -> u64 {
     let gates = (0..launch.num_outputs()).map(|output| launch.view(output).numel()).max().unwrap_or(0);
     let size = launch.view(1).sizes().last().copied().unwrap_or(1);
     (gates as f64 * (size as f64 * 0.02 + 1.0)) as u64
 }
 
-/// The elements of a row, by its index.
+/// The elements of the row at `index`.
 pub fn row<'a, E: Element>(view: &View<'a>, index: &[usize]) -> Result<&'a [E], Error> {
     elements(Row::of(view, index))
 }
@@ -89,7 +90,7 @@ fn elements<E: Element>(row: Row<'_>) -> Result<&[E], Error> {
     row.as_slice().ok_or_else(|| Error::operands("a row of a layer has gaps"))
 }
 
-/// The elements of a row that is written.
+/// The elements of an output's row.
 pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
     row.into_slice().ok_or_else(|| Error::operands("a row of a layer has gaps"))
 }
@@ -111,7 +112,7 @@ impl<E: Element, P: Element<Acc = E::Acc>> Leaf for Convert<'_, E, P> {
     }
 }
 
-/// The rows `begin..end` of an operand [batch, size] as `P`.
+/// Loads the rows from `begin` on of an operand [batch, size], converted to `P`.
 pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize, to: &mut [P], size: usize) -> Result<(), Error> {
     for (number, to) in to.chunks_exact_mut(size).enumerate() {
         vectorize(Convert { from: row::<E>(view, &[begin + number])?, to });
@@ -119,7 +120,7 @@ pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize,
     Ok(())
 }
 
-/// As [`load`], of all rows of an output.
+/// Loads all rows of an output, as [`load`].
 pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: &mut [P], size: usize) -> Result<(), Error> {
     for (number, to) in to.chunks_exact_mut(size).enumerate() {
         vectorize(Convert { from: elements::<E>(output.row(&[number]))?, to });
@@ -127,7 +128,7 @@ pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: 
     Ok(())
 }
 
-/// As [`load_back`], the other way.
+/// Stores all rows of an output: the inverse of [`load_back`].
 pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from: &[P], size: usize) -> Result<(), Error> {
     for (number, from) in from.chunks_exact(size).enumerate() {
         vectorize(Convert { from, to: target::<E>(output.row_mut(&[number]))? });
@@ -137,10 +138,10 @@ pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from
 
 /// A dtype of the products with a recurrent weight.
 pub trait Factor: Element {
-    /// How many elements a prepared weight (k, n) has.
+    /// The number of elements of a prepared weight (k, n).
     fn prepared_len(sizes: [usize; 2]) -> usize;
 
-    /// A weight (k, n) of contiguous rows, prepared for [`multiply`](Factor::multiply).
+    /// Prepares a weight (k, n) of contiguous rows for [`multiply`](Factor::multiply).
     fn prepare(weight: Memory, sizes: [usize; 2]) -> Memory;
 
     /// `out = a @ weight` with out (m, n), a (m, k), and a prepared weight (k, n).
@@ -188,12 +189,12 @@ macro_rules! unpacked {
 
 unpacked!(half::f16 half::bf16);
 
-/// A weight (`wide`, `size`) as `P`, prepared for products with the gates.
+/// A weight (`wide`, `size`) as `P`, prepared for products that give the gates.
 pub fn weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
     Ok(P::prepare(rows_of::<E, P>(view, wide, size)?, [wide, size]))
 }
 
-/// The same, transposed: prepared for products with the hidden state.
+/// The transpose of such a weight, prepared for products with the gradients of the gates.
 pub fn transposed_weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
     let mut memory = Memory::of(wide * size * size_of::<P>());
     strided::transpose(rows_of::<E, P>(view, wide, size)?.numbers::<P>(wide * size), memory.numbers::<P>(wide * size), size);
@@ -207,7 +208,8 @@ fn rows_of<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, wide: usize, s
     Ok(memory)
 }
 
-/// Kernels of layers: `name, operand [steps, batch, size], body;`. The body is called with the launch, the layer, the dtype and that of products.
+/// Kernels of layers: `name, operand [steps, batch, size], body;`. The body is called with the launch and the layer, generic over
+/// the dtype and that of the products.
 macro_rules! layers {
     ($($(#[$doc:meta])* $name:ident, $of_steps:literal, $body:ident;)*) => {$(
         $(#[$doc])*

@@ -1,4 +1,4 @@
-//! Scans against running folds over `f64` values.
+//! Scans, compared with running folds over `f64` values.
 
 use ndarray::{ArrayD, Axis, Dimension};
 
@@ -66,7 +66,7 @@ fn logarithms_of_sums_so_far() {
     for dtype in [DType::BFloat16, DType::Float, DType::Double] {
         check("_logcumsumexp", dtype, 1.0, f64::NEG_INFINITY, |left, right| check::real((left.re.exp() + right.re.exp()).ln()));
     }
-    // Angles so small that no sum of exponentials comes near 0.
+    // Angles are so small that no sum of exponentials is near 0.
     for dtype in [DType::ComplexFloat, DType::ComplexDouble] {
         check("_logcumsumexp", dtype, 0.0625, f64::NEG_INFINITY, |left, right| (left.exp() + right.exp()).ln());
     }
@@ -92,7 +92,7 @@ fn logarithms_of_sums_of_far_and_special_values() {
     };
     for (case, value) in cases.into_iter().enumerate() {
         for dtype in [DType::Float, DType::Double] {
-            // A line of whole blocks and some more, and the same among other lines in a strip.
+            // A line of whole blocks and a remainder, by itself and in a strip of lines.
             for (sizes, axis) in [(&[300_usize][..], 0), (&[300, 40], 0)] {
                 let values = ArrayD::from_shape_fn(ndarray::IxDyn(sizes), |index| check::real(value(index[0])));
                 let input = Tensor::of(dtype, &values, Strides::Contiguous);

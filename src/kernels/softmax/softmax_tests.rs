@@ -1,4 +1,4 @@
-//! Softmax and its gradients against `f64`.
+//! Softmax and its gradients, compared with `f64`.
 
 use ndarray::{ArrayD, Axis};
 

@@ -1,6 +1,6 @@
-//! Sort keys: elements as unsigned numbers in the same order, and pairs of a key and an index.
+//! Sort keys: elements as unsigned integers in the same order, and pairs of a key and an index.
 //!
-//! NaN is the greatest, all NaNs are equal, and so are the two zeros. Equal elements keep the order of their indices.
+//! NaN is the greatest. All NaNs are equal, and so are the two zeros. Equal elements keep the order of their indices.
 
 #![forbid(unsafe_code)]
 
@@ -10,13 +10,13 @@ use crate::tensor::dtype::{Bool, Element};
 
 /// An element that can be sorted.
 pub trait Key: Element {
-    /// Bits of the number.
+    /// Bits of a key.
     const WIDTH: u32;
 
-    /// The number: less where the element comes first.
+    /// The key: an unsigned integer that is ordered as the elements are.
     fn key(self) -> u64;
 
-    /// The element of a number, where only one has it: of the zeros the positive one, of the NaNs any.
+    /// The element of a key. Of elements with one key it is the positive zero, or any NaN.
     fn of_key(key: u64) -> Self;
 
     /// Whether the element is not a number.
@@ -25,13 +25,13 @@ pub trait Key: Element {
         false
     }
 
-    /// Whether the element is not less than another one (`STRICT`: greater). NaN is neither.
+    /// Whether the element is greater than another one or, without `STRICT`, equal to it. False if either is NaN.
     #[inline(always)]
     fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
         if STRICT { self.key() > other.key() } else { self.key() >= other.key() }
     }
 
-    /// Whether [`Key::of_key`] would give another element for this one's number.
+    /// Whether [`Key::of_key`] of this element's key may give another element.
     #[inline(always)]
     fn is_ambiguous(self) -> bool {
         false
@@ -104,7 +104,7 @@ macro_rules! float_keys {
 
             #[inline(always)]
             fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
-                // Of 16 bit floats too this is one comparison, where those of their own are several.
+                // For 16 bit floats a comparison in `f32` is one instruction; their own comparison takes several.
                 let (own, other) = (self.load(), other.load());
                 if STRICT { own > other } else { own >= other }
             }
@@ -135,19 +135,19 @@ impl Key for Bool {
     }
 }
 
-/// A key and a place as one number, in the order of both.
+/// A key and a position in one integer, ordered by the key, then by the position.
 pub trait Pair: Copy + Ord + Default + Send + Sync {
     /// Bits of a key.
     const KEY_BITS: u32;
     /// Whether indices up to this number fit.
     fn holds(indices: usize) -> bool;
-    /// The pair. The key has at most [`Pair::KEY_BITS`] bits, and the place as many as are left.
+    /// Makes a pair. The key has at most [`Pair::KEY_BITS`] bits, and the position as many as are left.
     fn new(key: u64, position: usize) -> Self;
     fn key(self) -> u64;
     fn position(self) -> usize;
-    /// The pair in the memory of a place, where it fits: the low bits.
+    /// The low 64 bits, to store the pair in the memory of an index.
     fn as_position(self) -> i64;
-    /// The pair that [`Pair::as_place`] put there.
+    /// The pair that [`Pair::as_position`] has stored.
     fn from_position(position: i64) -> Self;
 }
 
@@ -221,12 +221,12 @@ impl Pair for u128 {
     }
 }
 
-/// How elements become keys of pairs: in which direction, and without what all have in common.
+/// The mapping of elements to the keys of pairs: direction, and an offset that all keys have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The complement of all bits where the greatest comes first.
+    /// A mask of all key bits for descending order, else 0.
     flip: u64,
-    /// The least key.
+    /// The least key, which is subtracted.
     base: u64,
 }
 
@@ -236,7 +236,7 @@ impl Order {
         Self { flip: if descending { u64::MAX >> (64 - T::WIDTH) } else { 0 }, base: 0 }
     }
 
-    /// The same order for keys from `base` on.
+    /// The same order, with `base` as the least key.
     pub fn from(self, base: u64) -> Self {
         Self { base, ..self }
     }

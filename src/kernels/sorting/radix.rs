@@ -1,7 +1,8 @@
 //! Radix sort of one line: stable, in parallel, least significant digit first.
 //!
-//! Each pass sorts pairs of key and index by one digit. The line is cut into blocks. A block's elements of a digit follow those of the blocks
-//! before it, so that the result is the same for any number of threads. The first pass reads the line, the last one writes the results.
+//! Each pass sorts pairs of key and index by one digit. The line is divided into blocks. Within a digit, a block's elements follow
+//! those of the blocks before it, so that the result does not depend on the number of threads. The first pass reads the line, the
+//! last one writes the results.
 
 use super::key::{Key, Order, Pair};
 use crate::simd::{Leaf, vectorize};
@@ -10,7 +11,7 @@ use crate::tensor::loops::parallel;
 use crate::tuning::algorithms::{NARROW_DIGIT_BITS, WIDE_DIGIT_BITS, WIDE_DIGIT_LINES};
 use crate::tuning::sharing::{MAX_RADIX_BLOCKS, RADIX_BLOCK};
 
-/// Nanoseconds of one thread per element: of looking at keys, of a pass.
+/// Nanoseconds of one thread for an element: for reading its key, and for a pass.
 const LOOK_COST: f64 = 0.4;
 const PASS_COST: f64 = 1.2;
 
@@ -19,13 +20,13 @@ pub const fn memory<T: Key>(len: usize) -> usize {
     if T::WIDTH <= <u64 as Pair>::KEY_BITS && len >> 32 == 0 { len.div_ceil(2) } else { 2 * len }
 }
 
-/// Words as pairs of 64 bits.
+/// Reinterprets the memory as words of 64 bits.
 pub fn as_words(memory: &mut [u128]) -> &mut [u64] {
-    // SAFETY: any bits are a `u64`, and it needs no more alignment than what it is made of.
+    // SAFETY: every bit pattern is a `u64`, whose alignment is at most that of `u128`.
     unsafe { memory.align_to_mut().1 }
 }
 
-/// How a line is cut.
+/// How a line is divided into blocks.
 #[derive(Clone, Copy)]
 struct DigitBlocks {
     len: usize,
@@ -48,12 +49,12 @@ impl DigitBlocks {
     }
 }
 
-/// Bits that all keys of a line have in common.
+/// The range of the keys of a line.
 #[derive(Clone, Copy)]
 struct Extent {
     least: u64,
     greatest: u64,
-    /// Whether some element cannot be had from its key.
+    /// Whether an element cannot be recovered from its key.
     ambiguous: bool,
 }
 
@@ -66,13 +67,13 @@ impl Extent {
         }
     }
 
-    /// Of a whole line, by blocks.
+    /// The extent of a whole line, computed by blocks.
     fn of_line<T: Key>(line: &[T], order: Order) -> Self {
         let blocks = DigitBlocks::of(line.len());
         let mut found = vec![Self { least: u64::MAX, greatest: 0, ambiguous: false }; blocks.count];
         let shared = DisjointSlice::new(&mut found);
         blocks.for_each(LOOK_COST, &|block| {
-            // SAFETY: each block has a place of its own.
+            // SAFETY: each block writes its own position.
             unsafe { shared.set(block, vectorize(Look { line: &line[blocks.range(block)], order })) };
         });
         found.into_iter().reduce(Self::merged).unwrap_or(Self { least: 0, greatest: 0, ambiguous: false })
@@ -101,10 +102,10 @@ impl<T: Key> Leaf for Look<'_, T> {
     }
 }
 
-/// Sorts `line` into `values` and `indices`, which overlap nothing. `memory` holds [`memory`] words at least.
+/// Sorts `line` into `values` and `indices`, which must not overlap anything. `memory` has at least [`memory`] words.
 ///
 /// # Panics
-/// Too little memory, or lengths that differ.
+/// If there is too little memory, or the lengths differ.
 pub fn sort<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64], memory: &mut [u128], descending: bool) {
     assert!(values.len() == line.len() && indices.len() == line.len() && memory.len() >= self::memory::<T>(line.len()));
     let extent = Extent::of_line(line, Order::of::<T>(descending));
@@ -130,7 +131,7 @@ pub fn sort<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64], memory: &
     }
 }
 
-/// A line and how it is to be sorted.
+/// A line, and how it is sorted.
 struct Job<'a, T> {
     line: &'a [T],
     order: Order,
@@ -140,7 +141,7 @@ struct Job<'a, T> {
 }
 
 impl<T: Key> Job<'_, T> {
-    /// All passes. Without a `second` buffer the indices' own memory serves as one: they have the size of pairs.
+    /// Runs all passes. Without a `second` buffer the memory of the indices, which have the size of pairs, is the second one.
     fn run<P: Pair>(
         &self,
         first: &DisjointSlice<'_, P>,
@@ -151,15 +152,15 @@ impl<T: Key> Job<'_, T> {
         let width = if WIDE_DIGIT_LINES.contains(&self.line.len()) { WIDE_DIGIT_BITS } else { NARROW_DIGIT_BITS };
         let passes = self.bits.div_ceil(width);
         let width = self.bits.div_ceil(passes);
-        // A pair of 64 bits is what a place is.
+        // A pair of 64 bits fits the memory of an index.
         let other_get = |position: usize| match second {
-            // SAFETY: what a pass reads, an earlier one has written, and no thread writes it now.
+            // SAFETY: a pass reads what an earlier one has written; no thread writes it meanwhile.
             Some(second) => unsafe { second.get(position) },
             // SAFETY: as above.
             None => P::from_position(unsafe { indices.get(position) }),
         };
         let other_set = |position: usize, pair: P| match second {
-            // SAFETY: a pass writes each place once, and reads from other memory.
+            // SAFETY: a pass writes each position once, and reads other memory.
             Some(second) => unsafe { second.set(position, pair) },
             // SAFETY: as above.
             None => unsafe { indices.set(position, pair.as_position()) },
@@ -181,7 +182,7 @@ impl<T: Key> Job<'_, T> {
         for pass in 0..passes {
             let known = counts.get_mut((pass as usize) << width..(pass as usize + 1) << width);
             let step = Step { blocks, shift: pass * width, width };
-            // The last pass but one leaves its pairs in `first`, since the last one writes the indices.
+            // The last pass but one writes to `first`, since the last one writes to the indices.
             let to_first = (passes - pass).is_multiple_of(2);
             match (pass == 0, pass + 1 == passes, to_first) {
                 (true, true, _) => step.run(known, of_line, result),
@@ -196,7 +197,7 @@ impl<T: Key> Job<'_, T> {
 }
 
 impl<T: Key> Job<'_, T> {
-    /// How many keys there are of each digit, for all passes.
+    /// Counts the keys by digit, for all passes.
     fn count_all(&self, passes: u32, width: u32) -> Vec<u32> {
         let mut counts = vec![0u32; (passes as usize) << width];
         for &value in self.line {
@@ -224,8 +225,8 @@ impl Step {
         (pair.key() >> self.shift) as usize & ((1 << self.width) - 1)
     }
 
-    /// Brings the pairs that `get` gives for all indices to those that `set` takes. `known`: how many there are of each digit, where there is
-    /// one block and they have been counted.
+    /// Moves the pairs that `get` returns for all positions to the positions of their digits, by `set`. `known`: the counts of each
+    /// digit, if they are known because there is one block.
     #[inline(always)]
     fn run<P: Pair>(self, known: Option<&mut [u32]>, get: impl Fn(usize) -> P + Sync, set: impl Fn(usize, P) + Sync) {
         let mut counted = Vec::new();
@@ -256,7 +257,7 @@ impl Step {
         });
     }
 
-    /// How many pairs of each digit each block has, block by block.
+    /// Counts the pairs of each digit in each block.
     #[inline(always)]
     fn count<P: Pair>(self, counts: &mut [u32], get: &(impl Fn(usize) -> P + Sync)) {
         let buckets = 1usize << self.width;
@@ -264,7 +265,7 @@ impl Step {
         self.blocks.for_each(LOOK_COST, &|block| {
             let mut own = [0u32; 1 << WIDE_DIGIT_BITS];
             self.blocks.range(block).for_each(|position| own[self.digit(get(position))] += 1);
-            // SAFETY: each block has a row of its own.
+            // SAFETY: each block writes its own row.
             (0..buckets).for_each(|bucket| unsafe { shared.set(block * buckets + bucket, own[bucket]) });
         });
     }

@@ -18,8 +18,8 @@ signature! {
     mode(values, indices, sorted, order)[] in ORDERED;
 }
 
-/// `aten::searchsorted`: where values would go into sorted lines. All operands are contiguous; `sorted` is
-/// one line, or has one for each line of `values`; `sorter` says where the elements of a line are in order. `right`: behind equal elements.
+/// `aten::searchsorted`: the positions at which values would be inserted into sorted lines. All operands are contiguous. `sorted`
+/// is one line, or has one for each line of `values`; `sorter` holds the indices that sort a line. `right`: after equal elements.
 pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, sorted, values) = (launch.view(0), launch.view(1), launch.view(2));
     let right = searchsorted::Scalars::of(launch)?.right.to::<i64>() != 0;
@@ -44,7 +44,7 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// Writes the place of every value to `target`. `RIGHT`: behind equal elements.
+/// Writes the insertion position of every value to `target`. `RIGHT`: after equal elements.
 fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: &[T], target: &mut RowMut<'_>, wide: bool) {
     let mut indices = [0; SEARCHED_TOGETHER];
     for (group, values) in values.chunks(SEARCHED_TOGETHER).enumerate() {
@@ -57,8 +57,8 @@ fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: 
     }
 }
 
-/// For each value the first place whose element is not less than it, or, `RIGHT`, greater. NaN is neither, as on the CPU; so all lanes
-/// look at the middles that a search for one value would look at.
+/// For each value, the first position whose element is not less than it (`RIGHT`: greater). Comparisons with NaN are false, as on
+/// PyTorch's CPU. Every lane therefore probes the positions that a scalar search would probe.
 struct Search<'a, T, const RIGHT: bool> {
     keys: &'a [T],
     order: Option<&'a [i64]>,
@@ -79,7 +79,7 @@ impl<T: Key, const RIGHT: bool> Leaf for Search<'_, T, RIGHT> {
     }
 }
 
-/// As [`Search`], of a line with elements.
+/// The result of [`Search`] for a line that is not empty.
 #[inline(always)]
 fn positions<T: Key, const RIGHT: bool>(
     len: usize,
@@ -100,7 +100,8 @@ fn positions<T: Key, const RIGHT: bool>(
     begin
 }
 
-/// `aten::isin`: whether elements are among others. Operands [out (Bool), elements, sorted others], contiguous and of one dimension.
+/// `aten::isin`: whether elements are contained in others. Operands [out (Bool), elements, sorted others], contiguous and of one
+/// dimension.
 pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, elements, others) = (launch.view(0), launch.view(1), launch.view(2));
     let inverted = isin::Scalars::of(launch)?.inverted.to::<i64>() != 0;
@@ -123,8 +124,8 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `aten::mode`: the element that a sorted line has most often, the first of several, and its last index. Operands [values, indices,
-/// sorted, indices of the sorted], whose lines along the last dimension have no gaps; the outputs' last size is 1.
+/// `aten::mode`: the most frequent element of a sorted line, the first one of several, and its last index. Operands [values,
+/// indices, sorted, indices of the sorted], whose lines along the last dimension are contiguous; the outputs' last size is 1.
 pub fn mode(launch: &Launch<'_>) -> Result<(), Error> {
     let (sorted, origins) = (launch.view(2), launch.view(3));
     let dtype = sorted.dtype();

@@ -32,13 +32,14 @@ pub(super) fn with_memory<R>(words: usize, body: impl FnOnce(&mut [u128]) -> R) 
     })
 }
 
-/// Bytes of the workspace that a line of `len` elements needs to be sorted by all threads; 0 for a dtype outside the table's.
+/// Bytes of the workspace with which all threads sort a line of `len` elements; 0 for a dtype outside the table's.
 pub fn workspace(dtype: DType, len: usize) -> usize {
     dispatch!(dtype in ORDERED, T => Ok(16 * radix::memory::<T>(len))).unwrap_or(0)
 }
 
-/// `aten::sort.stable`: each line in order, and where its elements were; NaN is the greatest. `indices` is Long. With a workspace
-/// the lines go along the last dimension, have no gaps, and each is sorted by all threads; it has as many bytes as [`workspace`] says.
+/// `aten::sort.stable`: sorts each line, and gives the indices of its elements; NaN is the greatest. `indices` is Long. With a
+/// workspace of as many bytes as [`workspace`] returns, the lines are contiguous along the last dimension, and all threads sort
+/// each of them.
 ///
 /// # Errors
 /// A dtype outside the table's, or a workspace that is too small.
@@ -66,7 +67,7 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// Sorts a line that is short, or that one thread sorts alone.
+/// Sorts a line with one thread.
 pub(super) fn sort_line<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64], descending: bool) {
     if line.len() >= COMPARED_LINE {
         with_memory(radix::memory::<T>(line.len()), |memory| radix::sort(line, values, indices, memory, descending));
@@ -74,7 +75,7 @@ pub(super) fn sort_line<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64
     }
     let order = Order::of::<T>(descending);
     if T::WIDTH <= <u64 as Pair>::KEY_BITS {
-        // Signed numbers in the memory of the indices are in the order of unsigned ones with their first bit flipped.
+        // Flipping the sign bit makes pairs in the memory of the indices, which are signed, sort as unsigned ones.
         for (position, (pair, &value)) in indices.iter_mut().zip(line).enumerate() {
             *pair = <u64 as Pair>::new(order.key(value), position).as_position() ^ i64::MIN;
         }

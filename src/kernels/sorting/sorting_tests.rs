@@ -1,4 +1,4 @@
-//! Sorting kernels against plain definitions, with ties, NaN, both zeros, long and short lines.
+//! Sorting kernels, compared with plain definitions, with ties, NaN, both zeros, long and short lines.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ fn numbers(values: impl IntoIterator<Item = f64>) -> ArrayD<Complex64> {
     ArrayD::from_shape_vec(IxDyn(&[values.len()]), values).unwrap()
 }
 
-/// Values with many ties; of floating-point dtypes some are NaN, and some zeros negative.
+/// Values with many ties. Floating-point values include NaN and negative zeros.
 fn mixed(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
     let mut at = 0;
     values(dtype, sizes, seed).mapv(|value| {
@@ -36,7 +36,7 @@ fn before(one: f64, other: f64) -> Ordering {
     one.partial_cmp(&other).unwrap_or_else(|| one.is_nan().cmp(&other.is_nan()))
 }
 
-/// The indices of a line in order.
+/// The indices that sort a line.
 fn order_of(line: &[f64], descending: bool) -> Vec<usize> {
     let mut indices: Vec<usize> = (0..line.len()).collect();
     indices.sort_by(|&one, &other| if descending { before(line[other], line[one]) } else { before(line[one], line[other]) });
@@ -47,7 +47,7 @@ fn same(found: f64, expected: f64) -> bool {
     found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan()
 }
 
-/// Compares the lines of both outputs with the indices that `oracle` gives for a line.
+/// Compares the lines of both outputs with the indices that `oracle` returns for a line.
 fn compare(context: &str, outputs: [&Tensor; 2], input: &Tensor, dim: usize, oracle: impl Fn(&[f64]) -> Vec<usize>) {
     let (found, indices, input) = (outputs[0].values(), outputs[1].values(), input.values());
     let lines = |array: &ArrayD<Complex64>| -> Vec<Vec<f64>> {
@@ -157,7 +157,7 @@ fn results_do_not_depend_on_the_threads() {
     assert!(results[0] == results[1] && results[0] == results[2]);
 }
 
-/// Runs a kernel of selection along the last dimension.
+/// Runs a selection kernel along the last dimension.
 fn select(name: &str, dtype: DType, input: &Tensor, sizes: &[usize], scalars: &[i64]) -> [Tensor; 2] {
     let outputs = [dtype, DType::Long].map(|dtype| Tensor::new(dtype, sizes, Strides::Sliced));
     check::run(name, &[&outputs[0], &outputs[1]], &[input], &longs(scalars), dtype).unwrap();
@@ -288,7 +288,7 @@ fn rows_that_differ_are_grouped_counted_and_taken() {
     let taken = Tensor::new(DType::Long, &[3, 2], Strides::Contiguous);
     check::run("unique_rows", &[&taken], &[&rows, &starts], &[], DType::Long).unwrap();
     assert_eq!(taken.values().into_raw_vec_and_offset().0, [2.0, 7.0, 2.0, 9.0, 3.0, 1.0].map(real));
-    // Only where groups start, in the order of the rows.
+    // Only the starts of the groups, in the order of the rows.
     check::run("unique_collect", &[&starts, &empty(0), &empty(0)], &[&groups], &[Scalar::Bool(true)], DType::Long).unwrap();
     assert_eq!(starts.values(), line(&[0.0, 1.0, 2.0]).values());
     assert!(check::run("unique_collect", &[&empty(2), &inverse, &counts], &[&groups], &apart, DType::Long).is_err());

@@ -1,5 +1,5 @@
-//! Selection without sorting: `topk`, `kthvalue`, `median`. The results are those of a stable sort, so that of equal elements the earlier
-//! come first.
+//! Selection without sorting: `topk`, `kthvalue`, `median`. The results are those of a stable sort: the earlier of equal elements
+//! comes first.
 
 #![forbid(unsafe_code)]
 
@@ -34,8 +34,8 @@ const GROUP: usize = 32;
 const COST: f64 = 0.7;
 const NAN_COST: f64 = 0.2;
 
-/// `aten::topk`: the first `k` of each line along the last dimension in order, and where they were. The input's
-/// lines have no gaps; k is the outputs' last size.
+/// `aten::topk`: the first `k` elements of each line along the last dimension, in order, and their indices. The input's lines are
+/// contiguous; k is the outputs' last size.
 pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
     let largest = topk::Scalars::of(launch)?.largest.to::<i64>() != 0;
     let dtype = launch.view(2).dtype();
@@ -57,25 +57,26 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `aten::kthvalue`: the k-th least of each line along the last dimension, and where it was. The input's lines
-/// have no gaps; the outputs' last size is 1.
+/// `aten::kthvalue`: the k-th least element of each line along the last dimension, and its index. The input's lines are contiguous;
+/// the outputs' last size is 1.
 pub fn kthvalue(launch: &Launch<'_>) -> Result<(), Error> {
     let rank = kthvalue::Scalars::of(launch)?.k.to::<i64>() as usize;
     one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
 }
 
-/// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and where it was; NaN, and where the first
-/// is, if there is one. Operands as for [`kthvalue`].
+/// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and its index. If there is a NaN,
+/// the first NaN and its index. Operands as for [`kthvalue`].
 pub fn median(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
 }
 
-/// `aten::nanmedian.dim`: the same of what is not NaN, if there is anything. Operands as for [`kthvalue`].
+/// `aten::nanmedian.dim`: the median of the elements that are not NaN, if there are any. Operands as for [`kthvalue`].
 pub fn nanmedian(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<true>(launch, &|len, nans| (len - nans).saturating_sub(1) / 2)
 }
 
-/// The element of each line at the place in order that `rank` gives for the line's length and its number of NaNs (0 if not `WITH_NANS`).
+/// Selects one element of each line: that of the rank that `rank` computes from the line's length and its number of NaNs (0 without
+/// `WITH_NANS`).
 fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), Error> {
     let dtype = launch.view(2).dtype();
     dispatch!(dtype in ORDERED, T => each_line::<T>(launch, &|line, mut values, mut indices, _| {
@@ -87,7 +88,7 @@ fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize,
     }))
 }
 
-/// How many elements of a line are NaN.
+/// The number of NaNs of a line.
 fn nans<T: Key>(line: &[T]) -> usize {
     let total = AtomicUsize::new(0);
     parallel(line.len(), SELECT_PIECE, NAN_COST, &|begin, end| {
@@ -97,7 +98,7 @@ fn nans<T: Key>(line: &[T]) -> usize {
     total.into_inner()
 }
 
-/// Called for a line, its values, its indices, and their number.
+/// Called with a line, its row of values, its row of indices, and their number.
 type SelectionBody<'a, T> = &'a (dyn Fn(&[T], RowMut<'_>, RowMut<'_>, usize) + Sync);
 
 fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<(), Error> {
@@ -117,7 +118,7 @@ fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<
     })
 }
 
-/// Where the element of that rank is.
+/// The position of the element of the given rank.
 fn at_rank<T: Key>(line: &[T], order: Order, rank: usize) -> usize {
     if line.len() <= SELECTED_AS_PAIRS {
         return if T::WIDTH <= <u64 as Pair>::KEY_BITS {
@@ -130,7 +131,7 @@ fn at_rank<T: Key>(line: &[T], order: Order, rank: usize) -> usize {
     position_of(line, order, key, rank)
 }
 
-/// As [`at_rank`], with room for as many pairs as the line has elements.
+/// [`at_rank`] by pairs, with memory for as many pairs as the line has elements.
 fn position_at_rank<T: Key, P: Pair>(line: &[T], order: Order, rank: usize, pairs: &mut [P]) -> usize {
     for (position, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {
         *pair = P::new(order.key(value), position);
@@ -138,7 +139,8 @@ fn position_at_rank<T: Key, P: Pair>(line: &[T], order: Order, rank: usize, pair
     pairs.select_nth_unstable(rank).1.position()
 }
 
-/// The key of the element of that rank, and its rank among its equals: digit by digit, the first digit first.
+/// The key of the element of the given rank, and its rank among equal keys, by a radix selection from the most significant digit
+/// on.
 fn key_at_rank<T: Key>(line: &[T], order: Order, mut rank: usize) -> (u64, usize) {
     let (mut prefix, mut left) = (0u64, T::WIDTH);
     while left > 0 {
@@ -165,7 +167,7 @@ fn key_at_rank<T: Key>(line: &[T], order: Order, mut rank: usize) -> (u64, usize
     (prefix, rank)
 }
 
-/// Where the element of that rank among those of a key is.
+/// The position of the element of the given rank among those with `key`.
 fn position_of<T: Key>(line: &[T], order: Order, key: u64, mut rank: usize) -> usize {
     let pieces = Mutex::new(vec![0usize; line.len().div_ceil(SELECT_PIECE)]);
     parallel(line.len().div_ceil(SELECT_PIECE), 1, COST * SELECT_PIECE as f64, &|begin, end| {
@@ -186,7 +188,7 @@ fn position_of<T: Key>(line: &[T], order: Order, key: u64, mut rank: usize) -> u
     begin + equal.map(|(at, _)| at).nth(rank).unwrap_or(0)
 }
 
-/// The first `count` pairs of a line in order. Each piece of a long line gives its own candidates.
+/// The first `count` pairs of a line, in order. Each piece of a long line contributes its own candidates.
 fn first<T: Key, P: Pair>(line: &[T], order: Order, count: usize) -> Vec<P> {
     if count == 0 {
         return Vec::new();
@@ -204,7 +206,7 @@ fn first<T: Key, P: Pair>(line: &[T], order: Order, count: usize) -> Vec<P> {
     found
 }
 
-/// Leaves the first `count` pairs, in any order.
+/// Keeps the first `count` pairs, in any order.
 fn keep<P: Pair>(pairs: &mut Vec<P>, count: usize) {
     if pairs.len() > count {
         pairs.select_nth_unstable(count - 1);
@@ -212,7 +214,7 @@ fn keep<P: Pair>(pairs: &mut Vec<P>, count: usize) {
     }
 }
 
-/// Searches a part of a line for the pairs that may be among the first `count`.
+/// Searches a part of a line for candidates of the first `count` pairs.
 struct Sieve<'a, T, P> {
     line: &'a [T],
     begin: usize,
@@ -228,7 +230,7 @@ impl<T: Key, P: Pair> Leaf for Sieve<'_, T, P> {
     fn run(mut self) -> Vec<P> {
         let room = self.line.len().min(2 * self.count + 8 * GROUP);
         self.pairs.reserve(room + GROUP);
-        // Once enough are found: later elements are not less than the last of them unless their keys are.
+        // Once there are enough candidates, later elements count only if their keys are less than the greatest candidate's.
         let mut limit = None;
         for (number, group) in self.line.chunks(GROUP).enumerate() {
             if let Some(limit) = limit

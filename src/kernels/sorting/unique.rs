@@ -46,13 +46,12 @@ fn longs<'a>(view: &View<'a>) -> Result<&'a [i64], Error> {
     Row::of(view, &[]).as_slice::<i64>().ok_or_else(|| Error::operands("a line with gaps"))
 }
 
-/// As [`longs`], to be written.
+/// The mutable elements of an output, as [`longs`].
 fn target(output: Output<'_>) -> Result<&mut [i64], Error> {
     output.into_row().into_slice::<i64>().ok_or_else(|| Error::operands("a line with gaps"))
 }
 
-/// `unique_dim`: the order of rows, by their first element that differs; equal rows keep their order. Operands [order (Long), rows], the
-/// rows contiguous.
+/// `unique_dim`: sorts rows lexicographically; equal rows keep their order. Operands [order (Long), rows], the rows contiguous.
 pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let (order, rows) = (target(launch.output(0)?)?, launch.view(1));
     let dtype = rows.dtype();
@@ -67,8 +66,8 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `unique`: for each row the number of its group, counted from 0: rows that follow each other and are equal are one. Operands [groups
-/// (Long), rows] or [groups, rows, order (Long)], the rows contiguous. NaN is equal to nothing.
+/// `unique`: the number of each row's group, from 0. Adjacent equal rows are one group. Operands [groups (Long), rows] or [groups,
+/// rows, order (Long)], the rows contiguous. NaN is equal to nothing.
 pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
     let (mut output, rows) = (launch.output(0)?.into_row(), launch.view(1));
     let order = if launch.num_operands() == 3 { Some(longs(&launch.view(2))?) } else { None };
@@ -92,9 +91,10 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `unique`: where each group starts, the group of every row in the order before sorting, and how many rows each group has. All operands are
-/// Long and without gaps; starts and counts are as long as there are groups, the others as there are rows; inverse and counts may be empty, and
-/// are not made then. `in_order`: the rows to take lie in the order already; else `starts` are the rows' own numbers.
+/// `unique`: the start of each group, the group of every row in the order before sorting, and the number of rows of each group. All
+/// operands are Long and contiguous. Starts and counts have an element for each group, the others one for each row; an empty
+/// inverse or counts is not computed. `in_order`: `starts` are positions in the sorted order; else they are the rows' original
+/// numbers.
 pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let [starts, inverse, counts] = [target(launch.output(0)?)?, target(launch.output(1)?)?, target(launch.output(2)?)?];
     let groups = longs(&launch.view(3))?;
@@ -109,7 +109,7 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let mut next = 0;
     for (at, &group) in groups.iter().enumerate() {
         if group as usize == next {
-            // Where the group starts in the order, which the counts are made of.
+            // The group's start in the sorted order, from which the counts are computed.
             starts[next] = at as i64;
             next += 1;
         }
@@ -128,8 +128,8 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `unique` of a line by one thread: its elements in order, each of those that are equal once, and how many these are. count is Long; values
-/// and input are of one size and without gaps. `as_it_is`: the line is not sorted. NaN is equal to nothing.
+/// `unique` of a line by one thread: its sorted elements without duplicates, and their number. count is Long; values and input have
+/// one size and are contiguous. `as_it_is`: the line is not sorted first. NaN is equal to nothing.
 pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, count, input) = (launch.view(0), target(launch.output(1)?)?, launch.view(2));
     let dtype = input.dtype();
@@ -149,7 +149,7 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
         for at in 0..values.len() {
             let value = if as_it_is { line[at] } else { values[at] };
             let is_new = last != Some(value.key()) || value.is_nan();
-            // Without a branch: what is not new is written over.
+            // Branch-free: an element that is not new is overwritten by the next one.
             values[kept] = value;
             kept += usize::from(is_new);
             last = Some(value.key());
@@ -159,7 +159,7 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// Rows taken by number. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype.
+/// Copies the rows with the given numbers. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype.
 pub fn take_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, rows, numbers) = (launch.output(0)?, launch.view(1), longs(&launch.view(2))?);
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {

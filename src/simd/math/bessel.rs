@@ -1,18 +1,18 @@
 //! Modified Bessel functions of the first kind, in double precision and without branches; single precision is rounded from them.
 //!
-//! Below 8: the power series, whose terms are all positive. Above: e^x / sqrt(x) times a polynomial of 1 / x.
+//! Up to 8: the power series, whose terms are all positive. Above: e^x / sqrt(x) times a polynomial of 1 / x.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
 
 use super::f64::{exp, polynomial};
 
-/// Terms of the power series that matter below 8.
+/// Terms of the power series that matter up to 8.
 const TERMS: usize = 25;
 const SERIES_0: [f64; TERMS] = series(0);
 const SERIES_1: [f64; TERMS] = series(1);
 
-/// sqrt(x) e^-x I0(x) by 8 / x.
+/// sqrt(x) e^-x I0(x) as a polynomial of 8 / x.
 const FAR_0: [f64; 22] = [
     8.673_548_748_778_975e-5,
     -1.062_196_407_873_493_5e-3,
@@ -37,7 +37,7 @@ const FAR_0: [f64; 22] = [
     6.233_473_131_311_347e-3,
     3.989_422_804_014_326_5e-1,
 ];
-/// sqrt(x) e^-x I1(x) by 8 / x.
+/// sqrt(x) e^-x I1(x) as a polynomial of 8 / x.
 const FAR_1: [f64; 22] = [
     -8.028_547_603_814_604e-5,
     1.001_737_072_633_832_5e-3,
@@ -63,7 +63,7 @@ const FAR_1: [f64; 22] = [
     3.989_422_804_014_327e-1,
 ];
 
-/// 1 / (k! (k + order)!) for k from the last term to 0.
+/// 1 / (k! (k + order)!) for k from the last term down to 0.
 const fn series(order: usize) -> [f64; TERMS] {
     let mut coefficients = [0.0; TERMS];
     let (mut term, mut k) = (1.0, 0);
@@ -75,7 +75,7 @@ const fn series(order: usize) -> [f64; TERMS] {
     coefficients
 }
 
-/// e^-|x| I0(x) and e^-|x| I1(|x|), each beside e^|x| and by the polynomials for its range.
+/// The power series `near` at x^2 / 4, the value of e^-|x| I(|x|) from `far`, and whether |x| <= 8, so that the first applies.
 #[inline(always)]
 fn scaled(x: f64, near: [f64; TERMS], far: [f64; 22]) -> (f64, f64, bool) {
     let magnitude = x.abs();
@@ -99,7 +99,7 @@ pub fn i0e(x: f64) -> f64 {
     if is_near { exp(-x.abs()) * near } else { far }
 }
 
-/// The result of an odd function, given that for |x|; 0 is positive, as PyTorch has it.
+/// The result of an odd function from that for |x|; the result for -0 is 0, as in PyTorch.
 #[inline(always)]
 fn signed(magnitude: f64, x: f64) -> f64 {
     if x < 0.0 { -magnitude } else { magnitude }

@@ -1,5 +1,5 @@
-//! Elementary functions of complex numbers, in double precision; single precision is rounded from them. They are scalar code: those of the
-//! C library (C99, section 7.3 and annex G), which PyTorch's CPU device calls as well, and some that C lacks.
+//! Elementary functions of complex numbers, in double precision; single precision is rounded from them. They are scalar code:
+//! functions of the C library (C99, section 7.3 and annex G), which PyTorch's CPU device calls as well, and some that C lacks.
 
 use num_complex::Complex;
 
@@ -7,11 +7,11 @@ use super::f64 as real;
 
 type Complex64 = Complex<f64>;
 
-/// Declares functions of C's library under names of ours. `name = function(arguments);`
+/// Declares functions of the C library under names of this module. `name = function(arguments);`
 macro_rules! of_c {
     ($($(#[$doc:meta])* $name:ident = $function:ident($($argument:ident),+);)*) => {
-        // SAFETY: C99 declares these functions so, for numbers without preconditions. The procedure call standards of x86-64 and AArch64
-        // pass a complex number as a struct of its two parts, which `Complex` is (`repr(C)`).
+        // SAFETY: C99 declares these functions, which have no preconditions. The calling conventions of x86-64 and AArch64 pass a
+        // complex number as a struct of its two parts, which `Complex` is (`repr(C)`).
         unsafe extern "C" {
             $(safe fn $function($($argument: Complex64),+) -> Complex64;)*
         }
@@ -81,14 +81,14 @@ pub fn sinc(z: Complex64) -> Complex64 {
     if turns == Complex64::ZERO {
         return Complex64::ONE;
     }
-    // With both at a size whose square is in range.
+    // Both are scaled to a magnitude whose square is in range.
     let size = turns.re.abs().max(turns.im.abs());
     (sin(turns) / size) / (turns / size)
 }
 
 /// 1 / (1 + e^-z).
 pub fn sigmoid(z: Complex64) -> Complex64 {
-    // The power of what has a real part below 0 does not overflow.
+    // For a negative real part e^z does not overflow.
     if z.re < 0.0 {
         let power = exp(z);
         return power / (1.0 + power);
@@ -125,8 +125,8 @@ pub fn log1p(z: Complex64) -> Complex64 {
     Complex64::new(0.5 * real::log1p(z.re.mul_add(2.0 + z.re, z.im * z.im)), z.im.atan2(next.re))
 }
 
-/// ln(e^lhs + e^rhs). Where the real parts are equal, the greater is the one with the greater imaginary part. A number beyond all others, or
-/// NaN, is the result.
+/// ln(e^lhs + e^rhs). Of equal real parts, the greater number is the one with the greater imaginary part. NaN propagates, and an
+/// infinite number dominates.
 pub fn logaddexp(lhs: Complex64, rhs: Complex64) -> Complex64 {
     let is_nan = |z: Complex64| z.re.is_nan() || z.im.is_nan();
     if is_nan(lhs) || is_nan(rhs) {
@@ -135,7 +135,7 @@ pub fn logaddexp(lhs: Complex64, rhs: Complex64) -> Complex64 {
     let is_left_less = lhs.re < rhs.re || lhs.re == rhs.re && lhs.im < rhs.im;
     let (low, high) = if is_left_less { (lhs, rhs) } else { (rhs, lhs) };
     if high.re.is_infinite() && low.re == high.re {
-        // Of two that vanish either will do; of two beyond all others the angle of the sum is that of the units'.
+        // Two numbers of -infinity: either is the result. Two of +infinity: the angle of the sum comes from the imaginary parts.
         return if high.re < 0.0 { low } else { log(exp(low) + exp(high)) };
     }
     high + log1p(exp(low - high))

@@ -1,15 +1,15 @@
 //! Elementary functions of `f32`.
 //!
-//! Polynomials interpolate at Chebyshev nodes. Range reductions are the usual ones (J.-M. Muller, *Elementary Functions*); `erf` has the
-//! two ranges of N. Juffa's (<https://stackoverflow.com/a/35148199>).
+//! Polynomials interpolate at Chebyshev nodes. Range reductions are the usual ones (J.-M. Muller, *Elementary Functions*); `erf`
+//! has the two ranges of N. Juffa's implementation (<https://stackoverflow.com/a/35148199>).
 
 #![forbid(unsafe_code)]
-// Constants that are split in two have more digits than the first part holds, and coefficients come close to known constants.
+// Constants that are split in two have more digits than their first part holds, and some coefficients are close to known constants.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
 
 use std::f32::consts;
 
-/// What [`shared!`](super::shared) is written for.
+/// The type for which [`shared!`](super::shared) is instantiated.
 type Float = f32;
 type Bits = u32;
 
@@ -25,30 +25,30 @@ const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f32 = 104.0;
-/// A power of 2 with which the least powers of e are normal numbers, and 1 is one.
+/// A power of 2 that scales 1 and the least powers of e to normal numbers.
 pub(super) const RAISED: f32 = f32::from_bits((127 + 64) << 23);
 /// From this magnitude on, e^(-x^2 / 2) is 0.
 pub(super) const NORMAL_LIMIT: f32 = 14.5;
 
-/// What `consts::LOG2_E` lacks.
+/// log2(e) - `consts::LOG2_E`.
 const LOG2_E_LOW: f32 = 1.925_963e-8;
-/// What `consts::LOG10_E` lacks.
+/// log10(e) - `consts::LOG10_E`.
 const LOG10_E_LOW: f32 = -1.010_305e-8;
-/// log10(2) in two parts, of which multiples of the first are exact.
+/// log10(2) in two parts; multiples of the first by exponents are exact.
 const LOG10_2_HIGH: f32 = 3.010_254e-1;
 const LOG10_2_LOW: f32 = 4.605_039e-6;
-/// What `consts::FRAC_PI_2` lacks.
+/// pi / 2 - `consts::FRAC_PI_2`.
 const FRAC_PI_2_LOW: f32 = -4.371_139e-8;
-/// The square of numbers up to this one, and of those from its reciprocal on, is in range; beyond, 1 + x^2 is x^2.
+/// The squares of numbers from the reciprocal of this one up to this one are in range; above, 1 + x^2 rounds to x^2.
 const SQUARABLE: f32 = 9.0e18;
-/// Brings large numbers into that range, and its reciprocal the least ones.
+/// Scales large numbers into that range; its reciprocal scales small ones.
 const HYPOT_SHRINK: f32 = f32::from_bits((127 - 100) << 23);
 
-/// (asin(x) / x - 1) / x^2 by x^2 up to 1/4.
+/// (asin(x) / x - 1) / x^2 as a polynomial of x^2, up to 1/4.
 const ASIN: [f32; 5] = [3.808_502_5e-2, 2.655_454_2e-2, 4.500_138e-2, 7.498_855e-2, 1.666_667_3e-1];
-/// (atan(x) / x - 1) / x^2 by x^2 up to tan(pi / 8)^2.
+/// (atan(x) / x - 1) / x^2 as a polynomial of x^2, up to tan(pi / 8)^2.
 const ATAN: [f32; 5] = [-6.451_718_5e-2, 1.074_366_9e-1, -1.426_395e-1, 1.999_954e-1, -3.333_333e-1];
-/// (1 + 2x) e^(x^2) erfc x by (x - c) / (x + c), x not below 0, c the centre.
+/// (1 + 2x) e^(x^2) erfc x as a polynomial of (x - c) / (x + c), for x >= 0, where c is the centre.
 const ERFCX: [f32; 12] = [
     6.807_515e-5,
     1.608_403_4e-4,
@@ -65,7 +65,7 @@ const ERFCX: [f32; 12] = [
 ];
 const ERFCX_CENTRE: f32 = 2.0;
 
-/// The polynomials of [`sin_cos_turns`].
+/// The coefficients of [`sin_cos_turns`].
 const SINE: [f32; 5] = narrowed(super::quarter_turn_series(1));
 const COSINE: [f32; 5] = narrowed(super::quarter_turn_series(0));
 
@@ -95,13 +95,13 @@ pub(super) fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
-/// The integer that `rounded` is, less [`ROUND`].
+/// The integer n of `rounded` = n + [`ROUND`].
 #[inline(always)]
 pub(super) fn integer(rounded: f32) -> i32 {
     (rounded.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32)
 }
 
-/// `x` between the bounds; NaN stays.
+/// `x` clamped to the bounds; NaN propagates.
 #[inline(always)]
 pub(super) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x > high { high } else { x };
@@ -115,7 +115,7 @@ fn expm1_near_0(r: f32) -> f32 {
     p.mul_add(r * r, r)
 }
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2: gives n + [`ROUND`] and e^r - 1.
+/// Splits x = n ln 2 + r with |r| <= ln 2 / 2 into n + [`ROUND`] and e^r - 1.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, f32) {
     let rounded = x.mul_add(std::f32::consts::LOG2_E, ROUND);
@@ -134,15 +134,15 @@ pub fn exp(x: f32) -> f32 {
 #[inline(always)]
 pub fn expm1(x: f32) -> f32 {
     let (rounded, p) = exp_parts(clamp(x, -20.0, 89.0));
-    // Half of the power: 2^n for the greatest n is out of range.
+    // Half of the power, because 2^n overflows for the greatest n.
     let half = power_of_two(integer(rounded).wrapping_sub(1));
     let result = 2.0 * p.mul_add(half, half - 0.5);
     let result = if rounded == ROUND { p } else { result };
-    // Zero keeps its sign.
+    // Keeps the sign of zero.
     if x == 0.0 { x } else { result }
 }
 
-/// ln x for a normal x above 0; 1 ulp.
+/// ln x for a positive normal x; 1 ulp.
 #[inline(always)]
 pub fn log_of_normal(x: f32) -> f32 {
     let (e, f) = log_parts(x.to_bits(), 0);
@@ -152,14 +152,15 @@ pub fn log_of_normal(x: f32) -> f32 {
 /// The bits of sqrt(1/2).
 const SQRT_HALF: i32 = 0x3f35_04f3;
 
-/// 2^-shift x = 2^e m with m from sqrt(1/2) to sqrt(2), x the normal number above 0 that has these bits: gives e and m - 1.
+/// For the positive normal number x with these bits: the exponent e and m - 1, where 2^-shift x = 2^e m with m from sqrt(1/2) to
+/// sqrt(2).
 #[inline(always)]
 fn log_parts(bits: u32, shift: i32) -> (f32, f32) {
     let offset = (bits as i32).wrapping_sub(SQRT_HALF);
     (((offset >> 23) - shift) as f32, f32::from_bits(((offset & 0x7f_ffff) + SQRT_HALF) as u32) - 1.0)
 }
 
-/// What f - f^2 / 2 lacks of ln(1 + f), 1 + f from sqrt(1/2) to sqrt(2).
+/// ln(1 + f) - (f - f^2 / 2), for 1 + f from sqrt(1/2) to sqrt(2).
 #[inline(always)]
 fn log_rest(f: f32) -> f32 {
     let p = polynomial(
@@ -179,15 +180,15 @@ fn log_rest(f: f32) -> f32 {
     p * (f * f) * f
 }
 
-/// ln(2^e (1 + f)), 1 + f from sqrt(1/2) to sqrt(2).
+/// ln(2^e (1 + f)), for 1 + f from sqrt(1/2) to sqrt(2).
 #[inline(always)]
 fn log_of_parts(e: f32, f: f32) -> f32 {
     let low = e.mul_add(LN_2_LOW, log_rest(f));
     e.mul_add(LN_2_HIGH, f + (f * f).mul_add(-0.5, low))
 }
 
-/// The bits of 2^shift x and the shift, which makes a subnormal x above 0 normal. By masks: of a choice the compiler makes two copies of
-/// what follows.
+/// The bits of 2^shift x and the shift, which makes a positive subnormal x normal. By masks, because for a conditional the compiler
+/// would duplicate the code that follows.
 #[inline(always)]
 pub(super) fn normal_parts(x: f32) -> (u32, i32) {
     const SHIFT: i32 = 23;
@@ -196,7 +197,7 @@ pub(super) fn normal_parts(x: f32) -> (u32, i32) {
     ((x * scale).to_bits(), subnormal & SHIFT)
 }
 
-/// A positive number's exponent e, and ln m as a number and a smaller one, where x = 2^e m with m from sqrt(1/2) to sqrt(2).
+/// The exponent e of a positive number x = 2^e m with m from sqrt(1/2) to sqrt(2), and ln m as the sum of a large and a small part.
 #[inline(always)]
 fn split_log(x: f32) -> (f32, f32, f32) {
     let (bits, shift) = normal_parts(x);
@@ -212,7 +213,7 @@ pub fn log(x: f32) -> f32 {
     log_or_special(x, log_of_parts(e, f))
 }
 
-/// The logarithm of `x` to any base above 1: `result` where x is positive and finite.
+/// The logarithm of `x` to any base above 1: `result` if x is positive and finite, else the special value.
 #[inline(always)]
 fn log_or_special(x: f32, result: f32) -> f32 {
     let special = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
@@ -223,7 +224,8 @@ fn log_or_special(x: f32, result: f32) -> f32 {
 /// ln(1 + x) for a finite x above -1; 1 ulp.
 #[inline(always)]
 pub fn log1p_of_finite(x: f32) -> f32 {
-    // 1 + x = 2^e (1 + f), where f has what the sum loses. By 2^(2 - e): 2^-e alone may be out of range.
+    // 1 + x = 2^e (1 + f), where f includes the rounding error of the sum. The factor is 2^(2 - e) because 2^-e may be out of
+    // range.
     let e = ((1.0 + x).to_bits() as i32).wrapping_sub(SQRT_HALF) >> 23;
     let shrink = f32::from_bits((4f32.to_bits() as i32).wrapping_sub(e << 23) as u32);
     log_of_parts(e as f32, (x * shrink).mul_add(0.25, shrink.mul_add(0.25, -1.0)))
@@ -243,7 +245,7 @@ fn erf_near_0(x: f32) -> f32 {
     polynomial(x * x, [-5.979_258e-4, 4.991_231e-3, -2.676_556e-2, 0.112_817_965, -0.376_124_92, 0.128_379_15])
 }
 
-/// erf(x) / x by x^2, x up to 3.95: the quotient of two polynomials.
+/// erf(x) / x as a function of x^2, for x up to 3.95: the quotient of two polynomials.
 const ERF_OVER: [f32; 6] = [2.025_912_9e-6, 2.846_864e-4, 3.808_113_5e-3, 5.287_529_5e-2, 0.191_549_23, 1.128_379_1];
 const ERF_UNDER: [f32; 6] = [3.783_178_3e-5, 1.170_713_7e-3, 1.505_499_3e-2, 0.114_559_17, 0.503_088_76, 1.0];
 
@@ -253,70 +255,71 @@ pub fn erf(x: f32) -> f32 {
     let magnitude = x.abs();
     let square = magnitude * magnitude;
     let quotient = magnitude * polynomial(square, ERF_OVER) / polynomial(square, ERF_UNDER);
-    // Beyond, the nearest number is 1, as it is where the quotient rounds to more.
+    // Above 3.92 erf(x) rounds to 1, and so does a quotient above 1.
     let is_one = quotient > 1.0 || magnitude > 3.92;
     (if is_one { 1.0 } else { quotient }).copysign(x)
 }
 
-/// e^(x^2 / 2) times the share of the normal distribution beyond x, x from 0 to [`NORMAL_LIMIT`]: the quotient of two polynomials.
+/// e^(x^2 / 2) times the probability of the normal distribution's tail beyond x, for x from 0 to [`NORMAL_LIMIT`]: the quotient of
+/// two polynomials.
 const TAIL_OVER: [f32; 5] = [4.116_230_4e-3, 4.063_276_6e-2, 0.183_233_88, 0.438_293_4, 0.5];
 const TAIL_UNDER: [f32; 6] = [1.031_774e-2, 0.101_857_69, 0.469_467_28, 1.202_498_2, 1.674_471_8, 1.0];
 
-/// e^(-x^2 / 2), and the share of the normal distribution beyond |x|; 3 ulp.
+/// e^(-x^2 / 2), and the probability of the normal distribution's tail beyond |x|; 3 ulp.
 #[inline(always)]
 pub fn normal_tail(x: f32) -> (f32, f32) {
     let magnitude = clamp(x.abs(), 0.0, NORMAL_LIMIT);
     let square = magnitude * magnitude;
-    // What the rounded square lacks.
+    // The rounding error of the square.
     let lost = magnitude.mul_add(magnitude, -square);
     let power = exp_nonpositive(-0.5 * square);
     let power = power.mul_add(-0.5 * lost, power);
     (power, power * polynomial(magnitude, TAIL_OVER) / polynomial(magnitude, TAIL_UNDER))
 }
 
-/// sin x, correctly rounded up to 1 ulp; one at a time.
+/// sin x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
     x.sin()
 }
 
-/// cos x, correctly rounded up to 1 ulp; one at a time.
+/// cos x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn cos(x: f32) -> f32 {
     x.cos()
 }
 
-/// tan x, correctly rounded up to 1 ulp; one at a time.
+/// tan x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn tan(x: f32) -> f32 {
     x.tan()
 }
 
-/// x 2^n, rounded once, for a whole number n.
+/// x 2^n, rounded once, for an integral n.
 #[inline(always)]
 pub fn ldexp(x: f32, n: f32) -> f32 {
-    // Beyond, every result is 0 or infinite, and still a number in `f64`.
+    // Outside these bounds every result is 0 or infinite; inside them it is finite in `f64`.
     let rounded = clamp(n, -300.0, 300.0) as f64 + ROUND_WIDE;
     let power = f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52);
     (x as f64 * power) as f32
 }
 
-/// Up to this magnitude [`sin_cos_fast`] is accurate.
+/// The magnitude up to which [`sin_cos_fast`] is accurate.
 const NEAR: f32 = 134_217_728.0;
-/// What `f64` leaves of 2 / pi.
+/// 2 / pi - its `f64` value.
 const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
-/// Added to an `f64` below 2^51, it leaves the nearest integer in the low bits.
+/// Adding this to an `f64` below 2^51 leaves the nearest integer in the low bits.
 const ROUND_WIDE: f64 = 6_755_399_441_055_744.0;
 
-/// Whether [`sin_cos_fast`] and [`tan_fast`] take `x`.
+/// Whether [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
 #[inline(always)]
 pub fn takes_fast_path(x: f32) -> bool {
     x.abs() <= NEAR
 }
 
-/// x = n + r quarter turns with |r| <= 1/2, x small: the low bits of n, and r.
+/// Splits a small x into n + r quarter turns with |r| <= 1/2: the low bits of n, and r.
 ///
-/// The fused product is exact until n has gone (Cody and Waite, *Software Manual for the Elementary Functions*, 1980).
+/// The fused product is exact until n is subtracted (Cody and Waite, *Software Manual for the Elementary Functions*, 1980).
 #[inline(always)]
 fn quarter_turns(x: f32) -> (i32, f64) {
     let wide = x as f64;
@@ -330,7 +333,7 @@ fn quarter_turns(x: f32) -> (i32, f64) {
 pub fn sin_cos_fast(x: f32) -> (f32, f32) {
     let (quarter, r) = quarter_turns(x);
     let (sine, cosine) = sin_cos_quarters(quarter, r as f32);
-    // Small angles are their own sine, to the sign of zero.
+    // The sine of a small angle is the angle, which also keeps the sign of zero.
     (if x.abs() < 1e-4 { x } else { sine }, cosine)
 }
 
@@ -346,7 +349,7 @@ pub fn tan_fast(x: f32) -> f32 {
     if x.abs() < 1e-4 { x } else { quotient }
 }
 
-/// Sine and cosine of `quarter` quarter turns and `r` of one, |r| <= 1/2.
+/// Sine and cosine of `quarter` + r quarter turns, |r| <= 1/2.
 #[inline(always)]
 fn sin_cos_quarters(quarter: i32, r: f32) -> (f32, f32) {
     let square = r * r;
@@ -358,7 +361,7 @@ fn sin_cos_quarters(quarter: i32, r: f32) -> (f32, f32) {
     (f32::from_bits(sine.to_bits() ^ sine_sign), f32::from_bits(cosine.to_bits() ^ cosine_sign))
 }
 
-/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x is finite and of magnitude below 2^20.
+/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x must be finite and of magnitude below 2^20.
 #[inline(always)]
 pub fn sin_cos_turns(x: f32) -> (f32, f32) {
     // x = n / 4 + r / 4 with |r| <= 1/2, exactly.

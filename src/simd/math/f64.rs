@@ -1,12 +1,12 @@
 //! Elementary functions of `f64`; see the `f32` ones for the methods.
 
 #![forbid(unsafe_code)]
-// Constants that are split in two have more digits than the first part holds, and coefficients come close to known constants.
+// Constants that are split in two have more digits than their first part holds, and some coefficients are close to known constants.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
 
 use std::f64::consts;
 
-/// What [`shared!`](super::shared) is written for.
+/// The type for which [`shared!`](super::shared) is instantiated.
 type Float = f64;
 type Bits = u64;
 
@@ -21,26 +21,26 @@ const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f64 = 746.0;
-/// A power of 2 with which the least powers of e are normal numbers, and 1 is one.
+/// A power of 2 that scales 1 and the least powers of e to normal numbers.
 const RAISED: f64 = f64::from_bits((1023 + 128) << 52);
 /// From this magnitude on, e^(-x^2 / 2) is 0.
 const NORMAL_LIMIT: f64 = 39.0;
 
-/// What `consts::LOG2_E` lacks.
+/// log2(e) - `consts::LOG2_E`.
 const LOG2_E_LOW: f64 = 2.035_527_374_093_103_3e-17;
-/// What `consts::LOG10_E` lacks.
+/// log10(e) - `consts::LOG10_E`.
 const LOG10_E_LOW: f64 = 1.098_319_650_216_765e-17;
-/// log10(2) in two parts, of which multiples of the first are exact.
+/// log10(2) in two parts; multiples of the first by exponents are exact.
 const LOG10_2_HIGH: f64 = 3.010_299_956_636_117_7e-1;
 const LOG10_2_LOW: f64 = 3.694_239_077_158_931e-13;
-/// What `consts::FRAC_PI_2` lacks.
+/// pi / 2 - `consts::FRAC_PI_2`.
 const FRAC_PI_2_LOW: f64 = 6.123_233_995_736_766e-17;
-/// The square of numbers up to this one, and of those from its reciprocal on, is in range; beyond, 1 + x^2 is x^2.
+/// The squares of numbers from the reciprocal of this one up to this one are in range; above, 1 + x^2 rounds to x^2.
 const SQUARABLE: f64 = 1e150;
-/// Brings large numbers into that range, and its reciprocal the least ones.
+/// Scales large numbers into that range; its reciprocal scales small ones.
 const HYPOT_SHRINK: f64 = f64::from_bits((1023 - 600) << 52);
 
-/// (asin(x) / x - 1) / x^2 by x^2 up to 1/4.
+/// (asin(x) / x - 1) / x^2 as a polynomial of x^2, up to 1/4.
 const ASIN: [f64; 13] = [
     2.875_785_136_742_156_6e-2,
     -1.485_188_707_124_720_4e-2,
@@ -56,7 +56,7 @@ const ASIN: [f64; 13] = [
     7.499_999_999_998_433e-2,
     1.666_666_666_666_666_9e-1,
 ];
-/// (atan(x) / x - 1) / x^2 by x^2 up to tan(pi / 8)^2.
+/// (atan(x) / x - 1) / x^2 as a polynomial of x^2, up to tan(pi / 8)^2.
 const ATAN: [f64; 12] = [
     1.628_437_505_004_339_3e-2,
     -3.456_931_506_332_609e-2,
@@ -71,7 +71,7 @@ const ATAN: [f64; 12] = [
     1.999_999_999_999_980_4e-1,
     -3.333_333_333_333_333e-1,
 ];
-/// (1 + 2x) e^(x^2) erfc x by (x - c) / (x + c), x not below 0, c the centre.
+/// (1 + 2x) e^(x^2) erfc x as a polynomial of (x - c) / (x + c), for x >= 0, where c is the centre.
 const ERFCX: [f64; 24] = [
     9.655_408_225_482_863e-10,
     1.571_215_363_831_906_4e-9,
@@ -100,7 +100,7 @@ const ERFCX: [f64; 24] = [
 ];
 const ERFCX_CENTRE: f64 = 4.0;
 
-/// The polynomials of [`sin_cos_turns`].
+/// The coefficients of [`sin_cos_turns`].
 const SINE: [f64; 8] = super::quarter_turn_series(1);
 const COSINE: [f64; 9] = super::quarter_turn_series(0);
 
@@ -120,13 +120,13 @@ fn power_of_two(n: i64) -> f64 {
     f64::from_bits((n.wrapping_add(1023) as u64) << 52)
 }
 
-/// The integer that `rounded` is, less [`ROUND`].
+/// The integer n of `rounded` = n + [`ROUND`].
 #[inline(always)]
 fn integer(rounded: f64) -> i64 {
     (rounded.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64)
 }
 
-/// `x` between the bounds; NaN stays.
+/// `x` clamped to the bounds; NaN propagates.
 #[inline(always)]
 fn clamp(x: f64, low: f64, high: f64) -> f64 {
     let x = if x > high { high } else { x };
@@ -154,7 +154,7 @@ fn expm1_near_0(r: f64) -> f64 {
     p.mul_add(r * r, r)
 }
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2: gives n + [`ROUND`] and e^r - 1.
+/// Splits x = n ln 2 + r with |r| <= ln 2 / 2 into n + [`ROUND`] and e^r - 1.
 #[inline(always)]
 fn exp_parts(x: f64) -> (f64, f64) {
     let rounded = x.mul_add(std::f64::consts::LOG2_E, ROUND);
@@ -173,18 +173,18 @@ pub fn exp(x: f64) -> f64 {
 #[inline(always)]
 pub fn expm1(x: f64) -> f64 {
     let (rounded, p) = exp_parts(clamp(x, -40.0, 710.0));
-    // Half of the power: 2^n for the greatest n is out of range.
+    // Half of the power, because 2^n overflows for the greatest n.
     let half = power_of_two(integer(rounded).wrapping_sub(1));
     let result = 2.0 * p.mul_add(half, half - 0.5);
     let result = if rounded == ROUND { p } else { result };
-    // Zero keeps its sign.
+    // Keeps the sign of zero.
     if x == 0.0 { x } else { result }
 }
 
 /// The bits of sqrt(1/2).
 const SQRT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
 
-/// x = 2^e m with m from sqrt(1/2) to sqrt(2), for x above 0: gives e and m - 1.
+/// For a positive x = 2^e m with m from sqrt(1/2) to sqrt(2): e and m - 1.
 #[inline(always)]
 fn log_parts(x: f64) -> (f64, f64) {
     const SHIFT: i64 = 54;
@@ -196,13 +196,13 @@ fn log_parts(x: f64) -> (f64, f64) {
     (small_float((offset >> 52) - (subnormal & SHIFT)), f)
 }
 
-/// A small integer as a float: conversions of 64 bit integers are slow before AVX-512.
+/// A small integer as a float; conversions of 64 bit integers are slow before AVX-512.
 #[inline(always)]
 fn small_float(n: i64) -> f64 {
     f64::from_bits(n.wrapping_add(ROUND.to_bits() as i64) as u64) - ROUND
 }
 
-/// f^2 / 2, and what f - f^2 / 2 lacks of ln(1 + f), 1 + f from sqrt(1/2) to sqrt(2).
+/// f^2 / 2, and ln(1 + f) - (f - f^2 / 2), for 1 + f from sqrt(1/2) to sqrt(2).
 #[inline(always)]
 fn log_rest(f: f64) -> (f64, f64) {
     // ln(1 + f) = 2 atanh(s) with s = f / (2 + f).
@@ -224,14 +224,14 @@ fn log_rest(f: f64) -> (f64, f64) {
     (half_square, s * p.mul_add(z, half_square))
 }
 
-/// ln(2^e (1 + f)), 1 + f from sqrt(1/2) to sqrt(2).
+/// ln(2^e (1 + f)), for 1 + f from sqrt(1/2) to sqrt(2).
 #[inline(always)]
 fn log_of_parts(e: f64, f: f64) -> f64 {
     let (half_square, low) = log_rest(f);
     e.mul_add(LN_2_HIGH, f - (half_square - e.mul_add(LN_2_LOW, low)))
 }
 
-/// A positive number's exponent e, and ln m as a number and a smaller one, where x = 2^e m with m from sqrt(1/2) to sqrt(2).
+/// The exponent e of a positive number x = 2^e m with m from sqrt(1/2) to sqrt(2), and ln m as the sum of a large and a small part.
 #[inline(always)]
 fn split_log(x: f64) -> (f64, f64, f64) {
     let (e, f) = log_parts(x);
@@ -246,7 +246,7 @@ pub fn log(x: f64) -> f64 {
     log_or_special(x, log_of_parts(e, f))
 }
 
-/// The logarithm of `x` to any base above 1: `result` where x is positive and finite.
+/// The logarithm of `x` to any base above 1: `result` if x is positive and finite, else the special value.
 #[inline(always)]
 fn log_or_special(x: f64, result: f64) -> f64 {
     let special = if x == 0.0 { f64::NEG_INFINITY } else { f64::NAN };
@@ -327,47 +327,47 @@ pub fn erf(x: f64) -> f64 {
         ],
     );
     let large = (1.0 - exp(log)).copysign(x);
-    // NaN takes the first way.
+    // NaN takes the second arm.
     if t > 1.0 { large } else { erf_near_0(x).mul_add(x, x) }
 }
 
-/// e^(-x^2 / 2), and the share of the normal distribution beyond |x|; 4 ulp.
+/// e^(-x^2 / 2), and the probability of the normal distribution's tail beyond |x|; 4 ulp.
 #[inline(always)]
 pub fn normal_tail(x: f64) -> (f64, f64) {
     let magnitude = clamp(x.abs(), 0.0, NORMAL_LIMIT);
     let square = magnitude * magnitude;
-    // What the rounded square lacks.
+    // The rounding error of the square.
     let lost = magnitude.mul_add(magnitude, -square);
     let power = exp_nonpositive(-0.5 * square);
     let power = power.mul_add(-0.5 * lost, power);
     (power, 0.5 * power * erfcx_of_positive(magnitude * consts::FRAC_1_SQRT_2))
 }
 
-/// sin x, correctly rounded up to 1 ulp; one at a time.
+/// sin x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn sin(x: f64) -> f64 {
     x.sin()
 }
 
-/// cos x, correctly rounded up to 1 ulp; one at a time.
+/// cos x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn cos(x: f64) -> f64 {
     x.cos()
 }
 
-/// tan x, correctly rounded up to 1 ulp; one at a time.
+/// tan x; 1 ulp. Scalar code.
 #[inline(always)]
 pub fn tan(x: f64) -> f64 {
     x.tan()
 }
 
-/// x 2^n, rounded once, for a whole number n.
+/// x 2^n, rounded once, for an integral n.
 #[inline(always)]
 pub fn ldexp(x: f64, n: f64) -> f64 {
-    // Beyond, every result is 0 or infinite.
+    // Outside these bounds every result is 0 or infinite.
     let (mut product, mut left) = (x, clamp(n, -3000.0, 3000.0));
     for _ in 0..2 {
-        // So much that of a first product that is rounded as a subnormal number the second leaves nothing.
+        // The step is such that if the first product is already rounded as a subnormal number, the second factor makes it 0.
         let step = if left < -1022.0 { -969.0 } else { 0.0 };
         let step = if left > 1023.0 { 1023.0 } else { step };
         product *= power_of_two(integer(step + ROUND));
@@ -376,19 +376,19 @@ pub fn ldexp(x: f64, n: f64) -> f64 {
     product * power_of_two(integer(clamp(left, -1022.0, 1023.0) + ROUND))
 }
 
-/// Up to this magnitude [`sin_cos_fast`] is accurate.
+/// The magnitude up to which [`sin_cos_fast`] is accurate.
 const NEAR: f64 = 1_073_741_824.0;
-/// What `f64` leaves of 2 / pi, in two parts.
+/// 2 / pi - its `f64` value, in two parts.
 const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 const FRAC_2_PI_LOWER: f64 = -2.144_287_256_578_600_8e-33;
 
-/// Whether [`sin_cos_fast`] and [`tan_fast`] take `x`.
+/// Whether [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
 #[inline(always)]
 pub fn takes_fast_path(x: f64) -> bool {
     x.abs() <= NEAR
 }
 
-/// The sum of two numbers, and what it lost (D. Knuth's).
+/// The sum of two numbers, and its rounding error (D. Knuth's TwoSum).
 #[inline(always)]
 fn two_sum(x: f64, y: f64) -> (f64, f64) {
     let sum = x + y;
@@ -396,7 +396,7 @@ fn two_sum(x: f64, y: f64) -> (f64, f64) {
     (sum, (x - (sum - other)) + (y - other))
 }
 
-/// x = n + r quarter turns with |r| <= 1/2, x small: the low bits of n, and r.
+/// Splits a small x into n + r quarter turns with |r| <= 1/2: the low bits of n, and r.
 #[inline(always)]
 fn quarter_turns(x: f64) -> (i64, f64) {
     let rounded = x.mul_add(consts::FRAC_2_PI, ROUND);
@@ -404,7 +404,7 @@ fn quarter_turns(x: f64) -> (i64, f64) {
     let lost = x.mul_add(consts::FRAC_2_PI, -product);
     let low = x * FRAC_2_PI_LOW;
     let lower = x.mul_add(FRAC_2_PI_LOW, -low) + x * FRAC_2_PI_LOWER;
-    // The first difference is exact.
+    // The difference of product and n is exact.
     let (rest, lost_rest) = two_sum(lost, low);
     let (r, lost_r) = two_sum(product - (rounded - ROUND), rest);
     (integer(rounded), r + (lost_r + (lost_rest + lower)))
@@ -415,7 +415,7 @@ fn quarter_turns(x: f64) -> (i64, f64) {
 pub fn sin_cos_fast(x: f64) -> (f64, f64) {
     let (quarter, r) = quarter_turns(x);
     let (sine, cosine) = sin_cos_quarters(quarter, r);
-    // Small angles are their own sine, to the sign of zero.
+    // The sine of a small angle is the angle, which also keeps the sign of zero.
     (if x.abs() < 1e-9 { x } else { sine }, cosine)
 }
 
@@ -430,7 +430,7 @@ pub fn tan_fast(x: f64) -> f64 {
     if x.abs() < 1e-9 { x } else { quotient }
 }
 
-/// Sine and cosine of `quarter` quarter turns and `r` of one, |r| <= 1/2.
+/// Sine and cosine of `quarter` + r quarter turns, |r| <= 1/2.
 #[inline(always)]
 fn sin_cos_quarters(quarter: i64, r: f64) -> (f64, f64) {
     let square = r * r;
@@ -442,7 +442,7 @@ fn sin_cos_quarters(quarter: i64, r: f64) -> (f64, f64) {
     (f64::from_bits(sine.to_bits() ^ sine_sign), f64::from_bits(cosine.to_bits() ^ cosine_sign))
 }
 
-/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x is finite and of magnitude below 2^49.
+/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x must be finite and of magnitude below 2^49.
 #[inline(always)]
 pub fn sin_cos_turns(x: f64) -> (f64, f64) {
     // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
@@ -450,7 +450,7 @@ pub fn sin_cos_turns(x: f64) -> (f64, f64) {
     sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
 }
 
-/// base^exponent, as the C library has it.
+/// base^exponent, by the C library.
 #[inline(always)]
 pub fn pow(base: f64, exponent: f64) -> f64 {
     base.powf(exponent)

@@ -1,34 +1,35 @@
-//! Functions whose source is the same for `f32` and `f64`: a macro that both modules expand with their constants and polynomials.
+//! Functions with the same source for `f32` and `f64`: a macro that both modules expand with their constants and polynomials.
 
-/// The functions. `Float` is the type; accuracies are the greater of the two.
+/// Defines the functions. `Float` is the type; the stated accuracy is the worse one of both types.
 macro_rules! shared {
     () => {
-        /// The bits of a number below its exponent's.
+        /// The number of mantissa bits that are stored.
         const FRACTION: u32 = Float::MANTISSA_DIGITS - 1;
 
-        /// 2^n, where n is an exponent that a normal number has, as the exponent's bits.
+        /// 2^n, where `exponent` is n as the biased exponent bits of a normal number.
         #[inline(always)]
         fn power(exponent: Bits) -> Float {
             Float::from_bits(Float::to_bits(1.0).wrapping_add(exponent))
         }
 
-        /// (1 + p) 2^n, rounded once, for `rounded` = n + [`ROUND`]: in two steps, since 2^n alone may be out of range where the result is not.
+        /// (1 + p) 2^n, rounded once, for `rounded` = n + [`ROUND`]. In two steps, since 2^n may be out of range where the result
+        /// is not.
         #[inline(always)]
         fn scale(p: Float, rounded: Float) -> Float {
-            // n is in the last bits of `rounded`: they become exponents, of half of n and of the rest.
+            // The low bits of `rounded` hold n. They become the exponents of two factors: one of half of n, one of the rest.
             let half = rounded.to_bits() << (FRACTION - 1) & (Bits::MAX << FRACTION);
             let (first, second) = (power(half), power((rounded.to_bits() << FRACTION).wrapping_sub(half)));
             p.mul_add(first, first) * second
         }
 
-        /// e^x for an x that is not above 0; 1.6 ulp.
+        /// e^x for x <= 0; 1.6 ulp.
         #[inline(always)]
         pub fn exp_nonpositive(x: Float) -> Float {
             let (rounded, p) = exp_parts(x);
-            // By a factor with which all powers are normal numbers.
+            // Scaled by a factor with which all powers are normal numbers.
             let scale = Float::from_bits(RAISED.to_bits().wrapping_add(rounded.to_bits() << FRACTION));
             let raised = p.mul_add(scale, scale);
-            // No product that is rounded to 0: some processors take long for it.
+            // Avoids a product that underflows: some processors take long for it.
             (if x < -EXP_LIMIT { 0.0 } else { raised }) * (1.0 / RAISED)
         }
 
@@ -46,7 +47,7 @@ macro_rules! shared {
             factor * (if x < 0.0 { power } else { 1.0 }) / (1.0 + power)
         }
 
-        /// 1 / (1 + e^-x) and what it lacks of 1, both relatively accurate; 2.5 ulp.
+        /// 1 / (1 + e^-x) and 1 minus it, both with small relative errors; 2.5 ulp.
         #[inline(always)]
         pub fn sigmoid_and_rest(x: Float) -> (Float, Float) {
             let power = exp_nonpositive(-x.abs());
@@ -64,7 +65,7 @@ macro_rules! shared {
             scale(p, rounded)
         }
 
-        /// e^x / 2, also where e^x alone is out of range; 1.6 ulp.
+        /// e^x / 2, even if e^x is out of range; 1.6 ulp.
         #[inline(always)]
         fn half_exp(x: Float) -> Float {
             let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
@@ -90,7 +91,7 @@ macro_rules! shared {
         /// ln(1 + x); 1.5 ulp. NaN below -1, -infinity at -1.
         #[inline(always)]
         pub fn log1p(x: Float) -> Float {
-            // Zero keeps its sign.
+            // `copysign` keeps the sign of zero.
             log_or_special(1.0 + x, log1p_of_finite(x)).copysign(x)
         }
 
@@ -99,7 +100,7 @@ macro_rules! shared {
         pub fn logaddexp(x: Float, y: Float) -> Float {
             let greater = if x > y { x } else { y };
             let sum = greater + log1p_of_finite(exp(-(x - y).abs()));
-            // The difference of equal infinities is NaN.
+            // For equal infinities the difference is NaN.
             if x == y { x + consts::LN_2 } else { sum }
         }
 
@@ -130,7 +131,7 @@ macro_rules! shared {
         /// sin(pi x) / (pi x), 1 at 0; 3 ulp, exactly 0 at the other integers.
         #[inline(always)]
         pub fn sinc(x: Float) -> Float {
-            // Whole turns are taken off without rounding.
+            // Subtracting whole turns is exact.
             let half_turns = x - 2.0 * (0.5 * x).round_ties_even();
             let rounded = half_turns.mul_add(2.0, ROUND);
             let (sine, _) = sin_cos_quarters(integer(rounded), half_turns.mul_add(2.0, ROUND - rounded));
@@ -155,14 +156,14 @@ macro_rules! shared {
             if x < 1.0 { Float::NAN } else { result }
         }
 
-        /// The inverse of tanh; 4 ulp. NaN beyond 1, infinite at 1.
+        /// The inverse of tanh; 4 ulp. NaN for |x| > 1, infinite at 1 and -1.
         #[inline(always)]
         pub fn atanh(x: Float) -> Float {
             let magnitude = x.abs();
             (0.5 * log1p(2.0 * magnitude / (1.0 - magnitude))).copysign(x)
         }
 
-        /// The inverse sine of |x|, and whether it was taken from the other side: then it is (pi / 2 - result) / 2.
+        /// Returns (asin |x|, false) for small |x|, else ((pi / 2 - asin |x|) / 2, true).
         #[inline(always)]
         fn asin_parts(magnitude: Float) -> (Float, bool) {
             let large = magnitude > 0.5;
@@ -171,14 +172,14 @@ macro_rules! shared {
             (root.mul_add(square * polynomial(square, ASIN), root), large)
         }
 
-        /// The inverse sine; 2.5 ulp. NaN beyond 1.
+        /// The inverse sine; 2.5 ulp. NaN for |x| > 1.
         #[inline(always)]
         pub fn asin(x: Float) -> Float {
             let (part, large) = asin_parts(x.abs());
             (if large { consts::FRAC_PI_2 - (2.0 * part - FRAC_PI_2_LOW) } else { part }).copysign(x)
         }
 
-        /// The inverse cosine; 2.5 ulp. NaN beyond 1.
+        /// The inverse cosine; 2.5 ulp. NaN for |x| > 1.
         #[inline(always)]
         pub fn acos(x: Float) -> Float {
             let (part, large) = asin_parts(x.abs());
@@ -186,10 +187,10 @@ macro_rules! shared {
             if large { far } else { consts::FRAC_PI_2 - (part.copysign(x) - FRAC_PI_2_LOW) }
         }
 
-        /// The inverse tangent of y / x, both not negative; not of 0 / 0.
+        /// The inverse tangent of y / x, neither of which is negative; not defined for 0 / 0.
         #[inline(always)]
         fn atan_quotient(y: Float, x: Float) -> Float {
-            // About 0, pi / 4 or pi / 2, whichever is near: the argument stays below tan(pi / 8).
+            // Expanded about 0, pi / 4 or pi / 2, whichever is nearest: the argument stays below tan(pi / 8).
             let (steep, middle) = (y > 2.414_213_5 * x, y > 0.414_213_57 * x);
             let (over, under) = if middle { (y - x, y + x) } else { (y, x) };
             let (over, under) = if steep { (-x, y) } else { (over, under) };
@@ -210,7 +211,7 @@ macro_rules! shared {
         #[inline(always)]
         pub fn atan2(y: Float, x: Float) -> Float {
             let (up, along) = (y.abs(), x.abs());
-            // Their sum may be out of range, and infinities and zeros have no quotient.
+            // Scaled, because x + y may overflow; quotients of infinities and of zeros are replaced.
             let shrink = if up > SQUARABLE || along > SQUARABLE { 0.25 } else { 1.0 };
             let both_infinite = up == Float::INFINITY && along == Float::INFINITY;
             let (over, under) = if both_infinite { (1.0, 1.0) } else { (up * shrink, along * shrink) };
@@ -220,7 +221,7 @@ macro_rules! shared {
             (if x != x { x } else { turned }).copysign(y)
         }
 
-        /// sqrt(x^2 + y^2), without overflow; 1.5 ulp. Infinite where either is.
+        /// sqrt(x^2 + y^2), without overflow; 1.5 ulp. Infinite if either is infinite.
         #[inline(always)]
         pub fn hypot(x: Float, y: Float) -> Float {
             let (x, y) = (x.abs(), y.abs());
@@ -233,7 +234,7 @@ macro_rules! shared {
             if x == Float::INFINITY || y == Float::INFINITY { Float::INFINITY } else { result }
         }
 
-        /// The next value after `x` on the way to `y`.
+        /// The number adjacent to `x` in the direction of `y`.
         #[inline(always)]
         pub fn nextafter(x: Float, y: Float) -> Float {
             let away = (x < y) == (x > 0.0);
@@ -244,21 +245,21 @@ macro_rules! shared {
             if x != x || y != y { x + y } else { next }
         }
 
-        /// e^(x^2) erfc x for x not below 0; 2 ulp.
+        /// e^(x^2) erfc x for x >= 0; 2 ulp.
         #[inline(always)]
         pub(super) fn erfcx_of_positive(x: Float) -> Float {
             let t = 1.0 - 2.0 * ERFCX_CENTRE / (x + ERFCX_CENTRE);
-            // Half of both sides: twice the greatest numbers is infinite.
+            // Numerator and denominator are halved, because doubling the greatest numbers overflows.
             0.5 * polynomial(t, ERFCX) / (0.5 + x)
         }
 
-        /// 1 - erf x, relatively accurate where it is small; 4 ulp.
+        /// 1 - erf x, with a small relative error where it is small; 4 ulp.
         #[inline(always)]
         pub fn erfc(x: Float) -> Float {
             let magnitude = clamp(x.abs(), 0.0, 28.0);
             let square = magnitude * magnitude;
             let power = exp(-square);
-            // What the rounded square lacks.
+            // The rounding error of the square.
             let lost = magnitude.mul_add(magnitude, -square);
             let tail = power.mul_add(-lost, power) * erfcx_of_positive(magnitude);
             let middle = 1.0 - erf_near_0(x).mul_add(x, x);

@@ -1,7 +1,8 @@
-//! The gamma function's logarithm and its derivative, without branches. The derivative's single precision is rounded from the double.
+//! The logarithm of the gamma function and its derivative, without branches. The derivative in single precision is rounded from the
+//! double.
 //!
-//! Large arguments take Stirling's asymptotic series. Smaller ones are moved there by the recurrence, those below 1/2 by reflection.
-//! Single precision uses shorter minimax polynomials instead, found by reweighted least squares at Chebyshev nodes.
+//! Large arguments use Stirling's asymptotic series. Smaller ones are moved there by the recurrence, and those below 1/2 by
+//! reflection. Single precision uses shorter minimax polynomials instead, found by reweighted least squares at Chebyshev nodes.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
@@ -31,7 +32,7 @@ const NEAR_2: [f64; 20] = [
     3.224_670_334_241_132e-1,
     4.227_843_350_984_671_3e-1,
 ];
-/// B(2k) / (2k (2k - 1)) for k from 9 to 1.
+/// B(2k) / (2k (2k - 1)) for k from 9 down to 1, with the Bernoulli numbers B.
 const STIRLING: [f64; 9] = [
     43867.0 / 244_188.0,
     -3617.0 / 122_400.0,
@@ -43,28 +44,28 @@ const STIRLING: [f64; 9] = [
     -1.0 / 360.0,
     1.0 / 12.0,
 ];
-/// B(2k) / 2k for k from 8 to 1.
+/// B(2k) / 2k for k from 8 down to 1, with the Bernoulli numbers B.
 const DIGAMMA: [f64; 8] =
     [-3617.0 / 8160.0, 1.0 / 12.0, -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.0, 1.0 / 12.0];
-/// From here on the series serve.
+/// The argument from which on the series are accurate.
 const LARGE: f64 = 8.5;
-/// Below this magnitude the functions are those of their pole at 0 alone.
+/// The magnitude below which only the functions' pole at 0 matters.
 const LEAST: f64 = 1e-300;
 /// ln(2 pi) / 2 - 1 / 2.
 const STIRLING_OFFSET: f64 = 0.418_938_533_204_672_74;
 
-/// sin and cos of pi x for what x has beyond the nearest integer, of which they differ from those of x by the sign alone.
+/// sin and cos of pi r, where r is the difference of x and the nearest integer. They differ from those of pi x in the sign alone.
 #[inline(always)]
 fn sin_cos_of_fraction(x: f64) -> (f64, f64) {
     sin_cos_turns(0.5 * (x - x.round_ties_even()))
 }
 
-/// ln |gamma(x)|; 4 ulp of the result or of 1. Infinite at the integers up to 0.
+/// ln |gamma(x)|; 4 ulp of the result or of 1, whichever is greater. Infinite at the integers up to 0.
 #[inline(always)]
 pub fn lgamma(x: f64) -> f64 {
     let reflect = x < 0.5;
     let y = if reflect { 1.0 - x } else { x };
-    // gamma(y) = product gamma(z) with z from 3/2 to 5/2, or gamma(z) / y.
+    // gamma(y) = product gamma(z) with z from 3/2 to 5/2; for y < 3/2 gamma(y) = gamma(y + 1) / y.
     let (mut z, mut product) = (y, 1.0);
     for _ in 0..6 {
         let above = z > 2.5 && y < LARGE;
@@ -81,11 +82,11 @@ pub fn lgamma(x: f64) -> f64 {
     let far = (y - 0.5).mul_add(logarithm - 1.0, series);
     let right = if y < LARGE { near } else { far };
     let (sine, _) = sin_cos_of_fraction(x);
-    // Next to 0 it is -ln |x|: there pi divided by the sine is out of range, and 1 / x may be.
+    // Next to 0 the result is -ln |x|: there pi divided by the sine overflows, and 1 / x may.
     let is_least = x.abs() < LEAST;
     let left = log(if is_least { x.abs() } else { std::f64::consts::PI / sine.abs() });
     let left = if is_least { -left } else { left - right };
-    // Far below 0 both are infinite.
+    // At the integers far below 0 both terms are infinite.
     let left = if sine == 0.0 && !is_least { f64::INFINITY } else { left };
     let result = if reflect { left } else { right };
     if x.abs() == f64::INFINITY { f64::INFINITY } else { result }
@@ -105,7 +106,7 @@ const NEAR_2_OF_F32: [f64; 11] = [
     3.224_670_340_100_095_3e-1,
     4.227_843_351_100_767e-1,
 ];
-/// What ln gamma(y) has beyond (y - 1/2) (ln y - 1) + [`STIRLING_OFFSET`], times y, by 1 / y^2, y from 7/2 on; error 3e-12.
+/// y (ln gamma(y) - (y - 1/2) (ln y - 1) - [`STIRLING_OFFSET`]) as a polynomial of 1 / y^2, for y >= 7/2; error 3e-12.
 const STIRLING_OF_F32: [f64; 5] = [
     5.493_351_700_726_627e-4,
     -5.744_699_101_790_654e-4,
@@ -113,7 +114,7 @@ const STIRLING_OF_F32: [f64; 5] = [
     -2.777_768_185_027_229e-3,
     8.333_333_329_564_958e-2,
 ];
-/// (sin(pi r) / (pi r) - 1) / r^2 by r^2, |r| <= 1/2; error 2e-13.
+/// (sin(pi r) / (pi r) - 1) / r^2 as a polynomial of r^2, for |r| <= 1/2; error 2e-13.
 const SINE_OF_F32: [f64; 6] = [
     1.425_177_627_813_033e-4,
     -2.344_097_540_710_669e-3,
@@ -123,15 +124,15 @@ const SINE_OF_F32: [f64; 6] = [
     -1.644_934_066_834_592_9,
 ];
 
-/// ln |gamma(x)| in single precision; 1 ulp, near the zeros below 1/2 an absolute 1e-11. Infinite at the integers up to 0.
+/// ln |gamma(x)| in single precision; 1 ulp, or an absolute 1e-11 near the zeros below 1/2. Infinite at the integers up to 0.
 ///
-/// In double precision, since below 1/2 logarithms cancel, with polynomials that are as long as that needs.
+/// Computed in double precision, since below 1/2 logarithms cancel, with polynomials of the degree that this requires.
 #[inline(always)]
 pub fn lgamma_f32(x: f32) -> f32 {
     let x = x as f64;
     let reflect = x < 0.5;
     let y = if reflect { 1.0 - x } else { x };
-    // gamma(y) = gamma(y + 1) / y up to 3/2, (y - 1) gamma(y - 1) from 5/2 to 7/2.
+    // gamma(y) = gamma(y + 1) / y up to 3/2, and (y - 1) gamma(y - 1) from 5/2 to 7/2.
     let (under, over, far, below) = (y < 1.5, y > 2.5, y > 3.5, y - 1.0);
     let factor = if over { below } else { 1.0 };
     let logarithm = log(if under || far { y } else { factor });
@@ -142,21 +143,21 @@ pub fn lgamma_f32(x: f32) -> f32 {
     let right = if far { (y - 0.5).mul_add(logarithm - 1.0, series) } else { near };
     let fraction = x - x.round_ties_even();
     let square = fraction * fraction;
-    // The sine of pi x, divided by pi.
+    // sin(pi x) / pi.
     let sine = (polynomial(square, SINE_OF_F32) * square).mul_add(fraction, fraction).abs();
     let left = -log(sine) - right;
-    // Far below 0 both are infinite.
+    // At the integers far below 0 both terms are infinite.
     let left = if sine == 0.0 { f64::INFINITY } else { left };
     let result = if reflect { left } else { right };
     (if x.abs() == f64::INFINITY { f64::INFINITY } else { result }) as f32
 }
 
-/// The derivative of ln gamma(x); 4 ulp of the result or of 1. Infinite at 0, NaN at the integers below.
+/// The derivative of ln gamma(x); 4 ulp of the result or of 1, whichever is greater. Infinite at 0, NaN at the negative integers.
 #[inline(always)]
 pub fn digamma(x: f64) -> f64 {
     let reflect = x < 0.5;
     let y = if reflect { 1.0 - x } else { x };
-    // digamma(y) = digamma(z) - over / under with z from 10 on.
+    // digamma(y) = digamma(z) - over / under with z >= 10.
     let (mut z, mut over, mut under) = (y, 0.0, 1.0);
     for _ in 0..10 {
         let below = z < 10.0;
@@ -169,7 +170,7 @@ pub fn digamma(x: f64) -> f64 {
     let series = square.mul_add(polynomial(square, DIGAMMA), 0.5 * inverse);
     let right = log(z) - (series + over / under);
     let (sine, cosine) = sin_cos_of_fraction(x);
-    // Next to 0 it is -1 / x: there the sine may be 0.
+    // Next to 0 the result is -1 / x: there the sine may be 0.
     let is_least = x.abs() < LEAST;
     let (over, under) = if is_least { (1.0, x) } else { (std::f64::consts::PI * cosine, sine) };
     let left = right - over / under;

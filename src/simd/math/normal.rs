@@ -1,5 +1,5 @@
-//! Normal distribution: its functions in double precision and without branches. Single precision is rounded from them, except for the
-//! inverse error function, which has its own code.
+//! The normal distribution: its functions in double precision and without branches. Single precision is rounded from them, except
+//! for the inverse error function, which has its own code.
 //!
 //! The inverse error function is x times a function of ln(1 - x^2) (M. Giles, *Approximating the erfinv function*, 2012).
 
@@ -9,7 +9,7 @@
 use super::f32::{log as log_f32, polynomial as polynomial_f32};
 use super::f64::{erfc, erfcx_of_positive, exp, log, log1p, polynomial};
 
-/// Inverse of erf at x, divided by x, for w = -ln(1 - x^2) below 6.25, by w - 3.125.
+/// erfinv(x) / x for w = -ln(1 - x^2) below 6.25, as a polynomial of w - 3.125.
 const CENTRE: [f64; 22] = [
     -1.757_851_822_741_006_7e-19,
     1.092_230_365_847_099_7e-18,
@@ -34,7 +34,7 @@ const CENTRE: [f64; 22] = [
     2.401_581_824_255_884_5e-1,
     1.653_654_562_683_102_7,
 ];
-/// The same for sqrt(w) from 2.5 to 4, by sqrt(w) - 3.25.
+/// erfinv(x) / x for sqrt(w) from 2.5 to 4, as a polynomial of sqrt(w) - 3.25.
 const MIDDLE: [f64; 18] = [
     9.284_332_225_420_571e-8,
     -2.697_313_682_066_162e-7,
@@ -55,7 +55,7 @@ const MIDDLE: [f64; 18] = [
     1.005_258_967_694_164_6,
     3.083_885_610_492_220_8,
 ];
-/// The same divided by sqrt(w), for sqrt(w) from 4 to 9, by 1 / sqrt(w) - 0.1805...
+/// erfinv(x) / x divided by sqrt(w), for sqrt(w) from 4 to 9, as a polynomial of 1 / sqrt(w) - 0.1805...
 const TAIL: [f64; 20] = [
     -5.044_716_951_161_872_6e11,
     -6.109_177_164_169_153_6e10,
@@ -79,7 +79,7 @@ const TAIL: [f64; 20] = [
     9.738_888_880_275_122e-1,
 ];
 const TAIL_CENTRE: f64 = 0.180_555_555_555_555_55;
-/// The same for sqrt(w) from 9 on.
+/// As [`TAIL`], for sqrt(w) from 9 on.
 const FAR_TAIL: [f64; 18] = [
     5.772_392_969_982_317e13,
     -5.069_632_422_498_267e12,
@@ -102,7 +102,7 @@ const FAR_TAIL: [f64; 18] = [
 ];
 const FAR_TAIL_CENTRE: f64 = 0.073_737_373_737_373_74;
 
-/// Inverse of erf at x, divided by x, given w = -ln(1 - x^2), its root below 9.
+/// erfinv(x) / x, given w = -ln(1 - x^2) and its square root, which must be below 9.
 #[inline(always)]
 fn inverse_near(w: f64, root: f64) -> f64 {
     let tail = root * polynomial(1.0 / root - TAIL_CENTRE, TAIL);
@@ -110,7 +110,7 @@ fn inverse_near(w: f64, root: f64) -> f64 {
     if w < 6.25 { polynomial(w - 3.125, CENTRE) } else { outer }
 }
 
-/// The inverse of the error function; 4 ulp. Infinite at 1, NaN beyond.
+/// The inverse of the error function; 4 ulp. Infinite at 1 and -1, NaN for |x| > 1.
 #[inline(always)]
 pub fn erfinv(x: f64) -> f64 {
     let w = -log((1.0 - x) * (1.0 + x));
@@ -118,7 +118,7 @@ pub fn erfinv(x: f64) -> f64 {
     if x.abs() == 1.0 { f64::INFINITY.copysign(x) } else { result }
 }
 
-/// As [`CENTRE`], in single precision.
+/// [`CENTRE`] in single precision.
 const CENTRE_F32: [f32; 11] = [
     6.377_768_2e-10,
     -4.638_619_1e-9,
@@ -132,11 +132,11 @@ const CENTRE_F32: [f32; 11] = [
     0.240_158_174,
     1.653_654_57,
 ];
-/// As [`MIDDLE`], in single precision, whose numbers below 1 go no further.
+/// [`MIDDLE`] in single precision, where no number below 1 needs a further range.
 const MIDDLE_F32: [f32; 8] =
     [-2.436_978_2e-4, 9.431_885e-4, -1.744_281_2e-3, 2.498_240_9e-3, -3.740_781_7e-3, 5.370_102_4e-3, 1.005_258_44, 3.083_885_62];
 
-/// The inverse of the error function in single precision; 3 ulp. Infinite at 1, NaN beyond.
+/// The inverse of the error function in single precision; 3 ulp. Infinite at 1 and -1, NaN for |x| > 1.
 #[inline(always)]
 pub fn erfinv_f32(x: f32) -> f32 {
     let w = -log_f32((1.0 - x) * (1.0 + x));
@@ -144,7 +144,7 @@ pub fn erfinv_f32(x: f32) -> f32 {
     if x.abs() == 1.0 { f32::INFINITY.copysign(x) } else { x * quotient }
 }
 
-/// The inverse of the normal distribution function; 6 ulp. Infinite at 0 and 1, NaN beyond.
+/// The inverse of the normal distribution function; 6 ulp. Infinite at 0 and 1, NaN outside 0..=1.
 #[inline(always)]
 pub fn ndtri(p: f64) -> f64 {
     let x = 2.0 * p - 1.0;
@@ -166,7 +166,7 @@ pub fn erfcx(x: f64) -> f64 {
     let lost = bounded.mul_add(bounded, -square);
     let power = exp(square);
     let left = 2.0 * power.mul_add(lost, power) - right;
-    // From 26.7 on.
+    // e^(x^2) overflows from |x| = 26.7 on.
     if x < 0.0 && power == f64::INFINITY {
         power
     } else if x < 0.0 {

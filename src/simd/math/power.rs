@@ -1,6 +1,7 @@
-//! Powers of `f32`. The logarithm to base 2 is computed in `f64`, so that its product with the exponent keeps the digits of `f32`.
+//! Powers of `f32`. The logarithm to base 2 is computed in `f64`, so that its product with the exponent keeps the precision of
+//! `f32`.
 //!
-//! Polynomials are minimax, found by reweighted least squares at Chebyshev nodes.
+//! Polynomials are minimax polynomials, found by reweighted least squares at Chebyshev nodes.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
@@ -32,9 +33,9 @@ const EXP2: [f64; 6] = [
     0.240_226_479_136_198_52,
     0.693_147_202_855_129_2,
 ];
-/// Adding and subtracting this rounds a small value to the nearest integer, which is then in the low bits of the sum.
+/// Adding and subtracting this rounds a small value to the nearest integer, which the low bits of the sum hold.
 const ROUND: f64 = 6_755_399_441_055_744.0;
-/// From this magnitude of its logarithm on, a power is 0 or infinite in `f32`, and still a number in `f64`.
+/// Powers with a logarithm beyond this are 0 or infinite in `f32`, but finite in `f64`.
 const LIMIT: f64 = 200.0;
 
 /// log2 |x|; -infinity at 0.
@@ -49,11 +50,11 @@ fn log2_of_magnitude(x: f32) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY } else { log }
 }
 
-/// base^exponent; 1 ulp. As IEEE 754 has it: 1 for exponent 0 or base 1 whatever the other is, NaN for a negative base with an exponent
-/// that is not whole.
+/// base^exponent; 1 ulp. Special cases as in IEEE 754: 1 for exponent 0 or base 1, whatever the other is; NaN for a negative base
+/// with an exponent that is not an integer.
 #[inline(always)]
 pub fn pow(base: f32, exponent: f32) -> f32 {
-    // With the greatest number an infinite exponent's power is the same, and that of 1 is 1.
+    // An infinite exponent is clamped to the greatest number: the results are the same, and the product with log2 1 = 0 is no NaN.
     let bounded = if exponent > f32::MAX { f32::MAX } else { exponent };
     let bounded = if bounded < -f32::MAX { -f32::MAX } else { bounded };
     let log = bounded as f64 * log2_of_magnitude(base);

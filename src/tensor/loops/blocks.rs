@@ -1,39 +1,40 @@
-//! A loop over contiguous elements in blocks. All results of a block are known before the first is written: an output may be one of the
-//! inputs, and the compiler need not ask whether it is.
+//! A loop over contiguous elements in blocks. All results of a block are computed before the first is written: an output may be one
+//! of the inputs, and the compiler needs no check for aliasing.
 
 use super::words::{from_bits, to_bits};
 use crate::simd::nontemporal::Stores;
 
-/// A function of the elements at one index of `N` inputs. Mark its functions `#[inline(always)]`.
+/// A function of the elements at one index of `N` inputs. Mark its methods `#[inline(always)]`.
 pub(super) trait BlockFunction<E, R, const N: usize>: Copy {
-    /// Whether a block is read and written as words of two elements, which have 16 bits then: see [`words`](super::words).
+    /// Whether a block is read and written as words of two 16 bit elements: see [`words`](super::words).
     const PAIRED: bool;
 
     fn apply(self, inputs: [E; N]) -> R;
 
-    /// As [`Self::apply`], for an element outside of whole blocks.
+    /// [`Self::apply`] for an element outside whole blocks.
     #[inline(always)]
     fn apply_single(self, inputs: [E; N]) -> R {
         self.apply(inputs)
     }
 }
 
-/// What a loop reads and writes: pointers to the first elements.
+/// The operands of a loop: pointers to their first elements.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks<E, R, const N: usize> {
     pub inputs: [*const E; N],
     pub output: *mut R,
-    /// How many elements each has.
+    /// The number of elements of each.
     pub count: usize,
     pub stores: Stores,
 }
 
 impl<E: Copy, R: Copy + Default, const N: usize> Blocks<E, R, N> {
-    /// Applies a function to all elements, in blocks of `WORDS` pairs. Within a [`Leaf`](crate::simd::Leaf).
+    /// Applies a function to all elements, in blocks of `WORDS` pairs. Must be called within a [`Leaf`](crate::simd::Leaf).
     ///
     /// # Safety
-    /// Each input has `count` elements that may be read, the output as many that may be written. The output has its memory for itself, or
-    /// shares it with an input index by index. It is aligned for [`Stores::write`] if it is stored non-temporally.
+    /// Each input must have `count` readable elements, and the output as many writable ones. Nothing else may use the output's
+    /// memory, except that inputs may be the same memory index by index. The output must be aligned for [`Stores::write`] if it is
+    /// stored non-temporally.
     #[inline(always)]
     pub unsafe fn run<F: BlockFunction<E, R, N>, const WORDS: usize>(&self, function: F) {
         let whole = self.count / (2 * WORDS) * (2 * WORDS);
@@ -49,10 +50,10 @@ impl<E: Copy, R: Copy + Default, const N: usize> Blocks<E, R, N> {
         self.stores.finish();
     }
 
-    /// As [`Self::run`], for the elements from `begin` on, one by one.
+    /// [`Self::run`] for the elements from `begin` on, one by one.
     ///
     /// # Safety
-    /// As [`Self::run`].
+    /// As for [`Self::run`].
     #[inline(always)]
     pub unsafe fn rest<F: BlockFunction<E, R, N>>(&self, begin: usize, function: F) {
         for index in begin..self.count {
@@ -63,7 +64,7 @@ impl<E: Copy, R: Copy + Default, const N: usize> Blocks<E, R, N> {
         }
     }
 
-    /// At most `limit` elements from `begin` on.
+    /// The part of at most `limit` elements from `begin` on.
     #[inline(always)]
     pub fn part(&self, begin: usize, limit: usize) -> Self {
         let (inputs, output) = (self.inputs.map(|input| input.wrapping_add(begin)), self.output.wrapping_add(begin));
@@ -73,7 +74,7 @@ impl<E: Copy, R: Copy + Default, const N: usize> Blocks<E, R, N> {
     /// The elements at an index.
     ///
     /// # Safety
-    /// The index is below `count`, and each input has as many elements that may be read.
+    /// The index must be below `count`, and each input must have `count` readable elements.
     #[inline(always)]
     pub unsafe fn load(&self, index: usize) -> [E; N] {
         // SAFETY: the caller's promise.
@@ -87,7 +88,7 @@ impl<E: Copy, R: Copy + Default, const N: usize> Blocks<E, R, N> {
             // SAFETY: the caller of `run` promises the elements of the block.
             *result = function.apply(unsafe { self.load(first + lane) });
         }
-        // SAFETY: as above, and their alignment, which blocks keep.
+        // SAFETY: as above; blocks keep the alignment.
         unsafe { self.stores.write(self.output.wrapping_add(first).cast(), block) };
     }
 

@@ -1,7 +1,7 @@
 //! Scratch memory, cached by each thread: [`Buffer`] of one block, [`Memory`] of any size.
 //!
-//! A buffer takes its block at the first write. On the stack, blocks would cost every loop a touch of each of their pages, which all fall
-//! into the same set of the first-level cache.
+//! A buffer takes its block at the first write. Blocks on the stack would make every loop touch all of their pages, which all map
+//! to the same set of the first-level cache.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use crate::simd::Aligned;
 use crate::tensor::dtype::Element;
 use crate::tuning::caches::{BLOCK, FEW_SCRATCH, KEPT_SCRATCH_BYTES, MAX_KEPT_SCRATCH};
 
-/// A block of elements of any dtype. A loop writes through its address while the buffer has it.
+/// A block of elements of any dtype. A loop writes through its address while the buffer owns it.
 #[repr(C, align(64))]
 struct ScratchBlock(Cell<MaybeUninit<[u8; BLOCK * 16]>>);
 
@@ -22,7 +22,7 @@ impl ScratchBlock {
 }
 
 thread_local! {
-    /// This thread's blocks that no buffer has: as many as its loops had at once.
+    /// This thread's blocks that no buffer owns. There are as many blocks as its loops have used at once.
     static SPARE: RefCell<Vec<Rc<ScratchBlock>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -31,13 +31,13 @@ thread_local! {
 pub struct Buffer(Option<Rc<ScratchBlock>>);
 
 impl Buffer {
-    /// A buffer with nothing in it.
+    /// An empty buffer.
     #[inline(always)]
     pub const fn new() -> Self {
         Self(None)
     }
 
-    /// Its first byte, the same at each call.
+    /// The address of its first byte, the same at each call.
     #[inline(always)]
     pub fn data(&mut self) -> *mut u8 {
         match &self.0 {
@@ -54,7 +54,7 @@ impl Buffer {
 
     #[inline(never)]
     fn give_back(block: Rc<ScratchBlock>) {
-        // A thread that ends has no list any more: the block is freed.
+        // When a thread ends the list no longer exists, and the block is freed.
         let _ = SPARE.try_with(|blocks| blocks.borrow_mut().push(block));
     }
 }
@@ -72,15 +72,15 @@ impl Drop for Buffer {
 type Line = Aligned<[u128; 4]>;
 
 thread_local! {
-    /// This thread's memories that nobody has.
+    /// This thread's memories that are not in use.
     static SPARE_MEMORIES: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Aligned memory of any size, with zeros or what its last user left.
+/// Aligned memory of any size. It holds zeros or the data of its last user.
 pub struct Memory(Vec<Line>);
 
 impl Memory {
-    /// Memory of at least so many bytes.
+    /// Memory of at least `bytes` bytes.
     pub fn of(bytes: usize) -> Self {
         if bytes == 0 {
             return Self(Vec::new());
@@ -98,7 +98,7 @@ impl Memory {
         Self(memory)
     }
 
-    /// Its first byte.
+    /// The address of its first byte.
     pub fn data(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
     }
@@ -106,10 +106,11 @@ impl Memory {
     /// Its first `len` numbers.
     ///
     /// # Panics
-    /// More numbers than it was taken for.
+    /// If `len` numbers do not fit.
     pub fn numbers<T: Element>(&mut self, len: usize) -> &mut [T] {
         assert!(len * size_of::<T>() <= size_of_val(self.0.as_slice()), "{len} numbers of too little memory");
-        // SAFETY: the bytes are initialised, and enough by the assertion; every pattern of bits is a number, and a line is aligned for any.
+        // SAFETY: the bytes are initialised, and the assertion has checked that there are enough; every bit pattern is a number,
+        // and a line is aligned for every type.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 }
@@ -118,7 +119,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.0);
         if !memory.is_empty() && memory.len() * size_of::<Line>() <= KEPT_SCRATCH_BYTES {
-            // A thread that ends has no list any more: the memory is freed.
+            // When a thread ends the list no longer exists, and the memory is freed.
             let _ = SPARE_MEMORIES.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
                 if spare.len() < MAX_KEPT_SCRATCH {
@@ -129,7 +130,7 @@ impl Drop for Memory {
     }
 }
 
-/// Runs `body` with zeros for at least `len` (at most [`BLOCK`]) elements.
+/// Runs `body` with a slice of zeros of at least `len` (at most [`BLOCK`]) elements.
 #[inline]
 pub fn with_zeros<T: Default + Copy>(len: usize, body: impl FnOnce(&mut [T])) {
     if len <= FEW_SCRATCH { body(&mut [T::default(); FEW_SCRATCH]) } else { body(&mut [T::default(); BLOCK]) }
@@ -145,7 +146,7 @@ mod tests {
         let first = one.data();
         assert_eq!(first as usize % 64, 0);
         assert_ne!(Memory::of(1000).data(), first);
-        // SAFETY: the memory has so many bytes.
+        // SAFETY: the memory has that many bytes.
         unsafe { first.write(7) };
         drop(one);
         let mut again = [Memory::of(900), Memory::of(900)];

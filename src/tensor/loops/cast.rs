@@ -1,7 +1,7 @@
 //! Casts of contiguous elements from one dtype to another.
 //!
-//! Every cast goes through a *hub*, a type that holds all values of a class of dtypes exactly ([`Number::Hub`]): one step from the source to
-//! its hub, one from the hub to the target. A step is left out where source or target is the hub itself.
+//! Every cast goes through a *hub*, a type that holds all values of a class of dtypes exactly ([`Number::Hub`]): one step from the
+//! source to its hub, one from the hub to the target. A step is omitted if source or target is the hub itself.
 
 use std::any::TypeId;
 
@@ -20,23 +20,23 @@ use crate::tuning::caches::CAST_RUN;
 /// Casts `count` elements.
 ///
 /// # Safety
-/// `from` has `count` readable elements of dtype `source`, `to` as many writable ones of `target`, and they do not overlap.
+/// `from` must have `count` readable elements of dtype `source`, and `to` as many writable ones of `target`; they must not overlap.
 pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, count: usize) -> Result<(), Error> {
     if source == target {
-        // SAFETY: the caller promises both runs and that they are apart.
+        // SAFETY: the caller promises both runs, and that they do not overlap.
         unsafe { copy_run(from, to, count * source.size(), Stores::Cached) };
         return Ok(());
     }
     dispatch!(source in EVERY, S => from_source::<S>(from.cast(), to, target, count))
 }
 
-/// The first element of an operand as one of `target`, in the first bytes of a word. The rest of the word is 0.
+/// The first element of an operand, cast to `target`, in the first bytes of a word. The rest of the word is 0.
 pub fn element(view: &View<'_>, target: DType) -> Result<u128, Error> {
     if view.numel() == 0 {
         return Err(Error::operands("an operand has no elements"));
     }
     let mut word = 0u128;
-    // SAFETY: the operand has an element, which the launch promises to be readable, and no element is larger than a word.
+    // SAFETY: the operand has an element, which the launch guarantees to be readable, and no element is larger than a word.
     unsafe { cast(view.data(), view.dtype(), (&raw mut word).cast(), target, 1) }?;
     Ok(word)
 }
@@ -95,8 +95,8 @@ impl<S: Element> Leaf for Widen<S> {
     #[inline(always)]
     fn run(self) {
         if TypeId::of::<S>() == TypeId::of::<f16>() {
-            // SAFETY: `cast`'s caller promises `count` readable elements, and the target is the hub buffer or the caller's run, of at least
-            // as many.
+            // SAFETY: `cast`'s caller promises `count` readable elements, and the target is the hub buffer or the caller's run, of
+            // at least as many.
             return unsafe { halves::widen(self.from.cast(), self.to.cast(), self.count) };
         }
         for index in 0..self.count {

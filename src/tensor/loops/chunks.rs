@@ -1,7 +1,7 @@
-//! Loops over chunks, for kernels that need the number of an element's chunk (random numbers).
+//! Loops over chunks, for kernels that depend on the number of an element's chunk (random numbers).
 //!
-//! The index space of an elementwise launch is cut into patches of at most so many elements. The kernel gets each patch's elements as
-//! contiguous slices of its types: the operand's own memory where that is possible, else scratch memory. The number of a patch depends on
+//! The index space of an elementwise launch is divided into patches of limited size. The kernel gets each patch's elements as
+//! contiguous slices of its types: the operand's own memory if possible, else scratch memory. The number of a patch depends on
 //! sizes and strides alone.
 
 use super::Buffer;
@@ -13,12 +13,12 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tuning::caches::BLOCK;
 
-/// Called for one chunk: its number, inputs and outputs of type `T`, outputs of type `U`.
+/// Called with one chunk: its number, inputs and outputs of type `T`, outputs of type `U`.
 pub type ChunkBody<'a, T, U, const I: usize, const O: usize, const P: usize> =
     &'a (dyn Fn(u64, [&[T]; I], [&mut [T]; O], [&mut [U]; P]) + Sync);
 
-/// Runs `body` over chunks of at most `limit` (<= [`BLOCK`]) elements. Operands: [outputs of `T`, outputs of `U`, inputs of `T`], cast from and
-/// to their own dtypes.
+/// Runs `body` over chunks of at most `limit` (<= [`BLOCK`]) elements. Operands: [outputs of `T`, outputs of `U`, inputs of `T`],
+/// cast from and to their own dtypes.
 pub fn run<T, U, const I: usize, const O: usize, const P: usize>(
     launch: &Launch<'_>,
     limit: usize,
@@ -44,7 +44,7 @@ where
         let mut number = begin as u64;
         space.walk(begin, end, &mut |patch| {
             worker.patch(patch, count, &mut |chunks, len| {
-                // SAFETY: `patch` gives `len` aligned elements of `T` for every input, for this call alone.
+                // SAFETY: `patch` provides `len` aligned elements of `T` for every input, for this call alone.
                 let inputs =
                     std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(chunks[O + P + input].cast::<T>(), len) });
                 // SAFETY: as above for outputs of `T`, which overlap no other chunk.
@@ -83,7 +83,7 @@ impl<'a> ChunkBuffers<'a> {
             let (ptr, dtype) = (self.ptr(operand, patch), self.launch.view(operand).dtype());
             *chunk = if self.is_direct(operand, &ptr, patch) { ptr.data } else { self.blocks[operand].data() };
             if operand >= self.outputs && *chunk != ptr.data {
-                // SAFETY: the launch's operand may be read; a block buffer holds a patch of any dtype.
+                // SAFETY: the launch's operand is readable; a block buffer holds a patch of any dtype.
                 unsafe { gather(ptr, dtype, *chunk, self.dtypes[operand], &mut raw, patch) };
             }
         }
@@ -91,7 +91,7 @@ impl<'a> ChunkBuffers<'a> {
         for (operand, &chunk) in chunks.iter().enumerate().take(self.outputs) {
             let (ptr, dtype) = (self.ptr(operand, patch), self.launch.view(operand).dtype());
             if chunk != ptr.data {
-                // SAFETY: the block buffer holds the patch's elements; the output's are the launch's to write.
+                // SAFETY: the block buffer holds the patch's elements; the launch may write the output's.
                 unsafe { scatter(chunk, self.dtypes[operand], ptr, dtype, &mut raw, patch) };
             }
         }
@@ -101,7 +101,7 @@ impl<'a> ChunkBuffers<'a> {
         StridedPtr { data: patch.data(operand), steps: self.space.steps(operand) }
     }
 
-    /// Whether the patch can be a slice of the operand's memory. Inputs are taken out of it where an output overlaps them.
+    /// Whether the operand's memory can be used for the patch. Inputs that an output overlaps are copied.
     fn is_direct(&self, operand: usize, ptr: &StridedPtr, patch: &Patch) -> bool {
         let (view, dtype) = (self.launch.view(operand), self.dtypes[operand]);
         let aligned = (ptr.data as usize).is_multiple_of(dtype.size().min(8));

@@ -37,7 +37,7 @@ pub fn copy(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// Copies `input` to `output`, views of the same sizes: [`copy`].
+/// Copies `input` to `output`, views of the same sizes, as [`copy`].
 pub fn copy_view(output: View<'_>, input: View<'_>) -> Result<(), Error> {
     if output.numel() == 0 {
         return Ok(());
@@ -45,8 +45,8 @@ pub fn copy_view(output: View<'_>, input: View<'_>) -> Result<(), Error> {
     launch::of_views(Layout::Elementwise, &[output, input], 1, &[], None, copy)
 }
 
-/// Copies `input` to the indices from `begin` on of a dimension of `output`, if both are one run of memory of one dtype, of fewer than `limit`
-/// bytes. Tells whether it did.
+/// Copies `input` to the indices from `begin` on of a dimension of `output`, if both are contiguous memory of one dtype and fewer
+/// than `limit` bytes. Returns whether it has copied.
 pub fn copy_dense(output: &View<'_>, input: &View<'_>, dim: usize, begin: usize, limit: usize) -> bool {
     let size = input.dtype().size();
     let mut step = size as i64;
@@ -66,13 +66,13 @@ pub fn copy_dense(output: &View<'_>, input: &View<'_>, dim: usize, begin: usize,
     let to = output.data().wrapping_offset(begin as isize * output.stride(dim));
     let steps = Steps { col: size as isize, row: 0 };
     if input.numel() > 0 {
-        // SAFETY: the elements of the input are contiguous, and so are those of the output from that index on, of which there are as many.
+        // SAFETY: the elements of the input are contiguous, and so are as many of the output from that index on.
         unsafe { strided::copy(StridedPtr { data: input.data(), steps }, StridedPtr { data: to, steps }, size, input.numel(), 1) };
     }
     true
 }
 
-/// The value negated, or conjugated.
+/// Negates or conjugates a value.
 #[derive(Clone, Copy)]
 struct Sign {
     conj: bool,
@@ -101,7 +101,7 @@ fn copy_same(launch: &Launch<'_>) {
         let stores = Stores::of(output.data(), output.size(0) * size);
         parallel(output.size(0) * size, COPY_PIECE_BYTES, BYTE_COST, &|begin, end| {
             let (from, to) = (input.data().wrapping_add(begin), output.data().wrapping_add(begin));
-            // SAFETY: both operands are dense runs of that many bytes, the same or apart.
+            // SAFETY: both operands are dense runs of that many bytes, identical or disjoint.
             unsafe { strided::copy_run(from, to, end - begin, stores) };
         });
         return;
@@ -127,7 +127,7 @@ fn copy_cast(launch: &Launch<'_>) -> Result<(), Error> {
     if output.is_dense_1d() && input.is_dense_1d() && !output.overlaps(&input) {
         parallel(output.size(0), GRAIN, CAST_COST, &|begin, end| {
             let (from, to) = (input.data().wrapping_add(begin * source.size()), output.data().wrapping_add(begin * target.size()));
-            // SAFETY: both operands are dense runs of that many elements, apart from each other.
+            // SAFETY: both operands are dense runs of that many elements, which do not overlap.
             let cast = unsafe { cast::cast(from, source, to, target, end - begin) };
             debug_assert!(cast.is_ok(), "check_dtypes found both convertible");
         });
@@ -188,25 +188,25 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
         let from = StridedPtr { data: value as *mut u8, steps: super::index_space::Steps::default() };
         space.walk(begin, end, &mut |patch| {
             let to = StridedPtr { data: patch.data(0), steps: space.steps(0) };
-            // SAFETY: `element` lives until all pieces have ended; the launch's output is writable.
+            // SAFETY: `element` lives until all pieces have ended; the launch may write its output.
             unsafe { strided::copy(from, to, size, patch.cols, patch.rows) };
         });
     });
 }
 
-/// `bytes` of elements of so many bytes each; each is the first bytes of `element`.
+/// Fills `bytes` bytes with elements of `size` bytes, each of them the first bytes of `element`.
 fn fill_run(to: *mut u8, size: usize, element: u128, bytes: usize, stores: Stores) {
-    // No element is larger than the pattern, and every size divides it.
+    // No element is larger than the pattern, and every size divides the pattern's.
     let pattern = (0..size_of::<u128>() / size).fold(0, |pattern, copy| pattern | (element & mask(size)) << (8 * size * copy));
     vectorize(Fill { to, pattern, bytes, stores });
 }
 
-/// The bits of so many bytes.
+/// A mask of the lowest `size` bytes.
 fn mask(size: usize) -> u128 {
     u128::MAX >> (u128::BITS as usize - 8 * size)
 }
 
-/// Bytes with a pattern over and over.
+/// Fills bytes with a repeated pattern.
 struct Fill {
     to: *mut u8,
     pattern: u128,
@@ -217,8 +217,8 @@ struct Fill {
 impl Leaf for Fill {
     type Output = ();
 
-    /// By blocks of the widest stores: Zen 4 writes whole cache lines without reading them first, but not those that are written in single
-    /// words (4 MiB on one thread: 41 µs instead of 71).
+    /// Writes blocks of the widest stores: Zen 4 writes whole cache lines without reading them first, but not those that are
+    /// written in single words (4 MiB on one thread: 41 µs instead of 71).
     #[inline(always)]
     fn run(self) {
         const WORDS: usize = 32;
@@ -227,11 +227,12 @@ impl Leaf for Fill {
         for (index, word) in block.iter_mut().enumerate() {
             *word = (self.pattern >> (64 * (index % 2))) as u64;
         }
-        // In memory: of two words that it knows the compiler makes stores of single words.
+        // The block is opaque to the compiler, which would store two known words as single words.
         let block = black_box(block);
         let whole = self.bytes / BLOCK * BLOCK;
         for first in (0..whole).step_by(BLOCK) {
-            // SAFETY: `fill_with` gives runs of so many bytes of the launch's output, stored non-temporally only where it is aligned, as blocks are.
+            // SAFETY: `fill_with` passes runs of that many bytes of the launch's output, stored non-temporally only if it is
+            // aligned, as blocks are.
             unsafe { self.stores.write(self.to.wrapping_add(first).cast(), block) };
         }
         let words = self.bytes / size_of::<u128>() * size_of::<u128>();

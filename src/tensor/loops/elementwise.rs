@@ -20,16 +20,16 @@ use crate::tuning::caches::{BLOCK, ELEMENTWISE_BLOCK};
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
     /// The type of the result: `T`, or `Bool` for a predicate.
     type Output: Number;
-    /// Whether numbers beside 16 bit floats keep their precision instead of being rounded to the dtype first: PyTorch's CPU does the one for
-    /// products and quotients, the other for everything else.
+    /// Whether Python numbers that meet 16 bit floats keep their precision instead of being rounded to the dtype first. PyTorch's
+    /// CPU keeps it for products and quotients, and rounds for everything else.
     const PRECISE_NUMBERS: bool = false;
 
-    /// One element; mark it `#[inline(always)]`.
+    /// Computes one element; mark it `#[inline(always)]`.
     fn apply(self, inputs: [T; N]) -> Self::Output;
 }
 
-/// Runs `op` over the launch's operands [out, inputs...]. Inputs are cast to `E`, results come as `O` and are cast to the output's dtype. The
-/// launch's cost decides how parallel.
+/// Runs `op` over the launch's operands [out, inputs...]. Inputs are cast to `E`, and results of type `O` are cast to the output's
+/// dtype. The launch's cost decides the number of threads.
 ///
 /// Only the loop itself is compiled for each operator and type; everything around it is shared.
 #[inline]
@@ -57,7 +57,7 @@ where
     }
 }
 
-/// As [`run`], of an operator that computes in [`Element::Approximate`].
+/// [`run`] for an operator that computes in [`Element::Approximate`].
 #[inline]
 pub fn run_approximate<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
@@ -67,7 +67,7 @@ where
     run_in::<E, E::Approximate, _, N>(launch, op)
 }
 
-/// As [`run`], of an operator that computes in `T`.
+/// [`run`] for an operator that computes in `T`.
 #[inline]
 pub fn run_in<E, T, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
@@ -104,8 +104,8 @@ where
     }
 }
 
-/// As [`run`], of an operator whose second input may be one value for all elements, a Python number or a tensor of no dimension: the loop
-/// then takes it as a parameter instead of an operand.
+/// [`run`] for an operator whose second input may be one value for all elements: a Python number or a tensor of no dimension. The
+/// loop then takes it as a parameter instead of an operand.
 #[inline]
 pub fn run_with_number<E, O, Op>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
@@ -122,14 +122,14 @@ where
     run::<E, O, _, 1>(&launch.leading(TENSORS), WithNumber { op, number })
 }
 
-/// Whether an operand is one value for all elements, of which there are some: also for a single one, where it has another dtype than
-/// what is computed with, which might not hold it.
+/// Whether an operand is one value for all elements, of which there is at least one. A single element also counts if its dtype
+/// differs from `dtype`, which might not hold the value.
 fn is_number(view: &View<'_>, dtype: DType) -> bool {
     let is_one = || view.is_constant() || view.numel() == 1 && view.dtype() != dtype;
     view.numel() != 0 && (view.flags().has(Flags::IMMEDIATE) || view.flags() == Flags::default() && is_one())
 }
 
-/// An operator of two inputs, of which the second is this number.
+/// An operator of two inputs whose second input is a constant number.
 #[derive(Clone, Copy)]
 struct WithNumber<Op, T> {
     op: Op,
@@ -145,20 +145,20 @@ impl<T: Number, Op: Map<T, 2>> Map<T, 1> for WithNumber<Op, T> {
     }
 }
 
-/// Whether there are Python numbers, and `E` is computed in a type with more digits.
+/// Whether the launch has Python numbers, and `E` is computed in a type of higher precision.
 #[inline]
 pub(super) fn has_wider_number<E: Element>(launch: &Launch<'_>) -> bool {
     E::DTYPE != E::Acc::DTYPE && (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE))
 }
 
-/// Contiguous elements: the first of each input.
+/// The addresses of the first of contiguous elements of each input.
 pub(super) type Inputs = [*const u8; MAX_OPERANDS];
 
-/// An operator's loop over contiguous elements: output, inputs, number of elements, how the output is written. The output may be
-/// one of the inputs.
+/// An operator's loop over contiguous elements: output, inputs, number of elements, kind of stores. The output may be one of the
+/// inputs.
 pub(super) type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize, Stores) + Sync);
 
-/// The operands of a [`Loop`].
+/// The dtypes of the operands of a [`Loop`].
 #[derive(Clone, Copy)]
 pub(super) struct Types {
     pub input: DType,
@@ -196,13 +196,13 @@ where
 
     #[inline(always)]
     fn run(self) {
-        // SAFETY: `straight` and `PatchBuffers::patch` give operands of at least `count` elements; an output lies apart from the inputs, or is
-        // one of them. `straight` has an output stored non-temporally only where it is aligned.
+        // SAFETY: `straight` and `PatchBuffers::patch` provide operands of at least `count` elements; an output does not overlap
+        // the inputs, or is one of them. `straight` requests non-temporal stores only for an aligned output.
         unsafe { self.blocks.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Loaded(self.op)) };
     }
 }
 
-/// An operator between elements as they are stored.
+/// An operator on elements as they are stored.
 #[derive(Clone, Copy)]
 struct Loaded<Op>(Op);
 
@@ -220,7 +220,8 @@ where
     }
 }
 
-/// As [`drive`], of elements that are faster converted in runs than in the loop: by blocks in buffers, and `body` is a loop over values.
+/// [`drive`] for elements that convert faster in runs than inside the loop: blocks are converted in buffers, and `body` is a loop
+/// over values.
 pub(super) fn drive_in_runs(launch: &Launch<'_>, [elements, values]: [Types; 2], body: Loop<'_>) -> Result<(), Error> {
     drive(launch, elements, &|output, inputs, count, _| {
         let mut blocks = [const { Buffer::new() }; MAX_OPERANDS];
@@ -229,7 +230,7 @@ pub(super) fn drive_in_runs(launch: &Launch<'_>, [elements, values]: [Types; 2],
             let mut widened = [std::ptr::null(); MAX_OPERANDS];
             for (index, widened) in widened.iter_mut().enumerate().take(elements.inputs) {
                 let (from, to) = (inputs[index].wrapping_add(begin * elements.input.size()), blocks[index + 1].data());
-                // SAFETY: `drive` gives inputs of at least `count` elements, and a buffer holds a block of any dtype.
+                // SAFETY: `drive` provides inputs of at least `count` elements, and a buffer holds a block of any dtype.
                 let cast = unsafe { cast::cast(from, elements.input, to, values.input, count) };
                 debug_assert!(cast.is_ok(), "floating point numbers are cast to each other");
                 *widened = to.cast_const();
@@ -241,7 +242,7 @@ pub(super) fn drive_in_runs(launch: &Launch<'_>, [elements, values]: [Types; 2],
             }
             let results = blocks[0].data();
             body(results, &widened, count, Stores::Cached);
-            // SAFETY: as above; the output has as many elements, and the inputs' of this block are read.
+            // SAFETY: as above; the output has as many elements, and the inputs of this block have been read.
             let cast = unsafe { cast::cast(results, values.output, to, elements.output, count) };
             debug_assert!(cast.is_ok(), "floating point numbers are cast to each other");
         }
@@ -270,7 +271,7 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     Ok(())
 }
 
-/// Whether all operands are dense and of the loop's types, and none overlaps the output without being its very elements. Fills `inputs`.
+/// Whether all operands are dense and of the loop's types, and no input partially overlaps the output. Fills `inputs`.
 #[inline]
 fn find_straight(launch: &Launch<'_>, types: Types, output: &View<'_>, inputs: &mut Inputs) -> bool {
     let fits = |view: &View<'_>, dtype: DType| view.dtype() == dtype && view.is_dense_1d();
@@ -292,7 +293,7 @@ fn find_straight(launch: &Launch<'_>, types: Types, output: &View<'_>, inputs: &
     true
 }
 
-/// All operands are dense and of the loop's types.
+/// Runs the loop where all operands are dense and of the loop's types.
 #[inline]
 fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) {
     let output = launch.view(0);
@@ -311,7 +312,7 @@ fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) 
     });
 }
 
-/// Every operand that is cast has a dtype with conversions.
+/// Checks that every operand's dtype is convertible.
 pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), Error> {
     match (0..launch.num_operands()).map(|index| launch.view(index).dtype()).find(|dtype| !dtype.is_convertible()) {
         Some(dtype) => Err(Error::dtype(dtype, format!("{dtype:?} has no conversions"))),
@@ -322,9 +323,9 @@ pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), Error> {
 /// How an input reaches the loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// The same value everywhere: spread over its block buffer once.
+    /// One value for all elements: the block buffer is filled with it once.
     Constant,
-    /// From where it is if the patch is contiguous, else gathered and cast into its block buffer.
+    /// Directly if the patch is contiguous, else gathered and cast into its block buffer.
     Gather,
 }
 
@@ -335,7 +336,7 @@ struct PatchBuffers<'a> {
     dtypes: [DType; MAX_OPERANDS],
     steps: [Steps; MAX_OPERANDS],
     accesses: [Access; MAX_OPERANDS],
-    /// Whether an input overlaps the output without being its very elements.
+    /// Whether an input partially overlaps the output.
     is_crossed: bool,
     blocks: [Buffer; MAX_OPERANDS],
     raw: Buffer,
@@ -390,11 +391,11 @@ impl<'a> PatchBuffers<'a> {
         }
         let (dtype, output) = (self.types.output, StridedPtr { data: patch.data(0), steps: self.steps[0] });
         let direct = self.dtypes[0] == dtype && !self.is_crossed && output.is_dense(dtype.size(), patch.cols, patch.rows);
-        // The output's own block buffer is free: only inputs are gathered.
+        // The output's block buffer is free, since only inputs are gathered.
         let result = self.blocks[0].data();
         (self.body)(if direct { output.data } else { result }, &inputs, patch.len(), Stores::Cached);
         if !direct {
-            // SAFETY: the result buffer holds the patch's elements; the output's are the launch's to write.
+            // SAFETY: the result buffer holds the patch's elements; the launch may write the output's.
             unsafe { scatter(result, dtype, output, self.dtypes[0], &mut self.raw, patch) };
         }
     }
@@ -406,17 +407,18 @@ impl<'a> PatchBuffers<'a> {
             if dtype == needed && ptr.is_dense(needed.size(), patch.cols, patch.rows) {
                 return ptr.data;
             }
-            // SAFETY: the launch's operand may be read; the block buffer holds a patch of any dtype.
+            // SAFETY: the launch's operand is readable; the block buffer holds a patch of any dtype.
             unsafe { gather(ptr, dtype, self.blocks[operand].data(), needed, &mut self.raw, patch) };
         }
         self.blocks[operand].data()
     }
 }
 
-/// Packs a patch's elements into `to`, cast to `target`.
+/// Gathers a patch's elements into `to`, contiguous and cast to `target`.
 ///
 /// # Safety
-/// The patch's elements at `from` are readable and of dtype `source`; `to` has room for them as `target`; both dtypes are convertible.
+/// The patch's elements at `from` must be readable and of dtype `source`; `to` must have room for them as `target`; both dtypes
+/// must be convertible.
 pub unsafe fn gather(from: StridedPtr, source: DType, to: *mut u8, target: DType, raw: &mut Buffer, patch: &Patch) {
     let dense = from.is_dense(source.size(), patch.cols, patch.rows);
     let packed = match (source == target, dense) {
@@ -436,10 +438,10 @@ pub unsafe fn gather(from: StridedPtr, source: DType, to: *mut u8, target: DType
     }
 }
 
-/// Spreads the contiguous elements of `from` to the patch's elements at `to`, cast to `target`.
+/// Scatters the contiguous elements of `from` to the patch's elements at `to`, cast to `target`.
 ///
 /// # Safety
-/// As [`gather`], with the roles exchanged.
+/// As for [`gather`], with the roles exchanged.
 pub unsafe fn scatter(from: *mut u8, source: DType, to: StridedPtr, target: DType, raw: &mut Buffer, patch: &Patch) {
     let dense = to.is_dense(target.size(), patch.cols, patch.rows);
     let packed = match (source == target, dense) {
@@ -448,13 +450,13 @@ pub unsafe fn scatter(from: *mut u8, source: DType, to: StridedPtr, target: DTyp
         (false, false) => raw.data(),
     };
     if source != target {
-        // SAFETY: the caller promises the elements; the target is the caller's place or `raw`, which holds any patch.
+        // SAFETY: the caller promises the elements; the target is the caller's memory or `raw`, which holds any patch.
         let cast = unsafe { cast::cast(from, source, packed, target, patch.len()) };
         debug_assert!(cast.is_ok(), "both dtypes are convertible");
     }
     if source == target || !dense {
         let ptr = StridedPtr::dense(packed, target.size(), patch.cols);
-        // SAFETY: the elements are contiguous now; the caller promises these elements in `to`.
+        // SAFETY: the elements are contiguous now; the caller promises the patch's elements at `to`.
         unsafe { strided::copy(ptr, to, target.size(), patch.cols, patch.rows) };
     }
 }

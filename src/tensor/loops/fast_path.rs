@@ -1,7 +1,7 @@
-//! Functions with a fast path for most arguments, which vectorises, and a slow path for the others.
+//! Functions with a fast path for most arguments, which vectorises, and a slow path for all.
 //!
-//! The path of an element depends on the element alone, and so do the bits of its result. Blocks whose elements all take the fast path run
-//! without a branch.
+//! The path of an element depends on the element alone, and so do the bits of its result. Blocks whose elements all take the fast
+//! path run without branches.
 
 use super::blocks::{BlockFunction, Blocks};
 use super::elementwise::{Inputs, Types, drive, drive_in_runs, has_wider_number};
@@ -16,7 +16,7 @@ use crate::tuning::caches::{ELEMENTWISE_BLOCK, FAST_PATH_BLOCK};
 
 /// A function of `N` numbers with a fast and a slow path. Mark the methods `#[inline(always)]`.
 pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
-    /// As [`Map::PRECISE_NUMBERS`](super::elementwise::Map::PRECISE_NUMBERS).
+    /// [`Map::PRECISE_NUMBERS`](super::elementwise::Map::PRECISE_NUMBERS).
     const PRECISE_NUMBERS: bool = false;
 
     /// Whether the inputs take the fast path.
@@ -27,7 +27,7 @@ pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
     fn slow(self, inputs: [T; N]) -> T;
 }
 
-/// Runs `op` over the launch's operands [out, inputs...], as [`pointwise::run`](super::elementwise::run) does.
+/// Runs `op` over the launch's operands [out, inputs...], as [`elementwise::run`](super::elementwise::run) does.
 #[inline]
 pub fn run<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
@@ -72,10 +72,10 @@ where
     fn run(self) {
         for begin in (0..self.blocks.count).step_by(FAST_PATH_BLOCK) {
             let part = self.blocks.part(begin, FAST_PATH_BLOCK);
-            // SAFETY: `drive` gives operands of at least `count` elements.
+            // SAFETY: `drive` provides operands of at least `count` elements.
             let takes_fast_path = |index| self.op.takes_fast_path(unsafe { part.load(index) }.map(E::load));
             if (0..part.count).fold(true, |all, index| all & takes_fast_path(index)) {
-                // SAFETY: as above; an output lies apart from the inputs, or is one of them.
+                // SAFETY: as above; an output does not overlap the inputs, or is one of them.
                 unsafe { part.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Fast(self.op)) };
             } else {
                 // SAFETY: as above.
@@ -98,7 +98,7 @@ impl<E: Element, Op: FastPath<E::Acc, N>, const N: usize> BlockFunction<E, E, N>
     }
 }
 
-/// The path that the inputs take.
+/// The fast or the slow path, by the inputs.
 #[derive(Clone, Copy)]
 struct Either<Op>(Op);
 

@@ -1,17 +1,17 @@
-//! [`Space`]: the index space of several operands, cut into patches.
+//! [`Space`]: the index space of several operands, divided into patches.
 
 use super::{grain, parallel};
 use crate::tensor::launch::Launch;
 use crate::tensor::view::MAX_DIMS;
 use crate::tuning::caches::{BLOCK, PATCH_ROWS};
 
-/// Operands that a loop over patches can take.
+/// The maximum number of operands of a loop over patches.
 pub const MAX_OPERANDS: usize = 8;
 
-/// Dimensions of most spaces.
+/// The number of dimensions that covers most spaces.
 const FEW_DIMS: usize = 6;
 
-/// The steps of one operand inside a patch, bytes.
+/// The steps of one operand inside a patch, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     /// From one element to the next.
@@ -20,7 +20,7 @@ pub struct Steps {
     pub row: isize,
 }
 
-/// A rectangle of the index space: `rows` × `cols` elements, with each operand's first one.
+/// A rectangle of the index space: `rows` × `cols` elements, with the address of each operand's first one.
 #[derive(Clone, Copy)]
 pub struct Patch {
     pub cols: usize,
@@ -29,27 +29,27 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Number of elements; never 0 for a patch that [`Space::walk`] hands out.
+    /// The number of elements; never 0 for patches from [`Space::walk`].
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "no patch is empty")]
     pub fn len(&self) -> usize {
         self.cols * self.rows
     }
 
-    /// The first element of an operand.
+    /// The address of an operand's first element.
     #[inline(always)]
     pub fn data(&self, operand: usize) -> *mut u8 {
         self.data[operand]
     }
 }
 
-/// An index space (innermost dimension first), the operands in it, and how it is cut.
+/// An index space (innermost dimension first), the operands in it, and its division into patches.
 pub struct Space<'a> {
     sizes: &'a [i64],
     addresses: [usize; MAX_OPERANDS],
     strides: [&'a [i64]; MAX_OPERANDS],
     operands: usize,
-    /// The dimension along which a patch has its rows; 0 if a patch has one row.
+    /// The dimension of a patch's rows; 0 if a patch has one row.
     row_dim: usize,
     cols: usize,
     rows: usize,
@@ -61,7 +61,7 @@ impl<'a> Space<'a> {
         Self::uncut(launch).cut(BLOCK)
     }
 
-    /// The space of an elementwise launch, not yet cut.
+    /// The space of an elementwise launch, undivided.
     pub fn uncut(launch: &Launch<'a>) -> Self {
         let mut space = Self::empty(launch.view(0).sizes());
         for index in 0..launch.num_operands() {
@@ -71,14 +71,14 @@ impl<'a> Space<'a> {
         space
     }
 
-    /// A space without operands, not yet cut. `sizes` is not empty.
+    /// A space without operands, undivided. `sizes` must not be empty.
     #[inline]
     pub fn empty(sizes: &'a [i64]) -> Self {
         let (addresses, strides) = ([0; MAX_OPERANDS], [&[][..]; MAX_OPERANDS]);
         Self { sizes, addresses, strides, operands: 0, row_dim: 0, cols: 1, rows: 1 }
     }
 
-    /// One more operand: its first element and its strides (bytes).
+    /// Adds an operand: the address of its first element, and its strides in bytes.
     #[inline]
     pub fn add(&mut self, data: *mut u8, strides: &'a [i64]) {
         self.addresses[self.operands] = data as usize;
@@ -86,12 +86,12 @@ impl<'a> Space<'a> {
         self.operands += 1;
     }
 
-    /// Cuts the space into patches of at most `limit` (<= [`BLOCK`] where they go through block buffers) elements.
+    /// Divides the space into patches of at most `limit` elements (<= [`BLOCK`] if they go through block buffers).
     pub fn cut(self, limit: usize) -> Self {
         self.cut_tiles(limit, PATCH_ROWS)
     }
 
-    /// As [`Space::cut`], with up to `tile` rows where operands disagree about the innermost dimension.
+    /// [`Space::cut`] with up to `tile` rows where operands disagree about the innermost dimension.
     pub fn cut_tiles(mut self, limit: usize, tile: usize) -> Self {
         let crossing = self.crossing_dim();
         let size = |dim: usize| (self.sizes[dim] as usize).max(1);
@@ -109,8 +109,8 @@ impl<'a> Space<'a> {
         self
     }
 
-    /// Cuts the space into patches of up to [`BLOCK`] whole rows; tiles of as many elements where operands disagree about the innermost
-    /// dimension.
+    /// Divides the space into patches of up to [`BLOCK`] whole rows, or of at most [`BLOCK`] elements of a row where operands
+    /// disagree about the innermost dimension.
     pub fn cut_rows(mut self) -> Self {
         if self.crossing_dim().is_some() {
             return self.cut_tiles(BLOCK, 1);
@@ -121,7 +121,7 @@ impl<'a> Space<'a> {
         self
     }
 
-    /// Elements of a patch along a dimension, at most.
+    /// The maximum of a patch's elements along a dimension.
     fn step(&self, dim: usize) -> usize {
         match dim {
             0 => self.cols,
@@ -130,7 +130,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Patches along each dimension.
+    /// The number of patches along each dimension.
     fn counts(&self) -> impl Iterator<Item = usize> {
         self.sizes.iter().enumerate().map(|(dim, &size)| match self.step(dim) {
             1 => size as usize,
@@ -138,7 +138,7 @@ impl<'a> Space<'a> {
         })
     }
 
-    /// The dimension, other than the innermost, along which some operand's elements lie closest: a transposed operand.
+    /// The dimension, other than the innermost, along which some (transposed) operand has its smallest stride.
     fn crossing_dim(&self) -> Option<usize> {
         self.strides[..self.operands].iter().find_map(|strides| {
             let nearest = (1..strides.len()).filter(|&dim| strides[dim] != 0).min_by_key(|&dim| strides[dim].abs());
@@ -152,22 +152,22 @@ impl<'a> Space<'a> {
         Steps { col: strides[0] as isize, row: if self.row_dim == 0 { 0 } else { strides[self.row_dim] as isize } }
     }
 
-    /// The most elements that a patch has.
+    /// The maximum of a patch's elements.
     pub fn patch_len(&self) -> usize {
         self.cols * self.rows
     }
 
-    /// The most rows that a patch has.
+    /// The maximum of a patch's rows.
     pub fn patch_rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of patches.
+    /// The number of patches.
     pub fn patches(&self) -> usize {
         self.counts().product()
     }
 
-    /// Runs `body` over pieces of the patches, in parallel where it is worth it; each walks its piece with [`Space::walk`].
+    /// Runs `body` over ranges of patches, in parallel where it is worth it; each call visits its range with [`Space::walk`].
     /// `cost`: nanoseconds of one thread per element.
     pub fn for_each_piece(&self, cost: f64, body: &(dyn Fn(usize, usize) + Sync)) {
         let len = self.patch_len();
@@ -184,7 +184,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// As [`Space::walk`], of a space of at most `DIMS` dimensions.
+    /// [`Space::walk`] for a space of at most `DIMS` dimensions.
     fn walk_within<const DIMS: usize>(&self, begin: usize, end: usize, visit: &mut dyn FnMut(&Patch)) {
         let (mut index, mut counts) = ([0usize; DIMS], [0usize; DIMS]);
         let mut rest = begin;

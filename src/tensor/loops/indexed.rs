@@ -1,13 +1,14 @@
 //! Loops of gathers and scatters: indices address the elements of one operand.
 //!
-//! The operands of such an elementwise launch are the target, the source, and one integer operand for each indexed dimension. One of target
-//! and source is the *addressed* operand. It has stride 0 in the indexed dimensions. The launch's scalars give for each index the number of
-//! slots that it chooses from and their distance in bytes. So one loop serves gathers along a dimension (the index has the shape of the
-//! result), selections of rows (the index has stride 0 along a row), flat indices (the addressed operand has no strides at all) and several
-//! indices at once. Where the indices do not change along a row, rows are moved as slices.
+//! The operands of such an elementwise launch are the target, the source, and one integer operand for each indexed dimension. One
+//! of target and source is the *addressed* operand, which has stride 0 in the indexed dimensions. The launch's scalars give for
+//! each index the number of slots that it chooses from and the distance between slots in bytes. One loop thus serves gathers along
+//! a dimension (the index has the shape of the result), selections of rows (the index has stride 0 along a row), flat indices (all
+//! strides of the addressed operand are 0) and several indices at once. If the indices do not change along a row, rows are moved as
+//! slices.
 //!
-//! Moves depend on the size of an element and not on its dtype. An index out of bounds fails the launch and causes no access; some of the
-//! other elements may then have been moved.
+//! Moves depend on the size of an element and not on its dtype. An index out of bounds fails the launch and causes no access; some
+//! of the other elements may already have been moved.
 
 mod indexed_fold;
 mod indexed_update;
@@ -30,28 +31,28 @@ pub use indexed_fold::Folding;
 pub use indexed_update::{Update, store};
 use position::{Positions, Slots};
 
-/// The first operand that is an index.
+/// The position of the first index operand.
 const FIRST_INDEX: usize = 2;
-/// The most dimensions that are indexed in one launch.
+/// The maximum number of indexed dimensions of a launch.
 const MAX_INDICES: usize = MAX_OPERANDS - FIRST_INDEX;
 
-/// The rules of an index.
+/// How the values of an index are interpreted.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Whether those below 0 count from the end.
+    /// Whether negative values count from the end.
     pub wraps: bool,
-    /// Elements whose index is this one are left out.
+    /// Elements with this index are skipped.
     pub skipped: Option<i64>,
 }
 
 impl Rules {
-    /// From 0 on, all of them.
+    /// No negative values; no element is skipped.
     pub const PLAIN: Self = Self { wraps: false, skipped: None };
-    /// Those below 0 count from the end.
+    /// Negative values count from the end; no element is skipped.
     pub const WRAPPED: Self = Self { wraps: true, skipped: None };
 }
 
-/// An index operand: its number, its dtype, how many slots it chooses from and how far apart they are.
+/// An index operand: its position, its dtype, and the slots that it chooses from.
 #[derive(Clone, Copy)]
 struct Index {
     operand: usize,
@@ -68,7 +69,8 @@ pub struct Indexed<'a> {
 }
 
 impl<'a> Indexed<'a> {
-    /// Operands [target, source, indices...]; from `first_scalar` on, each index has the scalars [slots, bytes from one to the next].
+    /// Operands [target, source, indices...]. From `first_scalar` on, each index has the scalars [slots, bytes from one slot to the
+    /// next].
     pub fn new(launch: &'a Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, Error> {
         let count = launch.num_operands().saturating_sub(FIRST_INDEX);
         if count == 0 || count > MAX_INDICES {
@@ -93,7 +95,7 @@ impl<'a> Indexed<'a> {
         &self.indices[..self.count]
     }
 
-    /// Copies each element of the target from the place of the source that the indices name.
+    /// Copies to each element of the target the element of the source that the indices name.
     pub fn load(&self) -> Result<(), Error> {
         let (target, source) = (self.launch.view(0), self.launch.view(1));
         if target.dtype() != source.dtype() {
@@ -111,8 +113,8 @@ impl<'a> Indexed<'a> {
         self.fault.result()
     }
 
-    /// The space in patches that have at most [`BLOCK`] positions. Where indices name rows, these are not those of elements: such patches
-    /// are larger, and have more rows to fetch ahead.
+    /// The space in patches with at most [`BLOCK`] positions. If indices name rows, a position stands for a row: such patches are
+    /// larger, and have more rows to prefetch.
     fn space_to_load(&self) -> Space<'a> {
         let by_row = self.indices().iter().all(|index| self.launch.view(index.operand).stride(0) == 0);
         let is_wide = self.launch.view(0).size(0) >= GRAIN / BLOCK;
@@ -145,8 +147,9 @@ impl<'a> Indexed<'a> {
         self.indices().iter().all(|index| space.steps(index.operand).col == 0)
     }
 
-    /// Finds where the indices lead, in bytes from the addressed operand's element: for each row of a patch, or else for each element.
-    /// A negative position is left out. False if an index is out of bounds: the launch fails.
+    /// Computes positions from the indices, in bytes from the addressed operand's element at the same index: one for each row of a
+    /// patch (`by_row`), or one for each element. Negative positions are skipped elements. Returns false if an index is out of
+    /// bounds, which fails the launch.
     fn locate(&self, space: &Space<'_>, patch: &Patch, by_row: bool, positions: &mut [i64]) -> bool {
         for (number, index) in self.indices().iter().enumerate() {
             let steps = space.steps(index.operand);
@@ -164,17 +167,17 @@ impl<'a> Indexed<'a> {
     }
 }
 
-/// Copies rows of `cols` elements, each from its position.
+/// Copies rows of `cols` elements, each from its position in the source.
 fn load_rows(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize, size: usize) {
     let source = |row: usize| from.data.wrapping_offset(row as isize * from.steps.row + positions[row] as isize);
     for row in 0..positions.len() {
         let target = to.data.wrapping_offset(row as isize * to.steps.row);
-        // SAFETY: `locate` found the row inside the source, and the target's elements are the launch's to write.
+        // SAFETY: `locate` has found the row inside the source, and the launch may write the target's elements.
         unsafe { strided::copy(StridedPtr { data: source(row), ..from }, StridedPtr { data: target, ..to }, size, cols, 1) };
     }
 }
 
-/// The first index found out of bounds.
+/// The first index that was found out of bounds.
 #[derive(Default)]
 struct Fault {
     is_set: AtomicBool,
@@ -185,7 +188,7 @@ impl Fault {
     #[cold]
     fn set(&self, index: i64, slots: i64) {
         self.what.lock().get_or_insert((index, slots));
-        // Read after the loop has joined its threads.
+        // The flag is read after the loop has joined its threads.
         self.is_set.store(true, Ordering::Relaxed);
     }
 
@@ -224,9 +227,9 @@ impl<E: Copy> Leaf for Pick<'_, E> {
             for (col, &position) in positions.iter().enumerate() {
                 let from = from.wrapping_offset(col as isize * self.from.steps.col + position as isize).cast::<E>();
                 let to = to.wrapping_offset(col as isize * self.to.steps.col).cast::<E>();
-                // SAFETY: `locate` found every position inside the source.
+                // SAFETY: `locate` has found every position inside the source.
                 let value = unsafe { from.read_unaligned() };
-                // SAFETY: the target's elements are the launch's to write.
+                // SAFETY: the launch may write the target's elements.
                 unsafe { to.write_unaligned(value) };
             }
         }

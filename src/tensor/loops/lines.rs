@@ -1,12 +1,12 @@
 //! Loops over lines, for kernels along one dimension (softmax, scans, normalisations).
 //!
-//! The operands that a kernel takes as lines have the same sizes. The kernel gets each line as a slice of its computing type: the operand's
-//! own memory where that is possible, else scratch memory, to and from which several neighbouring lines are gathered and cast at once.
+//! The operands of a kernel over lines have the same sizes. The kernel gets each line as a slice of its computing type: the
+//! operand's own memory if possible, else scratch memory, to and from which several adjacent lines are gathered and cast at once.
 //!
-//! Where neighbouring lines are closer in memory than the elements of one line, transposing them costs more than many kernels. A kernel that
-//! implements [`Columns`] gets such lines as the columns of a [`Strip`], [`LANES`] at a time.
+//! If adjacent lines are closer in memory than the elements of a line, gathering (transposing) them costs more than many kernels. A
+//! kernel that implements [`Columns`] gets such lines as the columns of a [`Strip`], [`LANES`] at a time.
 //!
-//! [`passes`] has loops for kernels that widen elements whenever they read them, so that 16 bit floats need no copy in `f32`.
+//! [`passes`] has loops for kernels that widen elements on every read, so that 16 bit floats need no copy in `f32`.
 
 mod line_batch;
 mod line_plan;
@@ -30,21 +30,22 @@ pub use values::Values;
 /// The columns of a strip.
 pub const LANES: usize = 32;
 
-/// A kernel over the lines of `I` inputs and `O` outputs. The method is compiled for each instruction set: it is to be marked
-/// `#[inline(always)]`, as is what it calls.
+/// A kernel over the lines of `I` inputs and `O` outputs. The method is compiled for each instruction set: mark it and everything
+/// that it calls `#[inline(always)]`.
 pub trait Lines<T, const I: usize, const O: usize>: Sync {
-    /// Computes a line's outputs from its inputs. `number` counts the lines over the other dimensions, the last one fastest, where the first
-    /// input is contiguous.
+    /// Computes a line's outputs from its inputs. `number` counts the lines over the other dimensions, the last one fastest, if the
+    /// first input is contiguous.
     fn line(&self, number: usize, inputs: [&[T]; I], outputs: [&mut [T]; O]);
 }
 
-/// [`Lines`] that can be computed as columns of a strip as well.
+/// [`Lines`] that can also be computed as the columns of a strip.
 pub trait Columns<T, const I: usize, const O: usize>: Lines<T, I, O> {
-    /// As [`Lines::line`], of every column of a strip.
+    /// [`Lines::line`] for every column of a strip.
     fn columns(&self, strip: Strip<T, I, O>);
 }
 
-/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per element.
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per
+/// element.
 #[inline]
 pub fn run<T, const I: usize, const O: usize>(
     inputs: [View<'_>; I],
@@ -62,7 +63,7 @@ where
     })
 }
 
-/// As [`run`], with lines as columns of strips where that is closer to the memory layout.
+/// [`run`] with lines as columns of strips if that matches the memory layout.
 #[inline]
 pub fn run_either<T, const I: usize, const O: usize>(
     inputs: [View<'_>; I],
@@ -84,10 +85,10 @@ where
     })
 }
 
-/// Called for a line, its output and its indices.
+/// Called with a line, its output and its indices.
 pub type BodyWithPlaces<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync);
 
-/// Runs `body` over the lines of an input, an output and indices, of dtype Long.
+/// Runs `body` over the lines of an input, an output, and indices of dtype Long.
 pub fn run_with_indices<T: Element>(
     input: View<'_>,
     output: View<'_>,
@@ -100,7 +101,7 @@ pub fn run_with_indices<T: Element>(
         [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(indices, DType::Long, true)];
     drive(&operands, dim, cost, None, &|_| 0, &|batch| {
         for line in 0..batch.count {
-            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            // SAFETY: `drive` provides lines of `len` aligned elements of each operand's dtype, for this call alone.
             let input = unsafe { std::slice::from_raw_parts(batch.line(0, line).cast::<T>().cast_const(), batch.len) };
             // SAFETY: as above; the lines of outputs overlap no other line.
             let output = unsafe { std::slice::from_raw_parts_mut(batch.line(1, line).cast::<T>(), batch.len) };
@@ -116,8 +117,8 @@ fn operands<'a, T: Element, const I: usize, const O: usize>(inputs: [View<'a>; I
     inputs.chain(outputs.into_iter().map(|view| Operand::new(view, T::DTYPE, true))).collect()
 }
 
-/// Gives all batches of lines to `body`; with `lanes`, as columns of strips of so many where that is closer to the memory layout. `kept`: bytes
-/// that the kernel keeps while it goes over lines of a plan.
+/// Passes all batches of lines to `body`; with `lanes`, as columns of strips of that width if that matches the memory layout.
+/// `kept`: bytes that the kernel needs for values between passes, by the plan.
 fn drive(
     operands: &[Operand<'_>],
     dim: usize,
@@ -151,7 +152,7 @@ fn drive(
     Ok(())
 }
 
-/// The lines of a batch, one after the other.
+/// Runs a kernel over the lines of a batch, one after the other.
 struct EachLine<'a, T, K, const I: usize, const O: usize> {
     batch: &'a Batch<'a>,
     kernel: &'a K,
@@ -166,7 +167,7 @@ impl<T, K: Lines<T, I, O>, const I: usize, const O: usize> Leaf for EachLine<'_,
         let len = self.batch.len;
         for line in 0..self.batch.count {
             let ptr = |operand: usize| self.batch.line(operand, line).cast::<T>();
-            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            // SAFETY: `drive` provides lines of `len` aligned elements of each operand's dtype, for this call alone.
             let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(ptr(input).cast_const(), len) });
             // SAFETY: as above; the lines of outputs overlap no other line.
             let outputs = std::array::from_fn(|output| unsafe { std::slice::from_raw_parts_mut(ptr(I + output), len) });
@@ -175,7 +176,7 @@ impl<T, K: Lines<T, I, O>, const I: usize, const O: usize> Leaf for EachLine<'_,
     }
 }
 
-/// The strips of a batch.
+/// Runs a kernel over the strips of a batch.
 struct EachStrip<'a, T, K, const I: usize, const O: usize> {
     batch: &'a Batch<'a>,
     kernel: &'a K,
@@ -193,8 +194,8 @@ impl<T, K: Columns<T, I, O>, const I: usize, const O: usize> Leaf for EachStrip<
     }
 }
 
-/// [`LANES`] columns of every operand: rows of so many contiguous elements. Columns beyond the operands' may be among them, with values
-/// that do not matter.
+/// [`LANES`] columns of every operand, as rows of that many contiguous elements. Columns beyond those of the operands may be among
+/// them, with unspecified values.
 pub struct Strip<T, const I: usize, const O: usize> {
     inputs: [(*const T, isize); I],
     outputs: [(*mut T, isize); O],
@@ -202,7 +203,7 @@ pub struct Strip<T, const I: usize, const O: usize> {
 }
 
 impl<T, const I: usize, const O: usize> Strip<T, I, O> {
-    /// The strip that begins with a column.
+    /// The strip that begins at a column.
     #[inline(always)]
     fn of(batch: &Batch<'_>, col: usize) -> Self {
         Self {
@@ -212,7 +213,7 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
         }
     }
 
-    /// The rows: the elements of a line.
+    /// The rows. Each has one element of every line.
     #[inline(always)]
     pub fn rows(&self) -> std::ops::Range<usize> {
         0..self.len
@@ -223,7 +224,7 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
     pub fn input(&self, which: usize, row: usize) -> &[T; LANES] {
         debug_assert!(row < self.len);
         let (data, step) = self.inputs[which];
-        // SAFETY: a batch in strips has whole strips of aligned elements, which nobody writes while the strip is there.
+        // SAFETY: a batch in strips has whole strips of aligned elements, which nobody writes during the strip's lifetime.
         unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
     }
 
@@ -232,16 +233,16 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
     pub fn output(&mut self, which: usize, row: usize) -> &mut [T; LANES] {
         debug_assert!(row < self.len);
         let (data, step) = self.outputs[which];
-        // SAFETY: as above; outputs overlap no input of the batch, and the strip is borrowed for as long as the row.
+        // SAFETY: as above; outputs do not overlap inputs of the batch, and the strip is borrowed for as long as the row.
         unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
     }
 
-    /// A row of the first output, to be read.
+    /// A row of the first output, for reading.
     #[inline(always)]
     pub fn written(&self, row: usize) -> &[T; LANES] {
         debug_assert!(row < self.len);
         let (data, step) = self.outputs[0];
-        // SAFETY: as in `input`; who writes an output borrows the strip mutably.
+        // SAFETY: as in `input`; writing an output borrows the strip mutably.
         unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
     }
 

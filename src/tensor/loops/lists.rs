@@ -1,11 +1,11 @@
 //! Loops over lists of tensors: one pointwise function over every element of many tensors, as one parallel loop.
 //!
-//! The operands of such a launch are lists of equally many tensors, one list after the other. The tensors of an entry (at the same index of
-//! each list) have the same number of elements, contiguous in memory, and the same dtype. The work is divided over the elements of all
-//! tensors together, so that many small tensors cost no more than a large one.
+//! The operands of such a launch are lists of equal length, one list after the other. The tensors of an entry (at the same index of
+//! each list) have the same number of elements, contiguous in memory, and the same dtype. The elements of all tensors are divided
+//! between threads together, so that many small tensors cost no more than a large one.
 //!
-//! The results of a block are computed before the first is stored: a result may be stored where an input was, and the loop writes nothing
-//! that it still reads. Where tensors of different entries share memory, the entries are computed one after the other.
+//! The results of a block are computed before the first is stored, so that a result may replace an input. If tensors of different
+//! entries share memory, the entries are computed one after the other.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +23,12 @@ use crate::tensor::view::Flags;
 use crate::tuning::caches::LIST_BLOCK;
 use crate::tuning::sharing::{GRAIN, SHARED_REDUCTION};
 
-/// A function of the values at one index: `I` inputs give `O` results.
+/// A function of the values at one index: from `I` inputs to `O` results.
 pub trait Step<T: Number, const I: usize, const O: usize>: Copy + Send + Sync {
-    /// Whether the last result is a finding instead of an element: [`run`] tells whether one of them is not 0.
+    /// Whether the last result is a flag instead of an element: [`run`] returns whether any flag is not 0.
     const FINDS: bool = false;
 
-    /// The results; mark it `#[inline(always)]`.
+    /// Computes the results; mark it `#[inline(always)]`.
     fn apply(self, inputs: [T; I]) -> [T; O];
 }
 
@@ -37,13 +37,13 @@ pub trait Step<T: Number, const I: usize, const O: usize>: Copy + Send + Sync {
 pub struct Lists {
     /// Tensors of each list.
     pub tensors: usize,
-    /// The first list that is read; the inputs are that one and those after it.
+    /// The first list that is read. The inputs are this list and those after it.
     pub first_input: usize,
-    /// Lists that are written, from the first list of the launch on. At most as many as the step has results.
+    /// The number of lists that are written, from the first list of the launch on. At most the number of the step's results.
     pub written: usize,
 }
 
-/// Runs `step(place)` over the tensors at every place of the lists. Tells whether a step found something.
+/// Runs `step(entry)` over the tensors of every entry of the lists. Returns whether any flag was set.
 #[inline]
 pub fn run<E, S, const I: usize, const O: usize>(
     launch: &Launch<'_>,
@@ -69,7 +69,7 @@ where
             *output = data(list);
         }
         if vectorize(Piece { inputs, outputs, written: lists.written, count, step: step(entry) }) {
-            // Read after the loop has joined its threads.
+            // The flag is read after the loop has joined its threads.
             found.store(true, Ordering::Relaxed);
         }
     })?;
@@ -79,8 +79,8 @@ where
 /// A kernel of launches of one tensor.
 pub type Kernel = fn(&Launch<'_>) -> Result<(), Error>;
 
-/// Runs an elementwise kernel over the tensors at every place of the lists: operands [out, so many inputs], and the scalar of the place
-/// where there is one. The lists may differ in their dtypes, if the kernel casts.
+/// Runs an elementwise kernel over the tensors of every entry of the lists: operands [out, `inputs` inputs], and the scalar of the
+/// entry if it has one. The lists may differ in their dtypes, if the kernel casts.
 pub fn each(
     launch: &Launch<'_>,
     lists: Lists,
@@ -103,20 +103,20 @@ pub fn each(
         if let Some(scalar) = scalar(entry) {
             record.push_scalar(scalar);
         }
-        // SAFETY: the operands are elements `begin..begin + count` of this launch's, which `drive` gives to this call alone.
+        // SAFETY: the operands are elements `begin..begin + count` of this launch's, which `drive` passes to this call alone.
         let part = unsafe { record.launch() };
         if let Err(error) = kernel(&part) {
-            // The first failure is the one that is told.
+            // Only the first failure is reported.
             let _ = failure.set(error);
         }
     })?;
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// Nanoseconds that a reduction takes beside its elements.
+/// The overhead of a reduction in nanoseconds.
 const REDUCTION: u64 = 200;
 
-/// Runs a reduction over every tensor of a list: operands [the results of one element each, the tensors], none of them empty.
+/// Runs a reduction over every tensor of a list: operands [results of one element each, tensors], none of them empty.
 pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kernel: Kernel) -> Result<(), Error> {
     if launch.num_outputs() != tensors || launch.num_operands() != 2 * tensors {
         return Err(Error::operands(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands())));
@@ -140,7 +140,7 @@ pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kern
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// Some elements of the tensors at one place.
+/// Some elements of the tensors of one entry.
 struct Piece<E, S, const I: usize, const O: usize> {
     inputs: [*const E; I],
     outputs: [*mut E; O],
@@ -167,7 +167,7 @@ where
             let results = self.results(index);
             found |= S::FINDS && results[O - 1].load() != E::Acc::ZERO;
             for (output, result) in self.outputs.iter().zip(results).take(self.written) {
-                // SAFETY: `drive` gives pieces inside the operands, and the launch may write its outputs.
+                // SAFETY: `drive` passes pieces inside the operands, and the launch may write its outputs.
                 unsafe { output.wrapping_add(index).write_unaligned(result) };
             }
         }
@@ -187,13 +187,13 @@ where
     fn results(&self, index: usize) -> [E; O] {
         let mut values = [E::Acc::ZERO; I];
         for (value, input) in values.iter_mut().zip(&self.inputs) {
-            // SAFETY: `drive` gives pieces inside the operands.
+            // SAFETY: `drive` passes pieces inside the operands.
             *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
         }
         self.step.apply(values).map(E::store)
     }
 
-    /// A block, whose results are all known before the first is written.
+    /// Computes a block: all results before the first is written.
     #[inline(always)]
     fn block(&self, first: usize) -> bool {
         let mut blocks = [[E::default(); LIST_BLOCK]; O];
@@ -206,7 +206,7 @@ where
         S::FINDS && blocks[O - 1].iter().fold(false, |found, result| found | (result.load() != E::Acc::ZERO))
     }
 
-    /// A block of 16 bit elements by words of two: see [`words`](super::words).
+    /// Computes a block of 16 bit elements in words of two: see [`words`](super::words).
     #[inline(always)]
     fn paired_block(&self, first: usize) -> bool {
         let mut blocks = [[0u32; LIST_BLOCK / 2]; O];
@@ -223,7 +223,7 @@ where
             }
         }
         self.write(first, &blocks);
-        // Zero has two patterns, which differ in the sign alone.
+        // Both zeros count as 0: the mask removes the sign bits.
         S::FINDS && blocks[O - 1].iter().fold(0, |all, word| all | word) & 0x7fff_7fff != 0
     }
 
@@ -231,13 +231,13 @@ where
     #[inline(always)]
     fn write<B: Copy>(&self, first: usize, blocks: &[B; O]) {
         for (output, &block) in self.outputs.iter().zip(blocks).take(self.written) {
-            // SAFETY: as in `run`; a block is that of `LIST_BLOCK` elements.
+            // SAFETY: as in `run`; a block has `LIST_BLOCK` elements.
             unsafe { output.wrapping_add(first).cast::<B>().write_unaligned(block) };
         }
     }
 }
 
-/// Called for some elements of one entry: the entry, the first element, how many.
+/// Called with some elements of an entry: the entry, the first element, the number of elements.
 type ListBody<'a> = &'a (dyn Fn(usize, usize, usize) + Sync);
 
 fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize, body: ListBody<'_>) -> Result<(), Error> {
@@ -266,13 +266,13 @@ fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize,
     Ok(())
 }
 
-/// Tensors of each list: the first scalar of a launch.
+/// The number of tensors of each list: the first scalar of a launch.
 fn tensors(launch: &Launch<'_>) -> usize {
     launch.scalar_or(0, Scalar::Long(0)).to::<i64>() as usize
 }
 
-/// Where the elements of each place of a launch end in the row of all, for pieces of it. `None` where operands differ in their dtypes or
-/// do not fit together. One more operand may stand behind the lists.
+/// The end of each entry in the concatenation of all entries' elements, for pieces of a launch. `None` if operands differ in dtype
+/// or do not fit together. One more operand may follow the lists.
 pub fn row(launch: &Launch<'_>) -> Option<Vec<usize>> {
     let tensors = tensors(launch);
     match launch.num_operands().checked_div(tensors)? {
@@ -294,7 +294,7 @@ pub fn spans(launch: &Launch<'_>, visit: &mut dyn FnMut(Span)) {
     }
 }
 
-/// Where the elements of each place end in the row of all. Without a dtype, each tensor may have its own.
+/// The end of each entry in the concatenation of all entries' elements. Without `dtype`, each tensor may have its own dtype.
 fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) -> Result<Vec<usize>, Error> {
     let mut total = 0;
     let mut ends = Vec::with_capacity(tensors);
@@ -312,7 +312,7 @@ fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) 
     Ok(ends)
 }
 
-/// Whether what is written at a place is read and written at no other place.
+/// Whether no entry reads or writes what another one writes.
 fn apart(launch: &Launch<'_>, lists: Lists, used: usize) -> bool {
     let mut ranges = Vec::with_capacity(used * lists.tensors);
     for index in 0..used * lists.tensors {
@@ -321,8 +321,8 @@ fn apart(launch: &Launch<'_>, lists: Lists, used: usize) -> bool {
         }
     }
     ranges.sort_unstable();
-    // The ranges that have bytes in common with one another so far: where they end, the place of the first, and whether there are
-    // ranges of several entries and written ones among them.
+    // The current group of overlapping ranges: its end, the entry of its first range, and whether it contains ranges of several
+    // entries and written ones.
     let (mut reach, mut first, mut is_mixed, mut is_written) = (0, 0, false, false);
     for (begin, end, entry, writes) in ranges {
         if begin >= reach {
@@ -338,7 +338,7 @@ fn apart(launch: &Launch<'_>, lists: Lists, used: usize) -> bool {
     true
 }
 
-/// Calls `body` for the parts of entries in `begin..end` of the row of all elements.
+/// Calls `body` for the parts of entries inside `begin..end` of the concatenation of all elements.
 fn walk(ends: &[usize], begin: usize, end: usize, body: ListBody<'_>) {
     let mut at = begin;
     let mut entry = ends.partition_point(|&last| last <= begin);
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::tensor::view::View;
 
-    /// Whether two lists of two tensors of four floats at these addresses are apart, the first list written.
+    /// Whether two lists of two tensors of four floats at these addresses are disjoint; the first list is written.
     fn are_apart(addresses: [usize; 4]) -> bool {
         // SAFETY: nothing reads the elements.
         let view = |address: usize| unsafe { View::new(address as *mut u8, DType::Float, Flags::default(), &[4], &[4]) }.unwrap();

@@ -6,10 +6,11 @@ use crate::tensor::loops::row::Row;
 use crate::tensor::output::Output;
 use crate::tensor::view::{MAX_DIMS, View};
 
-/// Called for one line: input, output, indices, workspace.
+/// Called with one line: input, output, indices, workspace.
 pub type LineBody<'a, T> = &'a mut dyn FnMut(&[T], &mut [T], &mut [i64], &mut [u128]);
 
-/// Calls `body` for every line along the last dimension, which is contiguous in all operands; the outputs overlap nothing else.
+/// Calls `body` for every line along the last dimension, which is contiguous in all operands; the outputs must not overlap anything
+/// else.
 pub fn run<T: Element>(
     input: View<'_>,
     mut output: Output<'_>,
@@ -29,7 +30,7 @@ pub fn run<T: Element>(
     let last = input.ndim() - 1;
     let lines = input.sizes()[..last].iter().product::<i64>();
     let bytes = workspace.into_row().into_slice::<u8>().ok_or_else(|| Error::operands("a workspace with gaps"))?;
-    // SAFETY: any bytes are a `u128`.
+    // SAFETY: every bit pattern is a `u128`.
     let (_, memory, _) = unsafe { bytes.align_to_mut::<u128>() };
     let mut index = [0usize; MAX_DIMS];
     for _ in 0..lines {

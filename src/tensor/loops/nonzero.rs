@@ -1,6 +1,6 @@
 //! Loops over the nonzero elements of an operand, in order. The rank of an element is the number of nonzero elements before it.
 //!
-//! A first parallel pass counts the elements of each chunk; a second one visits them, with ranks from the sums of the counts.
+//! A first parallel pass counts the elements of each chunk; a second one visits them, with ranks from the cumulative counts.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use crate::tensor::view::View;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::GRAIN;
 
-/// Called for the nonzero elements of a block: the rank of the first, where the block begins, and their positions in it.
+/// Called with the nonzero elements of a block: the rank of the first, the start of the block, and their positions in it.
 pub type NonzeroBody<'a> = &'a (dyn Fn(usize, usize, &[u16]) + Sync);
 
-/// Nanoseconds of one thread to look at an element.
+/// Nanoseconds of one thread to test an element.
 const LOOK: f64 = 0.5;
 
-/// How many elements are not 0.
+/// Counts the elements that are not 0.
 pub fn count(condition: &View<'_>) -> Result<usize, Error> {
     let (data, len) = dense(condition)?;
     let total = AtomicUsize::new(0);
@@ -34,14 +34,14 @@ pub fn count(condition: &View<'_>) -> Result<usize, Error> {
     Ok(total.into_inner())
 }
 
-/// Visits the elements that are not 0; returns how many there are. `cost`: nanoseconds of one thread for each element of the operand.
+/// Visits the elements that are not 0; returns their number. `cost`: nanoseconds of one thread for each element of the operand.
 pub fn run(condition: &View<'_>, cost: f64, body: NonzeroBody<'_>) -> Result<usize, Error> {
     let (data, len) = dense(condition)?;
     let dtype = condition.dtype();
     dispatch!(dtype in EVERY, T => Ok(visit_all::<T>(data, len, cost + LOOK, body)))
 }
 
-/// The memory of a contiguous operand, and its number of elements.
+/// The address of a contiguous operand, and its number of elements.
 fn dense(view: &View<'_>) -> Result<(usize, usize), Error> {
     if !view.is_contiguous() {
         return Err(Error::operands("an operand is not contiguous"));
@@ -93,7 +93,7 @@ fn visit<T: Element>(data: usize, begin: usize, end: usize, mut rank: usize, bod
     }
 }
 
-/// Counts what is not 0.
+/// Counts the elements that are not 0.
 struct Count<T> {
     from: *const T,
     count: usize,
@@ -105,11 +105,11 @@ impl<T: Element> Leaf for Count<T> {
     #[inline(always)]
     fn run(self) -> usize {
         let mut total = 0;
-        // Short runs: their counts fit into narrow lanes.
+        // Runs are so short that their counts fit into `u8` lanes.
         for begin in (0..self.count).step_by(128) {
             let mut sum = 0u8;
             for position in begin..self.count.min(begin + 128) {
-                // SAFETY: `dense` gave `count` contiguous elements, which the launch promises to be readable.
+                // SAFETY: `dense` has found `count` contiguous elements, which the launch guarantees to be readable.
                 let element = unsafe { self.from.wrapping_add(position).read_unaligned() };
                 sum += (element.load() != T::Acc::ZERO) as u8;
             }

@@ -1,12 +1,14 @@
 //! Reductions: outputs that each depend on many elements of one input.
 //!
-//! The operands are [outputs..., input] over the input's sizes; the outputs have stride 0 in the dimensions that are reduced. The index
-//! space is cut into *tiles* of adjacent outputs, and each tile into *blocks*, some of the elements that go into those outputs. Folding a
-//! block gives one *state* for each output, and states are merged in a balanced binary tree. BlockFold and tree depend on sizes, strides and
-//! dtypes alone, and a parallel run takes whole subtrees, so the bits depend on neither threads nor instruction sets. Rounding errors grow
-//! with the logarithm of the extent, as in pairwise summation (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
+//! The operands are [outputs..., input] over the input's sizes; the outputs have stride 0 in the reduced dimensions. The index
+//! space is divided into *tiles* of adjacent outputs, and each tile into *blocks* of the elements that go into those outputs.
+//! Folding a block gives one *state* for each output, and states are merged in a balanced binary tree. Blocks and tree depend on
+//! sizes, strides and dtypes alone, and a parallel run takes whole subtrees, so the bits depend on neither threads nor instruction
+//! sets. Rounding errors grow with the logarithm of the extent, as in pairwise summation (Higham, Accuracy and Stability of
+//! Numerical Algorithms, 4.2).
 //!
-//! [`BlockFold`] is the fold of a block; only that is compiled for each operator and dtype. [`fold`] makes one of a function of two values.
+//! [`BlockFold`] is the fold of a block; only that is compiled for each operator and dtype. [`fold`] makes one from a function of
+//! two values.
 
 pub mod argminmax;
 pub mod fold;
@@ -21,7 +23,7 @@ use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 
-/// The most outputs of a reduction.
+/// The maximum number of outputs of a reduction.
 pub const MAX_OUTPUTS: usize = 2;
 
 /// A rectangle of elements: `rows` elements go into each of `cols` outputs. Its runs or its rows (`by_runs`) are contiguous.
@@ -30,24 +32,24 @@ pub struct FoldBlock {
     data: *const u8,
     pub cols: usize,
     pub rows: usize,
-    /// Bytes from an output's element to the next output's.
+    /// Bytes from an element of one output to that of the next output.
     col_step: isize,
-    /// Bytes from element to element of one output.
+    /// Bytes from one element of an output to its next element.
     row_step: isize,
-    /// The place of the first row in the reduced dimension, where there is only one.
+    /// The index of the first row in the reduced dimension, if there is only one reduced dimension.
     pub first: usize,
-    /// Whether an output's elements are closer than neighbouring outputs'.
+    /// Whether an output's elements are closer in memory than adjacent outputs.
     pub by_runs: bool,
 }
 
 impl FoldBlock {
-    /// Where a column begins.
+    /// The address of a column's first element.
     #[inline(always)]
     fn col(&self, col: usize) -> *const u8 {
         self.data.wrapping_offset(col as isize * self.col_step)
     }
 
-    /// Where a row begins.
+    /// The address of a row's first element.
     #[inline(always)]
     fn row(&self, row: usize) -> *const u8 {
         self.data.wrapping_offset(row as isize * self.row_step)
@@ -62,7 +64,7 @@ fn load<E: Element>(data: *const u8, index: usize) -> E::Acc {
     unsafe { data.cast::<E>().wrapping_add(index).read_unaligned() }.load()
 }
 
-/// Where a tile's results go.
+/// The addresses of a tile's results.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets {
     data: [*mut u8; MAX_OUTPUTS],
@@ -74,12 +76,12 @@ impl Targets {
     /// Writes the result of an output operand for one of the tile's columns.
     ///
     /// # Panics
-    /// The operand's elements are not of `O`'s size.
+    /// If the operand's elements are not of `O`'s size.
     #[inline]
     pub fn write<O: Element>(&self, output: usize, col: usize, value: O) {
         assert_eq!(self.sizes[output], size_of::<O>(), "an output of another dtype");
         let target = self.data[output].wrapping_offset(col as isize * self.steps[output]);
-        // SAFETY: `tree` makes targets of a tile's own outputs, which are the launch's to write; the size is checked.
+        // SAFETY: `tree` makes targets of a tile's own outputs, which the launch may write; the size is checked.
         unsafe { target.cast::<O>().write_unaligned(value) };
     }
 }
@@ -94,23 +96,23 @@ pub trait BlockFold<S>: Sync {
         false
     }
 
-    /// Whether the place of an element matters: blocks then keep the order of the reduced dimension.
+    /// Whether the index of an element matters, so that blocks must keep the order of the reduced dimension.
     fn is_ordered(&self) -> bool {
         false
     }
 
-    /// Whether a block's elements are read again and had better stay in the first cache.
+    /// Whether a block's elements are read twice and should stay in the first-level cache.
     fn looks_twice(&self) -> bool {
         true
     }
 
-    /// The states of a block's columns.
+    /// Computes the states of a block's columns.
     fn fold(&self, block: &FoldBlock, states: &mut [S]);
 
     /// Merges the states of later elements into those of earlier ones.
     fn merge(&self, states: &mut [S], later: &[S]);
 
-    /// Writes the results for the states of a tile; `count` elements went into each.
+    /// Writes the results of a tile's states; `count` elements went into each.
     fn finish(&self, states: &[S], count: usize, targets: &Targets);
 }
 

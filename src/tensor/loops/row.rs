@@ -12,7 +12,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
 
-/// A row of an operand, to be read.
+/// A row of an operand, for reading.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     data: *mut u8,
@@ -26,17 +26,17 @@ pub struct Row<'a> {
     memory: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: a row by itself accesses nothing; `View::new` promises that the memory may be used from the threads that run the kernel.
+// SAFETY: a row by itself accesses nothing; `View::new` guarantees that the threads that run the kernel may use the memory.
 unsafe impl Send for Row<'_> {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Row<'_> {}
 
 impl<'a> Row<'a> {
-    /// The row of a view with that index in all dimensions but the last, or, where [`is_line`] says so, but the last few. An operand without
-    /// dimensions is a row of one element.
+    /// The row of a view at an index of all dimensions but the last one, or but the last few if [`is_line`] holds for them. An
+    /// operand without dimensions is a row of one element.
     ///
     /// # Panics
-    /// An index outside the view, or of too few dimensions.
+    /// If the index is outside the view, or has too few dimensions.
     #[inline]
     pub fn of(view: &View<'a>, index: &[usize]) -> Self {
         let (size, is_constant, memory) = (view.dtype().size(), !view.is_output(), PhantomData);
@@ -65,7 +65,7 @@ impl<'a> Row<'a> {
     /// The elements `begin..end`.
     ///
     /// # Panics
-    /// Elements outside the row.
+    /// If the range is outside the row.
     #[inline]
     fn part(&self, begin: usize, end: usize) -> Self {
         assert!(begin <= end && end <= self.len);
@@ -83,30 +83,31 @@ impl<'a> Row<'a> {
         self.size == size_of::<T>() && aligned && (self.len <= 1 || self.step == self.size as isize)
     }
 
-    /// The elements of dtype `T`, if they are contiguous, and not those of an output: its rows are borrowed from [`Output`].
+    /// The elements of dtype `T`, if they are contiguous. `None` for an output, whose rows must be borrowed from [`Output`].
     #[inline]
     pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
         if self.len == 0 {
-            // Without elements there need not be memory.
+            // A row without elements need not have memory.
             return Some(&[]);
         }
-        // SAFETY: the elements are aligned, contiguous and not written; any bits are an element. `View::new` promises their memory.
+        // SAFETY: the elements are aligned, contiguous and not written; every bit pattern is an element. `View::new` guarantees
+        // their memory.
         (self.is_constant && self.is_dense::<T>()).then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
     }
 
     /// The value of an element of dtype `T`.
     ///
     /// # Panics
-    /// An element outside the row, or of another size.
+    /// If the element is outside the row, or has another size.
     #[inline(always)]
     pub fn load<T: Element>(&self, at: usize) -> T {
         assert!(at < self.len && self.size == size_of::<T>());
-        // SAFETY: the element is inside the row, whose memory `View::new` promises.
+        // SAFETY: the element is inside the row, whose memory `View::new` guarantees.
         unsafe { self.data.wrapping_offset(at as isize * self.step).cast::<T>().read_unaligned() }
     }
 }
 
-/// A row of an output, to be written. Only one can be used at a time:
+/// A row of an output, for writing. Only one can be used at a time:
 ///
 /// ```compile_fail
 /// use rustdev::tensor::output::Output;
@@ -116,7 +117,7 @@ impl<'a> Row<'a> {
 /// }
 /// ```
 ///
-/// and so is a slice of it:
+/// The same holds for its slices:
 ///
 /// ```compile_fail
 /// use rustdev::tensor::loops::row::RowMut;
@@ -127,7 +128,7 @@ impl<'a> Row<'a> {
 /// }
 /// ```
 ///
-/// Two in sequence can:
+/// Two rows can be used in sequence:
 ///
 /// ```
 /// use rustdev::tensor::output::Output;
@@ -142,20 +143,21 @@ impl<'a> RowMut<'a> {
     /// A row of an output.
     ///
     /// # Safety
-    /// The caller has the output, or has borrowed it, for as long as the row lives, and no other row in use has one of its elements.
+    /// The caller must own the output, or have borrowed it, for as long as the row lives, and no other row in use may contain one
+    /// of its elements.
     #[inline]
     pub(super) unsafe fn new(row: Row<'a>) -> Self {
         Self(Row { is_constant: true, ..row })
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     #[allow(clippy::len_without_is_empty, reason = "nothing asks whether a row that is written is empty")]
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether both are the same elements.
+    /// Whether both rows are the same elements.
     #[inline]
     pub fn is_same(&self, other: &Row<'_>) -> bool {
         self.0.data == other.data && (self.0.step == other.step || self.0.len <= 1)
@@ -164,16 +166,17 @@ impl<'a> RowMut<'a> {
     /// The elements `begin..end`.
     ///
     /// # Panics
-    /// Elements outside the row.
+    /// If the range is outside the row.
     #[inline]
     pub fn part(&mut self, begin: usize, end: usize) -> RowMut<'_> {
         RowMut(self.0.part(begin, end))
     }
 
-    /// Copies `count` elements, one in `every` of `from` from its element `start` on, to the elements from `at` on.
+    /// Copies `count` elements of `from`, each `every` elements after the one before, from its element `start` on, to the elements
+    /// from `at` on.
     ///
     /// # Panics
-    /// Elements outside the rows, or rows of elements of different sizes.
+    /// If elements are outside the rows, or the rows' elements differ in size.
     #[inline]
     pub fn copy(&mut self, at: usize, from: &Row<'_>, start: usize, every: usize, count: usize) {
         if count == 0 {
@@ -185,8 +188,8 @@ impl<'a> RowMut<'a> {
         unsafe { strided::copy(from.strided(start, every), to.strided(at, 1), to.size, count, 1) };
     }
 
-    /// Copies runs of `count` elements of `from`, `lines` of them, the first one at its element `start` and each `from_every` elements behind the
-    /// one before, to the elements from `at` on, `every` elements from run to run.
+    /// Copies `lines` runs of `count` elements. In `from` they begin at element `start` and are `from_every` elements apart; here
+    /// they begin at element `at` and are `every` elements apart.
     ///
     /// # Panics
     /// As [`RowMut::copy`].
@@ -215,7 +218,7 @@ impl<'a> RowMut<'a> {
     /// Sets the elements `begin..end` to zero bytes.
     ///
     /// # Panics
-    /// Elements outside the row.
+    /// If the range is outside the row.
     #[inline]
     pub fn zero(&mut self, begin: usize, end: usize) {
         if begin >= end {
@@ -224,7 +227,7 @@ impl<'a> RowMut<'a> {
         assert!(end <= self.0.len);
         let mut zero = 0u128;
         let from = StridedPtr { data: (&raw mut zero).cast(), steps: Steps::default() };
-        // SAFETY: the elements are inside the row, which is this one's to write; `zero` is as large as any element.
+        // SAFETY: the elements are inside the row, which may write them; `zero` is as large as any element.
         unsafe { strided::copy(from, self.0.strided(begin, 1), self.0.size, end - begin, 1) };
     }
 
@@ -234,18 +237,19 @@ impl<'a> RowMut<'a> {
         RowMut(self.0).into_slice()
     }
 
-    /// As [`RowMut::as_slice_mut`], for as long as the row could be used.
+    /// [`RowMut::as_slice_mut`] for the lifetime of the output's memory.
     #[inline]
     pub fn into_slice<T: Element>(self) -> Option<&'a mut [T]> {
         let Row { data, len, .. } = self.0;
         if len == 0 {
             return Some(&mut []);
         }
-        // SAFETY: the elements are aligned and contiguous, and the row's alone; any bits are an element. `View::new` promises their memory.
+        // SAFETY: the elements are aligned and contiguous, and only this row accesses them; every bit pattern is an element.
+        // `View::new` guarantees their memory.
         self.0.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts_mut(data.cast::<T>(), len) })
     }
 
-    /// The first bytes of contiguous elements as elements of dtype `T`, which is not larger: as many.
+    /// The first bytes of a contiguous row, as equally many elements of a dtype `T` that is not larger.
     #[inline]
     pub fn as_narrower_mut<T: Element>(&mut self) -> Option<&mut [T]> {
         let row = self.0;
@@ -260,12 +264,12 @@ impl<'a> RowMut<'a> {
     /// One of the elements of [`RowMut::as_narrower_mut`].
     ///
     /// # Panics
-    /// An element outside the row, or a row of smaller elements or with gaps.
+    /// If the element is outside the row, or the row has smaller elements or gaps.
     #[inline(always)]
     pub fn load_narrower<T: Element>(&self, at: usize) -> T {
         let Row { data, step, len, size, .. } = self.0;
         assert!(at < len && size >= size_of::<T>() && step == size as isize);
-        // SAFETY: the element is in the bytes of the row's first `at + 1`, whose memory `View::new` promises.
+        // SAFETY: the element lies within the first `at + 1` elements of the row, whose memory `View::new` guarantees.
         unsafe { data.cast::<T>().wrapping_add(at).read_unaligned() }
     }
 
@@ -281,26 +285,27 @@ impl<'a> RowMut<'a> {
     /// Sets an element of dtype `T`.
     ///
     /// # Panics
-    /// An element outside the row, or of another size.
+    /// If the element is outside the row, or has another size.
     #[inline(always)]
     pub fn store<T: Element>(&mut self, at: usize, value: T) {
         assert!(at < self.0.len && self.0.size == size_of::<T>());
-        // SAFETY: as in `Row::load`, and the element is this row's to write.
+        // SAFETY: as in `Row::load`, and this row may write the element.
         unsafe { self.0.data.wrapping_offset(at as isize * self.0.step).cast::<T>().write_unaligned(value) };
     }
 
-    /// Runs `body(begin, part)` over parts of the row, in parallel where it is worth it. `grain` and `cost` are those of [`parallel`].
+    /// Runs `body(begin, part)` over parts of the row, in parallel where it is worth it. `grain` and `cost` are those of
+    /// [`parallel`].
     #[inline]
     pub fn in_parts(&mut self, grain: usize, cost: f64, body: &(dyn Fn(usize, RowMut<'_>) + Sync)) {
         in_parts([self.part(0, self.len())], 1, grain, cost, &|begin, _, [part]| body(begin, part));
     }
 }
 
-/// Runs `body(begin, end, parts)` over pieces of groups of `len` elements, in parallel where it is worth it: the parts are these groups of each
-/// row. `grain` groups and `cost` are those of [`parallel`].
+/// Runs `body(begin, end, parts)` over pieces of groups of `len` elements, in parallel where it is worth it; the parts are the
+/// groups `begin..end` of each row. `grain`, in groups, and `cost` are those of [`parallel`].
 ///
 /// # Panics
-/// Rows of different lengths.
+/// If the rows have different lengths.
 pub fn in_parts<const N: usize>(
     rows: [RowMut<'_>; N],
     len: usize,
@@ -312,13 +317,13 @@ pub fn in_parts<const N: usize>(
     assert!(rows.iter().all(|row| row.len() == whole), "rows of different lengths");
     let rows = rows.map(|RowMut(row)| row);
     parallel(whole / len.max(1), grain, cost, &|begin, end| {
-        // SAFETY: the rows are this call's, and the loop gives each group once, so that no two parts have an element in common.
+        // SAFETY: this call owns the rows, and the loop visits each group once, so that no two parts have an element in common.
         body(begin, end, rows.map(|row| unsafe { RowMut::new(row.part(begin * len, end * len)) }));
     });
 }
 
 impl<'a> Output<'a> {
-    /// The row with that index: [`Row::of`].
+    /// The row at an index, as [`Row::of`].
     ///
     /// # Panics
     /// As [`Row::of`].
@@ -327,7 +332,7 @@ impl<'a> Output<'a> {
         Row::of(&self.read(), index)
     }
 
-    /// As [`Output::row`], to be written.
+    /// The row at an index, for writing.
     ///
     /// # Panics
     /// As [`Row::of`].
@@ -337,10 +342,10 @@ impl<'a> Output<'a> {
         unsafe { RowMut::new(Row::of(&self.written(), index)) }
     }
 
-    /// Several rows, to be written.
+    /// Several rows, for writing.
     ///
     /// # Panics
-    /// As [`Row::of`]; two indices that are the same, or of different lengths.
+    /// As [`Row::of`]; also if two indices are equal or have different lengths.
     pub fn rows_mut<const N: usize>(&mut self, indices: [&[usize]; N]) -> [RowMut<'_>; N] {
         let differ = |one: &[usize], other: &[usize]| one.len() == other.len() && one != other;
         let others = |at: usize| &indices[at + 1..];
@@ -350,10 +355,10 @@ impl<'a> Output<'a> {
         indices.map(|index| unsafe { RowMut::new(Row::of(&view, index)) })
     }
 
-    /// The only row, to be written.
+    /// The only row, for writing.
     ///
     /// # Panics
-    /// Several dimensions which are not one line.
+    /// If there are several dimensions that are not one line ([`is_line`]).
     pub fn into_row(self) -> RowMut<'a> {
         // SAFETY: the output becomes the row.
         unsafe { RowMut::new(Row::of(&self.written(), &[])) }
@@ -367,7 +372,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Whether the dimensions from `first` on are one line of elements at the step of the last.
+/// Whether the dimensions from `first` on are one line of elements at the stride of the last dimension.
 #[inline]
 pub fn is_line(view: &View<'_>, first: usize) -> bool {
     (first + 1..view.ndim()).all(|dim| view.stride(dim - 1) == view.size(dim) as isize * view.stride(dim))
@@ -379,11 +384,11 @@ pub(super) mod tests {
     use crate::tensor::dtype::DType;
     use crate::tensor::view::Flags;
 
-    /// An output of these elements.
+    /// An output over `values`.
     pub fn output<'a, T: Element>(values: &'a mut [T], sizes: &'a [i64], strides: &'a [i64]) -> Output<'a> {
-        // SAFETY: the tests' sizes and strides name each of the values at most once, and the values are borrowed.
+        // SAFETY: the tests' sizes and strides name each value at most once, and the values are borrowed.
         let view = unsafe { View::new(values.as_mut_ptr().cast(), T::DTYPE, Flags(0), sizes, strides) }.unwrap();
-        // SAFETY: as above; the view is not used besides.
+        // SAFETY: as above; nothing else uses the view.
         unsafe { Output::new(view) }
     }
 

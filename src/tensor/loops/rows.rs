@@ -1,7 +1,7 @@
 //! Loops over rows, for kernels that move or add elements by their index (triangles, padding, windows).
 //!
-//! The loops visit the rows of an output, or those of an input with those of outputs beside it. A kernel takes the rows of other operands by
-//! their index: [`Row::of`].
+//! The loops visit the rows of an output, or the rows of an input together with those of outputs. A kernel gets the rows of other
+//! operands by [`Row::of`].
 
 use super::row::{Row, RowMut};
 use super::{cast, parallel};
@@ -21,28 +21,28 @@ pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), Error> 
             output.strides()
         )));
     }
-    // SAFETY: the operand is contiguous and has as many elements, whose memory `View::new` promises; `values` is memory of its own.
+    // SAFETY: the operand is contiguous and has as many elements, whose memory `View::new` guarantees; `values` is separate memory.
     unsafe { cast::cast(values.as_ptr().cast(), T::DTYPE, output.data(), output.dtype(), values.len()) }
 }
 
-/// Calls `body` with the index and the row of every row of `output`, in parallel where it is worth it. `cost`: nanoseconds of one thread
-/// per element.
+/// Calls `body` with every row of `output` and its index, in parallel where it is worth it. `cost`: nanoseconds of one thread per
+/// element.
 pub fn for_each(output: Output<'_>, cost: f64, body: &(dyn Fn(&[usize], RowMut<'_>) + Sync)) {
     let outer = output.ndim().saturating_sub(1);
     for_each_line(output, outer, cost, body);
 }
 
-/// As [`for_each`], of the dimensions from `outer` on as one row: [`is_line`].
+/// [`for_each`] with the dimensions from `outer` on as one row, for which [`is_line`] must hold.
 pub fn for_each_line(output: Output<'_>, outer: usize, cost: f64, body: &(dyn Fn(&[usize], RowMut<'_>) + Sync)) {
     let view = output.into_view();
-    // SAFETY: the output is this call's, and each row has an index of its own.
+    // SAFETY: this call owns the output, and each row has its own index.
     walk(&view, outer, cost, &|index| body(index, unsafe { RowMut::new(Row::of(&view, index)) }));
 }
 
-/// Called for an index, the row of an input and those of outputs.
+/// Called with an index, the row of an input and those of outputs.
 pub type BodyBeside<'a, const N: usize> = &'a (dyn Fn(&[usize], Row<'_>, [RowMut<'_>; N]) + Sync);
 
-/// As [`for_each`], over the rows of an input: `body` is called with those of outputs that have the same index.
+/// [`for_each`] over the rows of an input: `body` is also called with the rows of outputs at the same index.
 pub fn for_each_beside<const N: usize>(
     input: View<'_>,
     outputs: [Output<'_>; N],
@@ -57,7 +57,7 @@ pub fn for_each_beside<const N: usize>(
     }
     let views = outputs.map(Output::into_view);
     walk(&input, outer, cost, &|index| {
-        // SAFETY: the outputs are this call's, and each row of one of them has an index of its own.
+        // SAFETY: this call owns the outputs, and each row of an output has its own index.
         body(index, Row::of(&input, index), views.each_ref().map(|view| unsafe { RowMut::new(Row::of(view, index)) }));
     });
     Ok(())

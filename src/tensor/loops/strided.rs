@@ -1,4 +1,4 @@
-//! Strided copies of a patch: from any strides to any strides, for each element size. The dtype does not matter.
+//! Strided copies of a patch: from any strides to any strides, for each element size, whatever the dtype.
 
 use super::index_space::Steps;
 #[cfg(target_arch = "x86_64")]
@@ -10,13 +10,13 @@ use crate::simd::{Isa, isa};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 
-/// Bytes that a run is copied by.
+/// Bytes of a block of a contiguous copy.
 const RUN: usize = 128;
 
-/// Bytes of a row that are too few to be copied by two words and what overlaps them.
+/// The number of bytes below which a row is not copied by two overlapping words.
 const SHORT: usize = 16;
 
-/// Where the elements of a patch are.
+/// The elements of a patch in memory.
 #[derive(Clone, Copy)]
 pub struct StridedPtr {
     pub data: *mut u8,
@@ -24,7 +24,7 @@ pub struct StridedPtr {
 }
 
 impl StridedPtr {
-    /// Contiguous elements of `size` bytes, row after row of `cols`.
+    /// Contiguous elements of `size` bytes, in rows of `cols`.
     #[inline(always)]
     pub fn dense(data: *mut u8, size: usize, cols: usize) -> Self {
         Self { data, steps: Steps { col: size as isize, row: (size * cols) as isize } }
@@ -41,16 +41,16 @@ impl StridedPtr {
 /// Copies `rows` × `cols` elements of `size` bytes.
 ///
 /// # Safety
-/// All elements of both sides may be accessed, and no element of `to` is one of `from` at another index.
+/// All elements of both sides must be accessible, and no element of `to` may be one of `from` at another index.
 pub unsafe fn copy(from: StridedPtr, to: StridedPtr, size: usize, cols: usize, rows: usize) {
     if from.is_dense(size, cols, rows) && to.is_dense(size, cols, rows) {
-        // SAFETY: both are dense runs of that many bytes; `copy` allows that they are the same.
+        // SAFETY: both are dense runs of that many bytes; `copy` allows that they are identical.
         unsafe { copy_run(from.data, to.data, size * cols * rows, Stores::Cached) };
         return;
     }
     let strided = Copy::new(from, to, cols, rows);
     if let Some(transpose) = strided.transpose(size) {
-        // SAFETY: passed on; a transpose's sides are not the same memory, as they have different steps.
+        // SAFETY: passed on to the caller of `copy`; the sides of a transpose are not the same memory, as their steps differ.
         unsafe { copy_transposed(transpose, size) };
         return;
     }
@@ -72,10 +72,10 @@ pub unsafe fn copy(from: StridedPtr, to: StridedPtr, size: usize, cols: usize, r
     }
 }
 
-/// The transpose of a matrix of contiguous rows of `cols` elements.
+/// Transposes a matrix of contiguous rows of `cols` elements.
 ///
 /// # Panics
-/// Slices of different lengths, or of no whole rows.
+/// If the slices have different lengths, or are not whole rows.
 pub fn transpose<T: Element>(from: &[T], to: &mut [T], cols: usize) {
     let (size, rows) = (size_of::<T>(), from.len() / cols.max(1));
     assert!(rows * cols == from.len() && to.len() == from.len(), "a transpose of another size");
@@ -88,21 +88,22 @@ pub fn transpose<T: Element>(from: &[T], to: &mut [T], cols: usize) {
 
 /// Copies contiguous bytes.
 ///
-/// The C library's function is not used for more than some of them: on AMD's Zen 3, `rep movsb` takes 0.35 ns a byte, ten times as long as
-/// anything else, where both addresses lie nearly at the same place of a page.
+/// The C library's function is used for short runs only: on AMD's Zen 3 `rep movsb` takes 0.35 ns a byte, ten times as long as
+/// anything else, if both addresses have nearly the same offset in a page.
 ///
 /// # Safety
-/// So many bytes may be read and written, and both runs are the same or apart. For non-temporal stores, `to` starts at a multiple of 16.
+/// `bytes` bytes must be readable and writable, and both runs identical or disjoint. For non-temporal stores, `to` must be a
+/// multiple of 16.
 pub unsafe fn copy_run(from: *const u8, to: *mut u8, bytes: usize, stores: Stores) {
     if bytes < RUN {
-        // SAFETY: the caller's promise; `copy` allows that they are the same.
+        // SAFETY: the caller's promise; `copy` allows that they are identical.
         unsafe { std::ptr::copy(from, to, bytes) };
     } else {
         vectorize(Run::<{ RUN / 8 }> { from, to, bytes, stores });
     }
 }
 
-/// At least as many bytes as `WORDS` have.
+/// A copy of at least as many bytes as `WORDS` words have.
 struct Run<const WORDS: usize> {
     from: *const u8,
     to: *mut u8,
@@ -117,12 +118,12 @@ impl<const WORDS: usize> Leaf for Run<WORDS> {
     fn run(self) {
         let size = WORDS * size_of::<u64>();
         let copy_block = |first: usize, stores: Stores| {
-            // SAFETY: `copy_run`'s caller, or that of `copy`, promises the bytes.
+            // SAFETY: the caller of `copy_run`, or that of `copy`, promises the bytes.
             let block = unsafe { self.from.wrapping_add(first).cast::<[u64; WORDS]>().read_unaligned() };
-            // SAFETY: as above; of the blocks that are stored non-temporally all but the last start at a multiple of their size.
+            // SAFETY: as above; all blocks that are stored non-temporally, except the last, start at a multiple of their size.
             unsafe { stores.write(self.to.wrapping_add(first).cast(), block) };
         };
-        // The last block may overlap the one before: both write the same there.
+        // The last block may overlap the one before: both write the same bytes there.
         let last = self.bytes - size;
         for first in (0..last).step_by(size) {
             copy_block(first, self.stores);
@@ -133,12 +134,12 @@ impl<const WORDS: usize> Leaf for Run<WORDS> {
 }
 
 /// # Safety
-/// As [`Squares::new`].
+/// As for [`Squares::new`].
 unsafe fn copy_transposed(transpose: Transpose, size: usize) {
     #[cfg(target_arch = "x86_64")]
     if isa() >= Isa::Avx2 && matches!(size, 2 | 4 | 8) {
         match size {
-            // SAFETY: passed on, and the machine has AVX2.
+            // SAFETY: passed on to the caller; the machine has AVX2.
             2 => unsafe { transpose_in_registers::<u16, 32>(transpose) },
             // SAFETY: as above.
             4 => unsafe { transpose_in_registers::<u32, 32>(transpose) },
@@ -148,15 +149,15 @@ unsafe fn copy_transposed(transpose: Transpose, size: usize) {
         return;
     }
     match size {
-        // SAFETY: passed on.
+        // SAFETY: passed on to the caller.
         1 => vectorize(unsafe { Squares::<u8, 16>::new(transpose) }),
-        // SAFETY: passed on.
+        // SAFETY: passed on to the caller.
         2 => vectorize(unsafe { Squares::<u16, 16>::new(transpose) }),
-        // SAFETY: passed on.
+        // SAFETY: passed on to the caller.
         4 => vectorize(unsafe { Squares::<u32, 16>::new(transpose) }),
-        // SAFETY: passed on.
+        // SAFETY: passed on to the caller.
         8 => vectorize(unsafe { Squares::<u64, 8>::new(transpose) }),
-        // SAFETY: passed on.
+        // SAFETY: passed on to the caller.
         _ => vectorize(unsafe { Squares::<u128, 4>::new(transpose) }),
     }
 }
@@ -170,7 +171,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// From here on `col` is the step along `inner`, `row` along `outer`.
+    /// In the result `col` is the step along `inner`, and `row` that along `outer`.
     fn new(from: StridedPtr, to: StridedPtr, cols: usize, rows: usize) -> Self {
         if to.steps.col.abs() <= to.steps.row.abs() || rows == 1 {
             return Self { from, to, inner: cols, outer: rows };
@@ -182,13 +183,13 @@ impl Copy {
         Self { from: transposed(from), to: transposed(to), inner: rows, outer: cols }
     }
 
-    /// The bytes of a row, where rows are contiguous on both sides and are not too short to be copied by words.
+    /// The bytes of a row, if rows are contiguous on both sides and long enough to be copied by words.
     fn dense_rows(&self, size: usize) -> Option<usize> {
         let dense = [self.from, self.to].iter().all(|strided| strided.steps.col == size as isize);
         Some(self.inner * size).filter(|&bytes| dense && bytes >= SHORT)
     }
 
-    /// The patch as a transpose, if it is one and large enough to be worth it.
+    /// The patch as a transpose, if it is one and large enough to benefit.
     fn transpose(&self, size: usize) -> Option<Transpose> {
         let size = size as isize;
         let is_transpose = self.to.steps.col == size && self.from.steps.row == size && self.from.steps.col != 0;
@@ -204,7 +205,7 @@ impl Copy {
     }
 }
 
-/// Rows that are contiguous on both sides, of so many bytes each, at least as many as `WORDS` have.
+/// Copies rows that are contiguous on both sides, with the given number of bytes: at least as many as `WORDS` words have.
 struct RowCopy<const WORDS: usize>(Copy, usize);
 
 impl<const WORDS: usize> Leaf for RowCopy<WORDS> {
@@ -236,7 +237,7 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
                 to: to.data.wrapping_offset(index * to.steps.row),
                 to_step: to.steps.col,
             };
-            // With steps that the compiler knows, the loop vectorises.
+            // With steps that are known at compile time the loop vectorises.
             match (to.steps.col == size, from.steps.col) {
                 (true, 0) => {
                     (line.from_step, line.to_step) = (0, size);
@@ -260,7 +261,7 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
     }
 }
 
-/// Elements at even steps (bytes) on both sides.
+/// Elements at constant steps (bytes) on both sides.
 #[derive(Clone, Copy)]
 pub(super) struct Line {
     pub from: *const u8,
@@ -270,14 +271,14 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Copies `count` elements. They may be accessed: the leaves that make lines have that from their callers.
+    /// Copies `count` elements. They must be accessible: leaves that make lines have that promise from their callers.
     #[inline(always)]
     pub fn copy<T: std::marker::Copy>(self, count: usize) {
         for index in 0..count as isize {
             let (from, to) = (self.from.wrapping_offset(index * self.from_step), self.to.wrapping_offset(index * self.to_step));
-            // SAFETY: every element of the line may be read.
+            // SAFETY: every element of the line is readable.
             let value = unsafe { from.cast::<T>().read_unaligned() };
-            // SAFETY: as above, for writing.
+            // SAFETY: as above; every element is writable.
             unsafe { to.cast::<T>().write_unaligned(value) };
         }
     }

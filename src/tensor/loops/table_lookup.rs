@@ -10,7 +10,7 @@ pub type LookupTable = [u16; 1 << 16];
 /// Nanoseconds of one thread per element: two loads and a store.
 const COST: f64 = 0.35;
 
-/// Runs the function over the launch's operands [out, x], both of the launch's dtype, which has 16 bits.
+/// Looks up the launch's operands [out, x], both of the launch's dtype, which must have 16 bits.
 pub fn run(launch: &Launch<'_>, table: &LookupTable) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.size() != size_of::<u16>() || (0..launch.num_operands()).any(|index| launch.view(index).dtype() != dtype) {
@@ -18,16 +18,16 @@ pub fn run(launch: &Launch<'_>, table: &LookupTable) -> Result<(), Error> {
     }
     let types = Types { input: dtype, output: dtype, inputs: 1 };
     drive(&launch.with_cost(COST), types, &|output, inputs, count, _| {
-        // SAFETY: `drive` gives `count` readable elements at the input and as many writable ones at the output, which are the very
-        // elements of the input or apart from it.
+        // SAFETY: `drive` provides `count` readable elements of the input and as many writable ones of the output, which are the
+        // elements of the input or do not overlap it.
         unsafe { look_up(inputs[0].cast(), output.cast(), count, table) };
     })
 }
 
-/// For every processor, one element after the other: vectors would gather, which takes longer.
+/// Scalar code for every instruction set: vector gathers take longer.
 ///
 /// # Safety
-/// `input` has `count` readable and `output` as many writable elements, at the same place or apart.
+/// `input` must have `count` readable and `output` as many writable elements, identical or disjoint.
 unsafe fn look_up(input: *const u16, output: *mut u16, count: usize, table: &LookupTable) {
     for index in 0..count {
         // SAFETY: the caller's promise.

@@ -1,15 +1,15 @@
 //! Transposing copies: the contiguous dimension of the source is not that of the target.
 //!
-//! A loop along either dimension would touch a cache line per element, and rows that are a power of two apart fall into the same cache sets.
-//! So squares of whole cache lines are transposed one after the other, each by smaller squares that fit into registers. Neither side needs
-//! its lines to stay in the cache.
+//! A loop along either dimension would touch a cache line per element, and rows at a distance of a power of two map to the same
+//! cache sets. Therefore squares of whole cache lines are transposed one after the other, each by smaller squares that fit into
+//! registers. Neither side then depends on lines that stay in the cache.
 
 use super::strided::Line;
 use crate::simd::Leaf;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::register_transpose::{RegisterTranspose, Square};
 
-/// `inner` × `outer` elements: contiguous along `inner` in the target, along `outer` in the source.
+/// A matrix of `inner` × `outer` elements: contiguous along `inner` in the target, along `outer` in the source.
 #[derive(Clone, Copy)]
 pub struct Transpose {
     pub from: *const u8,
@@ -23,7 +23,7 @@ pub struct Transpose {
 }
 
 impl Transpose {
-    /// Copies the remainder beside and below the first `inner` × `outer` elements.
+    /// Copies the elements beyond the first `inner` × `outer` ones.
     #[inline(always)]
     fn rest<T: Copy>(self, inner: usize, outer: usize) {
         let size = size_of::<T>();
@@ -40,10 +40,10 @@ impl Transpose {
     }
 }
 
-/// Transposes elements `T` by the squares that fit into registers, in squares of `SIDE`.
+/// Transposes elements of type `T` by squares that fit into registers, inside squares of `SIDE`.
 ///
 /// # Safety
-/// The processor has AVX2. All elements of both sides may be accessed, and the sides do not overlap.
+/// The processor must have AVX2. All elements of both sides must be accessible, and the sides must not overlap.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 pub unsafe fn transpose_in_registers<T: RegisterTranspose, const SIDE: usize>(transpose: Transpose) {
@@ -51,13 +51,13 @@ pub unsafe fn transpose_in_registers<T: RegisterTranspose, const SIDE: usize>(tr
     let [inner, outer] = [transpose.inner / T::EDGE * T::EDGE, transpose.outer / T::EDGE * T::EDGE];
     for first_row in (0..inner).step_by(SIDE) {
         for first_col in (0..outer).step_by(SIDE) {
-            // Whole lines of the target one after the other.
+            // The target's lines are completed one after the other.
             for col in (first_col..outer.min(first_col + SIDE)).step_by(T::EDGE) {
                 for row in (first_row..inner.min(first_row + SIDE)).step_by(T::EDGE) {
                     let from = transpose.from.wrapping_offset(row as isize * transpose.from_step).wrapping_add(col * size);
                     let to = transpose.to.wrapping_offset(col as isize * transpose.to_step).wrapping_add(row * size);
                     let squares = (Square { data: from, step: transpose.from_step }, Square { data: to, step: transpose.to_step });
-                    // SAFETY: the caller's promise; the squares are inside.
+                    // SAFETY: the caller's promise; the squares are inside the matrix.
                     unsafe { T::transpose(squares.0, squares.1) };
                 }
             }
@@ -66,7 +66,7 @@ pub unsafe fn transpose_in_registers<T: RegisterTranspose, const SIDE: usize>(tr
     transpose.rest::<T>(inner, outer);
 }
 
-/// Transposes elements `T` in squares of `EDGE`.
+/// Transposes elements of type `T` in squares of `EDGE`.
 pub struct Squares<T, const EDGE: usize> {
     transpose: Transpose,
     element: std::marker::PhantomData<T>,
@@ -74,7 +74,7 @@ pub struct Squares<T, const EDGE: usize> {
 
 impl<T, const EDGE: usize> Squares<T, EDGE> {
     /// # Safety
-    /// All elements of both sides may be accessed, and the sides do not overlap.
+    /// All elements of both sides must be accessible, and the sides must not overlap.
     pub unsafe fn new(transpose: Transpose) -> Self {
         Self { transpose, element: std::marker::PhantomData }
     }
@@ -102,7 +102,7 @@ impl<T: Copy + Default, const EDGE: usize> Leaf for Squares<T, EDGE> {
 fn square<T: Copy + Default, const EDGE: usize>(from: *const u8, from_step: isize, to: *mut u8, to_step: isize) {
     let mut square = [[T::default(); EDGE]; EDGE];
     for (row, line) in square.iter_mut().enumerate() {
-        // SAFETY: `Squares::new`'s caller promises the elements; the square is inside.
+        // SAFETY: the caller of `Squares::new` promises the elements; the square is inside the matrix.
         *line = unsafe { from.wrapping_offset(row as isize * from_step).cast::<[T; EDGE]>().read_unaligned() };
     }
     for col in 0..EDGE {

@@ -1,11 +1,11 @@
-//! Elements of 16 bits, loaded as words of two.
+//! Elements of 16 bits, loaded in words of two.
 //!
-//! Each is widened and rounded in its half of the word, so that no vector instruction moves elements to other lanes.
+//! Each element is widened and rounded in its half of the word, so that no vector instruction moves elements between lanes.
 
 use crate::tensor::dtype::Element;
 use crate::tensor::number::Number;
 
-/// Whether elements have 16 bits and are computed in 32.
+/// Whether elements have 16 bits and a computing type of 32 bits.
 pub const fn is_paired<E: Element>() -> bool {
     size_of::<E>() == 2 && size_of::<E::Acc>() == 4
 }
@@ -14,7 +14,7 @@ pub const fn is_paired<E: Element>() -> bool {
 #[inline(always)]
 pub fn from_bits<E: Copy>(bits: u16) -> E {
     debug_assert_eq!(size_of::<E>(), size_of::<u16>());
-    // SAFETY: elements of 16 bits take any pattern; callers have no other types.
+    // SAFETY: every bit pattern is an element of 16 bits; callers use no other types.
     unsafe { std::mem::transmute_copy(&bits) }
 }
 
@@ -26,7 +26,8 @@ pub fn to_bits<E: Copy>(element: E) -> u16 {
     unsafe { std::mem::transmute_copy(&element) }
 }
 
-/// Neighbours, widened: in their order or, of 16 bits, those at even indices before those at odd ones. There is an even number of them.
+/// Widens adjacent elements: in order or, for 16 bit elements, those at even indices before those at odd ones. Their number is
+/// even.
 #[inline(always)]
 pub fn widen<E: Element, const N: usize>(elements: &[E; N]) -> [E::Acc; N] {
     let mut values = [E::Acc::ZERO; N];
@@ -45,11 +46,11 @@ pub fn widen<E: Element, const N: usize>(elements: &[E; N]) -> [E::Acc; N] {
     values
 }
 
-/// Rounds values into neighbours; they come as [`widen`] gives them.
+/// Rounds values into adjacent elements; the values are in the order of [`widen`].
 #[inline(always)]
 pub fn narrow<E: Element, const N: usize>(values: &[E::Acc; N], elements: &mut [E; N]) {
     if const { is_paired::<E>() } {
-        // All are known before the first is written.
+        // All results are computed before the first is written.
         let mut words = [0u32; N];
         let (low, high) = values.split_at(N / 2);
         for (word, (&low, &high)) in words.iter_mut().zip(low.iter().zip(high)) {

@@ -1,8 +1,9 @@
-//! Updates of indexed elements that are narrower than what their dtype computes with: 16 bit floats.
+//! Updates of indexed elements whose computing type is wider than the dtype: 16 bit floats.
 //!
-//! All updates of an element are folded in the wide type, and the result is rounded once. The updates are sorted by where they lead: those
-//! of one element, or of one row, are then one after the other. Each element gets its updates in the order of the launch, so that the bits
-//! are the same for any number of threads. The callers (`operators::addressing`) cast where many indices name single elements.
+//! All updates of an element are folded in the wide type, and the result is rounded once. The updates are sorted by their target
+//! address, so that the updates of an element, or of a row, are adjacent. Each element gets its updates in the order of the launch,
+//! so that the bits do not depend on the number of threads. The callers (`operators::addressing`) cast the whole target instead if
+//! many indices name single elements.
 
 use std::marker::PhantomData;
 
@@ -17,30 +18,30 @@ use crate::tensor::view::MAX_DIMS;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::FOLDED_COLS;
 
-/// A function of an element's value so far and a new one, both wide. Mark it `#[inline(always)]`.
+/// A function of an element's value so far and a new value, both in the wide type. Mark it `#[inline(always)]`.
 pub trait Folding<T>: Copy + Send + Sync {
-    /// The value from then on.
+    /// The updated value.
     fn fold(self, old: T, new: T) -> T;
 }
 
-/// An update: the addresses of the element that it leads to and of the source's.
+/// An update: the addresses of the target element and of the source element.
 type Lead = (usize, usize);
 
 impl Indexed<'_> {
-    /// Folds the source's elements, or the element in the first bytes of `value`, into the target's that the indices name.
+    /// Folds the source's elements (or the element in the first bytes of `value`) into the target's elements that the indices name.
     pub fn fold<E: Element, F: Folding<E::Acc>>(&self, value: Option<u128>, function: F) -> Result<(), Error> {
         self.check_update(value, size_of::<E>())?;
         if self.launch.view(0).numel() == 0 { Ok(()) } else { self.fold_sorted::<E, F>(value, function) }
     }
 
-    /// Sorts the updates by where they lead and folds those of each element, or of each row of elements.
+    /// Sorts the updates by target address, and folds those of each element or each row.
     fn fold_sorted<E: Element, F: Folding<E::Acc>>(&self, value: Option<u128>, function: F) -> Result<(), Error> {
         let address = value.as_ref().map(|value| std::ptr::from_ref(value) as usize);
         let leads = self.sorted_leads(address)?;
         let columns = self.columns(address, size_of::<E>());
         let threads = parallel_for::num_threads();
         let groups = leads.chunk_by(|one, next| one.0 == next.0).take(4 * threads).count();
-        // Where there are few rows, threads share their columns.
+        // If there are few rows, the threads divide the columns.
         let width = if groups < 4 * threads { columns.len.div_ceil(threads).next_multiple_of(64) } else { FOLDED_COLS };
         let strips = columns.len.div_ceil(width);
         let units = strips * columns.lines();
@@ -66,12 +67,14 @@ impl Indexed<'_> {
         Ok(())
     }
 
-    /// Whether an index leads along a dimension, or all of it to one place: not so for a dimension of the target's that is not indexed.
+    /// Whether target addresses are irregular or constant along a dimension. False for dimensions that are not indexed, along which
+    /// the target has strides.
     fn is_led(&self, dim: usize) -> bool {
         self.launch.view(0).stride(dim) == 0 || !self.is_by_row_along(dim)
     }
 
-    /// The updates by where they lead, those to one place in the order of the launch; without the dimensions that are not indexed.
+    /// The updates sorted by target address, stably, so that updates of one address keep the order of the launch. Covers the
+    /// dimensions of [`Self::is_led`] alone.
     fn sorted_leads(&self, value: Option<usize>) -> Result<Vec<Lead>, Error> {
         let all = self.launch.view(0).sizes();
         let sizes: Vec<i64> = all.iter().enumerate().map(|(dim, &size)| if self.is_led(dim) { size } else { 1 }).collect();
@@ -120,10 +123,10 @@ impl Indexed<'_> {
     }
 }
 
-/// What is not indexed: a line of neighbouring elements, and the dimensions around it.
+/// The dimensions that are not indexed: a line of adjacent elements, and the other dimensions.
 struct Columns {
     len: usize,
-    /// From one element of a line to the next: the target's and the source's.
+    /// The steps from one element of a line to the next, in the target and in the source.
     steps: [isize; 2],
     outer: [(usize, [isize; 2]); MAX_DIMS],
     dims: usize,
@@ -134,7 +137,7 @@ impl Columns {
         self.outer[..self.dims].iter().map(|&(count, _)| count).product()
     }
 
-    /// The bytes from where updates lead to a line.
+    /// The byte offsets of a line from the addresses of an update, in the target and in the source.
     fn line(&self, mut number: usize) -> [isize; 2] {
         let mut found = [0; 2];
         for &(count, steps) in &self.outer[..self.dims] {
@@ -146,7 +149,7 @@ impl Columns {
     }
 }
 
-/// Folds the updates of each element of some columns.
+/// Folds the updates of each element of a few columns.
 struct Grouped<'a, E, F> {
     leads: &'a [Lead],
     line: [isize; 2],
@@ -190,19 +193,19 @@ impl<E: Element, F: Folding<E::Acc>> Grouped<'_, E, F> {
         lead.1.wrapping_add_signed(self.line[1] + col as isize * self.steps[1]) as *const E
     }
 
-    /// Blocks of `L` columns from `col` on; returns the column behind them.
+    /// Folds blocks of `L` columns from `col` on; returns the first column that is left.
     #[inline(always)]
     fn blocks<const L: usize>(&self, group: &[Lead], mut col: usize) -> usize {
         while col + L <= self.cols.end {
             let target = self.target(group, col).cast::<[E; L]>();
-            // SAFETY: `locate` found the place inside the target, which no other thread writes there.
+            // SAFETY: `locate` has found the position inside the target, where no other thread writes it.
             let mut elements = unsafe { target.read_unaligned() };
             let mut values = [E::Acc::default(); L];
             for (value, old) in values.iter_mut().zip(elements) {
                 *value = old.load();
             }
             for &lead in group {
-                // SAFETY: the launch promises the source's elements.
+                // SAFETY: the launch guarantees the source's elements.
                 let new = unsafe { self.source(lead, col).cast::<[E; L]>().read_unaligned() };
                 for (value, new) in values.iter_mut().zip(new) {
                     *value = self.function.fold(*value, new.load());

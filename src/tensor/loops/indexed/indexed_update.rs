@@ -1,8 +1,8 @@
 //! Updates of indexed elements: the addressed operand is the target.
 //!
-//! Two elements may have the same slot, so the work is divided by slots and never by elements: along a dimension in which the target has
-//! strides, or, where none is long enough, into ranges of positions, for each of which one thread searches all indices. Each slot gets its
-//! updates in the order of the launch, so that the bits are the same for any number of threads.
+//! Several elements may have the same slot, so the work is divided by slots and never by elements: along a dimension in which the
+//! target has strides or, if none is long enough, into ranges of positions, for each of which one thread searches all indices. Each
+//! slot gets its updates in the order of the launch, so that the bits do not depend on the number of threads.
 
 use std::marker::PhantomData;
 
@@ -22,19 +22,19 @@ use crate::tensor::launch::Launch;
 use crate::tuning::caches::{BLOCK, FAR_TARGET_BYTES, UPDATE_BLOCK};
 use crate::tuning::sharing::{DIVIDED_UPDATE_NS, UPDATE_LANE_BYTES, UPDATE_ROW_BYTES, UPDATE_SAMPLES};
 
-/// The update of an element of the target. The type of elements may be a dtype's or one of the same size.
+/// The update of an element of the target. The element type may be a dtype's or another one of the same size.
 pub trait Update<E>: Copy + Send + Sync {
     /// The new value; mark it `#[inline(always)]`.
     fn apply(self, old: E, new: E) -> E;
 
-    /// As [`Self::apply`], for an element by itself rather than one of a row.
+    /// [`Self::apply`] for a single element outside a row.
     #[inline(always)]
     fn apply_single(self, old: E, new: E) -> E {
         self.apply(old, new)
     }
 }
 
-/// The new value takes the place of the old one.
+/// Replaces the old value by the new one.
 #[derive(Clone, Copy)]
 struct Store;
 
@@ -45,7 +45,7 @@ impl<E> Update<E> for Store {
     }
 }
 
-/// Stores the source's elements, or `value` (the first bytes of it) for each of them.
+/// Stores the source's elements, or the element in the first bytes of `value` instead of each of them.
 pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), Error> {
     match indexed.launch.view(0).dtype().size() {
         1 => indexed.update::<u8, _>(value, Store),
@@ -56,12 +56,13 @@ pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), Error> {
     }
 }
 
-/// The positions that a thread is to see: not below the first and below the second.
+/// A range of positions: from the first, below the second.
 type Range = (i64, i64);
 const EVERYWHERE: Range = (0, i64::MAX);
 
 impl Indexed<'_> {
-    /// Updates the target's elements that the indices name with the source's, or with the element in the first bytes of `value`.
+    /// Updates the target's elements that the indices name with those of the source, or with the element in the first bytes of
+    /// `value`.
     #[inline]
     pub fn update<E: Copy + Default + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), Error> {
         self.drive(value, size_of::<E>(), &|to, from, picked| {
@@ -80,14 +81,14 @@ impl Indexed<'_> {
         })
     }
 
-    /// Refuses operands of different dtypes, or of elements of another size.
+    /// Refuses operands of different dtypes, and elements of another size.
     pub(super) fn check_update(&self, value: Option<u128>, size: usize) -> Result<(), Error> {
         let [target, source] = [0, 1].map(|operand| self.launch.view(operand).dtype());
         let fits = target.size() == size && (value.is_some() || source == target);
         if fits { Ok(()) } else { Err(Error::operands(format!("{target:?} from {source:?}"))) }
     }
 
-    /// Finds the pieces and their positions; `body` updates them.
+    /// Divides the work and computes positions; `body` updates the elements.
     fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), Error> {
         self.check_update(value, size)?;
         let target = self.launch.view(0);
@@ -121,7 +122,7 @@ impl Indexed<'_> {
         self.launch.view(0).numel() as f64 * self.launch.cost()
     }
 
-    /// Bytes from the first position to behind the last.
+    /// Bytes from the first possible position to the end of the last.
     fn span(&self) -> i64 {
         self.indices().iter().map(|index| (index.slots.count - 1).max(0) * index.slots.step).sum::<i64>() + 1
     }
@@ -143,19 +144,20 @@ impl Indexed<'_> {
             _ => target.size(dim),
         };
         match (0..target.ndim()).max_by_key(|&dim| lanes(dim)) {
-            // Threads that have whole rows for themselves share neither pages nor what a cache fetches ahead.
+            // Threads with rows of their own share neither pages nor prefetched cache lines.
             Some(_) if self.rows_are_spread(size, threads) => Division::Ranges { pieces: threads },
             Some(dim) if lanes(dim) >= threads => {
-                // Where the indices are the same all along the dimension, each piece looks at all of them.
+                // If the indices are constant along the dimension, each piece has to read all of them.
                 Division::Along { dim, pieces: lanes(dim).min(if self.is_by_row_along(dim) { threads } else { 4 * threads }) }
             }
-            // Where each element has an index of its own, looking at all of them costs as much as the updates, except those of far memory.
+            // If each element has an index of its own, reading all indices costs as much as the updates, except updates of memory
+            // beyond the caches.
             _ if self.is_by_row_along(0) || self.span() > FAR_TARGET_BYTES => Division::Ranges { pieces: threads },
             _ => Division::None,
         }
     }
 
-    /// Whether there are many long rows, of which about as many lead to each of so many ranges of positions, by a sample.
+    /// Whether there are many long rows, and a sample of them is spread evenly over `ranges` ranges of positions.
     fn rows_are_spread(&self, size: usize, ranges: usize) -> bool {
         let target = self.launch.view(0);
         let sizes = target.sizes();
@@ -177,17 +179,18 @@ impl Indexed<'_> {
                 }
             });
         }
-        // Three quarters of them on one of two threads are still faster than columns.
+        // With three quarters of the rows on one of two threads, ranges are still faster than columns.
         counts.iter().sum::<usize>() == UPDATE_SAMPLES && counts.iter().all(|&count| count * ranges * 2 <= UPDATE_SAMPLES * 3)
     }
 
-    /// The only index, where its positions need not be known before the update.
+    /// The only index, if positions can be computed during the update: there is no range, no skipped index, and no row with one
+    /// position.
     fn direct(&self, by_row: bool, range: Range) -> Option<Index> {
         let [only] = self.indices() else { return None };
         (!by_row && range == EVERYWHERE && only.slots.rules.skipped.is_none()).then_some(*only)
     }
 
-    /// Updates a part of a dimension, or all, at the positions of a range.
+    /// Updates a part of a dimension (or everything), at the positions inside a range.
     fn piece(&self, value: Option<usize>, part: Option<(usize, usize, usize)>, range: Range, body: UpdateBody<'_>) {
         let sizes = part_sizes(self.launch, part);
         let space = part_space(self.launch, &sizes, part, value);
@@ -229,7 +232,7 @@ impl Indexed<'_> {
     }
 }
 
-/// Updates the picked elements of each row.
+/// Updates the elements of each row whose positions are inside the range.
 fn each_row(
     to: StridedPtr,
     from: StridedPtr,
@@ -276,7 +279,7 @@ pub(super) fn part_space<'a>(
 
 static NO_STEPS: [i64; crate::tensor::view::MAX_DIMS] = [0; crate::tensor::view::MAX_DIMS];
 
-/// How the work is divided.
+/// How the work is divided between threads.
 enum Division {
     None,
     /// Along a dimension of the launch.
@@ -290,20 +293,20 @@ enum Division {
     },
 }
 
-/// The elements to update, relative to `to` and `from`.
+/// The elements to update, with positions relative to `to` and steps relative to `to` and `from`.
 enum Picked<'a> {
-    /// Rows of `cols` elements, each at a position, where that is in the range.
+    /// Rows of `cols` elements; a row is updated if its position is in the range.
     WholeRows { cols: usize, rows: usize, positions: &'a [i64], range: Range },
-    /// The elements at these columns of a row, and their positions.
+    /// The elements of a row at these columns, and their positions.
     Elements { slots: &'a [u16], positions: &'a [i64] },
-    /// Every element, each with an index whose position is not yet known.
+    /// Every element, with its index, whose position has yet to be computed.
     All { index: StridedPtr, dtype: DType, cols: usize, rows: usize, slots: Slots },
 }
 
-/// Returns an index that is out of bounds, where positions are not yet known.
+/// Updates elements. Returns an index that is out of bounds, if positions are computed during the update.
 type UpdateBody<'a> = &'a (dyn Fn(StridedPtr, StridedPtr, Picked<'_>) -> Result<(), i64> + Sync);
 
-/// Moves the positions in a range to the front and lists their columns; returns their number.
+/// Moves the positions inside a range to the front and lists their columns; returns their number.
 struct InRange<'a> {
     positions: &'a mut [i64],
     slots: &'a mut [u16],
@@ -327,7 +330,7 @@ impl Leaf for InRange<'_> {
     }
 }
 
-/// Updates rows.
+/// Updates whole rows.
 struct Slices<'a, E, U> {
     to: StridedPtr,
     from: StridedPtr,
@@ -362,12 +365,12 @@ impl<E: Copy + Default, U: Update<E>> Leaf for Slices<'_, E, U> {
 }
 
 impl<E: Copy + Default, U: Update<E>> Slices<'_, E, U> {
-    /// Both rows are contiguous.
+    /// Updates a row that is contiguous on both sides.
     #[inline(always)]
     fn dense_line(&self, to: *mut E, from: *const E) {
         let inputs = [to.cast_const(), from];
         let blocks = Blocks { inputs, output: to, count: self.cols, stores: Stores::Cached };
-        // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
+        // SAFETY: `locate` has found the row inside the target, where no other thread writes it; the source is readable.
         unsafe { blocks.run::<_, { UPDATE_BLOCK / 2 }>(Updated(self.update)) };
     }
 
@@ -375,13 +378,13 @@ impl<E: Copy + Default, U: Update<E>> Slices<'_, E, U> {
     fn line(&self, to: *mut u8, to_step: isize, from: *const u8, from_step: isize) {
         for col in 0..self.cols as isize {
             let to = to.wrapping_offset(col * to_step).cast::<E>();
-            // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
+            // SAFETY: `locate` has found the row inside the target, where no other thread writes it; the source is readable.
             unsafe { change(to, from.wrapping_offset(col * from_step).cast(), self.update) };
         }
     }
 }
 
-/// An update of the old element by the new one.
+/// The block function that updates the old element by the new one.
 #[derive(Clone, Copy)]
 struct Updated<U>(U);
 
@@ -399,7 +402,7 @@ impl<E, U: Update<E>> BlockFunction<E, E, 2> for Updated<U> {
     }
 }
 
-/// Updates elements.
+/// Updates single elements.
 struct Elements<'a, E, U> {
     to: StridedPtr,
     from: StridedPtr,
@@ -418,14 +421,14 @@ impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
             let slot = slot as isize;
             let to = self.to.data.wrapping_offset(slot * self.to.steps.col + position as isize).cast::<E>();
             let from = self.from.data.wrapping_offset(slot * self.from.steps.col).cast::<E>();
-            // SAFETY: `locate` found the position inside the target, which no other thread writes there; the source may be read.
+            // SAFETY: `locate` has found the position inside the target, where no other thread writes it; the source is readable.
             unsafe { change(to, from, self.update) };
         }
     }
 }
 
 /// # Safety
-/// The first may be read and written, the second read.
+/// `to` must be readable and writable, `from` readable.
 #[inline(always)]
 pub(super) unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, update: U) {
     // SAFETY: the caller's promise.

@@ -7,10 +7,10 @@ use super::Rules;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
 
-/// The position of an element that is left out.
+/// The position of a skipped element.
 pub const LEFT_OUT: i64 = i64::MIN;
 
-/// The slots that an index chooses from: their number, and how many bytes they are apart.
+/// The slots that an index chooses from: their number, and their distance in bytes.
 #[derive(Clone, Copy)]
 pub struct Slots {
     pub count: i64,
@@ -18,7 +18,7 @@ pub struct Slots {
     pub rules: Rules,
 }
 
-/// A patch of one index operand, whose positions are stored, or added to those of the indices before.
+/// A patch of one index operand. Its positions are stored, or added to those of the previous indices.
 pub struct Positions<'a> {
     pub index: StridedPtr,
     pub cols: usize,
@@ -32,7 +32,7 @@ impl Positions<'_> {
     /// Fills in the positions.
     ///
     /// # Errors
-    /// An index that is out of bounds; the positions are worthless then.
+    /// The index that is out of bounds; the positions are invalid then.
     pub fn fill(mut self, dtype: DType) -> Result<(), i64> {
         if self.slots.rules.skipped.is_some() {
             return self.fill_slowly(dtype);
@@ -41,7 +41,7 @@ impl Positions<'_> {
             DType::Int => vectorize(Fill::<i32>(&mut self, PhantomData)),
             _ => vectorize(Fill::<i64>(&mut self, PhantomData)),
         };
-        // Whatever is wrong is found once more, by name.
+        // The slow loop finds the index that is out of bounds.
         if all_found { Ok(()) } else { self.fill_slowly(dtype) }
     }
 
@@ -65,7 +65,7 @@ impl Positions<'_> {
         let steps = self.index.steps;
         let at = self.index.data.wrapping_offset(row as isize * steps.row + col as isize * steps.col);
         match dtype {
-            // SAFETY: the launch promises the index operand's elements, and this is one of the patch.
+            // SAFETY: the launch guarantees the index operand's elements, and this is one of the patch.
             DType::Int => unsafe { at.cast::<i32>().read_unaligned() }.into(),
             // SAFETY: as above.
             _ => unsafe { at.cast::<i64>().read_unaligned() },
@@ -74,20 +74,20 @@ impl Positions<'_> {
 }
 
 impl Slots {
-    /// The slot that an index names, where it is in bounds.
+    /// The slot of an index, wrapped if negative indices are allowed; not checked.
     #[inline(always)]
     pub fn slot(&self, index: i64) -> i64 {
         if self.rules.wraps && index < 0 { index.wrapping_add(self.count) } else { index }
     }
 
-    /// Whether it is one.
+    /// Whether the slot is in bounds.
     #[inline(always)]
     pub fn holds(&self, slot: i64) -> bool {
         (slot as u64) < self.count as u64
     }
 }
 
-/// The positions of indices of type `I`, none left out; tells whether all are in bounds.
+/// Fills in the positions of indices of type `I`, none of which is skipped; returns whether all are in bounds.
 struct Fill<'a, 'b, I>(&'a mut Positions<'b>, PhantomData<I>);
 
 impl<I: Copy + Into<i64>> Leaf for Fill<'_, '_, I> {
@@ -110,12 +110,12 @@ impl<I: Copy + Into<i64>> Leaf for Fill<'_, '_, I> {
     }
 }
 
-/// Whether an index is out of bounds.
+/// Fills in the positions of a row; returns whether an index is out of bounds.
 #[inline(always)]
 fn fill_line<I: Copy + Into<i64>>(line: *const u8, step: isize, slots: Slots, is_first: bool, positions: &mut [i64]) -> bool {
     let mut missing = false;
     for (col, position) in positions.iter_mut().enumerate() {
-        // SAFETY: the launch promises the index operand's elements, and a patch is a part of them.
+        // SAFETY: the launch guarantees the index operand's elements, and a patch is part of them.
         let index: i64 = unsafe { line.wrapping_offset(col as isize * step).cast::<I>().read_unaligned() }.into();
         let slot = slots.slot(index);
         missing |= !slots.holds(slot);

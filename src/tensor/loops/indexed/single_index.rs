@@ -8,7 +8,7 @@ use super::position::Slots;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
 
-/// A patch of the addressed operand, of the other one and of the index.
+/// A patch of the addressed operand, of the other operand and of the index.
 #[derive(Clone, Copy)]
 pub struct Direct {
     pub addressed: StridedPtr,
@@ -20,7 +20,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Updates the addressed operand's elements with the other one's.
+    /// Updates the addressed operand's elements with those of the other operand.
     #[inline]
     pub fn update<E: Copy, U: Update<E>>(self, dtype: DType, update: U) -> Result<(), i64> {
         let missing = match dtype {
@@ -31,7 +31,7 @@ impl Direct {
     }
 }
 
-/// Elements of type `E`, indices of type `I`. Gives the first index that is out of bounds.
+/// The update for elements of type `E` and indices of type `I`. Returns the first index that is out of bounds.
 struct Walk<E, I, U>(Direct, U, PhantomData<(E, I)>);
 
 impl<E: Copy, I: Copy + Into<i64>, U: Update<E>> Leaf for Walk<E, I, U> {
@@ -44,7 +44,7 @@ impl<E: Copy, I: Copy + Into<i64>, U: Update<E>> Leaf for Walk<E, I, U> {
             let [addressed_row, other_row, index_row] =
                 [addressed, other, index].map(|slot| slot.data.wrapping_offset(row * slot.steps.row));
             for col in 0..cols as isize {
-                // SAFETY: the launch promises the index operand's elements, and a patch is a part of them.
+                // SAFETY: the launch guarantees the index operand's elements, and a patch is part of them.
                 let found: i64 = unsafe { index_row.wrapping_offset(col * index.steps.col).cast::<I>().read_unaligned() }.into();
                 let slot = slots.slot(found);
                 if !slots.holds(slot) {
@@ -52,7 +52,8 @@ impl<E: Copy, I: Copy + Into<i64>, U: Update<E>> Leaf for Walk<E, I, U> {
                 }
                 let at = (col * addressed.steps.col).wrapping_add((slot * slots.step) as isize);
                 let to = addressed_row.wrapping_offset(at).cast::<E>();
-                // SAFETY: the place is one of the addressed operand's, which no other thread writes there; the other may be read.
+                // SAFETY: the position is inside the addressed operand, where no other thread writes it; the other operand is
+                // readable.
                 unsafe { change(to, other_row.wrapping_offset(col * other.steps.col).cast(), update) };
             }
         }

@@ -5,32 +5,33 @@ use crate::tensor::loops::index_space::MAX_OPERANDS;
 use crate::tensor::loops::strided::StridedPtr;
 use crate::tensor::loops::{Memory, cast, strided};
 
-/// Lines of every operand.
+/// A batch: some lines of every operand.
 pub struct Batch<'a> {
-    /// The number of the first.
+    /// The number of the first line.
     pub first: usize,
     pub count: usize,
-    /// Elements of a line.
+    /// The number of elements of a line.
     pub len: usize,
-    /// Rows of [`LANES`](super::LANES) elements: those of a strip, or as many as hold a line.
+    /// Rows of [`LANES`](super::LANES) elements: those of a strip, or as many as a line fills.
     pub rows: usize,
-    /// Whether the lines are columns, in whole strips, not one after the other.
+    /// Whether the lines are the columns of whole strips, instead of following one another.
     pub in_strips: bool,
-    /// Of each operand, in bytes: from one line to the next and from one row of columns to the next.
+    /// The lines of each operand; steps in bytes from one line to the next (`col`), and from one row of columns to the next
+    /// (`row`).
     ptrs: &'a [StridedPtr],
-    /// Memory that is the batch's to work in.
+    /// Scratch memory for values that the kernel keeps between passes.
     pub kept: *mut u8,
 }
 
 impl Batch<'_> {
-    /// Where a line of an operand begins.
+    /// The address of a line's first element.
     #[inline(always)]
     pub fn line(&self, operand: usize, line: usize) -> *mut u8 {
         let ptr = &self.ptrs[operand];
         ptr.data.wrapping_offset(line as isize * ptr.steps.col)
     }
 
-    /// Where a column of a batch in strips begins.
+    /// The address of the first element of a column, for a batch in strips.
     #[inline(always)]
     pub fn column<T>(&self, operand: usize, col: usize) -> *mut T {
         self.ptrs[operand].data.cast::<T>().wrapping_add(col)
@@ -47,16 +48,16 @@ impl Batch<'_> {
 pub struct LineBuffers<'a> {
     plan: &'a Plan,
     operands: &'a [Operand<'a>],
-    /// A batch of each operand that is not taken where it is.
+    /// A batch of each operand whose memory cannot be used directly.
     scratch: [Option<Memory>; MAX_OPERANDS],
     /// A batch in an operand's own dtype.
     raw: Memory,
-    /// The state of a kernel during the passes over a line.
+    /// The values that a kernel keeps between passes.
     kept: Memory,
 }
 
 impl<'a> LineBuffers<'a> {
-    /// `kept`: bytes that the kernel keeps while it goes over lines. There are at most [`MAX_OPERANDS`].
+    /// `kept`: bytes that the kernel keeps between passes. There may be at most [`MAX_OPERANDS`] operands.
     pub fn new(plan: &'a Plan, operands: &'a [Operand<'a>], lanes: Option<usize>, kept: usize) -> Self {
         debug_assert!(operands.len() <= MAX_OPERANDS, "{} operands", operands.len());
         let memory = |size: usize| Memory::of(plan.batch * plan.len * size);
@@ -102,7 +103,7 @@ impl<'a> LineBuffers<'a> {
     }
 }
 
-/// Elements of a batch in scratch memory: with columns that are there only to fill strips, all of them.
+/// The number of elements of a batch in scratch memory, including columns that only pad strips.
 fn elements(plan: &Plan, lines: usize) -> usize {
     plan.len * if plan.in_strips { plan.batch } else { lines }
 }
@@ -113,7 +114,7 @@ fn gather(plan: &Plan, operand: &Operand<'_>, ptr: StridedPtr, lines: usize, to:
     let mut from = ptr.data;
     if source == operand.dtype || !plan.is_dense(&ptr, source.size(), lines) {
         from = if source == operand.dtype { to } else { raw };
-        // SAFETY: the operand's elements may be read; scratch and raw memory hold a batch.
+        // SAFETY: the operand's elements are readable; scratch and raw memory hold a batch.
         unsafe { strided::copy(ptr, plan.dense(from, source.size()), source.size(), lines, plan.len) };
     }
     if source != operand.dtype {
@@ -130,12 +131,12 @@ fn scatter(plan: &Plan, operand: &Operand<'_>, ptr: StridedPtr, lines: usize, fr
     let mut source = from;
     if target != operand.dtype {
         source = if is_dense { ptr.data } else { raw };
-        // SAFETY: scratch and raw memory hold a batch; a dense pointer is into the operand, to write.
+        // SAFETY: scratch and raw memory hold a batch; a dense pointer points into the operand, which may be written.
         let cast = unsafe { cast::cast(from, operand.dtype, source, target, elements(plan, lines)) };
         debug_assert!(cast.is_ok(), "drive checks that the dtypes are convertible");
     }
     if target == operand.dtype || !is_dense {
-        // SAFETY: the output's elements are the launch's to write; the batch lies as in scratch memory at `source`.
+        // SAFETY: the launch may write the output's elements; the batch at `source` has the layout of scratch memory.
         unsafe { strided::copy(plan.dense(source, target.size()), ptr, target.size(), lines, plan.len) };
     }
 }

@@ -1,4 +1,4 @@
-//! Plan of a loop over lines: where the lines are, and how many a batch has.
+//! The plan of a loop over lines: which lines make a batch.
 
 use super::LANES;
 use crate::tensor::dtype::DType;
@@ -7,7 +7,7 @@ use crate::tensor::loops::strided::StridedPtr;
 use crate::tensor::view::{MAX_DIMS, View};
 use crate::tuning::caches::{CAST_LINES_SCRATCH_BYTES, LINES_SCRATCH_BYTES, MAX_LINES, MAX_STRIPS, MIN_GATHERED_LINES};
 
-/// An operand and the dtype that its lines have.
+/// An operand, and the dtype of its lines.
 #[derive(Clone, Copy)]
 pub struct Operand<'a> {
     pub view: View<'a>,
@@ -20,7 +20,7 @@ impl<'a> Operand<'a> {
         Self { view, dtype, is_output }
     }
 
-    /// Whether the elements along `dim` can be slices of the operand's memory.
+    /// Whether the operand's memory can be used directly for the elements along `dim`.
     fn is_direct(&self, dim: Option<usize>) -> bool {
         let size = self.dtype.size();
         let aligned = |address: usize| address.is_multiple_of(size.min(8));
@@ -33,29 +33,29 @@ impl<'a> Operand<'a> {
         dim.is_none_or(|dim| self.view.size(dim) == 1 || self.view.stride(dim) == self.view.dtype().size() as isize)
     }
 
-    /// Where the element of that index is.
+    /// The address of the element at an index.
     fn element(&self, index: &[usize; MAX_DIMS]) -> *mut u8 {
         let steps = self.view.strides().iter().zip(index);
         self.view.data().wrapping_offset(steps.map(|(&stride, &at)| stride as isize * at as isize).sum())
     }
 }
 
-/// How the lines are taken.
+/// How lines are divided into batches.
 pub struct Plan {
     dim: Option<usize>,
     pub len: usize,
-    /// The dimensions across lines that have more than one index, the nearest one last.
+    /// The other dimensions that have more than one index, the one with the smallest stride (the nearest) last.
     outer: Vec<usize>,
     sizes: Vec<usize>,
-    /// Lines that are taken together: they are neighbours in the nearest dimension.
+    /// The number of lines of a batch, which are adjacent in the nearest dimension.
     pub batch: usize,
     batches_per_row: usize,
-    /// Whether the lines of a batch are columns of rows, not one after the other.
+    /// Whether the lines of a batch are the columns of strips, instead of following one another.
     pub in_strips: bool,
 }
 
 impl Plan {
-    /// `grain`: elements that are worth a batch. `lanes`: the columns of a strip, where lines may be columns of strips.
+    /// `grain`: elements that are worth a batch. `lanes`: the columns of a strip, if lines may be columns of strips.
     pub fn new(operands: &[Operand<'_>], dim: usize, grain: usize, lanes: Option<usize>) -> Self {
         let first = operands[0].view;
         let sizes: Vec<usize> = first.sizes().iter().map(|&size| size as usize).collect();
@@ -86,7 +86,7 @@ impl Plan {
         plan
     }
 
-    /// Whether lines, or whole strips of them, are taken where they are.
+    /// Whether the operand's memory can be used directly for lines, or for whole strips of them.
     pub fn is_direct(&self, operand: &Operand<'_>, lanes: Option<usize>) -> bool {
         match lanes {
             Some(lanes) if self.in_strips => {
@@ -97,7 +97,7 @@ impl Plan {
         }
     }
 
-    /// Rows of [`LANES`] elements: those of a strip, or as many as hold a line.
+    /// Rows of [`LANES`] elements: those of a strip, or as many as a line fills.
     pub fn rows(&self) -> usize {
         if self.in_strips { self.len } else { self.len.div_ceil(LANES) }
     }
@@ -107,7 +107,7 @@ impl Plan {
         others.iter().map(|&dim| self.sizes[dim]).product::<usize>() * self.batches_per_row
     }
 
-    /// The lines of a batch: the number of the first, how many, and where they begin in the index space.
+    /// The lines of a batch: the number of the first, their count, and the index of the first line's first element.
     pub fn lines(&self, number: usize) -> (usize, usize, [usize; MAX_DIMS]) {
         let (mut row, first) = (number / self.batches_per_row, number % self.batches_per_row * self.batch);
         let mut index = [0; MAX_DIMS];
@@ -124,19 +124,19 @@ impl Plan {
         (number, self.batch.min(in_row - first), index)
     }
 
-    /// A batch in an operand's memory, its lines as columns.
+    /// A batch in an operand's memory: `col` is the step between lines, `row` that between the elements of a line.
     pub fn ptr(&self, operand: &Operand<'_>, index: &[usize; MAX_DIMS]) -> StridedPtr {
         let step = |dim: Option<usize>| dim.map_or(0, |dim| operand.view.stride(dim));
         StridedPtr { data: operand.element(index), steps: Steps { col: step(self.outer.last().copied()), row: step(self.dim) } }
     }
 
-    /// A batch in scratch memory, its lines as columns.
+    /// A batch in scratch memory, as [`Self::ptr`].
     pub fn dense(&self, data: *mut u8, size: usize) -> StridedPtr {
         let (line, element) = if self.in_strips { (1, self.batch) } else { (self.len, 1) };
         StridedPtr { data, steps: Steps { col: (line * size) as isize, row: (element * size) as isize } }
     }
 
-    /// Whether `lines` lines have the layout that they would have in scratch memory.
+    /// Whether `lines` lines have the same layout as in scratch memory.
     pub fn is_dense(&self, ptr: &StridedPtr, size: usize, lines: usize) -> bool {
         let dense = self.dense(ptr.data, size).steps;
         let is_whole = !self.in_strips || lines == self.batch;

@@ -1,7 +1,8 @@
 //! Kernels that read a line several times: [`Passes`].
 //!
-//! Such a kernel is written once, over [`Rows`]: of one line, whose elements are taken [`LANES`] at a time and whose lanes are merged at the
-//! end, or of a strip of as many lines, one in each lane. Elements are widened when they are read and rounded when they are written.
+//! Such a kernel is written once, over [`Rows`]. They are those of one line, [`LANES`] of whose elements make a row, so that lanes
+//! are merged at the end; or those of a strip of [`LANES`] lines, one in each lane. Elements are widened when they are read and
+//! rounded when they are written.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -17,36 +18,37 @@ use crate::tensor::number::Number;
 use crate::tensor::view::View;
 use crate::tuning::caches::KEPT_STRIP_ROWS;
 
-/// The values of a row, or what belongs to each lane.
+/// The values of a row, or the states of each lane.
 pub type Lanes<E> = [<E as Element>::Acc; LANES];
 
 /// A kernel over lines of `I` inputs and one output.
 pub trait Passes<E: Element, const I: usize>: Sync {
-    /// Whether it keeps values from one pass to the next.
+    /// Whether the kernel keeps values from one pass to the next.
     const KEEPS: bool;
 
-    /// Computes the output from the inputs. Compiled for each instruction set: it is to be marked `#[inline(always)]`, as is what it calls.
+    /// Computes the output from the inputs. It is compiled for each instruction set: mark it and everything that it calls
+    /// `#[inline(always)]`.
     fn run<R: Rows<E, I>>(&self, rows: R);
 }
 
-/// The number of a row, and whether every lane has an element there. That is part of the type, since a loop that also has code for the end of
-/// a line does not keep its constants in registers.
+/// The number of a row. `WHOLE`: every lane has an element. This is part of the type because a loop that also contains code for the
+/// end of a line does not keep its constants in registers.
 #[derive(Clone, Copy)]
 pub struct Row<const WHOLE: bool>(pub usize);
 
-/// One line, or the lines of a strip.
+/// The rows of one line, or of the lines of a strip.
 pub trait Rows<E: Element, const I: usize> {
-    /// How many rows there are in which every lane has an element.
+    /// The number of rows in which every lane has an element.
     fn whole(&self) -> usize;
 
-    /// Whether there is another row, the end of a line.
+    /// Whether there is one more, partial row at the end of a line.
     fn has_rest(&self) -> bool;
 
-    /// A row of every input. Lanes beyond the end of a line have `filler`. The order of lanes is the same for all rows.
+    /// A row of every input. Lanes beyond the end of a line contain `filler`. The order of lanes is the same in all rows.
     fn values<const WHOLE: bool>(&self, row: Row<WHOLE>, filler: E::Acc) -> [Lanes<E>; I];
 
-    /// Keeps values for a later pass of a kernel that does so: beside the output, the output's row being fetched meanwhile, or in it where it
-    /// has their precision and they are those of a line, or many. The rows of a strip may displace each other in the caches.
+    /// Keeps values for a later pass, in scratch memory, while the output's row is prefetched. Values of the elements' precision
+    /// are kept in the output itself, except those of short strips: the rows of a strip may evict each other from the caches.
     fn keep<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>);
 
     /// The kept values of a row.
@@ -55,11 +57,11 @@ pub trait Rows<E: Element, const I: usize> {
     /// Writes a row of the output.
     fn store<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>);
 
-    /// Merges what belongs to the same line, and gives the merge to each of its lanes.
+    /// Merges the lanes that belong to one line, and sets each of them to the result.
     fn merge(lanes: &mut Lanes<E>, merge: impl Fn(E::Acc, E::Acc) -> E::Acc);
 }
 
-/// Runs a block for every [`Row`]: in a loop over the whole ones, and once more for the rest.
+/// Runs a block for every [`Row`]: in a loop over the whole ones, and once more for the partial one.
 macro_rules! for_each_row {
     ($rows:ident, $row:ident, $body:block) => {
         for row in 0..$rows.whole() {
@@ -74,7 +76,8 @@ macro_rules! for_each_row {
 }
 pub(crate) use for_each_row;
 
-/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `E`. `cost`: nanoseconds of one thread per element.
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `E`. `cost`: nanoseconds of one thread per
+/// element.
 #[inline]
 pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     inputs: [View<'_>; I],
@@ -90,17 +93,17 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     })
 }
 
-/// The rows of a line or strip that are kept beside the output.
+/// The number of rows of a line or strip whose values are kept in scratch memory.
 const fn kept_beside<E: Element, K: Passes<E, I>, const I: usize>(rows: usize, in_strips: bool) -> usize {
     if K::KEEPS && (is_wider::<E>() || in_strips && rows <= KEPT_STRIP_ROWS) { rows } else { 0 }
 }
 
-/// Whether the computing type holds more than the elements do.
+/// Whether the computing type is wider than the elements.
 const fn is_wider<E: Element>() -> bool {
     size_of::<E>() < size_of::<E::Acc>()
 }
 
-/// The lines or strips of a batch.
+/// Runs a kernel over the lines or strips of a batch.
 struct EachPass<'a, E, K, const I: usize> {
     batch: &'a Batch<'a>,
     kernel: &'a K,
@@ -114,7 +117,7 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
     fn run(self) {
         let Self { batch, kernel, .. } = self;
         let rows = kept_beside::<E, K, I>(batch.rows, batch.in_strips);
-        // SAFETY: `drive` has memory for so many rows of numbers, which may be any bits, for this batch alone.
+        // SAFETY: `drive` provides memory for that many rows of numbers, which may be any bits, for this batch alone.
         let kept = unsafe { std::slice::from_raw_parts_mut(batch.kept.cast::<Lanes<E>>(), rows) };
         if batch.in_strips {
             for col in (0..batch.count).step_by(LANES) {
@@ -127,11 +130,11 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
             }
             return;
         }
-        // One number for all slices, by which the compiler knows that a row of one is a row of each.
+        // One length for all slices, so that the compiler needs one bounds check for a row of all.
         let len = batch.len;
         for line in 0..batch.count {
             let ptr = |operand: usize| batch.line(operand, line).cast::<E>();
-            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            // SAFETY: `drive` provides lines of `len` aligned elements of each operand's dtype, for this call alone.
             let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(ptr(input).cast_const(), len) });
             // SAFETY: as above; the lines of the output overlap no other line.
             let output = unsafe { std::slice::from_raw_parts_mut(ptr(I), len) };
@@ -140,7 +143,7 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
     }
 }
 
-/// A row of a line, the lanes beyond its end with `filler`.
+/// A row of a line, with `filler` in the lanes beyond its end.
 #[inline(always)]
 fn row_of<E: Element, const WHOLE: bool>(line: &[E], Row(row): Row<WHOLE>, filler: E::Acc) -> Lanes<E> {
     let (whole, rest) = line.as_chunks::<LANES>();
@@ -157,7 +160,7 @@ fn row_of<E: Element, const WHOLE: bool>(line: &[E], Row(row): Row<WHOLE>, fille
 struct Line<'a, E: Element, const I: usize> {
     inputs: [&'a [E]; I],
     output: &'a mut [E],
-    /// Rows of values beside the output, or none.
+    /// Rows of values in scratch memory, or none.
     kept: &'a mut [Lanes<E>],
 }
 
@@ -194,13 +197,13 @@ impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
     #[inline(always)]
     fn kept<const WHOLE: bool>(&self, row: Row<WHOLE>) -> Lanes<E> {
         if const { is_wider::<E>() } {
-            // What most likely comes next.
+            // Prefetches the next line, which most likely follows in memory.
             for input in &self.inputs {
                 prefetch(input.as_ptr().wrapping_add(input.len() + row.0 * LANES).cast());
             }
             self.kept[row.0]
         } else {
-            // Where the compiler sees how rows follow each other, it changes the same lane of several rows at a time, and gathers them.
+            // If the compiler could see how rows follow each other, it would combine lanes of several rows, with gathers.
             row_of(self.output, Row::<WHOLE>(black_box(row.0)), E::Acc::ZERO)
         }
     }
@@ -223,7 +226,7 @@ impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
     }
 }
 
-/// The lines of a strip. `BESIDE`: what a kernel keeps is beside the output.
+/// The lines of a strip. `BESIDE`: values are kept in scratch memory.
 struct StripRows<'a, E: Element, const I: usize, const BESIDE: bool> {
     strip: Strip<E, I, 1>,
     /// As in [`Line`].

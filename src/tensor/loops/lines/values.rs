@@ -8,7 +8,7 @@ use crate::tensor::loops::cast;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::View;
 
-/// A vector operand with elements of any dtype, read and written by index from the threads of a loop.
+/// A vector operand with elements of any dtype. The threads of a loop read and write it by index.
 pub struct Values<'a, T> {
     view: View<'a>,
     count: usize,
@@ -45,11 +45,11 @@ impl<'a, T: Number> Values<'a, T> {
     /// An element.
     ///
     /// # Panics
-    /// There are not so many.
+    /// If `index` is out of range.
     pub fn get(&self, index: usize) -> T {
         let (dtype, address) = (self.view.dtype(), self.address(index));
         let value: Result<T, Error> = dispatch!(dtype in EVERY, E => {
-            // SAFETY: `address` checks the index, and the launch promises the operand's memory.
+            // SAFETY: `address` checks the index, and the launch guarantees the operand's memory.
             let element = unsafe { address.cast::<E>().read_unaligned() };
             Ok(element.load().hub().to())
         });
@@ -68,14 +68,14 @@ impl<'a, T: Number> Values<'a, T> {
         values
     }
 
-    /// Writes an element. Lines write different ones.
+    /// Writes an element. Different lines must write different elements.
     ///
     /// # Panics
-    /// There are not so many.
+    /// If `index` is out of range.
     pub fn set(&self, index: usize, value: T) {
         let (dtype, address) = (self.view.dtype(), self.address(index));
         let stored: Result<(), Error> = dispatch!(dtype in EVERY, E => {
-            // SAFETY: as in `get`; an output operand is the launch's to write.
+            // SAFETY: as in `get`; the launch may write an output operand.
             unsafe { address.cast::<E>().write_unaligned(E::store(value.hub().to())) };
             Ok(())
         });

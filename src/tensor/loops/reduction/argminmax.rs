@@ -1,4 +1,5 @@
-//! Argmax and argmin: the greatest or least element of each output and its first index. NaN wins over everything, as in PyTorch.
+//! Argmax and argmin: the maximum or minimum of each output and its first index. NaN counts as the maximum and the minimum, as in
+//! PyTorch.
 
 use std::marker::PhantomData;
 
@@ -12,7 +13,7 @@ use crate::tensor::launch::Launch;
 use crate::tensor::number::{Number, Ordered};
 use crate::tuning::reductions::ARGMINMAX_COLS;
 
-/// Finds the greatest or least elements of the launch's input, cast to `E`, along the one reduced dimension. Outputs: [indices], of dtype
+/// Finds the maxima or minima of the launch's input, cast to `E`, along the only reduced dimension. Outputs: [indices], of dtype
 /// Long, or [values, indices].
 #[inline]
 pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {
@@ -30,7 +31,7 @@ struct ArgMinMax<V> {
     position: i64,
 }
 
-/// Whether a later value takes the place of an earlier one.
+/// Whether a later value replaces an earlier one.
 #[inline(always)]
 fn beats<V: Ordered, const GREATEST: bool>(later: V, earlier: V) -> bool {
     let beyond = if GREATEST { later > earlier } else { later < earlier };
@@ -82,7 +83,7 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> BlockFold<ArgMinMax<E::Acc>
     }
 }
 
-/// Elements that are compared at a time.
+/// Elements that are compared together.
 const LANES: usize = 64;
 
 /// Reads each column twice: for the value, then for its first index.
@@ -92,7 +93,7 @@ struct Runs<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
 }
 
 impl<E: Element<Acc: Ordered>, const GREATEST: bool> Runs<'_, E, GREATEST> {
-    /// The first place of a value, which is there.
+    /// The first position of a value that is known to be there.
     #[inline(always)]
     fn position(&self, data: *const u8, is_it: impl Fn(E::Acc) -> bool) -> usize {
         let (rows, mut first) = (self.block.rows, 0);
@@ -118,7 +119,7 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for Runs<'_, E, GREATE
     }
 }
 
-/// Goes through a block row by row.
+/// Folds a block row by row.
 struct RowArgMinMax<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
     block: FoldBlock,
     states: &'a mut [ArgMinMax<E::Acc>],
@@ -143,8 +144,9 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for RowArgMinMax<'_, E
                     let later = load::<E>(data, col);
                     let better = beats::<E::Acc, GREATEST>(later, *value);
                     *value = MinMax::<GREATEST>.merge(later, *value);
-                    // Rows come in order. Neither result is "the one that is there, or another": the compiler would store that under a mask
-                    // (with AVX2), and the next row waits long for such a store. It knows that nothing unsigned is below 0.
+                    // Rows come in ascending order. The update is an arithmetic maximum: for a conditional assignment the compiler
+                    // would generate a masked store (AVX2), and the next load would have to wait for it. Positions are signed,
+                    // because it would see through an unsigned maximum with 0.
                     *position = (*position).max(if better { row as i32 } else { 0 });
                 }
             }

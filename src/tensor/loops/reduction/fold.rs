@@ -10,22 +10,22 @@ use crate::tensor::launch::Launch;
 use crate::tensor::number::{Hub, Number};
 use crate::tuning::reductions::{ALTERNATING_BYTES, TWO_FOLDS_COLS};
 
-/// A reduction over values of type `V`. Its methods are to be marked `#[inline(always)]`.
+/// A reduction over values of type `V`. Mark its methods `#[inline(always)]`.
 pub trait Fold<V: Number>: Copy + Send + Sync {
-    /// The state of some values.
+    /// The state of a set of values.
     type State: Copy + Default + Send + Sync;
     /// The result.
     type Output: Number;
-    /// Whether a value may be seen twice.
+    /// Whether counting a value twice does not change the state.
     const IDEMPOTENT: bool = false;
     /// Whether it takes the bits of any dtype whose elements have this size.
     const TAKES_BITS: bool = false;
 
-    /// What a fold that comes to see `first` starts from: the neutral state, or that of `first` where a value may be seen twice.
+    /// The initial state of a fold whose first value is `first`: the neutral state, or that of `first` if the fold is idempotent.
     fn start(self, first: V) -> Self::State;
     /// The state of one value.
     fn lift(self, value: V) -> Self::State;
-    /// The state of both.
+    /// The state of two states' values.
     fn merge(self, left: Self::State, right: Self::State) -> Self::State;
     /// The state of four values.
     #[inline(always)]
@@ -37,8 +37,8 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
     fn finish(self, state: Self::State, count: usize) -> Self::Output;
 }
 
-/// Declares folds: the type with its fields, what binds it (`as`, where the fields are used), the type of values, of states and of results, the
-/// neutral state, the state of a value, the state of two, and the result of a state and the number of its values.
+/// Declares folds: the type with its fields, their names in the expressions (`as`), the types of values, states and results, the
+/// neutral state, the state of a value, the merge of two states, and the result from a state and the number of its values.
 macro_rules! fold {
     ($(
         $(#[$doc:meta])*
@@ -86,7 +86,7 @@ pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F
     drive::<F::State>(launch, &Folding::<E, O, F> { fold, types: PhantomData })
 }
 
-/// Folds the launch's input, cast to `E`, into its two outputs of that dtype: `finish` makes both results of the two states.
+/// Folds the launch's input, cast to `E`, into its two outputs of that dtype: `finish` computes both results from the two states.
 #[inline]
 pub fn run_both<E, F, G, P>(launch: &Launch<'_>, first: F, second: G, finish: P) -> Result<(), Error>
 where
@@ -111,7 +111,7 @@ fn check<O: Element>(launch: &Launch<'_>, outputs: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The states of a block's columns, of two folds.
+/// Computes the states of a block's columns for two folds.
 #[inline]
 fn fold_block<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
     folds: (F, G),
@@ -127,7 +127,7 @@ fn fold_block<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
     }
 }
 
-/// Beside a fold that is alone.
+/// A fold without a state, as the second one of a single fold.
 #[derive(Clone, Copy)]
 struct Nothing;
 
@@ -174,7 +174,7 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> BlockFold<F::State> for Folding<E,
 
     #[inline]
     fn fold(&self, block: &FoldBlock, states: &mut [F::State]) {
-        // Elements of no size take no memory.
+        // A vector of a zero-sized type does not allocate.
         let mut nothing = vec![(); states.len()];
         fold_block::<E, F, Nothing>((self.fold, Nothing), block, (states, &mut nothing));
     }
@@ -192,7 +192,7 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> BlockFold<F::State> for Folding<E,
     }
 }
 
-/// Two folds, whose states are apart while a block is looked at: pairs would lie mixed in the lanes.
+/// Two folds, whose states are separate during a block: pairs of states would be interleaved in the vector lanes.
 struct Both<E, F, G, P> {
     first: F,
     second: G,
@@ -269,7 +269,7 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Merge<'_, E, F> {
     }
 }
 
-/// Lanes of a run, and of one that is short.
+/// Lanes of a run, and of a short one.
 const LANES: usize = 32;
 const FEW_LANES: usize = 8;
 
@@ -278,7 +278,7 @@ fn is_short(block: &FoldBlock) -> bool {
     block.rows < 2 * LANES
 }
 
-/// The state of a block's column. Within a [`Leaf`].
+/// The state of a block's column. Must be called within a [`Leaf`].
 #[inline(always)]
 pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &FoldBlock, col: usize) -> F::State {
     let (data, rows) = (block.col(col), block.rows);
@@ -290,7 +290,7 @@ pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &FoldBlock, col:
     state
 }
 
-/// Folds each column of a block by itself, with so many lanes.
+/// Folds each column of a block by itself, in `N` lanes.
 struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize> {
     block: FoldBlock,
     folds: (F, G),
@@ -319,8 +319,8 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
     let Aligned(lanes) = &mut Aligned([fold.start(value(0)); N]);
     let Aligned(others) = &mut Aligned([other.start(value(0)); N]);
     let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
-    // Four values for a lane at a time: two, and two that are further on. Both halves of a long run are read alternately: memory is slow to
-    // answer, and a core with loads at two addresses has more in flight. A shorter run comes in its order, in which the processor fetches ahead.
+    // A lane takes four values at a time: two, and two that are further on. The two halves of a long run are read alternately: two
+    // streams of loads hide more of the memory's latency. A shorter run is read in order, in which the processor prefetches.
     let is_halved = count * size_of::<E>() >= ALTERNATING_BYTES;
     let (stride, apart) = if is_halved { (2 * N, fours / 2) } else { (4 * N, 2 * N) };
     for first in (0..fours / (4 * N) * stride).step_by(stride) {
@@ -331,7 +331,8 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
             others[lane] = other.merge(others[lane], other.lift_four(four));
         }
     }
-    // The rest has lanes of its own: it takes them one by one, for which they must be in memory; those above stay in registers.
+    // The rest uses copies of the lanes. It indexes lanes one by one, which forces them into memory, while the lanes above stay in
+    // registers.
     let (mut lanes, mut others) = (*lanes, *others);
     let mut add = |lane: usize, position: usize| {
         let value = value(position);

@@ -1,11 +1,11 @@
-//! [`MinMax`]: the fold to the greatest or least value.
+//! [`MinMax`]: the fold to the maximum or minimum.
 
 #![forbid(unsafe_code)]
 
 use super::fold::Fold;
 use crate::tensor::number::Ordered;
 
-/// Folds to the greatest or least value, or to NaN where there is one.
+/// Folds to the maximum or minimum, or to NaN if any value is NaN.
 #[derive(Clone, Copy)]
 pub struct MinMax<const GREATEST: bool>;
 
@@ -28,7 +28,8 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for MinMax<GREATEST> {
     fn merge(self, left: V, right: V) -> V {
         let is_left = if GREATEST { left > right } else { left < right };
         let chosen = if is_left { left } else { right };
-        // A sum, not the NaN itself: where a lane keeps its value the compiler would not write it, and waits for such a store are long.
+        // The sum, instead of the NaN itself: a lane that keeps its value would be compiled to a masked store, for which later
+        // loads wait long.
         if left.is_nan() | right.is_nan() { left.add(right) } else { chosen }
     }
 
@@ -36,7 +37,7 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for MinMax<GREATEST> {
     fn lift_four(self, [first, second, third, fourth]: [V; 4]) -> V {
         let further = |left: V, right: V| if GREATEST == (left > right) { left } else { right };
         let chosen = further(further(first, second), further(third, fourth));
-        // One comparison shows whether either of two is NaN, which their sum is then too.
+        // A single comparison tests two values for NaN, and their sum is NaN if either is.
         let low = if first.is_nan() | second.is_nan() { first.add(second) } else { chosen };
         if third.is_nan() | fourth.is_nan() { third.add(fourth) } else { low }
     }

@@ -1,4 +1,4 @@
-//! Plan of a reduction: tiles of outputs, and blocks of their elements.
+//! The plan of a reduction: tiles of outputs, and blocks of their elements.
 
 #![forbid(unsafe_code)]
 
@@ -23,13 +23,13 @@ struct Dim {
     outputs: [isize; MAX_OUTPUTS],
 }
 
-/// A few, without an allocation.
+/// A few dimensions, without an allocation.
 type Dims = SmallVec<[Dim; 3]>;
 
 impl Dim {
     const UNIT: Self = Self { size: 1, input: 0, outputs: [0; MAX_OUTPUTS] };
 
-    /// Takes the dimension with the shortest input stride out of `dims`.
+    /// Removes the dimension with the smallest input stride from `dims`.
     fn take_nearest(dims: &mut Dims) -> Self {
         let nearest = dims.iter().enumerate().min_by_key(|(_, dim)| dim.input.unsigned_abs()).map(|(number, _)| number);
         nearest.map_or(Self::UNIT, |number| dims.remove(number))
@@ -39,7 +39,7 @@ impl Dim {
         dims.iter().map(|dim| dim.size).product()
     }
 
-    /// Where the element of that number is, in the input and in the outputs.
+    /// The byte offsets of the element with the given number, in the input and in the outputs.
     fn offsets(dims: &[Self], mut number: usize) -> (isize, [isize; MAX_OUTPUTS]) {
         let (mut input, mut outputs) = (0, [0; MAX_OUTPUTS]);
         for dim in dims {
@@ -54,7 +54,7 @@ impl Dim {
     }
 }
 
-/// How a launch is cut.
+/// How a launch is divided.
 pub(super) struct Plan<'a> {
     outputs: [View<'a>; MAX_OUTPUTS],
     input: View<'a>,
@@ -67,18 +67,18 @@ pub(super) struct Plan<'a> {
     pub is_wide: bool,
     cols: Dim,
     rows: Dim,
-    /// The other dimensions.
+    /// The other output dimensions, and the other reduced dimensions.
     kept: Dims,
     reduced: Dims,
-    /// Outputs of a tile, at most.
+    /// The maximum number of outputs of a tile.
     pub width: usize,
-    /// Rows of a block, at most.
+    /// The maximum number of rows of a block.
     pub height: usize,
     tiles_per_line: usize,
     blocks_per_line: usize,
 }
 
-/// Some adjacent outputs, and the first element that goes into each.
+/// Some adjacent outputs, and the address of the first element that goes into each.
 pub(super) struct Tile {
     input: *mut u8,
     pub targets: Targets,
@@ -86,7 +86,7 @@ pub(super) struct Tile {
 }
 
 impl<'a> Plan<'a> {
-    /// How `blocks` are to see the launch's input.
+    /// Plans a launch for the fold `blocks`.
     pub fn new<S>(launch: &Launch<'a>, blocks: &dyn BlockFold<S>) -> Self {
         let count = launch.num_outputs();
         let input = launch.view(count);
@@ -157,17 +157,17 @@ impl<'a> Plan<'a> {
         Dim::count(&self.reduced) * self.blocks_per_line
     }
 
-    /// Elements that go into one output.
+    /// The number of elements that go into one output.
     pub fn extent(&self) -> usize {
         Dim::count(&self.reduced) * self.rows.size
     }
 
-    /// States of rows that are folded together, at most.
+    /// The maximum number of states of rows that are folded together.
     pub fn wide_len(&self) -> usize {
         WIDE_TILE_COLS.min(self.block_len())
     }
 
-    /// Elements of a tile and of a block, at most.
+    /// The maximum numbers of elements of a tile and of a block.
     pub fn tile_len(&self) -> usize {
         self.width.min(self.cols.size) * self.extent()
     }
@@ -194,7 +194,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A block of a tile, where its elements are.
+    /// A block of a tile, in the input's memory.
     pub fn block(&self, tile: &Tile, number: usize) -> FoldBlock {
         let (line, first) = (number / self.blocks_per_line, number % self.blocks_per_line * self.height);
         let offset = if self.reduced.is_empty() { 0 } else { Dim::offsets(&self.reduced, line).0 };

@@ -1,4 +1,4 @@
-//! Execution of a reduction's plan: blocks are folded and their states merged like the carries of a binary counter, which gives a balanced
+//! Runs a reduction's plan: blocks are folded, and their states are merged as a binary counter carries, which gives a balanced
 //! tree.
 
 use super::super::index_space::Steps;
@@ -27,13 +27,13 @@ pub(super) fn run<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn
     });
 }
 
-/// Where the threads of a loop put their results, each at indices of its own.
+/// An array to which the threads of a loop write their results, each at its own indices.
 struct Slots<T>(*mut T);
 
 // SAFETY: no two threads use the same index.
 unsafe impl<T: Send> Sync for Slots<T> {}
 
-/// Few outputs of long extents: subtrees in parallel, then the tree above them.
+/// Reduces few outputs of long extents: subtrees in parallel, then the tree above them.
 fn run_subtrees<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn BlockFold<S>, cost: f64) {
     let (tiles, count, width) = (plan.tiles(), plan.blocks(), plan.width);
     let per_subtree = GRAIN.div_ceil(plan.block_len()).max(tiles * count / MANY_SUBTREES).next_power_of_two();
@@ -47,8 +47,8 @@ fn run_subtrees<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn B
             let (tile, first) = (plan.tile(number / subtrees), number % subtrees * per_subtree);
             let states = worker.subtree(&tile, first, count.min(first + per_subtree));
             let target = slots.0.wrapping_add(number * width);
-            // SAFETY: `folds` has `width` states at this number, outlives the loop, and only this turn of it uses them; `states` has at
-            // most `width` and is a worker's own.
+            // SAFETY: `folds` has `width` states at this number, outlives the loop, and only this iteration uses them; `states` has
+            // at most `width` elements and belongs to one worker.
             unsafe { target.copy_from_nonoverlapping(states.as_ptr(), states.len()) };
         }
     });
@@ -64,7 +64,7 @@ fn run_subtrees<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn B
     }
 }
 
-/// A stack of states of `width` columns, merged as a binary counter carries.
+/// The depth of a stack of states of `width` columns, which are merged as a binary counter carries.
 struct Counter {
     width: usize,
     cols: usize,
@@ -72,7 +72,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// The states at the top of the stack are now those of leaf `number`.
+    /// Counts the states of leaf `number`, which are at the top of the stack, and merges completed subtrees.
     fn count<S>(&mut self, blocks: &dyn BlockFold<S>, stack: &mut [S], number: usize) {
         self.depth += 1;
         for _ in 0..(number + 1).trailing_zeros() {
@@ -80,7 +80,7 @@ impl Counter {
         }
     }
 
-    /// Merges what is left into the bottom.
+    /// Merges the remaining states into the bottom of the stack.
     fn collapse<S>(&mut self, blocks: &dyn BlockFold<S>, stack: &mut [S]) {
         while self.depth > 1 {
             self.merge(blocks, stack);
@@ -94,10 +94,10 @@ impl Counter {
     }
 }
 
-/// The most states that take no memory of the heap.
+/// The maximum number of states that are held without a heap allocation.
 const HELD: usize = 16;
 
-/// States that begin with a cache line where their size allows it.
+/// States that begin at a cache line if their size allows it.
 enum States<S> {
     Few(Aligned<[S; HELD]>),
     Many { memory: Vec<S>, first: usize },
@@ -123,12 +123,12 @@ impl<S: Copy + Default> States<S> {
     }
 }
 
-/// One thread's memory.
+/// The scratch memory of one thread.
 struct TreeFold<'a, S> {
     plan: &'a Plan<'a>,
     blocks: &'a dyn BlockFold<S>,
     stack: States<S>,
-    /// States of several rows that are folded together.
+    /// The states of several rows that are folded together.
     wide: States<S>,
     /// A block's elements, packed.
     scratch: Vec<u128>,
@@ -143,7 +143,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
         Self { plan, blocks, stack: States::new(depth * plan.width), wide: States::new(wide), scratch: vec![0; scratch] }
     }
 
-    /// The states of a tile over the blocks `begin..end`.
+    /// Computes the states of a tile over the blocks `begin..end`.
     fn subtree(&mut self, tile: &Tile, begin: usize, end: usize) -> &[S] {
         let mut counter = Counter { width: self.plan.width, cols: tile.cols, depth: 0 };
         for (leaf, number) in (begin..end).enumerate() {
@@ -161,7 +161,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
         &self.stack.get()[..tile.cols]
     }
 
-    /// Folds a block whose rows are contiguous as one with fewer and longer rows, and these rows' parts into each other.
+    /// Folds a block of contiguous rows as a block of fewer and longer rows, then merges the parts of the long rows.
     fn fold_wide(&mut self, block: &FoldBlock, offset: usize) {
         let cols = block.cols;
         let together = (WIDE_TILE_COLS / cols).min(block.rows);
@@ -225,7 +225,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
                 packed = raw.data();
             }
             let to = to.wrapping_add(first * target.size());
-            // SAFETY: the elements are contiguous; scratch memory holds a block's elements, of which these are some.
+            // SAFETY: the elements are contiguous; scratch memory holds a block's elements, and these are part of the block.
             let cast = unsafe { cast::cast(packed, source, to, target, count) };
             debug_assert!(cast.is_ok(), "drive checks that the dtype is convertible");
         }

@@ -1,6 +1,6 @@
-//! Mean and variance. Each block is read twice, for its mean and for the squared deviations from it, which are corrected for the rounding of
-//! the mean. BlockFold are merged in `f64`. Source: Chan, Golub, LeVeque, "Algorithms for Computing the Sample Variance", The American
-//! Statistician 37 (1983).
+//! Mean and variance. Each block is read twice, for its mean and for the squared deviations from it, which are corrected for the
+//! rounding of the mean. Blocks are merged in `f64`. Source: Chan, Golub, LeVeque, "Algorithms for Computing the Sample Variance",
+//! The American Statistician 37 (1983).
 
 use std::marker::PhantomData;
 
@@ -12,10 +12,10 @@ use crate::tensor::launch::Launch;
 use crate::tensor::number::{Field, Hub, Number, Real};
 use crate::tuning::reductions::VARIANCE_COLS;
 
-/// The result of mean and squared deviations.
+/// The parameters of the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Variance {
-    /// The number that the count of elements is reduced by before the sum of squares is divided by it.
+    /// The number that is subtracted from the count of elements, by which the sum of squares is then divided.
     pub correction: f64,
     /// Whether the result is the standard deviation.
     pub root: bool,
@@ -31,7 +31,7 @@ pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Re
     drive::<MeanVar>(launch, &Variances::<E> { variance, with_mean: outputs == 2, element: PhantomData })
 }
 
-/// The moments of some values.
+/// The moments of a set of values.
 #[derive(Clone, Copy, Default)]
 struct MeanVar {
     count: f64,
@@ -41,8 +41,8 @@ struct MeanVar {
 }
 
 impl MeanVar {
-    /// The moments of `count` values, of which the deviations from `near`, a number near their mean, and the squares of these have the given
-    /// sums.
+    /// The moments of `count` values, from the sums of their deviations from `near`, a number near their mean, and of the squares
+    /// of these deviations.
     #[inline(always)]
     fn of<V: Number>(count: usize, near: V, deviations: V, squares: V) -> Self {
         let wide = |value: V| -> f64 { value.hub().to() };
@@ -59,7 +59,7 @@ impl MeanVar {
     }
 }
 
-/// The moments of `rows` values in `f64`: for those whose sums or squares leave the range of the computing type.
+/// The moments of `rows` values in `f64`, for values whose sums or squares overflow the computing type.
 #[cold]
 fn in_double<E: Element>(data: *const u8, rows: usize, step: isize) -> MeanVar {
     let value = |row: usize| -> f64 { load::<E>(data.wrapping_offset(row as isize * step), 0).hub().to() };
@@ -101,7 +101,7 @@ impl<E: Element<Acc: Real>> BlockFold<MeanVar> for Variances<E> {
         let store = |value: f64| E::store(E::Acc::from_f64(value));
         for (col, state) in states.iter().enumerate() {
             let variance = state.squares.max(0.0) / divisor;
-            // `max` drops NaN.
+            // `max` would drop NaN.
             let variance = if state.squares.is_nan() { f64::NAN } else { variance };
             targets.write(0, col, store(if self.variance.root { variance.sqrt() } else { variance }));
             if self.with_mean {
@@ -126,7 +126,7 @@ impl<E: Element<Acc: Real>> Runs<'_, E> {
         let (fours, whole) = (rows / (4 * LANES) * (4 * LANES), rows / LANES * LANES);
         let value = |position: usize| load::<E>(data, position);
         let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
-        // Four values for a lane at a time: one by one, the compiler keeps the lanes in registers of one number each.
+        // Four elements of a lane at a time: one by one, the compiler would keep the lanes in scalar registers.
         for first in (0..fours).step_by(4 * LANES) {
             for (lane, sum) in sums.iter_mut().enumerate() {
                 let at = |next: usize| value(first + lane + next * LANES);
