@@ -28,7 +28,7 @@ struct ReducerTimer final : c10d::Timer {
   }
 
   // Nanoseconds between two points; waits for both. The logger calls it in a later iteration. Returns nullopt if a point was not
-  // recorded.
+  // recorded, or if `end` is older than `start`, from an unfinished iteration.
   std::optional<int64_t> measureDifference(Event start, Event end) override {
     c10::Event& from = event_of(start);
     c10::Event& to = event_of(end);
