@@ -1,4 +1,4 @@
-// Reads of device values that an operator waits for, for example the size of its result.
+// Reads of device values that an operator waits for on the host, for example the size of its result.
 #pragma once
 
 #include "runtime/sync_debug.h"
@@ -6,7 +6,7 @@
 
 namespace rustdev {
 
-// The value of a tensor of one element, for an operator of that name.
+// Waits for the current stream and returns the value of a one-element tensor. `name`: the operator, for reports of waits.
 template <class T>
 T awaited(const at::Tensor& tensor, const char* name) {
   const int32_t device = tensor.device().index();

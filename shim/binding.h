@@ -1,4 +1,4 @@
-// Operators by their names, and whether a kernel gets the scalars of one.
+// Lookup of operators by name, and the check of a kernel's scalars against a schema.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -7,13 +7,13 @@
 
 namespace rustdev {
 
-// The full name of an operator, from that without "aten::" or with another library's name.
+// The qualified name of an operator; `name` may omit "aten::" but not another library's name.
 c10::OperatorName operator_name(const char* name);
 
-// The operator of that name; an error where there is none.
+// The operator of that name; throws if there is none.
 c10::OperatorHandle find_operator(const char* name);
 
-// Refuses a kernel whose signature does not name the scalars that arguments of a schema become.
+// Throws if the scalars in the kernel's signature differ from those that the schema's arguments become.
 void check_scalars(const rd_op* op, const c10::FunctionSchema& schema);
 
 }  // namespace rustdev

@@ -12,32 +12,33 @@
 
 namespace rustdev {
 
-// Writes the descriptor of a tensor, whose sizes and strides it borrows, where it stays: what reads a copy soon after waits for it.
+// Writes the descriptor of a tensor in place; it borrows the tensor's sizes and strides. A copy of it would stall on store
+// forwarding.
 void describe(const at::Tensor& tensor, rd_tensor& described);
 
-// The same of each tensor of a list; those that are left out have no handle.
+// Appends the descriptors of a list's tensors; missing ones have a null handle.
 void describe(const c10::List<std::optional<at::Tensor>>& tensors, c10::SmallVectorImpl<rd_tensor>& described);
 
-// The tensor that a descriptor is of, or the view of it.
+// The tensor of a descriptor's handle, or a view of it with the descriptor's sizes, strides and address.
 at::Tensor tensor_of(const rd_tensor& tensor);
 
-// The generator at an address; nothing at null.
+// The generator at an address; nullopt for null.
 std::optional<at::Generator> generator_at(void* generator);
 
-// The kind of value that a number is.
+// The RD_VALUE_* of a number.
 inline int32_t kind_of(const at::Scalar& number) { return number.type() == at::kUInt64 ? RD_VALUE_LARGE_INTEGER : RD_VALUE_SCALAR; }
 
-// A device as an argument.
+// A device as a descriptor.
 rd_value device_value(at::Device device);
 
-// An argument of a descriptor.
+// A descriptor as a boxed argument.
 c10::IValue boxed(const rd_value& value);
 
 // The sizes and strides of a descriptor.
 inline at::IntArrayRef sizes_of(const rd_tensor& tensor) { return {tensor.sizes, static_cast<size_t>(tensor.ndim)}; }
 inline at::IntArrayRef strides_of(const rd_tensor& tensor) { return {tensor.strides, static_cast<size_t>(tensor.ndim)}; }
 
-// Arguments as descriptors, which borrow from the arguments and from this.
+// Descriptors of boxed arguments; they borrow from the arguments and from this object.
 class BoxedValues {
  public:
   explicit BoxedValues(at::ArrayRef<c10::IValue> arguments);
@@ -50,14 +51,14 @@ class BoxedValues {
   rd_value list(int32_t kind, size_t count, const void* data) const { return {kind, count, data, {}}; }
 
   c10::SmallVector<rd_value, 12> values_;
-  // A new element of a rare list, which then has room for one of each argument.
+  // A new element of a rarely used list, reserved for all arguments so that pointers into it stay valid.
   template <class List>
   auto& next(List& lists) const {
     lists.reserve(values_.capacity());
     return lists.emplace_back();
   }
 
-  // Reserved for all arguments, so that what values point at stays where it is.
+  // Reserved for all arguments, so that pointers into them stay valid.
   c10::SmallVector<rd_tensor, 8> tensors_;
   c10::SmallVector<at::DimVector, 4> integers_;
   c10::SmallVector<c10::SmallVector<rd_tensor, 4>, 1> lists_;

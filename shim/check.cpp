@@ -10,8 +10,8 @@ struct _object;  // Python's name of its PyObject
 
 namespace torch {
 
-// What PyTorch's Python bindings turn into a Python exception of any type. Its header, torch/csrc/Exceptions.h, needs Python's,
-// which nothing else here does: this is the same class.
+// The exception that PyTorch's Python bindings convert to a Python exception of type `python_type()`. Repeats the class of
+// torch/csrc/Exceptions.h, which includes Python's headers.
 struct __attribute__((visibility("default"))) PyTorchError : public std::exception {
   PyTorchError() = default;
   PyTorchError(std::string msg_) : msg(std::move(msg_)) {}

@@ -10,7 +10,7 @@ namespace rustdev {
 // Throws for a status other than RD_OK, with the text of rd_last_error().
 [[noreturn]] void throw_status(rd_status status);
 
-// Takes the Python type of errors about races, which is never freed.
+// Sets the Python exception type of RD_RACE, which is never freed.
 void set_race_type(void* type);
 
 }  // namespace rustdev

@@ -19,7 +19,7 @@ bool plain_dtype(Fast fast, c10::ScalarType dtype) {
 
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided && tensor.is_contiguous(); }
 
-// Whether the strides are those of a new contiguous tensor, also where a dimension has one element.
+// True if the strides are those of a new contiguous tensor, in dimensions of one element too.
 bool has_contiguous_strides(const at::Tensor& tensor) {
   int64_t expected = 1;
   for (int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
@@ -31,7 +31,7 @@ bool has_contiguous_strides(const at::Tensor& tensor) {
   return true;
 }
 
-// Whether a number does not change the dtype of a result with `dtype`. Booleans have rules of their own in some operators.
+// True if a number leaves the result's dtype at `dtype`. False for Bool, which some operators treat specially.
 bool keeps_dtype(c10::ScalarType number, c10::ScalarType dtype) {
   return number == c10::ScalarType::Long || (number == c10::ScalarType::Double && c10::isFloatingType(dtype));
 }
@@ -40,7 +40,8 @@ bool plain_number(const at::Tensor& other, c10::ScalarType dtype) {
   return other.unsafeGetTensorImpl()->is_wrapped_number() && other.is_cpu() && keeps_dtype(other.scalar_type(), dtype);
 }
 
-// Whether a tensor of this dtype lies beside self: on its device, of its sizes and dense too.
+// True if `other` has this dtype and self's device and sizes and is dense. With `inplace` it may share self's storage only at
+// self's offset.
 bool plain_tensor(const at::Tensor& self, const at::Tensor& other, c10::ScalarType dtype, bool inplace) {
   if (other.scalar_type() != dtype || other.device() != self.device() || other.sizes() != self.sizes() || !is_dense(other)) {
     return false;
@@ -48,7 +49,7 @@ bool plain_tensor(const at::Tensor& self, const at::Tensor& other, c10::ScalarTy
   return !inplace || !other.is_alias_of(self) || other.storage_offset() == self.storage_offset();
 }
 
-// Whether self is dense, and for a choice a condition between tensors.
+// True if self is dense; for Fast::choice also Bool, with a device tensor first among the others.
 bool plain_self(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others) {
   const bool has_dtype =
       pointwise.fast != Fast::choice || (self.scalar_type() == c10::ScalarType::Bool && on_device(*others.front()));
@@ -73,7 +74,7 @@ at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::
     }
     has_number |= is_number;
   }
-  // Beside a number PyTorch orders dimensions of one element by their strides.
+  // With a number, PyTorch orders dimensions of one element by their strides.
   const auto is_odd = [](const at::Tensor* tensor) { return on_device(*tensor) && !has_contiguous_strides(*tensor); };
   if (has_number && !inplace && (is_odd(&self) || std::any_of(others.begin(), others.end(), is_odd))) {
     return {};

@@ -1,4 +1,4 @@
-// Launches of pointwise operators over dense operands, without checks that Rust would make.
+// Launches of pointwise operators over dense operands, without a call of src/operators/.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace rustdev {
 
-// Which calls need nothing else: dense operands of one shape and dtype, or such a tensor and a Python number.
+// Which calls are launched here: dense operands of one shape and dtype, or such a tensor and a Python number.
 enum class Fast : int32_t {
   none = RD_DENSE_NEVER,
   floating = RD_DENSE_FLOATING,
@@ -20,15 +20,15 @@ enum class Fast : int32_t {
   choice = RD_DENSE_CHOICE,
 };
 
-// A pointwise operator: its kernel, the dtypes that this computes in, and which calls are launched here.
+// A pointwise operator: its kernel, the dtypes of the kernel, and which calls are launched here.
 struct Pointwise {
   const rd_op* kernel = nullptr;
   uint64_t dtypes = 0;
   Fast fast = Fast::none;
 };
 
-// The result of a call that is launched here, or an undefined tensor where it is not. `others` are the operands after self, and
-// `number` one that is none of them, or null; with `inplace` the result is written to self.
+// Launches a call and returns its result; returns an undefined tensor if Rust has to do the call. `others`: the operands after
+// self. `number`: a last operand that is a number, or null. `inplace`: the result is written to self.
 at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
                         const rd_scalar* number, bool inplace, Launch& launch);
 

@@ -1,4 +1,4 @@
-// Metas: see metas.h. build_shim.py writes the list of them and the includes, generated_metas.h.
+// Metas: see metas.h. build_shim.py generates their list and includes, generated_metas.h.
 #include "metas.h"
 
 #include <ATen/core/boxing/KernelFunction.h>
@@ -12,7 +12,7 @@
 
 namespace rustdev {
 
-// A meta's parameter types as the operator's schema has them.
+// Maps a meta's parameter type to the type in the operator's schema.
 template <class T>
 struct SchemaType {
   using type = T;
@@ -55,7 +55,7 @@ at::DimVector dense_strides(at::IntArrayRef sizes, std::optional<at::MemoryForma
   return c10::contiguous_strides(sizes);
 }
 
-// Hands on what a meta says of outputs.
+// Forwards a meta's outputs to MetaOutputs.
 template <class Class>
 class Recorder final : public Class {
  public:
@@ -79,7 +79,7 @@ decltype(auto) argument(const c10::IValue& value) {
   if constexpr (std::is_same_v<T, const at::Tensor&>) {
     return value.toTensor();
   } else {
-    c10::IValue copy(value);  // which is used up
+    c10::IValue copy(value);  // consumed by the conversion
     return c10::impl::ivalue_to_arg<typename c10::impl::decay_if_not_tensor<schema_type<T>>::type, false>::call(copy);
   }
 }

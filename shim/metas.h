@@ -8,11 +8,11 @@
 
 namespace rustdev {
 
-// The outputs of a call whose meta runs.
+// The outputs of a call, as its meta sees and sets them.
 class MetaOutputs {
  public:
   virtual const at::Tensor& get(int64_t index) const = 0;
-  // Makes an output, or takes the caller's. The strides are those of the memory format where the meta says none.
+  // Makes an output, or takes the caller's. `strides`: those of the memory format if the meta gives none.
   virtual void set(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) = 0;
 
  protected:
@@ -22,7 +22,7 @@ class MetaOutputs {
 // Runs a meta for boxed arguments.
 using Meta = void (*)(const c10::IValue* arguments, MetaOutputs& outputs);
 
-// The meta of an operator by its name, which is one of compiled_names.txt.
+// The meta of an operator that compiled_names.txt lists under [metas].
 Meta find_meta(std::string_view name);
 
 }  // namespace rustdev

@@ -23,7 +23,7 @@
 
 namespace rustdev {
 
-// Whether a result is the tensor that was written to.
+// True if a result aliases the written argument.
 static bool is_result(const c10::FunctionSchema& schema, const c10::AliasInfo& written) {
   const auto& results = schema.returns();
   return std::any_of(results.begin(), results.end(), [&](const c10::Argument& result) {
@@ -55,7 +55,7 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
 const rd_caller OperatorCall::caller{&meta,    &output,        &give, &empty, &dense, &call,          &read,
                                      &numbers, &bump_versions, &item, &draw,  &warn,  &leave_to_task, &divide};
 
-// Runs PyTorch's composition of an operator, which is registered for all backends.
+// Runs the composite kernel of an operator.
 static void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   constexpr std::array keys{c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::CompositeExplicitAutograd,
                             c10::DispatchKey::CompositeExplicitAutogradNonFunctional};
@@ -107,20 +107,20 @@ c10::BoxedKernel OperatorCall::other() const {
 
 void OperatorCall::finish() {
   for (size_t index = 0; index < std::min(given_.size(), outputs_.size()); ++index) {
-    // An output that was not asked for has been written to where it is.
+    // An undefined output means that the caller's tensor was written in place.
     if (outputs_[index].defined() && !given_[index]->is_same(outputs_[index])) {
       given_[index]->copy_(outputs_[index]);
     }
   }
 }
 
-// Whether a new tensor is as it is wanted.
+// True if a new tensor has the wanted sizes, strides and dtype.
 static bool is_as(const at::Tensor& tensor, const rd_tensor& shape) {
   const bool has_strides = shape.strides == nullptr ? tensor.is_contiguous() : tensor.strides() == strides_of(shape);
   return has_strides && tensor.sizes() == sizes_of(shape) && tensor.scalar_type() == static_cast<at::ScalarType>(shape.dtype);
 }
 
-// Says where a tensor is that is as it was wanted.
+// Fills the descriptor of a tensor with the wanted shape; ndim -1 means that Rust keeps its own.
 static void place(const at::Tensor& tensor, rd_tensor& made) {
   made.handle = tensor.unsafeGetTensorImpl();
   made.data = data_of(tensor);
@@ -128,7 +128,7 @@ static void place(const at::Tensor& tensor, rd_tensor& made) {
   made.device = tensor.device().index();
 }
 
-// Runs a body for Rust: an exception is kept, and thrown again behind the call.
+// Runs a callback of Rust. An exception is stored, and rethrown after the call.
 template <class Body>
 rd_status OperatorCall::guarded(void* context, const Body& body) {
   auto& call = *static_cast<OperatorCall*>(context);
@@ -143,7 +143,7 @@ rd_status OperatorCall::guarded(void* context, const Body& body) {
 
 rd_status OperatorCall::meta(void* context, rd_tensor* shapes, size_t capacity, size_t* count) {
   return guarded(context, [&](OperatorCall& call) {
-    // Metas keep references to outputs that they set later.
+    // Resized first: metas keep references to outputs while they set others.
     call.outputs_.resize(call.overload_.results);
     for (size_t index = 0; index < call.given_.size(); ++index) {
       call.outputs_[index] = *call.given_[index];
@@ -274,7 +274,7 @@ at::Tensor OperatorCall::make(const rd_tensor& shape) const {
                                   : new_empty_strided(sizes_of(shape), strides_of(shape), dtype, device());
 }
 
-// The texts of these two are PyTorch's.
+// The texts of this function and the next are PyTorch's.
 static void resize_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
   TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ", out.dtype(),
               " instead");

@@ -1,4 +1,5 @@
-// Calls of operators that are bound in Rust: outputs, copies, metas and other operators, as Rust asks for them.
+// Calls of operators that are bound in Rust: the callbacks by which Rust makes outputs and copies, and runs metas and other
+// operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,51 +24,51 @@ struct AtenOperator;
 struct Overload {
   const rd_operator* bound;
   c10::OperatorHandle op, functional;
-  // Null where calls ask for none.
+  // Null if calls use no meta.
   Meta meta;
-  // PyTorch's kernel, where that computes; else null.
+  // PyTorch's kernel, if the operator runs it as a task; else null.
   const AtenOperator* aten;
-  // The task that calls divide, where that computes; else null.
+  // The task that calls divide into parts (convolutions); else null.
   DividedTask divided;
-  // Of pointwise operators.
+  // Only for pointwise operators.
   std::optional<Pointwise> pointwise;
   size_t arguments = 0;
-  // The positions of those that are written to and returned. Where they are inputs too, the variant is in place; those of `out=`
-  // are behind all others. What is written to and not returned, as the running statistics of batch normalisation, is an input.
+  // Positions of the arguments that are written to and returned. In an in-place variant they are inputs too; those of `out=` come
+  // last. An argument that is written but not returned, such as running statistics of batch normalisation, counts as an input.
   c10::SmallVector<size_t, 3> written;
   bool inplace = false;
 
   Overload(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task);
 
-  // Whether nothing is returned, and whether the results are one list of tensors, as many as a call makes.
+  // Whether nothing is returned; whether the result is one list, of as many tensors as the call makes.
   bool is_void = false, returns_list = false;
-  // How many tensors are returned.
+  // The number of returned tensors.
   size_t results = 0;
 
   size_t inputs() const { return inplace ? arguments : arguments - written.size(); }
 };
 
-// All arguments of a call in boxes, for which few calls ask.
+// The arguments as IValues, boxed on first use (metas, tasks and other kernels only).
 using BoxedArguments = c10::function_ref<at::ArrayRef<c10::IValue>()>;
 
 class OperatorCall final : MetaOutputs {
  public:
-  // Of tensors to write to, none in the functional variant.
+  // `given`: the caller's tensors to write to, none in the functional variant.
   OperatorCall(const Overload& overload, BoxedArguments boxed, at::ArrayRef<const at::Tensor*> given)
       : overload_(overload), boxed_(boxed), given_(given) {}
 
-  // Has Rust do the call with these inputs. False where it leaves the call to another kernel: nothing was done.
+  // Runs the call in Rust. Returns false, with nothing done, if Rust leaves it to `other()`.
   bool run(const rd_value* values, size_t count);
 
-  // The kernel that a call is left to.
+  // The kernel for a call that Rust does not take: PyTorch's composition of other operators, or the CPU fallback.
   c10::BoxedKernel other() const;
 
-  // The results: new ones, or what was written for the caller's, to which `finish` copies.
+  // The results: new tensors, or the caller's. `finish` copies those that could not be written in place.
   c10::SmallVector<at::Tensor, 2>& results() { return outputs_; }
   void finish();
 
  private:
-  // What a meta says of an output.
+  // An output as a meta describes it.
   struct Shape {
     at::DimVector sizes, strides;
     at::ScalarType dtype = at::kFloat;
@@ -108,7 +109,7 @@ class OperatorCall final : MetaOutputs {
   at::Device device_ = device_type;
   c10::SmallVector<Shape, 2> shapes_;
   c10::SmallVector<at::Tensor, 2> outputs_;
-  // Tensors of the call alone. Memory that they free is reused in the stream's order.
+  // Temporary tensors of the call. Their memory is reused in stream order.
   c10::SmallVector<at::Tensor, 4> kept_;
   std::exception_ptr failure_;
   rd_status status_ = RD_OK;

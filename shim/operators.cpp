@@ -1,5 +1,6 @@
-// Binds the operators that Rust binds: each overload to a kernel for the types of its schema where there is one (typed_kernels.h),
-// else to a boxed one. Both hand the arguments over. A call that Rust does not take goes to the CPU fallback.
+// Registers the operators of src/operators/: each overload gets a kernel for the types of its schema if there is one
+// (typed_kernels.h), else a boxed one. Both pass the arguments to Rust. A call that Rust does not take goes to the CPU fallback or
+// to PyTorch's composition.
 #include <torch/library.h>
 
 #include <exception>
@@ -57,13 +58,14 @@ const void* find(void*, const char* name) {
   return op ? new c10::OperatorHandle(*op) : nullptr;
 }
 
-// Whether PyTorch differentiates the operators that it composes this one of, as versions do that have no kernel for the CPU.
+// True if the operator is CompositeImplicitAutograd in this version of PyTorch, without a CPU kernel: autograd differentiates its
+// parts.
 bool is_composed(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
          !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
-// What Rust binds to, and why it could not.
+// The context of Rust's callbacks: the libraries to register in, and the first exception.
 struct Binder {
   torch::Library &aten, &own;
   std::exception_ptr failure;
@@ -91,7 +93,7 @@ struct Binder {
   }
 };
 
-// No exception may go through Rust: the first one is thrown behind it.
+// No exception may unwind through Rust: the first one is stored, and thrown after rd_operators_bind.
 template <class Body>
 void guarded(void* context, const Body& body) {
   auto& binder = *static_cast<Binder*>(context);

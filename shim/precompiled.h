@@ -1,4 +1,4 @@
-// Headers of PyTorch that most files of the shim read; compiled once, before them.
+// The precompiled header: headers of PyTorch that most files of the shim include.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-// The table of functions by which the core asks PyTorch; the shim registers it as soon as it is loaded.
+// The table of functions by which the core calls PyTorch. The shim registers it when it is loaded.
 #include <ATen/Context.h>
 #include <ATen/cpu/Utils.h>
 
@@ -31,7 +31,7 @@ void visit_tiers(rd_shim_visit_tier visit, void* context) {
   }
 }
 
-// Before the constructors of statics, which register operators and may ask the core.
+// Runs before the constructors of statics, which register operators and may call the core.
 __attribute__((constructor(101))) void register_shim() {
   const rd_shim functions{&has_mkl,           &has_amx,     &has_complex_bfloat16, &is_deterministic, &default_dtype,
                           &register_fallback, &visit_tiers, &change_wait_flags,    &set_race_type};

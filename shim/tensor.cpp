@@ -14,7 +14,7 @@ rd_scalar to_scalar(const c10::Scalar& value) {
     const bool truth = value.to<bool>();
     return {static_cast<int32_t>(c10::ScalarType::Bool), truth, truth ? 1.0 : 0.0, 0.0};
   }
-  // Integers beyond int64 go as the float64 nearest to them.
+  // Integers beyond int64 are passed as the nearest float64.
   if (value.isIntegral(/*includeBool=*/false) && value.type() != c10::ScalarType::UInt64) {
     const int64_t integer = value.toLong();
     return {static_cast<int32_t>(c10::ScalarType::Long), integer, static_cast<double>(integer), 0.0};

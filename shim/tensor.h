@@ -20,7 +20,7 @@ inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 inline bool on_device(const at::TensorBase& tensor) { return tensor.defined() && tensor.device().type() == device_type; }
 
-// An optional argument as a tensor, which is undefined where it is not given.
+// An optional argument as a tensor; undefined if it is not given.
 inline at::Tensor given(const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); }
 
 inline void* data_of(const at::TensorBase& tensor) { return const_cast<void*>(tensor.const_data_ptr()); }
@@ -47,30 +47,30 @@ class DeviceScope {
   bool switched_;
 };
 
-// Waits for the current stream, as an operator of that name does: a stream that captures refuses.
+// Waits for the current stream in the name of an operator; throws if the stream captures.
 inline void synchronize_current_stream(int32_t device, const char* name) { RD_CHECK(rd_stream_synchronize_current(device, name)); }
 
-// The kernel of that name; an error where the operator table has none.
+// The kernel of that name; throws if the operator table has none.
 const rd_op* kernel(const char* name);
 
-// A name as the argument of a template.
+// A string literal as a template argument.
 template <size_t size>
 struct Name {
   char text[size];
   constexpr Name(const char (&name)[size]) { std::copy_n(name, size, text); }  // NOLINT(google-explicit-constructor)
 };
 
-// The kernel of that name, looked up when the library is loaded, which fails where there is none.
+// The kernel of that name, looked up when the library is loaded; loading fails if there is none.
 template <Name name>
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): made while the module loads
 inline const rd_op* const kernel_of = kernel(name.text);
 
-// Whether a dtype is among those of a mask.
+// True if a mask of dtypes contains `dtype`.
 inline bool is_among(uint64_t dtypes, c10::ScalarType dtype) { return (dtypes >> static_cast<unsigned>(dtype)) & 1U; }
 
 rd_scalar to_scalar(const c10::Scalar& value);
 
-// Whether every dtype that results of `dtype` are computed in holds a value. It may say no where a closer look says yes.
+// True only if `dtype`, and every dtype that its results are computed in, can hold the value. Conservative: may return false.
 inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
   if (value.dtype == static_cast<int32_t>(c10::ScalarType::Long)) {
     const int64_t greatest = c10::elementSize(dtype) == 1 ? 127 : 32767;
@@ -81,10 +81,10 @@ inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
          !(std::abs(value.real) > 65504.0);
 }
 
-// The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
+// The distinct elements of a tensor: expanded dimensions (stride 0) get size 1.
 at::Tensor distinct(const at::Tensor& tensor);
 
-// Refuses outputs whose elements share memory with each other, or in part with an input, as PyTorch's iterators do.
+// Throws, as TensorIterator does, if an output overlaps itself, or partially overlaps the input.
 inline void check_overlap(std::initializer_list<at::Tensor> outputs, const at::Tensor& input) {
   for (const at::Tensor& output : outputs) {
     at::assert_no_internal_overlap(output);
@@ -107,7 +107,7 @@ class Launch {
     finish_outputs();
   }
 
-  // The only tensor of an elementwise launch that does not care where an element is: dense where they fill their memory.
+  // The only tensor of an elementwise launch whose result does not depend on an element's position; dense if it has no gaps.
   void alone(const at::TensorBase& tensor) {
     if (C10_LIKELY(tensor.is_non_overlapping_and_dense() && flags(tensor) == 0)) {
       set_dense(tensor.numel());
@@ -119,7 +119,7 @@ class Launch {
     }
   }
 
-  // What was added so far are the outputs.
+  // The operands added so far are the outputs.
   void finish_outputs() { num_outputs_ = num_operands_; }
 
   // The tensor as it is; conj and neg bits, host memory and 0-dim CPU scalars become flags.
@@ -161,15 +161,15 @@ class Launch {
 
   void scalar(const rd_scalar& value) { scalars_[num_scalars_++] = value; }
 
-  // Whether every scalar is a number that a tensor of that real dtype may be computed with, and surely holds.
+  // True if every scalar surely fits the real dtype (`surely_holds`).
   bool plain_scalars(c10::ScalarType dtype) const {
     return std::all_of(scalars_, scalars_ + num_scalars_, [&](const rd_scalar& value) { return surely_holds(dtype, value); });
   }
 
-  // Enqueues on the current stream of `device`. Returns false where the kernel refuses the dtypes.
+  // Launches on the current stream of `device`. Returns false if the kernel does not support the dtypes.
   [[nodiscard]] bool run(const rd_op* op, int32_t compute_dtype, int32_t device) const;
 
-  // As run, and an error where the kernel refuses.
+  // As `run`, but throws if the kernel does not support the dtypes.
   void run_or_throw(const rd_op* op, int32_t compute_dtype, int32_t device) const;
 
  private:
@@ -196,7 +196,7 @@ class Launch {
   int64_t numbers_[max_operands * max_dims];
   size_t used_;
   int64_t dense_numel_;
-  // The first operand's device, and another one if there is.
+  // The first operand's device, and a different one if an operand has it.
   at::Device device_;
   at::Device other_;
 };

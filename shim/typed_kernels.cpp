@@ -1,4 +1,4 @@
-// Kernels for the types of schemas: see typed_kernels.h. build_shim.py writes the list of them, generated_typed_kernels.h.
+// Kernels for the types of schemas: see typed_kernels.h. build_shim.py generates their list, generated_typed_kernels.h.
 #include "typed_kernels.h"
 
 #include <ATen/Operators.h>
@@ -23,16 +23,16 @@
 namespace rustdev {
 namespace {
 
-// Whether an argument has that type, if it is there.
+// True if an argument is a T or an optional T.
 template <class Arg, class T>
 inline constexpr bool is_of = std::is_same_v<std::decay_t<Arg>, T> || std::is_same_v<std::decay_t<Arg>, std::optional<T>>;
 
-// The memory of values that calls have no argument for.
+// Stands for storage that a call does not need.
 struct Nothing {};
 template <bool there, class T>
 using If = std::conditional_t<there, T, Nothing>;
 
-// The descriptors of a call's inputs, which borrow from the arguments.
+// The descriptors of a call's inputs; they borrow from the arguments.
 template <class... Args>
 class TypedValues {
   static constexpr size_t num_tensors = (size_t{is_of<Args, at::Tensor>} + ... + 0);
@@ -60,7 +60,7 @@ class TypedValues {
     }
     list(RD_VALUE_TENSORS, tensors.size(), found.get());
   }
-  // At most one such list.
+  // A schema has at most one such list.
   void add(at::ArrayRef<at::Scalar> values) {
     scalars_.resize(values.size());
     std::transform(values.begin(), values.end(), scalars_.begin(), &to_scalar);
@@ -88,7 +88,7 @@ class TypedValues {
   void add(int64_t value) { number(c10::ScalarType::Long, value, static_cast<double>(value)); }
   void add(at::ScalarType value) { add(static_cast<int64_t>(value)); }
   void add(double value) { number(c10::ScalarType::Double, 0, value); }
-  // What factories are asked for.
+  // Arguments of factories.
   void add(at::Layout layout) { add(static_cast<int64_t>(layout)); }
   void add(at::MemoryFormat format) { add(static_cast<int64_t>(format)); }
   void add(at::Device device) { values_[count_++] = device_value(device); }
@@ -99,7 +99,7 @@ class TypedValues {
   }
 
  private:
-  // A value, whose number is read where its kind says that it has one.
+  // The next value. Its `scalar` is left unset: only some kinds have one.
   rd_value& next(int32_t kind, size_t count, const void* data) {
     rd_value& value = values_[count_++];
     value.kind = kind;
@@ -121,7 +121,7 @@ class TypedValues {
   std::array<rd_tensor, num_tensors> tensors_;
   [[no_unique_address]] std::array<std::unique_ptr<rd_tensor[]>, num_lists> lists_;
   [[no_unique_address]] If<has_scalars, std::vector<rd_scalar>> scalars_;
-  // Of the one list of another type.
+  // Of the one list that is not an at::TensorList.
   [[no_unique_address]] If<has_list, c10::SmallVector<rd_tensor, 4>> list_;
   size_t count_ = 0, num_tensors_ = 0, num_lists_ = 0;
 };
@@ -151,7 +151,7 @@ struct ResultOf<void> {
   static void take(c10::SmallVector<at::Tensor, 2>& /*results*/) {}
 };
 
-// Whether results are arguments that are written to.
+// True if the results are references to written arguments.
 template <class Result>
 inline constexpr bool are_given = std::is_reference_v<Result>;
 template <class... Results>
@@ -208,7 +208,7 @@ class Kernel<Result(Args...)> {
   Overload overload_;
 };
 
-// Launches a dense call of a pointwise operator. Undefined where it is none.
+// Launches a dense call of a pointwise operator; returns an undefined tensor if it is not dense.
 template <class... Rest>
 at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tensor& self, const Rest&... rest) {
   if (pointwise.fast == Fast::none || (inplace && (pointwise.fast == Fast::boolean || pointwise.fast == Fast::number))) {
@@ -242,7 +242,7 @@ at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tens
   return launch_plain(pointwise, self, others, nullptr, inplace, launch);
 }
 
-// The kernel of a pointwise operator that launches dense calls itself.
+// The kernel of a pointwise operator: launches dense calls directly, and passes others to Rust.
 template <class Schema>
 class DenseKernel;
 
@@ -279,13 +279,13 @@ torch::CppFunction make_dense(const Overload& overload) {
   return torch::CppFunction(DenseKernel<Schema>(overload));
 }
 
-// Kernels of a pointwise operator, and the schema of the functional one.
+// The kernels for one type of pointwise operator, with the schema of the functional variant.
 struct PointwiseKernels {
   c10::FunctionSchema schema;
   TypedKernel functional, inplace, out;
 };
 
-// Of a tensor and other arguments.
+// For a schema of a tensor and these other arguments.
 template <class... Rest>
 PointwiseKernels dense_kernels() {
   return {c10::inferFunctionSchemaFlattenedReturns<at::Tensor(const at::Tensor&, Rest...)>(),

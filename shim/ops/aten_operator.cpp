@@ -13,7 +13,7 @@ namespace {
 
 using torch::jit::Stack;
 
-// The argument for a part: of tensors that are cut, and of the sizes of a whole tensor, which begin with the batch.
+// The argument for one part: the part of a tensor that is cut, or sizes whose first dimension, the batch, is that of the part.
 c10::IValue part_of(const c10::IValue& value, const rd_cut& cut, int64_t dims, int64_t part) {
   if (value.isTensor() && value.toTensor().defined()) {
     const at::Tensor& tensor = value.toTensor();
@@ -28,7 +28,7 @@ c10::IValue part_of(const c10::IValue& value, const rd_cut& cut, int64_t dims, i
   return value;
 }
 
-// Runs the variant with out=, or the functional one and copies what it returns.
+// Runs the variant with out=, or the functional variant and copies its results.
 void run(const AtenOperator& op, Stack arguments, const Stack& results) {
   if (op.out) {
     arguments.insert(arguments.end(), results.begin(), results.end());

@@ -1,7 +1,7 @@
-// PyTorch's CPU kernels as tasks of the stream (the second tier), over boxed arguments and outputs that the call has made. The
+// PyTorch's CPU kernels as tasks of the stream (tier `aten`), over boxed arguments and outputs that the call has made. The
 // operators are declared in Rust (src/operators/task_table.rs), and bound by operators.cpp.
 //
-// Parts of a task are computed by our threads. What is not cut may take the libraries' own.
+// Our threads compute the parts of a task. A task that is not cut may use the libraries' threads.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,13 +13,13 @@
 
 namespace rustdev {
 
-// One operator. Tasks refer to it: it lives forever.
+// One operator. Never freed, because tasks refer to it.
 struct AtenOperator {
   const char* name;
   c10::OperatorHandle functional;
   std::optional<c10::OperatorHandle> out;
   const rd_guard* guard;
-  // Whether the guard looks at values in the task.
+  // Whether the guard checks values inside the task.
   bool guarded;
 };
 

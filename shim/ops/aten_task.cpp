@@ -16,7 +16,7 @@
 namespace rustdev {
 namespace {
 
-// The thread counts of the OpenMP and MKL that libtorch_cpu itself uses; both are settings of one thread.
+// The functions that set the thread counts of libtorch_cpu's OpenMP and MKL; both settings are per thread.
 struct ThreadSettings {
   int (*openmp_get)() = nullptr;
   void (*openmp_set)(int) = nullptr;
@@ -55,7 +55,7 @@ bool run_job(void* context, char* message, size_t capacity) {
 
 void destroy_job(void* context) { delete static_cast<Job*>(context); }
 
-// One parallel_aten on its way through rd_parallel.
+// The state of one parallel_aten, passed through rd_parallel.
 struct Parts {
   const std::function<void(int64_t)>& body;
   std::mutex mutex;
@@ -95,8 +95,8 @@ at::Tensor borrow(const at::Tensor& tensor) {
   return alias;
 }
 
-// A thread's first use of ATen sets its counts from the process's, so that has to come before they are changed. Scopes nest: the
-// inner one leaves what it finds.
+// The first use of ATen on a thread sets its thread counts from the process's, so that happens before they are changed. Scopes
+// nest: each restores the counts that it found.
 SerialAten::SerialAten(int threads) : openmp_(1), mkl_(0) {
   thread_local const bool initialised = (at::init_num_threads(), true);
   static_cast<void>(initialised);

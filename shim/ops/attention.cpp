@@ -1,5 +1,5 @@
-// The choice of scaled_dot_product_attention: the operators of CPU attention, which are bound in Rust, where they take a call.
-// Dropout, nested tensors and masks with gradients take PyTorch's own composition of products and softmax.
+// The backend choice of scaled_dot_product_attention: the CPU's flash attention operators, which are bound in Rust, where they
+// support the call; else PyTorch's composition of products and softmax (dropout, nested tensors, masks with gradients).
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
@@ -10,7 +10,7 @@
 namespace rustdev {
 namespace {
 
-// The kernels are the CPU's, and so is what they take; nothing of what has no elements.
+// The CPU's rule, because the operators are the CPU's; empty tensors use the composition.
 int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                double dropout, bool is_causal, std::optional<double> scale, bool enable_gqa) {
   if (query.sym_numel() == 0 || key.sym_numel() == 0 || value.sym_numel() == 0) {

@@ -1,6 +1,5 @@
-// Automatic mixed precision: which operators run in the lower precision, which in float32, and which in the widest of their inputs.
-//
-// The lists are PyTorch's own, the same for every accelerator; an operator in none of them runs in the dtypes that it is given.
+// Automatic mixed precision: which operators run in the lower precision, which in float32, and which in the widest dtype of their
+// inputs. The lists are PyTorch's for accelerators; an operator in none of them keeps its dtypes.
 #include <ATen/Operators.h>
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
@@ -15,7 +14,7 @@ using at::Scalar;
 using at::ScalarType;
 using at::Tensor;
 
-// In the lower precision the logarithm of a probability near 0 or 1 loses everything. The text is PyTorch's, which users match.
+// In the lower precision the logarithm of a probability near 0 or 1 loses all accuracy. The text is PyTorch's, which users match.
 Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
   TORCH_CHECK(false,
               "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
@@ -46,7 +45,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   AT_FORALL_PROMOTE(WIDEST)
 #undef WIDEST
 
-  // One cast for all steps of a sequence.
+  // Whole sequences are cast once, not at each step.
   KERNEL_PRIVATEUSEONE(gru, input, lower_precision_fp)
   KERNEL_PRIVATEUSEONE(lstm, input, lower_precision_fp)
   KERNEL_PRIVATEUSEONE(rnn_relu, input, lower_precision_fp)

@@ -1,5 +1,5 @@
-// PyTorch's libraries for the matrix products of the device, on the calling thread alone: BLAS, whose functions are looked up in
-// the process, as not every build of PyTorch has MKL, and oneDNN, by way of ATen's own product.
+// Matrix products by PyTorch's libraries, on the calling thread only: BLAS functions, looked up in the process because not every
+// build of PyTorch has MKL, and oneDNN through ATen's own product.
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
@@ -16,7 +16,7 @@ template <class In, class Out>
 using Gemm = void (*)(const char* transa, const char* transb, const int* m, const int* n, const int* k, const Out* alpha,
                       const In* a, const int* lda, const In* b, const int* ldb, const Out* beta, Out* c, const int* ldc);
 
-// MKL's functions under the names of Fortran; null where there is none.
+// BLAS functions by their Fortran names; null if there is none.
 struct Blas {
   Blas() {
     find_symbol("sgemm_", of_float);
@@ -47,14 +47,14 @@ void call(Gemm<In, Out> function, const rd_gemm& product) {
            static_cast<Out*>(product.out.data), &product.out.leading);
 }
 
-// A matrix, read as its transpose: what is column-major here has rows there.
+// The transpose of a column-major matrix, as a row-major tensor.
 at::Tensor transpose_of(const rd_columns& matrix, int64_t rows, int64_t cols, c10::ScalarType dtype) {
   const int64_t leading = matrix.leading;
   const std::array<int64_t, 2> strides{matrix.transposed ? 1 : leading, matrix.transposed ? leading : 1};
   return at::from_blob(matrix.data, {cols, rows}, strides, at::TensorOptions(dtype));
 }
 
-// The transposed product, with sums that are rounded once.
+// The product of the transposes, by ATen; sums are rounded once.
 void call_aten(const rd_gemm& product) {
   const auto dtype = static_cast<c10::ScalarType>(product.dtype);
   at::Tensor out = transpose_of(product.out, product.m, product.n, dtype);

@@ -1,4 +1,5 @@
-// Operations of torch.distributed that Gloo works on: what is kept until they end, and who is told of it. No Python runs in either.
+// Pending operations of torch.distributed in Gloo: keeps their tensors' memory until they end, and ends their completions. Without
+// Python.
 #include <torch/library.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -20,7 +21,7 @@ using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
 rd_completion* completion_at(int64_t handle) { return reinterpret_cast<rd_completion*>(handle); }
 
-// The memory of tensors, which is not given back before the operation ends.
+// Keeps the storages of tensors until the operation ends.
 void keep(const at::TensorList tensors, int64_t completion) {
   auto kept = std::make_unique<std::vector<c10::Storage>>();
   for (const at::Tensor& tensor : tensors) {
@@ -30,7 +31,7 @@ void keep(const at::TensorList tensors, int64_t completion) {
                      [](void* context) { delete static_cast<std::vector<c10::Storage>*>(context); });
 }
 
-// Ends a completion when the last part of an operation has let go of it.
+// Ends a completion when its last reference goes, after all parts of the operation have ended.
 class Parts {
  public:
   Parts(int64_t completion, size_t count, std::string failure)
@@ -61,7 +62,7 @@ class Parts {
 
 using Futures = std::vector<c10::intrusive_ptr<c10::ivalue::Future>>;
 
-// The futures of all parts; none where a part has no future, as Gloo's reduce_scatter.
+// The futures of all parts; empty if a part has none, as in Gloo's reduce_scatter.
 Futures futures_of(const Works& works) {
   Futures futures;
   try {
@@ -74,9 +75,9 @@ Futures futures_of(const Works& works) {
   return futures;
 }
 
-// Ends a completion with an operation that Gloo has, given by its parts; with a failure, where Gloo has refused others. `tells`:
-// Gloo says when it is done; of single messages and some collectives it does not, and a thread has to wait for them. A torch
-// without distributed has no c10d::Work, so that nothing of it is named here but what is found in the object.
+// Ends a completion when the parts of an operation in Gloo have ended; `failure`: an error of parts that Gloo refused. `tells`:
+// Gloo's futures report the end; single messages and some collectives have none, and a thread waits for them. A torch without
+// distributed has no c10d::Work, so only members that need no symbol of it are used.
 void end_with(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
   const bool tells = torch::jit::pop(*stack).toBool();
   const int64_t completion = torch::jit::pop(*stack).toInt();
@@ -95,7 +96,7 @@ void end_with(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
     return;
   }
   run_until_done(completion_at(completion), [works = std::move(works), failure] {
-    // All of them, whichever fails: Gloo works on the memory of the others until they end.
+    // Waits for all parts, even after a failure: Gloo uses the memory of the others until they end.
     std::exception_ptr first;
     for (const auto& work : works) {
       try {

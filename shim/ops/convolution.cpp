@@ -23,20 +23,19 @@ struct Geometry {
   int64_t groups;
 };
 
-// How a call is divided: along the batch, or along the channels that its parts do not share, those of the output forward and those
-// of the input backward.
+// How a call is divided into parts: along the batch, or along channels (of the output in forward, of the input in backward).
 struct Division : rd_division {
   explicit Division(const rd_division& given) : rd_division(given) {}
 
   // Part number `part` of a tensor along a dimension.
   at::Tensor along(const at::Tensor& tensor, int64_t dim, int64_t part) const { return part_of(tensor, dim, part, parts); }
-  // The same of what has a batch: the whole tensor where the channels are divided.
+  // The part of a tensor with a batch; the whole tensor if channels are divided.
   at::Tensor of_batch(const at::Tensor& tensor, int64_t part) const { return by_channels ? tensor : along(tensor, 0, part); }
-  // The same of what has the divided channels in dimension `dim`: the whole tensor where the batch is divided.
+  // The part of a tensor with the divided channels in dimension `dim`; the whole tensor if the batch is divided.
   at::Tensor of_channels(const at::Tensor& tensor, int64_t dim, int64_t part) const {
     return by_channels && tensor.defined() ? along(tensor, dim, part) : tensor;
   }
-  // Whether PyTorch would give this part to its kernel that unfolds each volume, which takes 1.4 to 5 times as long as oneDNN's.
+  // True if PyTorch would choose its kernel that unfolds volumes (im2col), which takes 1.4 to 5 times as long as oneDNN's.
   bool unfolds(const at::Tensor& input) const {
     return large_volumes && input.size(0) == 1 && input.is_contiguous() && at::hasMKLDNN() &&
            at::globalContext().userEnabledMkldnn();
@@ -56,7 +55,8 @@ at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, const at:
 
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// The gradients of one backward call: where they go, and what each part adds to those of weight and bias.
+// One backward call: operands, outputs, and the mask of wanted gradients. Parts along the batch sum their gradients of weight and
+// bias.
 struct Backward {
   at::Tensor grad_output, input, weight;
   at::Tensor grad_input, grad_weight, grad_bias;
@@ -68,7 +68,7 @@ struct Backward {
     const bool with_bias = mask[2] && (!division.by_channels || part == 0);
     const at::OptionalIntArrayRef bias_sizes = with_bias ? at::OptionalIntArrayRef(grad_bias.sizes()) : std::nullopt;
     const at::Tensor own_input = part_of_input(input, part);
-    // An input in oneDNN's layout leaves PyTorch no choice; the gradients are dense.
+    // An input in oneDNN's layout makes PyTorch choose oneDNN; the gradients are dense.
     auto result = at::convolution_backward(
         division.of_batch(grad_output, part), division.unfolds(own_input) ? own_input.to_mkldnn() : own_input,
         division.of_channels(weight, 1, part), bias_sizes, geometry.stride, geometry.padding, geometry.dilation,
@@ -105,7 +105,7 @@ struct Backward {
     }
   }
 
-  // In the dtype of sums, rounded once.
+  // Sums in the opmath dtype, rounded once.
   template <size_t index>
   static void sum_parts(const std::vector<Gradients>& results, const at::Tensor& total) {
     const at::Tensor& first = std::get<index>(results.front());

@@ -1,7 +1,7 @@
 // Copies between any dtypes, strides and devices, and reads of single elements (item, equal).
 //
-// src/abi/rd_copy.rs launches them. Host memory takes part where it is pinned and the caller asked not to wait; otherwise the call
-// returns when the copy is done.
+// src/abi/rd_copy.rs launches them. A copy from or to the host is asynchronous only if the host memory is pinned and non_blocking
+// is set; otherwise the call returns when the copy is done.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
@@ -30,7 +30,7 @@ bool both_dense(const at::Tensor& dst, const at::Tensor& src) {
   return dst.sizes() == src.sizes() && dst.is_contiguous() && src.is_contiguous();
 }
 
-// `wait`: what waits for a copy from or to the host; null: nothing.
+// `wait`: the name of the wait for the copy, for reports; null for an asynchronous copy.
 void launch_copy(const at::Tensor& dst, const at::Tensor& src, const char* wait = nullptr) {
   rd_tensor to, from;
   describe(dst, to);
@@ -38,8 +38,8 @@ void launch_copy(const at::Tensor& dst, const at::Tensor& src, const char* wait 
   RD_CHECK(rd_copy(&to, &from, wait));
 }
 
-// Copies between the host and the device, and waits but where the host side is pinned and nobody wants to wait. Whether it may wait
-// is asked before: a copy that is on its way cannot be left.
+// Copies between host and device, asynchronously only for pinned memory with `non_blocking`. HostWait comes first, because it may
+// throw and a submitted copy cannot be abandoned.
 void copy_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   const bool to_device = on_device(dst);
   const char* const name = to_device ? "a copy from the CPU that waits (memory is not pinned, or non_blocking is False)"
@@ -109,7 +109,7 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_
   return copy;
 }
 
-// A read that the sanitizers know of.
+// A read that is reported to the sanitizers.
 at::Scalar checked_scalar(const at::Tensor& self) {
   const HostAccess access;
   RD_CHECK(rd_sanitizer_host_access("item", data_of(self), self.itemsize(), /*write=*/false));
@@ -124,8 +124,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return C10_UNLIKELY(rd_sanitizer_is_on()) ? checked_scalar(self) : at::native::_local_scalar_dense_cpu(self);
 }
 
-// Tensor.item without a second dispatch. Code that must see _local_scalar_dense (modes, subclasses, conjugated or
-// negated views, functorch) has a dispatch key beyond those of a plain tensor, and takes PyTorch's code.
+// Tensor.item without a second dispatch. Modes, subclasses, conjugated or negated views and functorch must see _local_scalar_dense;
+// they have a dispatch key beyond those of a plain tensor, and use PyTorch's code.
 at::Scalar item(const at::Tensor& self) {
   constexpr c10::DispatchKeySet plain{c10::DispatchKey::PrivateUse1, c10::DispatchKey::BackendSelect,
                                       c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutogradPrivateUse1,
@@ -145,7 +145,7 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   }
 }
 
-// Waits for the answer.
+// Synchronous.
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
               other.device());
@@ -155,7 +155,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
          (self.numel() == 0 || awaited<bool>(at::eq(self, other).all(), "equal (the answer is read on the host)"));
 }
 
-// What operators of devices check about their values. We wait for the value, as the CPU device does, and raise at once.
+// Synchronous, as on the CPU device: waits for the value and raises at once.
 void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
 
 void assert_async(const at::Tensor& self) { assert_async_msg(self, "_assert_async: the value is zero"); }
@@ -176,7 +176,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)); }
 
-// The kernel reads and writes conjugated and negated memory itself: materialising here would copy through this very operator.
+// The copy kernel reads and writes conjugated and negated memory itself. PyTorch's materialisation would recurse into this
+// operator.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());

@@ -27,7 +27,7 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_mem
 
 at::Device on(std::optional<at::Device> device) { return device.value_or(at::Device(device_type)); }
 
-// Memory that nobody wrote yet is made to stand out where the user asked for deterministic algorithms.
+// Fills uninitialised memory under torch.use_deterministic_algorithms (torch.utils.deterministic.fill_uninitialized_memory).
 at::Tensor marked(at::Tensor tensor) {
   auto& context = at::globalContext();
   if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
@@ -54,8 +54,8 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, RD_OPTION
   return marked(new_empty_strided(size, stride, c10::dtype_or_default(dtype), on(device)));
 }
 
-// Zeros without memory, which forward-mode autograd takes for tangents that are zero: PyTorch's ZeroTensor key materialises them
-// for every operator that does not know them.
+// Zeros without memory, for zero tangents of forward-mode autograd. PyTorch's ZeroTensor key materialises them for operators that
+// do not support them.
 at::Tensor efficient_zeros(at::IntArrayRef size, RD_OPTIONS) {
   check_options(layout, pin_memory);
   at::Device place = on(device);
@@ -99,7 +99,7 @@ at::Tensor new_like(const at::Tensor& self, RD_OPTIONS, std::optional<at::Memory
   if (memory_format.value_or(at::MemoryFormat::Preserve) != at::MemoryFormat::Preserve) {
     return new_empty(self.sizes(), wanted, own, memory_format);
   }
-  // Contiguous ones too: a dimension of size 1 keeps its stride, which further operators lay their results out by.
+  // Contiguous tensors too: a dimension of size 1 keeps its stride, which decides the layout of further results.
   if (C10_LIKELY(self.is_non_overlapping_and_dense())) {
     return new_empty_strided(self.sizes(), self.strides(), wanted, own);
   }

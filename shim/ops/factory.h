@@ -1,5 +1,5 @@
-// Factories as one operator each: a new device tensor and its kernel, without the operators that PyTorch composes them of. Other
-// layouts, other devices and named dimensions are left to PyTorch's own code.
+// Factories as single operators: a new device tensor and a kernel that fills it, without PyTorch's composition. PyTorch's own code
+// handles other layouts and devices.
 #pragma once
 
 #include <c10/core/DefaultDtype.h>
@@ -33,7 +33,8 @@ at::Tensor filled(at::IntArrayRef size, at::ScalarType default_dtype, RD_OPTIONS
   return result;
 }
 
-// A factory of a tensor like another one: `fill(tensor, values...)` writes it, where `native` is not to make it.
+// A `*_like` factory: `fill(tensor, values...)` writes the new tensor. PyTorch's `native` makes the tensors that `new_like` does
+// not.
 template <auto fill, class... Values>
 struct Like {
   using Native = at::Tensor (*)(const at::Tensor&, Values..., std::optional<at::ScalarType>, std::optional<at::Layout>,

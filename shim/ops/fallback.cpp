@@ -1,10 +1,10 @@
 // Zero-copy CPU fallback: an operator without a kernel in the operator table runs PyTorch's CPU kernel on aliases of the same
 // memory.
 //
-// One call: alias the arguments, have Rust check their devices and the rules, and wait for the current streams of the devices
-// concerned, check what the kernel does not (fallback_guard.h), run it on the caller's thread, carry changes back, map the results.
-// It is registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a
-// backend's fallback, and as the fallback for all others.
+// A call aliases the arguments, has Rust check their devices and the rules, waits for the current streams of the devices concerned,
+// runs the guard (fallback_guard.h) and then the kernel on the caller's thread, writes changes back, and maps the results. It is
+// registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's
+// fallback, and as the fallback for all others.
 #include "ops/fallback.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -37,7 +37,7 @@ using c10::IValue;
 constexpr DispatchKey kinds[] = {DispatchKey::Dense, DispatchKey::Sparse, DispatchKey::SparseCsr, DispatchKey::Quantized,
                                  DispatchKey::NestedTensor};
 
-// The keys that select the CPU kernel, for those that selected the device.
+// The CPU's dispatch keys for the device's.
 c10::DispatchKeySet on_cpu(c10::DispatchKeySet keys) {
   c10::DispatchKeySet result(DispatchKey::CPU);
   for (const DispatchKey kind : kinds) {
@@ -55,7 +55,7 @@ bool is_generator(const c10::Argument& argument) {
   return (optional != nullptr ? *optional->getElementType() : *argument.type()).kind() == c10::TypeKind::GeneratorType;
 }
 
-// Puts another tensor in the place of each one of a value.
+// Replaces each tensor of a value by `convert` of it.
 template <class Convert>
 void replace(IValue& value, const Convert& convert) {
   if (value.isTensor()) {
@@ -78,8 +78,8 @@ uint64_t next_seed(const std::optional<at::Generator>& given, at::Device device)
   return rd_generator_derive_seed(generator(given, device).state());
 }
 
-// For operators without a Generator argument: the CPU's default generator is seeded from the device's for the time of a scope and
-// has its own state again afterwards.
+// For operators without a Generator argument: seeds the CPU's default generator from the device's for a scope, then restores its
+// state.
 class DerivedSeed {
  public:
   explicit DerivedSeed(at::Device device) : generator_(at::detail::getDefaultCPUGenerator()) {
@@ -133,12 +133,12 @@ class Call {
     }
   }
 
-  // The call as a wait of the host, which computes too. Without arguments of the device it waits for the memory of its results.
+  // The call as a wait of the host, for reports. Without device arguments it waits only for the memory of its results.
   rd_wait wait_info() const { return {RD_WAIT_FALLBACK, device_.index(), name()}; }
 
   void wait() const { RD_CHECK(rd_fallback_wait(known_, devices_.data(), devices_.size(), accesses_.data(), accesses_.size())); }
 
-  // Gives the operator random numbers that come from the device's generator; keeps the scope of those where it has to be left.
+  // Seeds the operator's random numbers from the device's generator: by its Generator argument, or by the returned scope.
   std::unique_ptr<DerivedSeed> map_generators() {
     if (generator_ != nullptr) {
       const auto given = generator_->isNone() ? std::nullopt : std::optional<at::Generator>(generator_->toGenerator());
@@ -148,7 +148,7 @@ class Call {
     return op_.hasTag(at::Tag::nondeterministic_seeded) ? std::make_unique<DerivedSeed>(device_) : nullptr;
   }
 
-  // Refuses arguments that the kernel would not survive; their values are read.
+  // Throws for arguments that would crash the kernel; reads their values.
   void check_arguments() {
     for (const at::Tensor& tensor : sparse_) {
       const HostAccess access;
@@ -166,7 +166,7 @@ class Call {
     op_.redispatchBoxed(keys, &stack_);
   }
 
-  // Puts device tensors in the place of the results.
+  // Replaces the results by device tensors.
   void map_results() {
     aliases_.write_back();
     for (size_t index = stack_.size() - schema_.returns().size(); index < stack_.size(); ++index) {
@@ -190,7 +190,7 @@ class Call {
       return tensor;
     }
     note_device(tensor.device());
-    // What the kernel will do to a dense tensor, for the race detector.
+    // The kernel's access to a dense tensor, for the race detector.
     if (C10_UNLIKELY(rd_sanitizer_is_on()) && tensor.layout() == at::kStrided && tensor.has_storage() && tensor.numel() != 0) {
       accesses_.push_back(access_of(tensor, is_written(argument)));
     }
@@ -208,12 +208,12 @@ class Call {
   const rd_fallback* known_;
   torch::jit::Stack& stack_;
   Aliases aliases_;
-  // Of the arguments, those that the kernel finds elements by.
+  // Sparse arguments, whose indices the guard checks.
   c10::SmallVector<at::Tensor, 1> sparse_;
-  // Of the arguments, in their order.
+  // Devices of the arguments, in their order.
   c10::SmallVector<int32_t, 6> devices_;
   c10::SmallVector<rd_access, 1> accesses_;
-  // That of the results.
+  // The device of the results.
   at::Device device_{device_type};
   IValue* generator_ = nullptr;
   bool with_host_ = false;
@@ -257,7 +257,7 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 
-// Called behind all registrations, those in Python (python/rustdev/_ops/) too.
+// Called after all other registrations, including Python's (python/rustdev/_ops/).
 void register_fallback() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto names = dispatcher.getAllOpNames();

@@ -8,7 +8,7 @@
 
 namespace rustdev {
 
-// What is known of an operator (src/abi/rd_fallback.rs); it lives forever.
+// The record of an operator (src/abi/rd_fallback.rs), which is never freed.
 const rd_fallback* fallback_operator(const c10::OperatorHandle& op);
 
 // Runs an operator's CPU kernel on aliases of device memory, for arguments in boxed form.

@@ -46,7 +46,7 @@ at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, BackendComp
   const auto keys = [&](DispatchKey kind) { return c10::DispatchKeySet(key_of(kind, backend)); };
   if (C10_UNLIKELY(model.is_nested())) {
     auto* impl = at::native::get_nested_tensor_impl(model);
-    // Without autograd's own key for them the composites of dense tensors are chosen, which ask for sizes.
+    // AutogradNestedTensor is needed: otherwise composites of dense tensors are chosen, which read sizes.
     return at::detail::make_tensor<at::native::NestedTensorImpl>(
         std::move(storage), keys(DispatchKey::NestedTensor).add(DispatchKey::AutogradNestedTensor), model.dtype(),
         impl->get_nested_sizes(), impl->get_nested_strides(), impl->get_storage_offsets());
@@ -65,7 +65,7 @@ at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, BackendComp
   return tensor;
 }
 
-// Gives a sparse tensor the members of another, sent through `convert`.
+// Sets the members of a sparse tensor to `convert` of another's.
 template <class Convert>
 void set_members(const at::Tensor& to, const at::Tensor& from, const Convert& convert) {
   if (from.is_sparse()) {
@@ -83,7 +83,7 @@ void set_members(const at::Tensor& to, const at::Tensor& from, const Convert& co
   }
 }
 
-// A sparse tensor of the kind of `model`, with its members sent through `convert`.
+// A sparse tensor like `model`, with `convert` of its members.
 template <class Convert>
 at::Tensor sparse_like(const at::Tensor& model, BackendComponent backend, at::Device device, const Convert& convert) {
   const auto keys = [&](DispatchKey kind) { return c10::DispatchKeySet(key_of(kind, backend)); };
@@ -95,7 +95,7 @@ at::Tensor sparse_like(const at::Tensor& model, BackendComponent backend, at::De
   return tensor;
 }
 
-// Device memory with the bytes of a host block. Memory from the cache may still be in use by what is queued on its stream.
+// New device memory with the bytes of a host block. Waits for the stream, because queued tasks may still use cached memory.
 c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
   const DeviceScope scope(device);
   c10::DataPtr pointer = c10::GetAllocator(device_type)->allocate(bytes);
@@ -128,7 +128,7 @@ at::Tensor Aliases::to_cpu(const at::Tensor& tensor) {
                                                            [this](const at::Tensor& member) { return to_cpu(member); })
                                              : dense_like(tensor, storage_to_cpu(tensor.storage()), cpu_backend);
   if (C10_UNLIKELY(tensor.requires_grad())) {
-    // Kernels may ask whether a backward will want more of their results.
+    // Some kernels compute more results if a backward needs them.
     alias.unsafeGetTensorImpl()->set_requires_grad(true);
   }
   tensors_.push_back({tensor, alias});

@@ -12,7 +12,7 @@
 namespace rustdev {
 namespace {
 
-// The number as a launch takes it. Integers of the one dtype that holds some beyond int64 are their bits.
+// The number as a scalar of a launch. UInt64 numbers, which may exceed int64, are passed as their bits.
 rd_scalar number_for(const at::Scalar& value, at::ScalarType dtype) {
   if (C10_UNLIKELY(dtype == at::kUInt64)) {
     return {static_cast<int32_t>(at::kLong), static_cast<int64_t>(value.to<uint64_t>()), value.to<double>(), 0.0};
@@ -20,8 +20,8 @@ rd_scalar number_for(const at::Scalar& value, at::ScalarType dtype) {
   return to_scalar(value);
 }
 
-// Refuses a number that the dtype does not hold. A single element takes what a cast gives, as in PyTorch's fast path: a number
-// beyond 16 bits becomes an infinity.
+// Throws if the dtype cannot hold the number. As in PyTorch's fast path, a single 16 bit float is cast instead: an overflow becomes
+// infinity.
 void check_number(const rd_scalar& number, const at::Scalar& value, const at::Tensor& self) {
   const at::ScalarType dtype = self.scalar_type();
   const bool holds = (dtype == at::kFloat || dtype == at::kDouble) && surely_holds(dtype, number);
@@ -72,7 +72,7 @@ at::Tensor ones(at::IntArrayRef size, RD_OPTIONS) {
   return filled<fill_one>(size, c10::get_default_dtype_as_scalartype(), dtype, layout, device, pin_memory);
 }
 
-// The dtype of a full tensor that is given none: the value's.
+// The dtype of `full` without a dtype argument: the value's.
 at::ScalarType dtype_of(const at::Scalar& value) {
   if (value.isBoolean()) {
     return at::kBool;

@@ -1,5 +1,4 @@
-// What the kernels in Python (python/rustdev/_ops/) take from the shim: launches of kernels of the operator table, and numbers that
-// the host waits for.
+// Operators for the kernels in Python (python/rustdev/_ops/): launches of kernels of the operator table, and synchronous reads.
 #include <torch/library.h>
 
 #include "awaited.h"
@@ -15,8 +14,8 @@ const rd_op* kernel_named(std::string_view name) {
 
 bool takes_dtype(std::string_view kernel, at::ScalarType dtype) { return is_among(rd_op_dtypes(kernel_named(kernel)), dtype); }
 
-// The operands keep their sizes and strides; the first input's dtype is the one that the kernel computes in. Nothing is launched
-// where the first output has no elements.
+// Operands keep their sizes and strides; the computing dtype is the first input's. Nothing is launched if the first output is
+// empty.
 void launch_kernel(std::string_view kernel, at::TensorList outputs, at::TensorList inputs, at::ArrayRef<at::Scalar> scalars) {
   const rd_op* const op = kernel_named(kernel);
   TORCH_CHECK_VALUE(!outputs.empty() && !inputs.empty() && outputs.size() + inputs.size() <= Launch::max_operands &&

@@ -20,7 +20,7 @@ at::Tensor integers(const at::Tensor& tensor) {
   return plain.set_(tensor.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
 }
 
-// A tensor's quantiser for a device: the scales and zero points of channels are tensors, and have to be there.
+// A tensor's quantiser on a device: scales and zero points of channels are tensors, which are moved to the device.
 at::QuantizerPtr quantizer_on(const at::Tensor& tensor, c10::Device device) {
   if (is_per_tensor(tensor)) {
     return tensor.quantizer();
@@ -53,7 +53,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blo
   return dst;
 }
 
-// An empty tensor with the quantiser of another, which may be elsewhere: `to` asks for it before it copies.
+// An empty tensor with the quantiser of another, which may be on another device: Tensor.to calls it before it copies.
 at::Tensor empty_quantized(at::IntArrayRef size, const at::Tensor& like, std::optional<at::ScalarType> dtype,
                            std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory,
                            std::optional<at::MemoryFormat> memory_format) {

@@ -1,7 +1,7 @@
 // Gradients of max, min, median and nanmedian of a whole tensor while a stream captures.
 //
-// PyTorch's formula asks on the host whether the result is NaN, which a capture refuses. For CUDA it asks in a mask, as here.
-// Outside of captures PyTorch's own formula is called: it has forward derivatives, and functorch knows it.
+// PyTorch's formula reads on the host whether the result is NaN, which a capture refuses. This one uses a mask, as PyTorch's does
+// for CUDA. Outside of captures PyTorch's formula runs: it supports forward derivatives and functorch.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/max.h>
@@ -20,7 +20,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The result is the value of some elements, which share the gradient. `Operator`: in at::_ops.
+// Elements equal to the result share the gradient evenly. `Operator`: of at::_ops.
 template <class Operator>
 class Selection : public torch::autograd::Function<Selection<Operator>> {
  public:
@@ -49,8 +49,8 @@ at::Tensor select(c10::DispatchKeySet keys, const at::Tensor& self) {
   if (at::GradMode::is_enabled() && self.requires_grad() && C10_UNLIKELY(is_capturing(self))) {
     return Selection<Operator>::apply(self);
   }
-  // PyTorch's own kernel, which is the same for each of autograd's keys. Under a dispatcher of Python, as while compiling, the keys
-  // are those of a new call: none above autograd may stay.
+  // PyTorch's autograd kernel, the same for each of autograd's keys. Under a Python dispatcher, as in compilation, `keys` are those
+  // of a new call, so keys above autograd are masked out.
   const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradOther);
   return Operator::redispatch((keys & below) | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), self);
 }

@@ -1,5 +1,5 @@
-// LSTM, GRU and RNN over whole sequences: the gradients of layers, and which networks are ours. Both are bound in Rust; networks
-// whose tensors are traced or wrapped are PyTorch's own composition of cells.
+// LSTM, GRU and RNN over whole sequences: the autograd of layers, and the choice between our networks and PyTorch's. Layers and
+// networks are bound in Rust; networks with traced or wrapped tensors use PyTorch's composition of cells.
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -31,7 +31,7 @@ at::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op, const Stac
   return torch::jit::last(stack, op.schema().arguments().size());
 }
 
-// The tensors among values, and those of lists.
+// The tensors among values, including those in lists.
 variable_list tensors_in(at::ArrayRef<c10::IValue> values) {
   variable_list tensors;
   for (const c10::IValue& value : values) {
@@ -51,11 +51,11 @@ struct LayerTensors {
   at::Tensor input;
   at::TensorList weights, states;
 
-  // Of [input, weights..., states...].
+  // `all`: [input, weights..., states...].
   LayerTensors(at::TensorList all, size_t states)
       : input(all[0]), weights(all.slice(1, all.size() - states - 1)), states(all.slice(all.size() - states)) {}
 
-  // The output and the last states of a layer of PyTorch's cells.
+  // Output and last states of the layer, computed by PyTorch's cells.
   variable_list composed(const std::string& kind, bool reverse) const {
     variable_list first;
     std::transform(states.begin(), states.end(), std::back_inserter(first), [](const auto& state) { return state.unsqueeze(0); });
@@ -70,7 +70,7 @@ struct LayerTensors {
   }
 };
 
-// The gradients of tensors that ask for them; others are undefined. They have graphs of their own.
+// Differentiable gradients (create_graph) of the tensors that require one; undefined for others.
 variable_list differentiable_grads(const variable_list& results, at::TensorList tensors, const variable_list& grads) {
   variable_list wanted, found(tensors.size());
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(wanted),
@@ -85,10 +85,10 @@ variable_list differentiable_grads(const variable_list& results, at::TensorList 
   return found;
 }
 
-// A layer in one direction whose gradients are asked for.
+// The autograd function of a layer in one direction.
 class Layer : public torch::autograd::Function<Layer> {
  public:
-  // `tensors`: those of the arguments.
+  // `tensors`: all tensors of the arguments.
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const std::string& kind,
                                at::ArrayRef<c10::IValue> arguments) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -102,7 +102,7 @@ class Layer : public torch::autograd::Function<Layer> {
     ctx->saved_data["kind"] = kind;
     ctx->saved_data["given"] = static_cast<int64_t>(tensors.size());
     ctx->saved_data["reverse"] = arguments[3];
-    // The last states are parts of others.
+    // Cloned, because the last states are views of other outputs.
     outputs.resize(1 + states);
     std::transform(outputs.begin() + 1, outputs.end(), outputs.begin() + 1, [](const auto& state) { return state.clone(); });
     return outputs;
@@ -116,7 +116,7 @@ class Layer : public torch::autograd::Function<Layer> {
     const LayerTensors layer(tensors, grads.size() - 1);
     variable_list found;
     if (at::GradMode::is_enabled()) {
-      // PyTorch's cells have second derivatives.
+      // For second derivatives: recomputed with PyTorch's cells.
       found = differentiable_grads(layer.composed(kind, ctx->saved_data["reverse"].toBool()), tensors, grads);
     } else {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -129,7 +129,7 @@ class Layer : public torch::autograd::Function<Layer> {
       find_operator((layer_of(kind) + "_backward").c_str()).callBoxed(stack);
       found = tensors_in(stack);
     }
-    // Kind and arguments have none.
+    // `kind` and `arguments` have no gradient.
     found.resize(given + 2);
     return found;
   }
@@ -148,7 +148,7 @@ class LayerKernel final : public c10::OperatorKernel {
       return;
     }
     variable_list results = Layer::apply(at::TensorList(tensors), kind_, arguments);
-    // What gradients need is saved.
+    // The other returns stay undefined: only the backward needs them, and has them saved.
     results.resize(op.schema().returns().size());
     torch::jit::drop(*stack, arguments.size());
     stack->insert(stack->end(), results.begin(), results.end());
@@ -158,7 +158,7 @@ class LayerKernel final : public c10::OperatorKernel {
   std::string kind_;
 };
 
-// Whether no mode, no transform and no forward derivative has to see what is done with a tensor.
+// True if no mode, functorch transform or forward-mode derivative must see the operations on a tensor.
 bool is_plain(const at::Tensor& tensor) {
   static const c10::DispatchKeySet others =
       c10::python_ks |

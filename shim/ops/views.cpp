@@ -20,8 +20,8 @@
 namespace rustdev {
 namespace {
 
-// Gives a tensor its geometry, and the storage room for it first, so that a tensor never reaches beyond its memory: what the
-// storage holds is kept, and where there is no memory the tensor stays as it was.
+// Sets a tensor's sizes, strides and offset. Grows the storage first, keeping its contents, so that a tensor never exceeds its
+// memory; if the allocation throws, the tensor is unchanged.
 void set_geometry(at::TensorImpl* impl, at::IntArrayRef size, at::OptionalIntArrayRef stride, int64_t offset) {
   const bool is_empty = std::find(size.begin(), size.end(), 0) != size.end();
   const auto itemsize = impl->itemsize();
@@ -58,7 +58,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   return self;  // NOLINT(bugprone-return-const-ref-from-parameter): what the schema asks for
 }
 
-// For kernels with an `out` that are made of others: it warns where one with elements is resized.
+// For composite kernels with `out=`: warns if an output with elements is resized.
 const at::Tensor& resize_output(const at::Tensor& self, at::IntArrayRef size, at::Device device) {
   TORCH_CHECK(self.device() == device, "out Tensor doesn't have the correct device set");
   at::native::resize_output(self, size);
@@ -99,8 +99,8 @@ bool is_dense(const at::Tensor& tensor) {
   return tensor.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && tensor.key_set().has_any(backends);
 }
 
-// Whether `self` may become a tensor like `from` in place: `Tensor.data =`, and with it `Module.to`, which otherwise makes new
-// parameters. PyTorch's rule, with the device among those whose dense tensors are alike.
+// Whether `self.data = from` is allowed in place, also for `Module.to`, which otherwise makes new parameters. PyTorch's rule,
+// extended by the device: dense tensors of all listed backends are compatible.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   return at::native::_has_compatible_shallow_copy_type(self, from) || (is_dense(self) && is_dense(from));
 }
@@ -124,7 +124,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier(m, "composite").impl("_resize_output_", TORCH_FN(resize_output));
 }
 
-// Where PyTorch has its composite kernel for other devices: before a subclass's `__torch_dispatch__` is asked.
+// At the autograd key, where PyTorch's composite kernel for other devices runs: before a subclass's `__torch_dispatch__`.
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
 }

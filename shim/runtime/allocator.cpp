@@ -22,8 +22,8 @@ void report_to_profiler(void* pointer, int64_t bytes, uint64_t allocated, uint64
   c10::reportMemoryUsageToProfiler(pointer, bytes, allocated, reserved, device_of_index(device));
 }
 
-// Has the pool report to the profiler from the first time on that this process profiles memory. It stays on: the report looks at
-// the thread's profiler itself.
+// Installs the pool's observer when this process first profiles memory. It stays installed: PyTorch's report function checks the
+// thread's profiler itself.
 void observe_for_profiler() {
   static std::atomic<bool> observing{false};
   if (C10_UNLIKELY(c10::memoryProfilingEnabled()) && !observing.exchange(true)) {
@@ -83,7 +83,7 @@ struct Allocator final : public c10::DeviceAllocator {
 
   void emptyCache(c10::MempoolId_t /*pool*/) override { RD_CHECK(rd_memory_empty_cache(-1)); }
 
-  // Memory that another allocator made (a tensor over a blob) is not ours to keep alive.
+  // Ignores memory of other allocators (a tensor over a blob).
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
     if (data.get() != nullptr && data.get_deleter() == &free_block) {
       RD_CHECK(rd_memory_record_stream(data.get_context(), stream.device_index(), stream.id()));

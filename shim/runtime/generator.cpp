@@ -27,7 +27,7 @@ at::Tensor packed(int64_t count, c10::ScalarType dtype, const void* data) {
 
 }  // namespace
 
-// No dispatch key: the tensors of a call alone choose its kernel, and a generator of another device is refused by it.
+// No dispatch key: only the tensors of a call select its kernel, which refuses a generator of another device.
 Generator::Generator(c10::DeviceIndex device, const rd_generator* state)
     : c10::GeneratorImpl(c10::Device(device_type(), device), c10::DispatchKeySet()), state_(state) {}
 

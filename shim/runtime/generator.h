@@ -1,4 +1,4 @@
-// Random generators of rustdev devices: PyTorch's interface of those in src/runtime/generator.rs.
+// Random generators of rustdev devices: PyTorch's interface over src/runtime/generator.rs.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace rustdev {
 
 class Generator final : public c10::GeneratorImpl {
  public:
-  // Takes over a share in a state.
+  // Takes ownership of one reference to the state.
   Generator(c10::DeviceIndex device, const rd_generator* state);
 
   static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
@@ -34,7 +34,7 @@ class Generator final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& new_state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // A generator that shares this one's state, and the way to take over such a state.
+  // A generator that shares this one's state; and the setter that makes this one share another's.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) override;
 
@@ -61,8 +61,8 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 // The generator that an operator on `device` draws from: the one given, which must belong to that device, else the default one.
 Generator& generator(const std::optional<at::Generator>& given, c10::Device device);
 
-// Takes `count` random numbers of 32 bits of that generator for a launch: the scalars seed and offset, which are cells while the
-// device's current stream captures.
+// Reserves `count` random numbers of 32 bits for a launch. Returns the scalars seed and offset, which are cells while the device's
+// current stream captures.
 std::array<rd_scalar, 2> draw_state(const std::optional<at::Generator>& given, c10::Device device, uint64_t count);
 
 }  // namespace rustdev

@@ -45,7 +45,7 @@ class Graph final : public at::GraphImplInterface {
     return {0, number};
   }
 
-  // A graph keeps what debug_dump writes in any case.
+  // A no-op: a graph always keeps the data of debug_dump.
   void enable_debug_mode() override {}
 
   void debug_dump(const std::string& path) override { RD_CHECK(rd_graph_dump(graph_.get(), path.c_str())); }

@@ -1,6 +1,6 @@
 // Device guard: PyTorch's interface for switching devices and streams, and for torch.Stream and torch.Event.
 //
-// A c10::Event holds a `void*` that is an rd_event, made when the event is first recorded, because only then its device is known.
+// A c10::Event holds an rd_event as a `void*`. It is created at the first record, when the device is known.
 #include "runtime/guard.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ c10::DeviceIndex device_index(c10::Device device) {
   const int32_t index = device.index() == -1 ? rd_device_current() : device.index();
   const int32_t count = rd_device_count();
   if (C10_UNLIKELY(index < 0 || index >= count)) {
-    RD_CHECK(rd_device_set_current(index));  // the runtime says why not
+    RD_CHECK(rd_device_set_current(index));  // throws with the runtime's reason
   }
   return static_cast<c10::DeviceIndex>(index);
 }
@@ -74,7 +74,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   void uncheckedSetDevice(c10::Device device) const noexcept override {
-    // A destructor has no one to tell of a failure; the device that a guard goes back to was current before, so it exists.
+    // Destructors cannot report a failure. The device was current before, so it exists.
     if (device.index() != rd_device_current()) {
       (void)rd_device_set_current(device.index());
     }
@@ -84,7 +84,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   c10::DeviceCapability getDeviceCapability(c10::Device device) const override {
     device_index(device);
-    return c10::DeviceCapability();  // every dtype that PyTorch has: memory and copies know them all
+    return c10::DeviceCapability();  // all dtypes of PyTorch: memory and copies support them
   }
 
   void synchronizeDevice(const c10::DeviceIndex device) const override {
@@ -106,7 +106,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return getNewStream(device, isHighPriority ? -1 : 0);
   }
 
-  // Streams live as long as the process, so that a c10::Stream may be copied freely: new ones come from the pool, as CUDA's do.
+  // From the pool, as CUDA's. Streams live as long as the process, so a c10::Stream may be copied freely.
   c10::Stream getNewStream(c10::Device device, int priority) const override {
     const c10::DeviceIndex index = device_index(device);
     int64_t id = 0;
@@ -202,7 +202,7 @@ c10::Stream python_default_stream(int64_t device) {
 
 c10::Stream current_stream(c10::DeviceIndex device) { return make_stream(device, rd_stream_current(device)); }
 
-// torch.accelerator has no way to ask for it.
+// For Python: torch.accelerator has no function for the default stream.
 TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("default_stream(int device) -> Stream", &python_default_stream); }
 
 }  // namespace rustdev

@@ -1,4 +1,4 @@
-// Checked device indices, and the state of a thread: its current streams, and its switch for autograd.
+// Checked device indices, the thread's current streams, and its autograd setting.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -6,16 +6,16 @@
 
 namespace rustdev {
 
-// The index of a rustdev device; the current device's where `device` names none (-1).
-// Throws for a device of another type, an index that does not exist, and in a fork child, which has no devices.
+// The index of a rustdev device; the current device's if `device` has none (-1).
+// Throws for a device of another type, an invalid index, and in a forked child, which has no devices.
 c10::DeviceIndex device_index(c10::Device device);
 
 // This thread's current stream of a device.
 c10::Stream current_stream(c10::DeviceIndex device);
 
-// Turns PyTorch's switch for threads of autograd off, once in each thread: a device's backward then runs on the thread that calls
-// it. What the user sets afterwards holds. Called by what a thread does first with the device: an allocation, or the look-up of a
-// stream, which each node of a graph asks for. Without a gradient mode the switch is part of a state that is put back later.
+// Disables autograd's multithreading once in each thread, so that backward runs on the calling thread. A later setting by the user
+// holds. Called by a thread's first use of the device: an allocation, or the lookup of a stream, which each node of a backward
+// does. Not done while grad mode is off: the setting is then part of a state that is restored later.
 void keep_backward_here();
 
 }  // namespace rustdev

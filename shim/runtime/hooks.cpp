@@ -43,7 +43,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   c10::DeviceIndex getCurrentDevice() const override { return static_cast<c10::DeviceIndex>(rd_device_current()); }
 
-  // A negative index leaves the device as it is and is what comes back, so that undoing it does nothing either.
+  // A negative index changes nothing and returns -1, so undoing it changes nothing either.
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
     if (device < 0) {
       return -1;
@@ -71,7 +71,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   at::Generator getNewGenerator(c10::DeviceIndex device) const override { return new_generator(device_index(device_at(device))); }
 
-  // Stream-ordered: the new block is filled by a task of the current stream, and the old one is not reused before that task ran.
+  // Stream-ordered: a task of the current stream fills the new block, and the old block is not reused before that task ran.
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t newsize) const override {
     c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
     TORCH_CHECK(impl->resizable(), "Trying to resize storage that is not resizable");

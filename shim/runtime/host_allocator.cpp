@@ -28,7 +28,7 @@ struct HostAllocator final : public at::HostAllocator {
     default_copy_data(destination, source, bytes);
   }
 
-  // False: the memory is not ours, and the caller has to wait for its tasks itself.
+  // Returns false for memory of other allocators: the caller has to wait for the copy.
   bool record_event(void* pointer, void* /*context*/, c10::Stream stream) override {
     if (!rd_host_is_pinned(pointer)) {
       return false;

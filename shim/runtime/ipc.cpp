@@ -1,4 +1,4 @@
-// Tensors over memory of another process, which goes back when their storage does.
+// Tensors over memory of another process, which is released with their storage.
 #include "runtime/ipc.h"
 
 #include <torch/library.h>
@@ -10,7 +10,8 @@ namespace {
 
 void let_go(void* received) { rd_received_let_go(static_cast<rd_received*>(received)); }
 
-// The bytes at an address. `received` is what the runtime gave with it. The storage cannot grow: what follows is not its own.
+// A byte tensor over received memory. `received`: the runtime's handle, released with the storage. The storage is not resizable,
+// because the memory after it belongs to others.
 at::Tensor received_bytes(int64_t address, int64_t bytes, int64_t device, int64_t received) {
   const at::Device where(device_type, static_cast<c10::DeviceIndex>(device));
   c10::DataPtr data(reinterpret_cast<void*>(address), reinterpret_cast<void*>(received), &let_go, where);

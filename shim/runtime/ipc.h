@@ -1,12 +1,12 @@
-// Memory that several processes use: what the host writes to it outside of any stream.
+// Accesses of the host to device memory outside of any stream.
 #pragma once
 
 #include "rustdev.h"
 
 namespace rustdev {
 
-// For the time of a scope this thread reads or writes device memory itself; it waits for no stream there. A segment whose memory
-// becomes that of several processes is copied while no thread does, and isolated memory is accessible as long as one does.
+// A scope in which this thread reads or writes device memory itself; it must not wait for a stream. The copy of a segment into
+// shared memory excludes such scopes, and isolated memory is accessible while there is one.
 class HostAccess {
  public:
   HostAccess() { rd_host_write_begin(); }

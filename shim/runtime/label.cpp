@@ -13,7 +13,7 @@
 namespace rustdev {
 namespace {
 
-// Never changed once made, so that the tensors that share it need no copy of their own: BackendMeta::clone stays the default one.
+// Immutable, so tensors can share it, and the default BackendMeta::clone is right.
 struct Label final : c10::BackendMeta {
   explicit Label(std::string label) : text(std::move(label)) {}
   const std::string text;
@@ -27,7 +27,7 @@ const Label* own_label(const at::Tensor& tensor) {
   return tensor.defined() ? dynamic_cast<const Label*>(tensor.unsafeGetTensorImpl()->get_backend_meta()) : nullptr;
 }
 
-// Where the storage begins; null where there is no memory of the device, as for sparse and fake tensors.
+// The beginning of the storage; null without device memory, as for sparse and fake tensors.
 const void* memory_of(const at::Tensor& tensor) {
   if (!on_device(tensor) || !tensor.has_storage() || tensor.storage().device().type() != device_type) {
     return nullptr;

@@ -36,7 +36,7 @@ constexpr int32_t runtime_version = 1;
 void connect(const std::string& path) {
   static std::array functions{reinterpret_cast<void*>(&rd_stream_current), reinterpret_cast<void*>(&rd_stream_submit),
                               reinterpret_cast<void*>(&rd_parallel), reinterpret_cast<void*>(&rd_last_error)};
-  // It stays loaded when the runner has gone: tasks of its kernels may still be queued.
+  // Never unloaded: tasks of its kernels may still be queued when the runner is destroyed.
   at::DynamicLibrary library(path.c_str(), nullptr, /*leak_handle=*/true);
   TORCH_CHECK(*static_cast<const int32_t*>(library.sym("rustdev_runtime_version")) == runtime_version,
               "the model was compiled for another version of rustdev: compile it again");
@@ -47,7 +47,7 @@ std::unique_ptr<AOTIModelContainerRunner> make_runner(const std::string& path, s
                                                       const std::string& kernels_folder, bool single_threaded) {
   connect(path);
   const c10::DeviceGuard guard{c10::Device(device)};
-  // The library's headers take this name for the device: see aoti_include/rustdev.h beside kernel.h.
+  // AOTInductor's headers use the name "mps" for the device: see aoti_include/rustdev.h beside kernel.h.
   const std::string index = std::to_string(guard.current_device().index());
   return std::make_unique<ModelRunner>(path, num_models, "mps:" + index, kernels_folder, single_threaded);
 }

@@ -1,12 +1,12 @@
 // torch.profiler: the device's tasks as rows of Kineto's traces.
 //
-// The runtime records, and says which activities a trace is drawn as (src/runtime/activities.rs); here they become Kineto's.
-// PyTorch tells us of operators by pushes and pops on each thread.
+// The runtime records tasks and converts them to activities (src/runtime/activities.rs); this file converts those to Kineto's.
+// PyTorch reports operators by pushes and pops on each thread.
 #include <c10/util/Exception.h>
 
 #if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
 
-// Kineto's headers format by fmt, whose functions libtorch keeps to itself.
+// Kineto's headers use fmt, whose symbols libtorch does not export.
 #define FMT_HEADER_ONLY
 #include <libkineto.h>
 #include <output_base.h>
@@ -98,7 +98,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     trace_.reset();
   }
 
-  // All devices and their streams are named in processTrace: here is room for one.
+  // Returns one device only; processTrace names all devices and their streams.
   std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override { return nullptr; }
   std::vector<libkineto::ResourceInfo> getResourceInfos() override { return {}; }
 
@@ -122,7 +122,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     activity.id = from.id;
     activity.device = from.device;
     activity.resource = from.resource;
-    // The tasks of a range are linked already.
+    // Not linked: the tasks of the range are.
     activity.linked = is_range ? nullptr : linked;
     if (from.kind == RD_ACTIVITY_CALL) {
       activity.threadId = static_cast<int32_t>(from.resource);
@@ -153,9 +153,9 @@ class Session final : public libkineto::IActivityProfilerSession {
     TORCH_WARN("rustdev: ", message);
   }
 
-  // Bit 0 for RD_ACTIVITY_KERNEL and so on.
+  // A bit mask by RD_ACTIVITY_*.
   uint32_t types_;
-  // That of the trace being taken; 0 for none.
+  // The number of the running trace; 0 for none.
   uint64_t number_ = 0;
   std::unique_ptr<rd_trace, TraceDelete> trace_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
@@ -168,7 +168,7 @@ class Profiler final : public libkineto::IActivityProfiler {
 
   const Types& availableActivities() const override { return types_; }
 
-  // Null: this profiler takes no part. Calls alone, as a trace of the CPU asks for them, would be calls of nothing.
+  // Returns null, to take no part, if only calls are requested, as by a trace of the CPU alone.
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(const Types& types, const libkineto::Config& /*config*/) override {
     const uint32_t asked = mask_of(types);
     return (asked & ~kCalls) != 0 ? std::make_unique<Session>(asked) : nullptr;

@@ -1,4 +1,4 @@
-// torch.autograd.profiler.profile(use_device="rustdev") without Kineto: the events with which it measures each operator.
+// The events with which torch.autograd.profiler.profile(use_device="rustdev") measures operators without Kineto.
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
@@ -24,7 +24,7 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     RD_CHECK(rd_event_record(created, current, rd_stream_current(current)));
   }
 
-  // Microseconds. Events of two devices, where an operator has changed the device, have no time between them.
+  // Microseconds; 0 between events of two devices, if an operator changed the device.
   float elapsed(const torch::profiler::impl::ProfilerVoidEventStub* begin,
                 const torch::profiler::impl::ProfilerVoidEventStub* end) const override {
     auto* const first = static_cast<rd_event*>(begin->get());
@@ -39,7 +39,7 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
     return static_cast<float>(milliseconds * 1e3);
   }
 
-  // For tools that take marks and ranges from outside the process, of which the device has none.
+  // No-ops: marks and ranges are for external tools, which the device does not have.
   void mark(const char* /*name*/) const override {}
   void rangePush(const char* /*name*/) const override {}
   void rangePop() const override {}

@@ -1,4 +1,4 @@
-// The times of DistributedDataParallel on the device: PyTorch's reducer records them, and its logger tells of them.
+// The device timer of DistributedDataParallel: PyTorch's reducer records points, and its logger reports the times between them.
 #include <memory>
 #include <optional>
 
@@ -9,7 +9,7 @@
 
 namespace c10d {
 
-// Not there in a torch without torch.distributed.
+// Weak: absent in a torch without torch.distributed.
 __attribute__((weak)) ::c10::Registry<c10::DeviceType, std::unique_ptr<Timer>, c10::Device>* TimerRegistry();
 
 }  // namespace c10d
@@ -18,7 +18,7 @@ namespace rustdev {
 
 namespace {
 
-// Where the host reaches a point, and where the current stream does.
+// Records a point on the host and on the current stream.
 struct ReducerTimer final : c10d::Timer {
   explicit ReducerTimer(c10::Device device) : device(device) {}
 
@@ -27,8 +27,8 @@ struct ReducerTimer final : c10d::Timer {
     event_of(point).record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   }
 
-  // Waits for the events: the logger asks in the next iteration of those that it tells of. Nothing of an iteration that did not
-  // come to the end, or not to the start.
+  // Nanoseconds between two points; waits for both. The logger calls it in a later iteration. Returns nullopt if a point was not
+  // recorded, or if `end` is older than `start`, from an unfinished iteration.
   std::optional<int64_t> measureDifference(Event start, Event end) override {
     c10::Event& from = event_of(start);
     c10::Event& to = event_of(end);

@@ -1,7 +1,7 @@
 // Serialisation of labels by torch.save, pickle and torch.jit.save.
 //
-// PyTorch stores a map of names to booleans with each tensor, so the label travels as part of a name. A file with such a name loads
-// anywhere: other devices, and a torch without rustdev, pass over names that they do not know.
+// PyTorch stores a map of names to booleans with each tensor, so the label is stored as part of a name. Such a file loads anywhere:
+// other devices, and a torch without rustdev, ignore unknown names.
 #include <string>
 #include <string_view>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-// The debug mode of waits (torch.rustdev.set_sync_debug_mode), and the beginning and the end of those that reports are told of.
+// The debug mode of waits (torch.rustdev.set_sync_debug_mode), and the reports of their beginning and end.
 #include <c10/util/Exception.h>
 
 #include "runtime/sync_debug.h"
@@ -9,7 +9,7 @@ std::atomic<int32_t> wait_flags{0};
 
 namespace {
 
-// Whether this thread is in a wait.
+// True while this thread is in a wait.
 thread_local bool inside = false;
 
 void check_mode(int32_t mode) {

@@ -1,5 +1,5 @@
-// Waits of the host for the device. Those that the program has not asked for warn or raise in the debug mode
-// (torch.rustdev.set_sync_debug_mode); reports are told of all of them, and of copies (torch.rustdev.wait_report).
+// Waits of the host for the device. Implicit waits warn or raise in the debug mode (torch.rustdev.set_sync_debug_mode); reports
+// (torch.rustdev.wait_report) list all waits, and copies.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -14,13 +14,13 @@ namespace rustdev {
 // RD_WAIT_MODE and RD_WAIT_OBSERVED.
 extern std::atomic<int32_t> wait_flags;
 
-// Sets the bits among `mask`; returns the flags as they are then.
+// Sets the bits under `mask`; returns the new flags.
 int32_t change_wait_flags(int32_t mask, int32_t bits);
 
-// One wait of this thread, from the constructor to the destructor; a wait inside another one is part of that.
+// A scope of one wait of this thread. A nested wait counts as part of the outer one.
 class HostWait {
  public:
-  // Warns or raises where the user wants that.
+  // Warns or throws as the debug mode says.
   explicit HostWait(const rd_wait& wait) {
     if (C10_UNLIKELY(wait_flags.load(std::memory_order_relaxed) != 0)) {
       begin(wait);
