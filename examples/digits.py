@@ -194,7 +194,7 @@ def report_device() -> None:
     launches = sum(rustdev.op_calls().values())
     fallbacks = rustdev.fallback_stats()
     fallen, seconds = sum(stat.calls for stat in fallbacks.values()), sum(stat.seconds for stat in fallbacks.values())
-    print(f"{launches:,} launches of Rust kernels, {fallen:,} operators on PyTorch's CPU kernels, {seconds:.2f} s in these")
+    print(f"{launches:,} launches of Rust kernels, {fallen:,} operators by the fallback, {seconds:.2f} s in them")
 
     with Operators() as operators:
         train("rustdev", 1, progress=False)
