@@ -26,28 +26,28 @@ typedef int32_t rd_status;
 // The device's budget or the machine's memory is used up: `torch.OutOfMemoryError`.
 #define RD_OUT_OF_MEMORY 2
 
-// Nothing here can do that: `NotImplementedError`; from `rd_launch`, the kernel does not take these dtypes.
+// The operation is not supported: `NotImplementedError`. From `rd_launch`: the kernel does not take these dtypes.
 #define RD_UNSUPPORTED 3
 
-// A bug of ours: `RuntimeError`.
+// An internal error: `RuntimeError`.
 #define RD_INTERNAL 4
 
 // A task failed earlier: `torch.AcceleratorError`.
 #define RD_TASK_FAILED 5
 
-// A value outside what is accepted: `ValueError`.
+// A value outside the accepted range: `ValueError`.
 #define RD_INVALID_VALUE 6
 
-// The program uses memory without the order that it needs: `torch.rustdev.SynchronizationError`.
+// A race: the program accesses memory without the necessary order: `torch.rustdev.SynchronizationError`.
 #define RD_RACE 7
 
 // An index or a dimension outside its range: `IndexError`.
 #define RD_OUT_OF_RANGE 8
 
-// From `rd_operator_call`: the call is for PyTorch's CPU kernel.
+// From `rd_operator_call`: PyTorch's CPU kernel must serve the call.
 #define RD_FALLBACK 9
 
-// An argument of another type than those that are accepted: `TypeError`.
+// An argument of a type that is not accepted: `TypeError`.
 #define RD_INVALID_TYPE 11
 
 // The text of the last failure on this thread; never null, valid until the next failing call of the thread.
@@ -58,39 +58,40 @@ void rd_string_free(char *text);
 
 // ---- process, devices, parallel work (abi/rd_device.rs) -----------------------------------------
 
-// One chunk of parallel work.
+// Runs one chunk of parallel work.
 typedef void (*rd_chunk_run)(void *context, size_t chunk);
 
 // Reads the environment and creates the devices; idempotent.
 rd_status rd_init(void);
 
-// How many devices there are: 0 when `rd_init` failed or in a fork child.
+// The number of devices; 0 if the configuration is invalid or in a forked child.
 int32_t rd_device_count(void);
 
-// Whether a device was used in this process, which starts the runtime.
+// True if a device was used in this process, which starts the runtime.
 bool rd_is_started(void);
 
-// This thread's device.
+// This thread's current device.
 int32_t rd_device_current(void);
 
-// Makes `device` this thread's device.
+// Makes `device` this thread's current device.
 rd_status rd_device_set_current(int32_t device);
 
 // Waits for all work of the device; raises the failure of a task.
 rd_status rd_device_synchronize(int32_t device);
 
-// Called in the child of `fork()`: from then on the runtime is unusable there, if the parent had started it.
+// Called in the child of `fork()`: the runtime is unusable there if the parent had started it.
 void rd_fork_child(void);
 
-// `RUSTDEV_AUTOGRAD_THREADS`.
+// The value of `RUSTDEV_AUTOGRAD_THREADS`.
 bool rd_autograd_threads(void);
 
-// Runs chunks `0..count` on the pool, the caller among the runners; returns when all are done.
+// Runs chunks `0..count` on the pool and the calling thread; returns when all are done. `cost`: estimated nanoseconds on one
+// thread.
 rd_status rd_parallel(size_t count, uint64_t cost, rd_chunk_run run, void *context);
 
 // ---- streams (abi/rd_stream.rs) -----------------------------------------------------------------
-// A stream is named by its device and its id, which is `c10::StreamId` as is; 0 is the device's default stream. Streams live to the end
-// of the process. Priorities are 0 (normal) and -1 (high), as in CUDA.
+// A stream is named by its device and its id, a `c10::StreamId`; 0 is the device's default stream. Streams live to the end of the
+// process. Priorities are 0 (normal) and -1 (high), as in CUDA.
 
 // A byte range that a task reads or writes; `end` is exclusive.
 typedef struct rd_access {
@@ -99,38 +100,39 @@ typedef struct rd_access {
   bool write;
 } rd_access;
 
-// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`. It is called
-// once, or where the task was captured in a graph at each replay, one call after the other.
+// A task as a C function: returns true for success, or false after writing a NUL-terminated text of at most `capacity` bytes to
+// `message`. It is called once or, if the task was captured in a graph, once per replay, never two calls at a time.
 typedef bool (*rd_task_run)(void *context, char *message, size_t capacity);
 
-// Frees the context of a task: called exactly once, when the task will not run (again), on any thread.
+// Frees the context of a task: called exactly once, on any thread, after the last run or if the task will not run.
 typedef void (*rd_task_destroy)(void *context);
 
-// This thread's stream of the device.
+// This thread's current stream of the device.
 int64_t rd_stream_current(int32_t device);
 
-// Sets this thread's stream of the device and returns the one before; an unknown one changes nothing.
+// Sets this thread's current stream of the device and returns the previous one; an unknown stream changes nothing.
 int64_t rd_stream_exchange(int32_t device, int64_t stream);
 
-// The next stream of the pool, round robin over 32 of that priority.
+// The next stream of the pool, round robin over the 32 streams of that priority.
 rd_status rd_stream_from_pool(int32_t device, int32_t priority, int64_t *stream);
 
-// The native handle of a stream; null for an unknown one.
+// The native handle of a stream; null for an unknown stream.
 void *rd_stream_handle(int32_t device, int64_t stream);
 
-// Whether (device, id) names a stream.
+// True if (device, id) names a stream.
 bool rd_stream_exists(int32_t device, int64_t stream);
 
-// Whether nothing is queued or running on the stream.
+// True if nothing is queued or running on the stream.
 rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
 
-// Waits for everything on the stream; raises the failure of a task.
+// Waits for everything on the stream and raises the failure of a task.
 rd_status rd_stream_synchronize(int32_t device, int64_t stream);
 
-// As `rd_stream_synchronize`, of this thread's stream of the device, for an operator: `name`, told where the stream is capturing.
+// As `rd_stream_synchronize`, for this thread's current stream of the device. `name`: the operator that waits, for the error if
+// the stream is capturing.
 rd_status rd_stream_synchronize_current(int32_t device, const char *name);
 
-// Enqueues device work. A name that begins with `compiled::` tells a trace that a compiler made it.
+// Enqueues device work. A name that starts with `compiled::` marks the work as compiler-generated in traces.
 rd_status rd_stream_submit(int32_t device,
                            int64_t stream,
                            const char *name,
@@ -141,7 +143,7 @@ rd_status rd_stream_submit(int32_t device,
                            void *context,
                            rd_task_destroy destroy);
 
-// As `rd_stream_submit`, for a kernel of PyTorch's.
+// As `rd_stream_submit`, for a CPU kernel of PyTorch.
 rd_status rd_stream_submit_aten(int32_t device,
                                 int64_t stream,
                                 const char *name,
@@ -154,22 +156,22 @@ rd_status rd_stream_submit_aten(int32_t device,
 
 // ---- events (abi/rd_event.rs) -------------------------------------------------------------------
 
-// An event, opaque to the other side.
+// An event, opaque to C.
 typedef struct rd_event rd_event;
 
-// A new event of the device, not recorded; the caller destroys it.
+// A new event of the device, never recorded; the caller destroys it.
 rd_status rd_event_create(int32_t device, bool timing, struct rd_event **event);
 
 // Frees an event; null is allowed, and pending uses stay valid.
 void rd_event_destroy(struct rd_event *event);
 
-// Marks the end of what is on the stream now.
+// Records the event after the stream's current tasks.
 rd_status rd_event_record(struct rd_event *event, int32_t device, int64_t stream);
 
-// Makes the stream wait for the event's latest recording; never recorded: no effect.
+// Makes the stream wait for the event's latest recording; no effect if never recorded.
 rd_status rd_event_block(struct rd_event *event, int32_t device, int64_t stream);
 
-// Whether the latest recording is reached; never recorded: true.
+// True if the latest recording is reached or the event was never recorded.
 rd_status rd_event_query(struct rd_event *event, bool *done);
 
 // Waits for the latest recording; raises a failure of the stream that it was recorded on.
@@ -183,66 +185,66 @@ int32_t rd_event_device(const struct rd_event *event);
 
 // ---- waits of the host (abi/rd_wait.rs) ---------------------------------------------------------
 
-// Of `rd_wait`: a value that the program reads.
+// Kind of `rd_wait`: the program reads a value.
 #define RD_WAIT_READ 0
 
-// Of `rd_wait`: a value that an operator needs, for example the size of its result.
+// Kind of `rd_wait`: an operator needs a value, for example the size of its result.
 #define RD_WAIT_RESULT 1
 
-// Of `rd_wait`: an operator that the CPU computes.
+// Kind of `rd_wait`: a CPU fallback.
 #define RD_WAIT_FALLBACK 2
 
-// Of `rd_wait`: a copy.
+// Kind of `rd_wait`: a copy.
 #define RD_WAIT_COPY 3
 
-// Of `rd_wait`: a device. The program says itself that it waits, as in the next two.
+// Kind of `rd_wait`: the program waits for a device explicitly.
 #define RD_WAIT_DEVICE 4
 
-// Of `rd_wait`: a stream.
+// Kind of `rd_wait`: the program waits for a stream explicitly.
 #define RD_WAIT_STREAM 5
 
-// Of `rd_wait`: an event.
+// Kind of `rd_wait`: the program waits for an event explicitly.
 #define RD_WAIT_EVENT 6
 
-// The bits of the flags of waits that hold the debug mode: 0 nothing, 1 warn, 2 raise.
+// Mask of the debug mode in the flags of waits: 0 nothing, 1 warn, 2 raise.
 #define RD_WAIT_MODE 3
 
-// The bit of the flags of waits that says whether reports are told.
+// Bit in the flags of waits: waits are reported to the observer.
 #define RD_WAIT_OBSERVED 4
 
-// What the host waits for.
+// A wait of the host.
 typedef struct rd_wait {
   // `RD_WAIT_*`.
   int32_t kind;
   int32_t device;
   const char *name;
-  // That is waited for.
+  // The awaited stream.
   int64_t stream;
-  // That is waited for.
+  // The awaited event.
   rd_event *event;
-  // Of a copy.
+  // Bytes of the copy.
   uint64_t bytes;
-  // Of a copy.
+  // Direction of the copy: true from host to device.
   bool to_device;
-  // Of a copy: the host's memory is.
+  // True if the host memory of the copy is pinned.
   bool pinned;
-  // A copy that the host does not wait for.
+  // True for a copy that the host does not wait for.
   bool is_asynchronous;
-  // Nothing was queued or running when it began.
+  // True if nothing was queued or running when the wait began.
   bool is_idle;
 } rd_wait;
 
-// A wait begins: says whether nothing is left to wait for. Returns the time, for `rd_wait_end`.
+// Begins a wait: sets `is_idle` and returns the time, for `rd_wait_end`.
 uint64_t rd_wait_begin(struct rd_wait *wait);
 
-// A wait that began then is over.
+// Ends a wait that began at `begin`.
 void rd_wait_end(const struct rd_wait *wait, uint64_t begin);
 
 // ---- device memory (abi/rd_memory.rs) -----------------------------------------------------------
-// Blocks are aligned to 512 bytes. Reuse is stream-ordered: later tasks of the stream that a block was allocated for reuse freed memory
-// without waiting.
+// Blocks are aligned to 512 bytes. Reuse is stream-ordered: freed memory is reused by later tasks of the stream that the block was
+// allocated for, without a wait.
 
-// A counter with its peak and its history.
+// A counter with its peak and its totals.
 typedef struct rd_stat {
   int64_t current;
   int64_t peak;
@@ -268,23 +270,21 @@ typedef struct rd_memory_stats {
   int64_t num_sync_all_streams;
   int64_t num_device_alloc;
   int64_t num_device_free;
-  // -1: no limit.
+  // -1 means no limit.
   int64_t max_split_size;
 } rd_memory_stats;
 
-// Called after each allocation (`bytes` above 0) and free (below 0).
+// Called after each allocation (`bytes` positive) and free (`bytes` negative).
 typedef void (*rd_memory_observer)(void *pointer, int64_t bytes, uint64_t allocated, uint64_t reserved, int32_t device);
 
-// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes. `device` is written
-// whether there is a block or not.
-rd_status rd_memory_allocate(size_t bytes,
-                             void **pointer,
-                             int32_t *device);
+// Allocates a block of at least `bytes` bytes on this thread's current device, for tasks of its current stream; null for 0 bytes.
+// `device` is written even on failure.
+rd_status rd_memory_allocate(size_t bytes, void **pointer, int32_t *device);
 
 // Frees a block; null is allowed. Never waits, never fails.
 void rd_memory_free(void *pointer);
 
-// Notes that tasks of the stream use the block that starts at `pointer`.
+// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.
 rd_status rd_memory_record_stream(void *pointer, int32_t device, int64_t stream);
 
 // Releases the cached memory of a device; -1 means every device.
@@ -299,24 +299,25 @@ rd_status rd_memory_get_stats(int32_t device, struct rd_memory_stats *stats);
 // Resets every peak to the current value.
 rd_status rd_memory_reset_peak(int32_t device);
 
-// Forgets the history of every counter, and the event counts.
+// Resets the totals of every counter, and the event counts.
 rd_status rd_memory_reset_accumulated(int32_t device);
 
-// Sets the function that is told about each allocation and free; null for none.
+// Sets the function to call after each allocation and free; null for none.
 void rd_memory_set_observer(rd_memory_observer observer);
 
-// Names the live block that starts at `pointer`; null takes its name away. Returns whether there is one.
+// Sets the label of the live block that starts at `pointer`, or removes it if `label` is null. Returns true if there is such a
+// block.
 bool rd_memory_set_label(const void *pointer, const char *label);
 
-// The name of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.
+// The label of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.
 char *rd_memory_label(const void *pointer);
 
-// The index of the device whose address range holds `pointer`, else -1.
+// The index of the device whose address range contains `pointer`, else -1.
 int32_t rd_pointer_device(const void *pointer);
 
 // ---- pinned host memory (abi/rd_host_memory.rs) -------------------------------------------------
 
-// A duration's statistics, in microseconds.
+// Statistics of a duration, in microseconds.
 typedef struct rd_duration {
   int64_t total;
   int64_t max;
@@ -324,7 +325,7 @@ typedef struct rd_duration {
   int64_t count;
 } rd_duration;
 
-// The counters of the host pool, as in `at::HostStats`.
+// The counters of the pinned pool, as in `at::HostStats`.
 typedef struct rd_host_stats {
   rd_stat active_requests;
   rd_stat active_bytes;
@@ -337,74 +338,77 @@ typedef struct rd_host_stats {
   int64_t bucket_allocation[64];
 } rd_host_stats;
 
-// A page-aligned block of at least `bytes` bytes of host memory; null for 0 bytes.
+// Allocates a page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
 rd_status rd_host_allocate(size_t bytes, void **pointer);
 
 // Frees a block; null is allowed. Never waits, never fails.
 void rd_host_free(void *pointer);
 
-// Whether the pointer lies inside a block that the caller holds.
+// True if the pointer lies in a live block.
 bool rd_host_is_pinned(const void *pointer);
 
-// Notes that tasks of the stream use the block that holds `pointer`: once freed, it is not reused before they are done.
+// Notes that tasks of the stream use the block that contains `pointer`: once freed, it is not reused before they are done.
 rd_status rd_host_record_stream(void *pointer, int32_t device, int64_t stream);
 
 // Releases every cached block.
 rd_status rd_host_empty_cache(void);
 
-// The counters of the host pool.
+// The counters of the pinned pool.
 rd_status rd_host_get_stats(struct rd_host_stats *stats);
 
 // Resets every peak to the current value.
 rd_status rd_host_reset_peak(void);
 
-// Forgets the history of every counter, and the event counts.
+// Resets the totals of every counter, and the event counts.
 rd_status rd_host_reset_accumulated(void);
 
 // ---- memory of several processes (abi/rd_ipc.rs) ------------------------------------------------
 
-// Memory of another process, opaque to the other side.
+// Memory received from another process, opaque to C.
 typedef struct rd_received rd_received;
 
-// Gives received memory back, once the tasks are done that are queued now. Never waits, never fails; null is allowed.
+// Releases received memory when all tasks that are queued now are done. Never waits, never fails; null is allowed.
 void rd_received_let_go(struct rd_received *received);
 
-// Begins writes of this thread to device memory outside of any stream, which `rd_host_write_end` ends; it waits for no stream in between.
+// Begins writes of this thread to device memory outside of any stream, until `rd_host_write_end`. The thread must not wait for a
+// stream in between.
 void rd_host_write_begin(void);
 
-// Ends what `rd_host_write_begin` began.
+// Ends writes that `rd_host_write_begin` began.
 void rd_host_write_end(void);
 
 // ---- kernels (abi/rd_launch.rs) -----------------------------------------------------------------
-// Dtypes are `c10::ScalarType` as is.
+// Dtypes are numbers of `c10::ScalarType`.
 
-// Values are the conjugate of what memory holds.
+// The operand's values are the conjugate of its memory's contents.
 #define RD_OPERAND_CONJ 1
 
-// Values are the negative of what memory holds.
+// The operand's values are the negative of its memory's contents.
 #define RD_OPERAND_NEG 2
 
-// Memory outside the device (pinned or pageable host memory).
+// The operand is in host memory, pinned or pageable.
 #define RD_OPERAND_HOST 4
 
-// One host element, read during the call: a 0-dim CPU scalar.
+// The operand is one host element that is read during the call: a 0-dim CPU tensor or a number.
 #define RD_OPERAND_IMMEDIATE 8
 
-// Of `rd_scalar`'s `dtype`: `integer` is the address of a 64-bit number that `rd_generator_draw` gave, read at each run.
+// A value of `rd_scalar`'s `dtype`: `integer` is the address of a 64-bit cell from `rd_generator_draw`, which is read at each
+// run.
 #define RD_SCALAR_CELL -2
 
 // An entry of the operator table; it lives forever.
 typedef struct rd_op rd_op;
 
-// A column-major matrix of a product with its leading dimension, in elements; `transposed`: of its transpose.
+// A column-major matrix of a product; `leading` is its leading dimension in elements. `transposed`: the product uses its
+// transpose.
 typedef struct rd_columns {
   void *data;
   bool transposed;
   int32_t leading;
 } rd_columns;
 
-// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype`: of a and b. `out_dtype`: the same, or float32 for
-// sums of 16 bit floats that are not rounded.
+// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype` is that of a and b. `out_dtype` is the same,
+// or float32 to leave the sums of 16-bit floats unrounded.
 typedef struct rd_gemm {
   int32_t dtype;
   int32_t out_dtype;
@@ -418,7 +422,7 @@ typedef struct rd_gemm {
   double beta;
 } rd_gemm;
 
-// Makes a product; false where it could not.
+// Computes a product; returns false if it cannot.
 typedef bool (*rd_gemm_run)(const struct rd_gemm *product);
 
 // One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
@@ -431,7 +435,7 @@ typedef struct rd_operand {
   uint32_t flags;
 } rd_operand;
 
-// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
+// A non-tensor parameter; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
 typedef struct rd_scalar {
   int32_t dtype;
   int64_t integer;
@@ -439,7 +443,7 @@ typedef struct rd_scalar {
   double imaginary;
 } rd_scalar;
 
-// Arguments of a launch; borrowed for the call.
+// Arguments of a launch, borrowed for the call.
 typedef struct rd_launch_args {
   // Outputs first.
   const struct rd_operand *operands;
@@ -448,214 +452,211 @@ typedef struct rd_launch_args {
   // Parameters of the operator, in the order that the kernel documents.
   const struct rd_scalar *scalars;
   size_t num_scalars;
-  // Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
+  // The dtype to compute in: operands are cast to it before the kernel and from it afterwards. -1: the dtype of the first
+  // operand.
   int32_t compute_dtype;
-  // Above 0, a dense launch: every operand is that many contiguous elements, or an immediate.
+  // If positive, the launch is dense: every operand is this many contiguous elements, or an immediate.
   int64_t dense_numel;
 } rd_launch_args;
 
-// The operator of that name; null if there is no such kernel.
+// The entry of the operator table with that name; null if there is none.
 const struct rd_op *rd_op_find(const char *name);
 
-// The operator's name; null for null.
+// The operator's name; null if `op` is null.
 const char *rd_op_name(const struct rd_op *op);
 
-// Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
+// The compute dtypes that the kernel supports, as a bit set indexed by `c10::ScalarType`.
 uint64_t rd_op_dtypes(const struct rd_op *op);
 
-// Refuses an operator whose signature names other scalars than these, which are joined by `, `.
+// Fails unless the scalars in the operator's signature have these names, which are joined by `, `.
 rd_status rd_op_check_scalars(const struct rd_op *op, const char *names);
 
-// Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
+// Registers a library's GEMM for these dtypes (a bit set indexed by `c10::ScalarType`), which is used where it is faster. Only the
+// first call has an effect.
 void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 
-// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
+// Enqueues the kernel on this thread's current stream of the device. After `RD_UNSUPPORTED` nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
 
 // ---- random generators (abi/rd_generator.rs) ----------------------------------------------------
-// A state is shared by all that hold it: generators of PyTorch's, and graphs that draw from it. The functions that read or change it
-// work in a forked child, too, and start no runtime.
+// A state has shared ownership: PyTorch generators and graphs that draw from it hold shares. The functions that read or change it
+// also work in a forked child, and do not start the runtime.
 
-// The state of a generator, opaque to the other side.
+// The state of a generator, opaque to C.
 typedef struct rd_generator rd_generator;
 
-// Where a generator begins to draw. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
+// The state from which a generator draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
 typedef struct rd_philox_state {
   uint64_t seed;
   uint64_t offset;
 } rd_philox_state;
 
-// A new state. The caller gives it to `rd_generator_release`.
+// A new state; the caller releases it with `rd_generator_release`.
 const struct rd_generator *rd_generator_create(struct rd_philox_state state);
 
-// Another share in a state. The caller gives it to `rd_generator_release`.
+// Another share in a state; the caller releases it with `rd_generator_release`.
 const struct rd_generator *rd_generator_share(const struct rd_generator *generator);
 
-// Gives back a share.
+// Releases a share.
 void rd_generator_release(const struct rd_generator *generator);
 
-// The state that it is in.
+// The current state.
 struct rd_philox_state rd_generator_state(const struct rd_generator *generator);
 
-// Seeds it and sets its offset to 0; refused while this thread's stream of the device captures, as the next three.
+// Sets the seed, and the offset to 0. Fails while this thread's current stream of the device captures, as do the next three
+// functions.
 rd_status rd_generator_set_seed(const struct rd_generator *generator, int32_t device, uint64_t seed);
 
-// Sets its offset, a multiple of 4.
+// Sets the offset, a multiple of 4.
 rd_status rd_generator_set_offset(const struct rd_generator *generator, int32_t device, uint64_t offset);
 
-// Sets its seed and its offset.
+// Sets the seed and the offset.
 rd_status rd_generator_set_state(const struct rd_generator *generator, int32_t device, struct rd_philox_state state);
 
-// Takes so many 32-bit numbers, in whole Philox blocks, for a kernel that is not captured. Writes where they begin.
+// Reserves this many 32-bit numbers, rounded up to whole Philox blocks, for a kernel that is not captured. Writes the state at
+// which they begin.
 rd_status rd_generator_advance(const struct rd_generator *generator,
                                int32_t device,
                                uint64_t numbers,
                                struct rd_philox_state *start);
 
-// Takes so many numbers for a launch on this thread's stream of the device, and writes its two scalars, the seed and the offset. While the
-// stream captures none are taken, and the scalars are cells, which each replay sets.
-rd_status rd_generator_draw(const struct rd_generator *generator,
-                            int32_t device,
-                            uint64_t numbers,
-                            rd_scalar *scalars);
+// Reserves this many numbers for a launch on this thread's current stream of the device, and writes its two scalars, seed and
+// offset. If the stream captures, nothing is reserved, and the scalars are cells that each replay sets.
+rd_status rd_generator_draw(const struct rd_generator *generator, int32_t device, uint64_t numbers, rd_scalar *scalars);
 
-// Takes the numbers of one launch, and makes of them the seed of a CPU generator for a kernel that draws in its place.
+// Reserves one Philox block and derives from it the seed of a CPU generator, for a CPU kernel that draws instead of a device
+// kernel.
 uint64_t rd_generator_derive_seed(const struct rd_generator *generator);
 
 // ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
-// The functions of a graph refuse what is not its turn, as PyTorch names them.
+// A call that does not fit the state of the graph fails with PyTorch's name of the function.
 
-// A graph of PyTorch's, opaque to the other side.
+// A `torch.cuda.CUDAGraph` equivalent, opaque to C.
 typedef struct rd_graph rd_graph;
 
-// A graph that holds no capture. `keeps_graph`: it may be instantiated again. The caller destroys it.
+// A graph without a capture. `keeps_graph`: it may be instantiated explicitly. The caller destroys it.
 struct rd_graph *rd_graph_create(bool keeps_graph);
 
-// Destroys a graph. Replays under way end as usual, and keep its memory until then.
+// Destroys a graph. Replays under way finish normally and keep its memory until then.
 void rd_graph_destroy(struct rd_graph *graph);
 
-// Makes this thread's stream of its device capture. The memory pool is named by two numbers, (0, 0) for one of the graph's own; `mode` is
-// an `at::GraphCaptureMode`.
-rd_status rd_graph_capture_begin(const struct rd_graph *graph,
-                                 uint64_t pool_first,
-                                 uint64_t pool_second,
-                                 int32_t mode);
+// Starts a capture on this thread's current stream. The memory pool is named by two numbers, (0, 0) for a new pool; `mode` is an
+// `at::GraphCaptureMode`.
+rd_status rd_graph_capture_begin(const struct rd_graph *graph, uint64_t pool_first, uint64_t pool_second, int32_t mode);
 
-// Ends the capture, and says whether nothing was recorded. On failure the capture goes on, or the graph holds none.
+// Ends the capture and writes whether nothing was recorded. On failure the capture continues or the graph is empty.
 rd_status rd_graph_capture_end(const struct rd_graph *graph, bool *is_empty);
 
-// Whether what is put on a stream is recorded.
+// True if the stream's tasks are recorded into a graph.
 bool rd_stream_is_capturing(int32_t device, int64_t stream);
 
-// Makes a capture ready for replays, which it is.
+// Checks that the graph holds a capture and was made with `keeps_graph`; a capture needs no further instantiation.
 rd_status rd_graph_instantiate(const struct rd_graph *graph);
 
-// Starts the recorded work on this thread's stream of the graph's device. Its generators are moved on, as by the same calls.
+// Enqueues the recorded work on this thread's current stream of the graph's device, and advances its generators as the recorded
+// calls would.
 rd_status rd_graph_replay(const struct rd_graph *graph);
 
-// Ends a capture that is under way, and forgets what was recorded.
+// Ends a capture that is under way, and discards what was recorded.
 void rd_graph_reset(const struct rd_graph *graph);
 
-// The number of its memory pool, whose name is (0, number).
+// The number of the graph's memory pool, whose name is (0, number).
 rd_status rd_graph_pool(const struct rd_graph *graph, uint64_t *number);
 
-// A number for a memory pool that graphs are to share.
+// A new number for a memory pool that graphs can share.
 uint64_t rd_graph_pool_handle(void);
 
-// Writes the graph in the DOT language to a file.
+// Writes the graph to a file in the DOT language.
 rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
 
 // ---- traces (abi/rd_trace.rs) -------------------------------------------------------------------
 // Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
-// Of `rd_activity`: a task that computes, or keeps the stream busy.
+// Kind of `rd_activity`: a task that computes or keeps the stream busy.
 #define RD_ACTIVITY_KERNEL 0
 
-// Of `rd_activity`: a copy.
+// Kind of `rd_activity`: a copy.
 #define RD_ACTIVITY_COPY 1
 
-// Of `rd_activity`: a fill.
+// Kind of `rd_activity`: a fill.
 #define RD_ACTIVITY_FILL 2
 
-// Of `rd_activity`: the part of a range of the user that ran on one stream.
+// Kind of `rd_activity`: the part of a user range that ran on one stream.
 #define RD_ACTIVITY_RANGE 3
 
-// Of `rd_activity`: a call that submitted work.
+// Kind of `rd_activity`: a call that submitted work.
 #define RD_ACTIVITY_CALL 4
 
-// Of `rd_activity`: none, but the name of a stream's line.
+// Kind of `rd_activity`: not an activity, but the name of a stream's line.
 #define RD_ACTIVITY_LINE 5
 
-// A trace that is over, opaque to the other side.
+// A finished trace, opaque to C.
 typedef struct rd_trace rd_trace;
 
 // A key and a value that a profiler shows with an activity.
 typedef struct rd_activity_note {
   const char *key;
   const char *value;
-  // Whether the value is a text; else it is a number.
+  // True if the value is a text, false if it is a number.
   bool is_text;
 } rd_activity_note;
 
-// An activity of a trace, as profilers draw them.
+// An activity of a trace, as profilers show it.
 typedef struct rd_activity {
   // `RD_ACTIVITY_*`.
   int32_t kind;
-  // The device, or the process of a call.
+  // The device or, for a call, the process.
   int32_t device;
-  // The number of the stream, or the thread of a call.
+  // The stream's id or, for a call, the thread.
   int64_t resource;
-  // Ends with a NUL. Empty for a range, whose name is that of what it is linked with.
+  // NUL-terminated. Empty for a range, which has the name of the range that `linked` refers to.
   const char *name;
   uint64_t begin;
   uint64_t end;
-  // Above 0, the number of the task.
+  // The number of the task, if positive.
   int32_t id;
-  // The number of the arrow that begins at a call or ends at what ran; 0 for none.
+  // The number of the arrow from the call to what ran; 0 for none.
   int32_t arrow;
-  // What `rd_trace_enter` was told of last on the submitting thread: an operator, or else a range of the user; 0 for none.
+  // The id that `rd_trace_enter` last received on the submitting thread: an operator, or else a user range; 0 for none.
   uint64_t linked;
   const struct rd_activity_note *notes;
   size_t num_notes;
 } rd_activity;
 
-// Begins a trace and gives it a number; refused while another is being taken.
+// Starts a trace and returns its number; fails while another trace is recording.
 rd_status rd_trace_start(uint64_t *number);
 
-// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. `types`: the types of its
-// activities that are asked for, bit 0 for 0 and so on. The caller destroys it.
-struct rd_trace *rd_trace_stop(uint64_t number,
-                               uint32_t types);
+// Stops the trace of that number and waits for the streams that have tasks in it; null if it is not recording. `types`: bit set of
+// the requested `RD_ACTIVITY_*` kinds. The caller destroys the result.
+struct rd_trace *rd_trace_stop(uint64_t number, uint32_t types);
 
 // Frees a trace; null is allowed.
 void rd_trace_destroy(struct rd_trace *trace);
 
-// How many tasks the trace has; 0 for null.
+// The number of tasks in the trace; 0 for null.
 size_t rd_trace_count(const struct rd_trace *trace);
 
-// How many tasks found no room in the trace; 0 for null.
+// The number of tasks that found no room in the trace; 0 for null.
 size_t rd_trace_dropped(const struct rd_trace *trace);
 
-// Writes the next activity of the trace, which lives until the next call; `false` behind the last one, and for null.
+// Writes the next activity of the trace, which is valid until the next call; returns `false` after the last one and for null.
 bool rd_trace_next(struct rd_trace *trace, struct rd_activity *activity);
 
-// This thread enters an operator, or a range of the user, that the profiler calls by that number.
+// This thread enters an operator or a user range with the profiler's id `id`.
 void rd_trace_enter(uint64_t id, bool is_user);
 
-// This thread leaves the innermost one.
+// This thread leaves the innermost operator or user range.
 void rd_trace_leave(bool is_user);
 
 // ---- race detector (abi/rd_sanitizer.rs) --------------------------------------------------------
 
-// Whether races are looked for, or memory is kept from the host: then what the host does to device memory is told beforehand.
+// True if the race detector or memory isolation is on; host accesses to device memory must then be announced with
+// `rd_sanitizer_host_access`.
 bool rd_sanitizer_is_on(void);
 
-// Checks that this thread may read or write device memory now, after what it has waited for, while races are looked for. `name`: the
-// operator, for the report.
-rd_status rd_sanitizer_host_access(const char *name,
-                                   const void *begin,
-                                   size_t bytes,
-                                   bool write);
+// Reports a race if this thread may not yet access the device memory, given what it has waited for. `name`: the operator, for the
+// report.
+rd_status rd_sanitizer_host_access(const char *name, const void *begin, size_t bytes, bool write);
 
 #ifdef __cplusplus
 }

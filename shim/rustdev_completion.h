@@ -11,19 +11,19 @@ extern "C" {
 
 // ---- ends of work outside of the streams (abi/rd_completion.rs) ---------------------------------
 
-// The end of work outside of the streams, opaque to the other side.
+// A completion, opaque to C.
 typedef struct rd_completion rd_completion;
 
-// Keeps a context until the work has ended.
+// Keeps a context alive until the work has ended.
 void rd_completion_keep(const struct rd_completion *completion, void *context, rd_task_destroy destroy);
 
-// Has a thread that may block run a function, whose end is that of the work.
+// Runs a function as the work, on a thread that may block; its return ends the completion.
 void rd_completion_run(const struct rd_completion *completion, rd_task_run run, void *context, rd_task_destroy destroy);
 
 // Another handle of a completion, for `rd_completion_end`; null in a forked child.
 struct rd_completion *rd_completion_share(const struct rd_completion *completion);
 
-// Ends the work and gives the handle back. `failure`: why it failed, or null.
+// Ends the work and releases the handle. `failure`: the reason of a failure, or null.
 void rd_completion_end(struct rd_completion *completion, const char *failure);
 
 #ifdef __cplusplus

@@ -10,66 +10,67 @@ extern "C" {
 #endif
 
 // ---- what the core asks of PyTorch (abi/rd_shim.rs) ---------------------------------------------
-// The core is loaded first, without torch's libraries; a shim for the torch of the process comes after it. Without one, in tests and benches
-// of this crate, there is no PyTorch.
+// The core is loaded first, without torch's libraries; then the shim that fits the installed torch. Tests and benches of this
+// crate have no shim and hence no PyTorch.
 
-// Told an operator's name and its tier.
+// A callback that receives an operator's name and its tier.
 typedef void (*rd_shim_visit_tier)(void *context, const char *name, const char *tier);
 
 // The functions of the shim.
 typedef struct rd_shim {
-  // Whether PyTorch computes products with MKL.
+  // True if PyTorch computes matrix products with MKL.
   bool (*has_mkl)(void);
-  // Whether the processor has AMX, and PyTorch uses it.
+  // True if the processor has AMX and PyTorch uses it.
   bool (*has_amx)(void);
-  // Whether this PyTorch has complex numbers of two bfloat16.
+  // True if this PyTorch has a complex dtype of two bfloat16.
   bool (*has_complex_bfloat16)(void);
-  // Whether the program asked for deterministic algorithms.
+  // True if the program asked for deterministic algorithms.
   bool (*is_deterministic)(void);
-  // The number of PyTorch's default dtype.
+  // The number (`c10::ScalarType`) of PyTorch's default dtype.
   int32_t (*default_dtype)(void);
-  // Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, behind all registrations.
+  // Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, after all other
+  // registrations.
   void (*register_fallback)(void);
-  // Visits every operator whose kernel on the device's key is not one of the operator table.
+  // Visits every operator whose kernel for the device's dispatch key is not from the operator table.
   void (*visit_tiers)(rd_shim_visit_tier visit, void *context);
-  // Sets the bits among `mask` of the flags of waits, `RD_WAIT_MODE` and `RD_WAIT_OBSERVED`, and returns the flags as they are then.
+  // Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`) of the wait flags by `bits`; returns the new flags.
   int32_t (*change_wait_flags)(int32_t mask, int32_t bits);
-  // Takes the Python type of errors about races, which is never freed.
+  // Sets the Python exception type for races, which is never freed.
   void (*set_race_type)(void *kind);
 } rd_shim;
 
-// Takes the functions of the shim, which calls this once, before anything else of its own runs.
+// Registers the shim's functions. The shim calls this once, before anything else.
 void rd_shim_register(const struct rd_shim *functions);
 
 // ---- operators that are bound in Rust (abi/rd_operator.rs) --------------------------------------
-// The shim registers each overload of `rd_operators_bind` with a boxed kernel, which hands the arguments over as plain descriptors and does
-// with PyTorch's tensors what `rd_caller` asks for.
+// The shim registers each overload of `rd_operators_bind` with a boxed kernel. The kernel passes the arguments as plain
+// descriptors and carries out on PyTorch's tensors what the operator asks for through `rd_caller`.
 
-// Of a tensor without dimensions that stands for a number of the program's.
+// Flag of a 0-dim tensor that stands for a Python number (PyTorch's wrapped number).
 #define RD_TENSOR_WRAPPED_NUMBER 16
 
-// An argument that is not given, or an undefined tensor.
+// An argument that is absent, or an undefined tensor.
 #define RD_VALUE_NONE 0
 
 // An `rd_tensor`.
 #define RD_VALUE_TENSOR 1
 
-// `count` of `rd_tensor`.
+// An array of `count` `rd_tensor`.
 #define RD_VALUE_TENSORS 2
 
-// The number is in `scalar`.
+// A number, in `scalar`.
 #define RD_VALUE_SCALAR 3
 
-// `count` of `int64_t`.
+// An array of `count` `int64_t`.
 #define RD_VALUE_INTEGERS 4
 
-// `count` of `double`.
+// An array of `count` `double`.
 #define RD_VALUE_DOUBLES 5
 
-// `count` of `bool`.
+// An array of `count` `bool`.
 #define RD_VALUE_BOOLS 6
 
-// `count` bytes of UTF-8.
+// A string of `count` bytes of UTF-8.
 #define RD_VALUE_TEXT 7
 
 // Anything else.
@@ -78,61 +79,62 @@ void rd_shim_register(const struct rd_shim *functions);
 // A `c10::GeneratorImpl`.
 #define RD_VALUE_GENERATOR 9
 
-// `count` of `rd_scalar`.
+// An array of `count` `rd_scalar`.
 #define RD_VALUE_SCALARS 10
 
-// `count` of `rd_tensor`; those that are not given have no handle.
+// An array of `count` `rd_tensor`; absent ones have a null handle.
 #define RD_VALUE_OPTIONAL_TENSORS 11
 
-// A device: `count` is its `c10::DeviceType`, its index, or -1 for the current one, the integer of `scalar`.
+// A device: `count` is its `c10::DeviceType`, the integer of `scalar` its index, or -1 for the current device.
 #define RD_VALUE_DEVICE 12
 
 // An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
 #define RD_VALUE_LARGE_INTEGER 13
 
-// The `c10::DeviceType` of our devices.
+// The `c10::DeviceType` of rustdev's devices.
 #define RD_DEVICE_TYPE 20
 
-// An output of the caller's keeps its strides where it has the sizes.
+// An `out=` tensor keeps its strides if it already has the right sizes.
 #define RD_STRIDES_ANY 0
 
-// It keeps them, and the operator writes to a tensor with the strides of the shape, which is copied at the end.
+// An `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the
+// end.
 #define RD_STRIDES_COPIED 1
 
-// It gets those of the shape.
+// An `out=` tensor gets the strides of the shape.
 #define RD_STRIDES_GIVEN 2
 
-// As `RD_STRIDES_ANY`, and its elements may share memory.
+// As `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
 #define RD_STRIDES_SHARED 3
 
-// The argument becomes a contiguous copy.
+// The argument is replaced by a contiguous copy.
 #define RD_CHANGE_CONTIGUOUS 0
 
-// It becomes a copy with `numbers` in the place of NaN, infinity and negative infinity.
+// The argument is replaced by a copy with `numbers` in place of NaN, infinity and negative infinity.
 #define RD_CHANGE_FINITE 1
 
-// It is resized, as `out=` is, to the sizes of argument number `like`.
+// The argument is resized to the sizes of argument number `like`, as an `out=` tensor is.
 #define RD_CHANGE_RESIZED 2
 
-// Dense calls that the other side may launch itself, in `rd_pointwise`: none.
+// Values of `rd_pointwise.dense`, which says for which dense calls the shim may launch the kernel itself: none.
 #define RD_DENSE_NEVER 0
 
-// Of floating point numbers; the result has their dtype.
+// Floating-point tensors; the result has their dtype.
 #define RD_DENSE_FLOATING 1
 
-// Of floating point numbers or integers; the result has their dtype.
+// Floating-point or integer tensors; the result has their dtype.
 #define RD_DENSE_NUMERIC 2
 
-// The same; the result is Bool.
+// As `RD_DENSE_NUMERIC`, with a Bool result.
 #define RD_DENSE_BOOLEAN 3
 
-// The same, where the other operand is a number.
+// As `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
 #define RD_DENSE_NUMBER 4
 
 // As `RD_DENSE_FLOATING`, with the scalar 0.
 #define RD_DENSE_QUOTIENT 5
 
-// Of a Bool and two tensors of floating point numbers or integers, whose dtype the result has.
+// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
 #define RD_DENSE_CHOICE 6
 
 // The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
@@ -141,31 +143,33 @@ typedef struct rd_guard rd_guard;
 // An operator that is bound in Rust; it lives forever.
 typedef struct rd_operator rd_operator;
 
-// PyTorch's CPU kernel as a task of the stream: the call checks and makes the outputs, the shim has the task run.
+// A PyTorch CPU kernel that runs as a task of the stream: the call checks the arguments and makes the outputs, the shim runs the
+// task.
 typedef struct rd_task {
-  // The overload that the task runs, without `aten::`; null: the functional one, whose results are copied.
+  // The overload that the task runs, without `aten::`. Null: the functional overload, whose results are copied.
   const char *out;
-  // The guard looks at values too, in the task.
+  // The guard checks values, too, inside the task.
   bool guarded;
 } rd_task;
 
-// A pointwise operator. Calls with dense operands of one shape and dtype, or numbers of the program's, may be launched without another
-// look: operands and scalars are the arguments in their order.
+// A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
+// without calling the operator. Operands and scalars are the arguments in order.
 typedef struct rd_pointwise {
   const rd_op *kernel;
   // `RD_DENSE_...`.
   int32_t dense;
 } rd_pointwise;
 
-// What the other side does while operators are bound; `context` is its own.
+// The functions that the shim provides while operators are bound, with their `context`.
 typedef struct rd_binder {
   void *context;
-  // An operator by its name, that of ATen's without `aten::`; it lives forever. Null: there is none.
+  // Finds an ATen operator by its name without `aten::`; the result lives forever. Null: there is no such operator.
   const void *(*find)(void *context, const char *name);
-  // Defines an operator of our own library: its name, and the rest of its schema.
+  // Defines an operator of rustdev's own library: its name and the rest of its schema.
   void (*define)(void *context, const char *name, const char *signature);
-  // Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
-  // where no kernel of PyTorch's computes; `tier`: what computes, or null for a kernel of ours; `pointwise`: null of any other operator.
+  // Binds an overload. `functional`: the name of its functional overload. `meta`: the operator whose meta function its calls
+  // use, or null. `task`: null if no PyTorch kernel computes it. `tier`: what computes it, or null for a Rust kernel.
+  // `pointwise`: null for any operator that is not pointwise.
   void (*bind)(void *context,
                const struct rd_operator *bound,
                const char *name,
@@ -176,8 +180,8 @@ typedef struct rd_binder {
                const struct rd_pointwise *pointwise);
 } rd_binder;
 
-// A tensor, or a view of one: `handle` is the `c10::TensorImpl` of the tensor, or null of a shape of one that is still to be made. Sizes
-// and strides are in elements.
+// A tensor or a view of one. `handle` is its `c10::TensorImpl`, or null if this describes the shape of a tensor that does not
+// exist yet. Sizes and strides are in elements.
 typedef struct rd_tensor {
   void *handle;
   void *data;
@@ -185,9 +189,9 @@ typedef struct rd_tensor {
   const int64_t *strides;
   int32_t ndim;
   int32_t dtype;
-  // The index of a device of ours, or -1.
+  // The index of a rustdev device, or -1.
   int32_t device;
-  // `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`; `RD_OPERAND_HOST` on the CPU; `RD_TENSOR_WRAPPED_NUMBER`.
+  // Any of `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`, `RD_OPERAND_HOST` (on the CPU) and `RD_TENSOR_WRAPPED_NUMBER`.
   uint32_t flags;
 } rd_tensor;
 
@@ -199,8 +203,9 @@ typedef struct rd_value {
   rd_scalar scalar;
 } rd_value;
 
-// How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
-// are whole. `cost`: nanoseconds of one thread, of all parts. `takes_threads`: the libraries use their own threads.
+// How a task is cut into parts: along dimension `dim` of each tensor that has at least `least_ndim` dimensions and size `size` in
+// that dimension. Every part gets the other tensors whole. `cost`: nanoseconds on one thread, summed over the parts.
+// `takes_threads`: the libraries that PyTorch calls use their own threads.
 typedef struct rd_cut {
   int64_t dim;
   int64_t size;
@@ -210,18 +215,19 @@ typedef struct rd_cut {
   bool takes_threads;
 } rd_cut;
 
-// What a guard wants changed.
+// A change to an argument that a guard asks for.
 typedef struct rd_change {
   // `RD_CHANGE_...`.
   int32_t kind;
-  // The number of the argument, a tensor.
+  // The number of the argument, which is a tensor.
   size_t argument;
   size_t like;
   double numbers[3];
 } rd_change;
 
-// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
+// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
+// one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
+// would choose.
 typedef struct rd_division {
   int64_t parts;
   uint64_t cost;
@@ -229,46 +235,49 @@ typedef struct rd_division {
   bool large_volumes;
 } rd_division;
 
-// What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.
+// The functions that the shim provides to a call. `context` is that of `rd_call`. A status other than `RD_OK` means that the shim
+// failed and raises the error itself.
 typedef struct rd_caller {
-  // The outputs of the meta that the overload is bound with, for the arguments. At most `capacity` of them, valid to the next call.
+  // Runs the meta function that the overload is bound with on the call's arguments and describes its outputs: at most
+  // `capacity`, valid until the next call.
   rd_status (*meta)(void *context, struct rd_tensor *shapes, size_t capacity, size_t *count);
-  // Output number `index`, new or the caller's; `strides`: `RD_STRIDES_...`. A shape without strides is contiguous. `made->ndim` is -1 for a
-  // tensor as wanted, of which nothing but handle, data and device are said.
+  // Makes output number `index`, or prepares the caller's `out=` tensor; `strides`: `RD_STRIDES_...`. A shape without strides is
+  // contiguous. If `made->ndim` is -1, the tensor is exactly as requested and only handle, data and device are filled in.
   rd_status (*output)(void *context, size_t index, const struct rd_tensor *shape, int32_t strides, struct rd_tensor *made);
-  // Makes a tensor of the call output number `index`, or copies it to the caller's.
+  // Returns a tensor of the call as output number `index`, or copies it to the caller's `out=` tensor.
   rd_status (*give)(void *context, size_t index, const struct rd_tensor *tensor);
-  // As `output`, of a new tensor that lives to the end of the call.
+  // As `output`, for a new temporary that lives to the end of the call.
   rd_status (*empty)(void *context, const struct rd_tensor *shape, struct rd_tensor *made);
-  // A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
+  // The tensor in a memory format (`c10::MemoryFormat`), copied if necessary; it lives to the end of the call.
   rd_status (*dense)(void *context, const struct rd_tensor *tensor, int32_t format, struct rd_tensor *made);
-  // Calls an operator that was found, or the functional variant of this one (null); its tensors, at most `capacity`, live to the end of the
-  // call.
+  // Calls an operator that `rd_binder.find` returned or, if `callee` is null, the functional variant of this one. The results,
+  // at most `capacity` tensors, live to the end of the call.
   rd_status (*call)(void *context,
                     const void *callee,
                     const struct rd_value *arguments,
                     size_t count,
                     struct rd_tensor *results,
                     size_t capacity);
-  // Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
+  // Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
   rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, int64_t *value);
-  // The numbers that a tensor on the CPU packs, which must be so many.
+  // Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
   rd_status (*numbers)(void *context, const struct rd_tensor *tensor, rd_scalar *values, size_t count);
-  // Tells autograd that tensors are written to; of their handles.
+  // Bumps the autograd version counters of the tensors with these handles.
   rd_status (*bump_versions)(void *context, void *const *tensors, size_t count);
-  // The value of a tensor of one element, which is waited for.
+  // Waits for a one-element tensor and reads it.
   rd_status (*item)(void *context, const struct rd_tensor *tensor, rd_scalar *value);
-  // Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
+  // Reserves `count` 32-bit random numbers of a generator (null: the device's) and writes its seed and offset as two scalars.
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Raises a `UserWarning`.
   rd_status (*warn)(void *context, const char *text);
-  // Has the operator's task compute over the outputs, with so many changes to the arguments.
+  // Lets the operator's task (a PyTorch CPU kernel) compute the outputs, after `count` changes to the arguments.
   rd_status (*leave_to_task)(void *context, const struct rd_cut *cut, const struct rd_change *changes, size_t count);
-  // Has the operator's own task compute over as many arguments as the call has, divided so; an error where it has none.
+  // Lets the operator's own task compute over the given arguments (as many as the call has), divided as described; an error if
+  // the operator has no such task.
   rd_status (*divide)(void *context, const struct rd_value *arguments, const struct rd_division *division);
 } rd_caller;
 
-// A call: its inputs, and the caller's tensors for the first outputs.
+// A call: its inputs, and the caller's `out=` tensors for the first outputs.
 typedef struct rd_call {
   void *context;
   const struct rd_caller *caller;
@@ -276,42 +285,42 @@ typedef struct rd_call {
   size_t num_arguments;
   const struct rd_tensor *given;
   size_t num_given;
-  // Whether the overload returns nothing.
+  // True if the overload returns nothing.
   bool is_void;
-  // That of the operator's task, or null.
+  // The guard of the operator's task, or null.
   const struct rd_guard *guard;
 } rd_call;
 
-// From `rd_operator_call`: the call is for PyTorch's composition of other operators.
+// From `rd_operator_call`: the call is to be served by PyTorch's composite implementation of the operator.
 #define RD_COMPOSITE 10
 
-// Has every overload bound that is bound here. Fails where a kernel or an operator is missing that a call names.
+// Binds every overload that is implemented in `src/operators/`. Fails if a kernel or an operator that a call names does not exist.
 rd_status rd_operators_bind(const struct rd_binder *binder);
 
-// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, `RD_COMPOSITE`: for its composition, and nothing was done.
-rd_status rd_operator_call(const struct rd_operator *bound,
-                           const struct rd_call *call);
+// Calls an operator. `RD_FALLBACK` and `RD_COMPOSITE`: nothing was done, and PyTorch's CPU kernel or its composite implementation
+// must serve the call.
+rd_status rd_operator_call(const struct rd_operator *bound, const struct rd_call *call);
 
-// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+// Checks that a dtype (`c10::ScalarType`) can represent a number.
 rd_status rd_number_check(const rd_scalar *number, int32_t dtype);
 
 // ---- copies (abi/rd_copy.rs) --------------------------------------------------------------------
-// A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream, between two events that order it
+// A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream; two events order it
 // after and before the work of the destination's current stream.
 
-// Enqueues a copy of the elements of a tensor, one or more, to another one of its sizes; one of them at least is on a device. `wait`, of a
-// copy from or to the host: it is waited for, by an operator of that name. Null: it is not, and pinned memory stays until the stream has passed.
-rd_status rd_copy(const rd_tensor *target,
-                  const rd_tensor *source,
-                  const char *wait);
+// Enqueues a copy of a non-empty tensor to another tensor of the same sizes; at least one of the two is on a device. For a copy
+// from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait, and pinned memory
+// is kept until the stream has passed the copy.
+rd_status rd_copy(const rd_tensor *target, const rd_tensor *source, const char *wait);
 
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
-// The shim has it check the boxed arguments before each call of the CPU kernel. What a guard wants changed of an argument, the shim changes.
+// The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the changes to arguments that it
+// asks for.
 
-// Changes of one call at most.
+// The most changes of one call.
 #define RD_MAX_CHANGES 4
 
-// Checks the arguments of a call, one for each of the schema, and says what to change of them. Tensors are on the CPU.
+// Checks the arguments of a call, one for each argument of the schema, and writes the changes to make. Tensors are on the CPU.
 rd_status rd_guard_check(const rd_guard *bound,
                          const rd_value *arguments,
                          size_t count,
@@ -320,48 +329,46 @@ rd_status rd_guard_check(const rd_guard *bound,
 
 // ---- the CPU fallback (abi/rd_fallback.rs) ------------------------------------------------------
 
-// An operator that the fallback was asked for; it lives forever.
+// An operator that the fallback was called for; it lives forever.
 typedef struct rd_fallback rd_fallback;
 
-// A kernel that runs on this thread, opaque to the other side.
+// A running CPU kernel on this thread, opaque to C.
 typedef struct rd_fallback_run rd_fallback_run;
 
 // An argument of a schema.
 typedef struct rd_argument {
   const char *name;
-  // Whether the operator writes to it.
+  // True if the operator writes to it.
   bool is_written;
 } rd_argument;
 
-// The operator of a name with namespace (`aten::sort`) and an overload, if it was made before, or null. Each call asks for it: nothing else
-// is made of the schema.
-const struct rd_fallback *rd_fallback_find(const char *name,
-                                           const char *overload);
+// Finds the operator of a name with namespace (`aten::sort`) and an overload, if `rd_fallback_make` has made it, else null.
+// Every fallback call uses this, so that the schema is processed only once.
+const struct rd_fallback *rd_fallback_find(const char *name, const char *overload);
 
-// Makes the operator of a name and an overload, unless another thread did, which has these arguments.
+// Makes the operator of a name and an overload with these arguments, unless another thread has made it already.
 rd_status rd_fallback_make(const char *name,
                            const char *overload,
                            const struct rd_argument *arguments,
                            size_t count,
                            const struct rd_fallback **made);
 
-// Its name.
+// The operator's name.
 const char *rd_fallback_name(const struct rd_fallback *op);
 
-// The guard of its CPU kernel, or null.
+// The guard of the operator's CPU kernel, or null.
 const rd_guard *rd_fallback_guard(const struct rd_fallback *op);
 
-// Refuses a sparse tensor of its call, on the CPU, whose indices its kernel must not use for addresses: an argument, or a result that will
-// be one. `members` are its layout's name, sizes, compressed indices (COO has none), indices and values.
-rd_status rd_fallback_check_sparse(const struct rd_fallback *op,
-                                   const rd_value *members,
-                                   size_t count);
+// Checks a sparse CPU tensor of a call, an argument or the parts of a future result: fails if its indices are invalid, because the
+// kernel would compute addresses from them. `members` are its layout's name, sizes, compressed indices (absent for COO), indices
+// and values.
+rd_status rd_fallback_check_sparse(const struct rd_fallback *op, const rd_value *members, size_t count);
 
-// Whether an argument of it lives on the CPU for a device's operators too.
+// True if this argument stays on the CPU even in calls on device tensors.
 bool rd_fallback_takes_host(const struct rd_fallback *op, const char *argument);
 
-// Says of a call with arguments on so many devices, in their order, on which one its results are, and whether it deserves a warning.
-// `with_host`: a tensor among them is on the CPU. Refuses several devices, and what the rules forbid (`RD_UNSUPPORTED`).
+// Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
+// of the tensors is on the CPU. Fails for several devices, and with `RD_UNSUPPORTED` if the rules forbid the fallback.
 rd_status rd_fallback_begin(const struct rd_fallback *op,
                             const int32_t *devices,
                             size_t count,
@@ -369,18 +376,18 @@ rd_status rd_fallback_begin(const struct rd_fallback *op,
                             int32_t *device,
                             bool *warns);
 
-// Waits for this thread's streams of the devices of a call, and checks what its kernel does to so many ranges of their memory. A stream that
-// captures refuses.
+// Waits for this thread's current streams of a call's devices, and checks the kernel's accesses for races. Fails if one of the
+// streams is capturing.
 rd_status rd_fallback_wait(const struct rd_fallback *op,
                            const int32_t *devices,
                            size_t num_devices,
                            const rd_access *accesses,
                            size_t num_accesses);
 
-// Its kernel begins on this thread, in the order of the current stream of the device; `rd_fallback_run_end` ends it.
+// Notes that the kernel starts on this thread, in the order of the device's current stream; ended by `rd_fallback_run_end`.
 struct rd_fallback_run *rd_fallback_run_begin(const struct rd_fallback *op, int32_t device);
 
-// That kernel has ended; null is allowed.
+// Notes that the kernel has ended; null is allowed.
 void rd_fallback_run_end(struct rd_fallback_run *run, bool failed);
 
 #ifdef __cplusplus
