@@ -106,7 +106,7 @@ pub fn weight_norm_backward(arguments: &mut NamedArguments<'_>) -> Outcome {
 
 // ---- quantisation ----
 
-/// The kernel makes per-row ranges that are empty.
+/// If the per-row ranges are empty, the kernel allocates them itself.
 pub fn observer(arguments: &mut NamedArguments<'_>) -> Outcome {
     let input = arguments.given("self")?;
     let has_rows = arguments.flag("per_row_fake_quant");
