@@ -1,6 +1,6 @@
 //! Softmax, its gradients and scans: operators along one dimension. Their kernels get [output, inputs...] and the scalar [dim].
 //!
-//! As for reductions, usual calls do without PyTorch's meta function.
+//! As for reductions, calls that are clearly valid skip PyTorch's meta function.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Value, wrap_dim};
 use super::descriptor::Tensor;

@@ -44,7 +44,7 @@ pub struct Task {
 /// The function that serves a call.
 pub enum Run {
     Plain(fn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome),
-    /// With a PyTorch meta function, which is looked up when the operator is bound: its own or, if given, that of an operator
+    /// Uses a PyTorch meta function, which is looked up when the operator is bound: its own or, if given, that of an operator
     /// with the same arguments.
     Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome),
     /// Elementwise over broadcast operands.
@@ -188,17 +188,17 @@ pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
     recurrent_layers::DEFINITIONS.into_iter()
 }
 
-/// Without a meta function.
+/// Serves calls without a meta function.
 pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Plain(run), any_dtype: false, any_device: false, dense: None }
 }
 
-/// With the operator's own meta function.
+/// Serves calls with the operator's own meta function.
 pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Structured(None, run), any_dtype: false, any_device: false, dense: None }
 }
 
-/// With the meta function of another operator, which has the same arguments.
+/// Serves calls with the meta function of another operator, which has the same arguments.
 const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false, dense: None }
 }

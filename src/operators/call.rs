@@ -350,11 +350,11 @@ pub struct Wanted<'a> {
 /// How an `out=` tensor of the caller is prepared. It is resized to the requested sizes in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strides {
-    /// It keeps its strides if it already has the right sizes.
+    /// The tensor keeps its strides if it already has the right sizes.
     Any = 0,
-    /// It keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the end.
+    /// The tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the end.
     Copied = 1,
-    /// It gets the strides of the shape.
+    /// The tensor gets the strides of the shape.
     Given = 2,
     /// Like `Any`, and elements of the tensor may share memory.
     Shared = 3,

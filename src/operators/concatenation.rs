@@ -1,4 +1,4 @@
-//! `cat`. Usual calls do without PyTorch's meta function, which takes longer than the rest of a small call.
+//! `cat`. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call.
 
 use super::call::{Arguments, Outcome, Refusal, Shape, Strides, StructuredCall, Value, check_same_device_in, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor};
@@ -20,8 +20,8 @@ fn common_format(tensors: &[Tensor<'_>]) -> Format {
     if is_common { first } else { Format::Contiguous }
 }
 
-/// The shape of the result of a usual call: one dtype, and sizes that differ only in dimension `dim`. The meta function handles
-/// all other calls.
+/// The shape of the result if the tensors have one dtype and sizes that differ only in dimension `dim`. The meta function
+/// handles all other calls.
 fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
     let first = *tensors.first()?;
     let dim = wrap_dim(dim, first.ndim()).ok().filter(|&dim| dim < first.ndim())?;

@@ -1,5 +1,5 @@
-//! Gathers along a dimension: gather, index_select, take. Only unusual calls use PyTorch's meta function, which raises the
-//! errors.
+//! Gathers along a dimension: gather, index_select, take. Calls that are clearly valid skip PyTorch's meta function. All others
+//! use it, because it raises the errors.
 
 use super::addressing::Addressing;
 use super::call::{Arguments, Call, DeviceName, Outcome, Refusal, Strides, StructuredCall, check_index, ensure, wrap_dim};

@@ -1,12 +1,12 @@
 //! Reflection and replication padding of 1-D, 2-D and 3-D data, and their gradients. A padding is a list of pairs (before,
-//! after), the last dimension first. Usual calls do without PyTorch's meta function, which takes longer than the rest of a
-//! small call.
+//! after), the last dimension first. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the
+//! rest of a small call.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
 use super::descriptor::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
-/// The padded sizes of a usual call; `None` leaves the call to the meta function.
+/// The padded sizes of a call that is clearly valid; `None` leaves the call to the meta function.
 fn usual_sizes<'a>(call: &Call<'a>, input: Tensor<'_>, padding: &[i64]) -> Option<&'a [i64]> {
     let (sizes, spatial) = (input.sizes(), padding.len() / 2);
     let batch = input.ndim().checked_sub(spatial + 1).filter(|&batch| batch < 2 && padding.len().is_multiple_of(2))?;

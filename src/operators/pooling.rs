@@ -33,7 +33,7 @@ fn check_plane(images: Tensor<'_>) -> Outcome {
     if elements <= i64::from(i32::MAX) { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-/// The outputs, values and indices, of a usual call; `None` leaves the call to the meta function.
+/// The outputs, values and indices, of a call that is clearly valid; `None` leaves the call to the meta function.
 fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> Result<Option<[Tensor<'a>; 2]>, Refusal> {
     let fits = |axis: usize| {
         let (window, padding) = (windows.kernel[axis], windows.padding[axis]);

@@ -1,7 +1,8 @@
 //! Matrix products. The kernels get [output, a, b], or [output, addend, a, b] and the scalars [beta, alpha]; the addend has the
 //! output's sizes.
 //!
-//! For usual calls, sizes are computed here. All other calls use PyTorch's meta function, which raises the errors.
+//! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
+//! the errors.
 
 use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, ensure};
 use super::descriptor::Tensor;

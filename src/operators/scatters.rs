@@ -1,5 +1,5 @@
-//! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_. Only unusual calls
-//! use PyTorch's meta function, which raises the errors.
+//! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_. Calls that are
+//! clearly valid skip PyTorch's meta function. All others use it, because it raises the errors.
 
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_index, ensure, wrap_dim};

@@ -27,7 +27,7 @@ struct Stack(Lines);
 
 type Lines = Vec<(Py<PyAny>, u32)>;
 
-/// Stacks that were dropped by threads without the GIL; the next stack that is dropped with the GIL frees them.
+/// Stacks that were dropped by threads without the GIL; the next capture of a stack frees them.
 static LEFT: Mutex<Vec<Lines>> = Mutex::new(Vec::new());
 
 impl Drop for Stack {
