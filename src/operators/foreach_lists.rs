@@ -87,8 +87,8 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// True if a result with this number keeps its dtype, and the dtype can represent the number. Of numbers that it cannot
-/// represent, some PyTorch operators cast and others refuse.
+/// True if results with this number keep their dtype and can represent it; for floating-point dtypes the limits are those of
+/// Half. Of numbers beyond, some PyTorch operators cast and others refuse.
 fn is_number_of(dtype: DType, number: Scalar) -> bool {
     let (is_floating, is_integer) = (FLOATING.and(FLOAT8).contains(dtype), INTEGRAL.and(UNSIGNED).contains(dtype));
     match number {
@@ -96,7 +96,7 @@ fn is_number_of(dtype: DType, number: Scalar) -> bool {
         _ if dtype.is_complex() => true,
         Scalar::Long(value) if is_floating => value.unsigned_abs() <= if dtype.size() == 1 { 127 } else { 32767 },
         Scalar::Long(value) => is_integer && is_within(dtype, value),
-        // The greatest finite float16.
+        // The greatest finite Half.
         Scalar::Double(value) => is_floating && (value.is_nan() || value.abs() <= 65504.0),
         Scalar::Complex(..) => false,
     }

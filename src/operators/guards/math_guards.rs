@@ -58,7 +58,7 @@ pub fn distances_of_pairs_backward(arguments: &mut NamedArguments<'_>) -> Outcom
 
 // ---- linear algebra ----
 
-/// LAPACK's eigenvalue search may not end for NaN or infinity; the message is that of `torch.linalg.eigvals`.
+/// LAPACK's eigenvalue search may hang or crash for NaN or infinity; the message is that of `torch.linalg.eigvals`.
 pub fn eigenvalues(arguments: &mut NamedArguments<'_>) -> Outcome {
     let matrices = arguments.given("self")?;
     let is_finite = arguments.reader().is_none_or(|reader| reader.is_finite(matrices));
