@@ -1,10 +1,10 @@
-//! Conditions of compilation that cargo has no name for.
+//! Conditional compilation that cargo cannot express.
 
 use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // The locks that the thread sanitizer can follow: src/runtime/sync/pthread.rs.
+    // Enables locks that the thread sanitizer can follow: src/runtime/sync/pthread.rs.
     if env::var("CARGO_CFG_SANITIZE").is_ok_and(|sanitizers| sanitizers.split(',').any(|name| name == "thread")) {
         println!("cargo::rustc-cfg=tsan");
     }
@@ -13,7 +13,7 @@ fn main() {
     }
 }
 
-/// The instruction set of this machine, as `src/simd.rs` finds it.
+/// The best instruction set of this machine, detected as in `src/simd.rs`.
 #[cfg(target_arch = "x86_64")]
 fn best_isa() -> &'static str {
     let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");

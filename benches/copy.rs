@@ -1,4 +1,5 @@
-//! Copies and casts: nanoseconds per element of contiguous, transposed and converting copies. "naive" is `ndarray`'s own assignment.
+//! Copies and casts: nanoseconds per element of contiguous, transposed and converting copies. "naive" is `ndarray`'s own
+//! assignment.
 
 mod harness;
 

@@ -7,7 +7,7 @@ use rustdev::tensor::launch::Scalar::{Bool, Long};
 
 const SIZES: [i64; 3] = [1_000, 64_000, 1_000_000];
 
-/// By search among edges, by distance from the first one, and by distance and the edges nearby.
+/// Methods of finding a bin: search among the edges, distance from the first edge, or distance corrected by the adjacent edges.
 const METHODS: [&str; 3] = ["search", "linear", "corrected"];
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Elements through indices and masks: nanoseconds per element of the index, or of a row's elements where an index names rows.
+//! Indexing and masks: nanoseconds per element of the index or, for row indices, per element of the rows.
 
 mod harness;
 
@@ -9,7 +9,7 @@ use rustdev::tensor::launch::Scalar::{self, Bool as Flag, Double, Long};
 const SIZES: [i64; 3] = [1_000, 64_000, 1_000_000];
 /// Elements of a row.
 const COLS: i64 = 64;
-/// The operators of a scatter: the source takes the place, is added, or stays where it is greater.
+/// Scatters with their operation: store, add, maximum.
 const UPDATES: [(&str, &str, i64); 3] =
     [("scatter", "scatter", 0), ("scatter_add", "scatter_add", 1), ("scatter_reduce amax", "scatter_reduce", 3)];
 
@@ -30,7 +30,8 @@ fn family<T: Element>(dtype: &str) {
     line("nonzero", SIZES.map(nonzero::<T>));
 }
 
-/// Values over the sizes of an index, with the index's dimension taken out, and the scalars that say where it leads.
+/// Values over the sizes of an index, with stride 0 in the indexed dimension, and the scalars of the index: slots and step in
+/// bytes.
 fn addressed<T: Element>(size: i64) -> (Operand, [Scalar; 2]) {
     let element = size_of::<T>() as i64;
     (Operand::new::<T>(&[size], scattered).restrided(&[size], &[0]), [Long(size), Long(element)])

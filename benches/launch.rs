@@ -1,6 +1,8 @@
-//! What an operator on one element costs through the C ABI, nanoseconds per call: `c = a + b` as the shim makes it, and its parts.
+//! The cost of an operator on one element through the C ABI, in nanoseconds per call: `c = a + b` as the shim calls it, and its
+//! parts.
 //!
-//! `cargo bench --bench launch`. With a new tensor for each result, into the same one, and the memory of the result alone.
+//! `cargo bench --bench launch`. The rows: the allocation of the result alone, the operator with one output tensor for all
+//! calls, and with a new output tensor for each call.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -9,14 +11,14 @@ use std::time::Instant;
 use rustdev::abi::rd_launch::{rd_launch, rd_launch_args, rd_op, rd_op_find, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_allocate, rd_memory_free};
 
-/// Calls of one batch: short enough that most batches run without interruption.
+/// Calls per batch: few enough that most batches run without interruption.
 const CALLS: usize = 1000;
 const BATCHES: usize = 500;
 /// `c10::ScalarType` of float32 and int64.
 const FLOAT: i32 = 6;
 const LONG: i32 = 4;
 
-/// Prints the median over batches of `body`, which makes one call.
+/// Prints the median over batches; `body` makes one call.
 fn report(name: &str, mut body: impl FnMut()) {
     let batch = |_| {
         let start = Instant::now();
@@ -49,7 +51,8 @@ fn add(op: *const rd_op, [out, left, right]: [*mut c_void; 3]) {
         compute_dtype: FLOAT,
         dense_numel: 1,
     };
-    // SAFETY: the entry is the table's, the arguments are locals, and the operands are blocks of this device that live on.
+    // SAFETY: the entry is from the table, the arguments are local variables, and the operands are blocks of this device that
+    // live on.
     let status = unsafe { rd_launch(op, 0, black_box(&raw const args)) };
     assert_eq!(status, 0);
 }

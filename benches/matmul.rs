@@ -1,7 +1,7 @@
-//! Matrix products in GFLOP/s: through the kernels of the table, with one thread and with all of them.
+//! Matrix products in GFLOP/s, through the kernels of the operator table, with one thread and with all of them.
 //!
-//! Each figure is the best of several turns. The shapes are those that `docs/` and the decisions quote: squares from tiny to large, and
-//! the skinny ones of a layer that sees one or eight samples, whose weights are stored by output.
+//! Each figure is the best of several rounds. The shapes are those that `docs/` quotes: squares from tiny to large, and the
+//! skinny ones of a layer with one or eight samples, whose weights are stored by output.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -50,13 +50,13 @@ fn measure(dtype: DType, [m, n, k]: [i64; 3], transposed: bool, threads: usize) 
     let strides = [[n * size, size], [k * size, size], if transposed { [size, k * size] } else { [n * size, size] }];
     let views: [View<'_>; 3] = std::array::from_fn(|index| {
         let data = memory[index].as_mut_ptr();
-        // SAFETY: the memory is of so many elements, and lives on.
+        // SAFETY: the memory holds the elements of these sizes and lives on.
         unsafe { View::new(data, dtype, Flags::default(), &sizes[index], &strides[index]) }.expect("a valid operand")
     });
     let op = Op::find(b"mm").expect("the table has mm");
     let record = Record::new(op.layout(), &views, 1, &[], Some(dtype)).expect("valid operands");
     let nanoseconds = best(|| {
-        // SAFETY: the operands live on, and one call at a time uses them.
+        // SAFETY: the operands live on, and calls run one at a time.
         let launch = unsafe { record.launch() };
         op.run(&launch).expect("a product that runs");
     });
@@ -64,7 +64,7 @@ fn measure(dtype: DType, [m, n, k]: [i64; 3], transposed: bool, threads: usize) 
     2.0 * (m * n * k) as f64 / nanoseconds
 }
 
-/// Nanoseconds of a call in the best turn.
+/// Nanoseconds of a call in the best round.
 fn best(mut call: impl FnMut()) -> f64 {
     call();
     let turn = |_| {

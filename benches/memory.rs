@@ -1,7 +1,7 @@
 //! Device memory: allocate and free from the cache, nanoseconds per pair.
 //!
-//! `cargo bench --bench memory`. The rows: the same small size again and again; eight sizes held at once and freed in another order, so that
-//! blocks split and join; a large size; and the same small size through the C ABI, as the shim calls it.
+//! `cargo bench --bench memory`. The rows: one small size repeatedly; eight sizes that are held together and freed in another
+//! order, so that blocks split and coalesce; a large size; and the small size through the C ABI, as called by the shim.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,11 +9,11 @@ use std::time::Instant;
 use rustdev::abi::rd_memory::{rd_memory_allocate, rd_memory_free};
 use rustdev::runtime::{device, pools};
 
-/// Pairs of one batch: short enough that most batches run without interruption.
+/// Pairs per batch: few enough that most batches run without interruption.
 const PAIRS: usize = 1000;
 const BATCHES: usize = 500;
 
-/// Prints the median over batches of `body`, which makes one batch.
+/// Prints the median over batches; `body` runs one batch.
 fn report(name: &str, body: impl Fn()) {
     let batch = |_| {
         let start = Instant::now();

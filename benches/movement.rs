@@ -26,13 +26,13 @@ fn family<T: Element>(dtype: &str) {
     line("cat of two, by columns", EDGES.map(|edge| two::<T>([edge, 2 * edge], edge, 1)));
 }
 
-/// From a square to a matrix.
+/// An operator from a square to a matrix.
 fn figure<T: Element>(name: &str, sizes: [i64; 2], edge: i64, scalars: &[Scalar]) -> f64 {
     let (output, input) = (Operand::new::<T>(&sizes, |_| 0.0), Operand::new::<T>(&[edge; 2], scattered));
     call::<T>(name, 1, &[&output, &input], scalars) / (sizes[0] * sizes[1]) as f64
 }
 
-/// From two squares to a matrix.
+/// An operator from two squares to a matrix.
 fn two<T: Element>(sizes: [i64; 2], edge: i64, dim: i64) -> f64 {
     let (output, input) = (Operand::new::<T>(&sizes, |_| 0.0), Operand::new::<T>(&[edge; 2], scattered));
     call::<T>("cat", 1, &[&output, &input, &input], &[Long(dim)]) / (sizes[0] * sizes[1]) as f64

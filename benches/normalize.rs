@@ -6,7 +6,7 @@ use harness::{Operand, call, heading, introduce, line, scattered};
 use rustdev::tensor::dtype::Element;
 use rustdev::tensor::launch::Scalar::{Bool, Double, Long};
 
-/// Lines and their elements; for normalised channels, how many there are and the elements of each.
+/// Number of lines, and elements of each; for batch normalisation, number of channels and elements of each.
 const SHAPES: [[i64; 2]; 4] = [[1, 1_000], [128, 768], [1024, 1024], [4096, 4096]];
 
 const EPS: f64 = 1e-5;
@@ -42,7 +42,7 @@ fn layer_norm<T: Element>([rows, cols]: [i64; 2]) -> f64 {
     call::<T>("native_layer_norm", 3, &operands, &[Double(EPS), Bool(true), Bool(true)]) / (rows * cols) as f64
 }
 
-/// With the statistics of the input; the channels are rows, or columns.
+/// Batch normalisation with the statistics of the input; channels are rows or columns.
 fn batch_norm<T: Element>(sizes: [i64; 2], by_columns: bool) -> f64 {
     let channels = sizes[usize::from(by_columns)];
     let (output, input) = (Operand::new::<T>(&sizes, |_| 0.0), Operand::new::<T>(&sizes, scattered));

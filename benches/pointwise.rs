@@ -1,4 +1,4 @@
-//! Pointwise kernels: nanoseconds per element, in the cache and beyond it, beside a copy of the same size.
+//! Pointwise kernels: nanoseconds per element, with data inside and outside the cache, compared with a copy of the same size.
 
 mod harness;
 

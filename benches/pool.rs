@@ -6,10 +6,10 @@ use harness::{Operand, call, heading, introduce, line, scattered};
 use rustdev::tensor::dtype::Element;
 use rustdev::tensor::launch::Scalar::Long;
 
-/// Channels, and the sides of their planes.
+/// Number of channels, and height and width of their planes.
 const SHAPES: [[i64; 2]; 3] = [[1, 28], [64, 56], [64, 224]];
 
-/// The sides of windows, and their distance.
+/// Height and width of windows, and their stride.
 const WINDOWS: [[i64; 2]; 2] = [[2, 2], [3, 1]];
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Reductions: nanoseconds per element over rows, columns and everything, in the cache and beyond it.
+//! Reductions: nanoseconds per element over rows, columns and all elements, with data inside and outside the cache.
 
 mod harness;
 
@@ -7,9 +7,9 @@ use rustdev::tensor::dtype::Element;
 
 /// Rows and columns.
 const SHAPES: [[i64; 2]; 4] = [[32, 32], [256, 256], [1500, 1000], [4096, 4096]];
-/// Name and which of rows and columns are reduced.
+/// Name, and whether rows and columns are reduced.
 const WAYS: [(&str, [bool; 2]); 3] = [("rows", [false, true]), ("columns", [true, false]), ("all", [true, true])];
-/// Whose results are of the input's dtype, and whose are indices.
+/// Operators whose results have the input's dtype, then those whose results are indices.
 const VALUES: [&str; 4] = ["sum", "mean", "amax", "prod"];
 const UNSTABLE_INDICES: [&str; 1] = ["argmax"];
 

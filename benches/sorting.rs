@@ -1,4 +1,4 @@
-//! Order: nanoseconds per element of one line.
+//! Sorting, selection and search: nanoseconds per element of one line.
 
 mod harness;
 
@@ -24,7 +24,7 @@ fn family<T: Element>(dtype: &str) {
     line("searchsorted", SIZES.map(search::<T>));
 }
 
-/// Values between -2000 and 2000, so that integers differ too.
+/// Values between -2000 and 2000, so that they differ as integers, too.
 fn values(index: usize) -> f64 {
     scattered(index) * 1000.0
 }
@@ -43,7 +43,7 @@ fn selection<T: Element>(name: &str, size: i64, count: i64, scalars: &[Scalar]) 
     call::<T>(name, 2, &[&found, &indices, &input], scalars) / size as f64
 }
 
-/// As many values as the sorted line has.
+/// Searches as many values as the sorted line has elements.
 fn search<T: Element>(size: i64) -> f64 {
     let (found, input) = (Operand::new::<i64>(&[size], |_| 0.0), Operand::new::<T>(&[size], values));
     let sorted = Operand::new::<T>(&[size], |index| (index as f64 / size as f64 * 4.0 - 2.0) * 1000.0);

@@ -1,7 +1,7 @@
-//! Fork-join and streams against the clock: a parallel loop beside serial code and `rayon::join`, and what submitting costs.
+//! Fork-join and streams: a parallel loop compared with serial code and `rayon::join`, and the cost of submitting tasks.
 //!
-//! Each figure is the median over many calls, in microseconds. The loop adds two slices of floats. `gap` is a pause before each call,
-//! in which helpers may fall asleep; the cost that is told to `parallel_for` is the serial time, as a kernel's estimate would be.
+//! Each figure is the median of many calls, in microseconds. The loop adds two slices of floats. `gap` is a pause before each
+//! call, in which helpers may fall asleep. The cost that `parallel_for` gets is the serial time, as a kernel would estimate it.
 
 use std::hint::{black_box, spin_loop};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use rustdev::runtime::task::{Access, Task, Work};
 
 const SIZES: [usize; 9] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 const GAPS: [u64; 3] = [0, 20, 100];
-/// Elements of a chunk at least, as kernels split.
+/// The least elements of a chunk, as in kernels.
 const CHUNK: usize = 4 << 10;
 
 fn main() {
@@ -35,7 +35,7 @@ struct Data {
     sum: Vec<f32>,
 }
 
-/// The start of a slice whose pieces go to several threads.
+/// The start of a slice whose pieces are used by several threads.
 struct Shared(*mut f32);
 
 // SAFETY: `piece` hands out disjoint pieces only.
@@ -43,7 +43,7 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// # Safety
-    /// The range lies in the slice, and no other piece that is in use overlaps it.
+    /// The range lies in the slice and overlaps no other piece that is in use.
     #[expect(clippy::mut_from_ref, reason = "the pieces are disjoint")]
     unsafe fn piece(&self, range: &Range<usize>) -> &mut [f32] {
         // SAFETY: the caller's promise.
@@ -74,7 +74,7 @@ impl Data {
         let sum = Shared(self.sum.as_mut_ptr());
         parallel_for(pieces, cost, &|piece| {
             let range = piece * length..(piece + 1) * length;
-            // SAFETY: `length * pieces` elements are there, and each piece is run once.
+            // SAFETY: the slice has `length * pieces` elements, and each piece is run once.
             let chunk = unsafe { sum.piece(&range) };
             add(black_box(chunk), &self.left[range.clone()], &self.right[range]);
         });
@@ -87,7 +87,7 @@ impl Data {
         rayon::join(|| add(black_box(low), &left[..half], &right[..half]), || add(black_box(high), &left[half..], &right[half..]));
     }
 
-    /// Takes turns between the three, so that a busy machine is busy for all of them.
+    /// Alternates between the three, so that other load on the machine affects all of them.
     fn compare(&mut self, gap: Duration) {
         let cost = median(9, Duration::ZERO, || self.serial());
         let calls = usize::try_from(20_000_000 / (cost + 2_000 + 3 * u64::try_from(gap.as_nanos()).unwrap_or(0))).unwrap_or(1);
@@ -128,7 +128,7 @@ fn pause(gap: Duration) {
     }
 }
 
-/// Work of the size that kernels have in a queue.
+/// A task of the size of a queued kernel.
 struct Nothing([u64; 30]);
 
 impl Work for Nothing {
@@ -147,7 +147,7 @@ fn submissions() {
     let (mut inline, mut enqueue, mut steal) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..50 {
         inline.push(median(1, Duration::ZERO, || (0..TASKS).for_each(|_| submit(1))));
-        // Behind a sleep, so that nobody drains meanwhile.
+        // After a sleep, so that nothing drains the stream meanwhile.
         stream.submit(Task::sleep(Duration::from_millis(2))).expect("submitting succeeds");
         enqueue.push(median(1, Duration::ZERO, || (0..TASKS).for_each(|_| submit(1))));
         stream.synchronize().expect("nothing fails");

@@ -1,14 +1,14 @@
 //! rustdev: a PyTorch accelerator that runs on any CPU.
 //!
-//! The crate holds the runtime (memory pools, streams, events, threads, random numbers) and the kernels. `shim/` (C++) registers it with
-//! PyTorch. With the feature `python-bindings` it has what the extension module `rustdev._rustdev` consists of. [`hardware`] is the
-//! interface to what the devices are made of, by default this processor.
-//! It needs neither torch nor a C++ compiler.
+//! The crate holds the runtime (memory pools, streams, events, threads, random numbers) and the kernels. `shim/` (C++)
+//! registers it with PyTorch. The feature `python-bindings` adds the content of the extension module `rustdev._rustdev`.
+//! [`hardware`] is the interface to the hardware of the devices, by default this processor. The crate needs neither torch nor a
+//! C++ compiler.
 //!
-//! docs/architecture.md says which part may call which. The modules are public where the feature `internals` is on: for benchmarks, tests and
-//! crates that bring hardware. Without it the compiler tells which functions nothing calls.
+//! docs/architecture.md says which part may call which. The modules are public with the feature `internals`, for benchmarks,
+//! tests and crates that provide hardware. Without it, the compiler reports functions that nothing calls.
 
-// The Python module calls what nothing else does.
+// Some functions are only called by the Python module.
 #![cfg_attr(not(feature = "python-bindings"), allow(dead_code, unused_imports))]
 
 #[cfg(all(feature = "internals", not(loom)))]

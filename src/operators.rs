@@ -1,8 +1,8 @@
-//! Operators that are bound here: what a call of PyTorch's becomes, from its arguments to outputs and launches.
+//! Operators that are bound in Rust: each turns a call's arguments into outputs and kernel launches.
 //!
-//! The shim hands over the arguments of a call as its schema has them (`src/abi/rd_operator.rs`). A [`Prepare`](bindings::Prepare) checks them,
-//! asks PyTorch's meta or computes the outputs' sizes itself, and launches kernels of the operator table. [`bindings`] names the operators,
-//! [`pointwise_table`] those that are pointwise.
+//! The shim passes the arguments of a call in the order of its schema (`src/abi/rd_operator.rs`). A
+//! [`Prepare`](bindings::Prepare) checks them, asks PyTorch's meta function for the outputs' sizes or computes them itself, and
+//! launches kernels of the operator table. [`bindings`] lists the operators, [`pointwise_table`] the pointwise ones.
 
 #![forbid(unsafe_code)]
 

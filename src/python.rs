@@ -1,6 +1,6 @@
-//! Extension module `rustdev._rustdev`: the functions by which Python calls the runtime directly, without PyTorch.
+//! Extension module `rustdev._rustdev`: the functions through which Python calls the runtime directly, without PyTorch.
 //!
-//! One file per Python module that uses it; each has a `register` that adds its functions.
+//! Each file serves one Python module and has a function `register` that adds its functions.
 
 mod frames;
 mod interpreter;
@@ -28,7 +28,7 @@ use crate::runtime::hardware::{self, Hardware};
 use crate::runtime::{Error, config};
 use crate::simd;
 
-/// A failure as the exception that PyTorch's users expect.
+/// The Python exception of an error, of the type that users of PyTorch expect.
 pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let text = error.message().to_owned();
     match error {
@@ -49,9 +49,9 @@ fn exception_of(py: Python<'_>, module: &str, name: &str, text: String) -> PyErr
     }
 }
 
-/// Installs hardware, once in a process, and registers a module as [`register`] does: what the entry point of a backend calls.
+/// Installs hardware, once per process, and registers the module like [`register`]. The entry point of a backend calls this.
 ///
-/// An import that failed may be tried again: the hardware of the first one stays then, and `open` is not called.
+/// An import that failed may be retried: the hardware stays installed, and `open` is not called again.
 ///
 /// # Errors
 /// Those of `open`, [`hardware::install`] and [`register`].
@@ -62,17 +62,16 @@ pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult
     register(module)
 }
 
-/// Makes a module `rustdev._rustdev` what the Python package expects: reads the environment, and fails where that is malformed; it starts no
-/// device.
+/// Adds all functions to a module `rustdev._rustdev`. This reads the environment, but starts no device.
 ///
 /// # Errors
-/// The exception of a malformed environment; `ImportError` on a processor that the build is not for.
+/// The exception for a malformed environment; `ImportError` on a processor for which the build is not made.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simd::check().map_err(PyImportError::new_err)?;
     interpreter::register()?;
     let config = config::init().map_err(|error| exception(module.py(), &error))?;
     if config.sanitize_memory {
-        // Before our own handler of SIGSEGV, which leaves the Python stack to this one.
+        // Must come before rustdev's own SIGSEGV handler, which leaves the Python stack to faulthandler.
         module.py().import("faulthandler")?.call_method0("enable")?;
     }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,4 +1,4 @@
-//! Gives the extension module (feature `python`) the name by which rustdev's shim finds the core. The rest of the crate needs no build script.
+//! Gives the extension module (feature `python`) the soname by which rustdev's shim finds the core.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -8,7 +8,7 @@ use super::descriptor::Tensor;
 use crate::tensor::launch::Scalar;
 use crate::tuning::sharing::CAST_FOR_EACH;
 
-/// What becomes of the elements that indices name; the numbers are the kernel's.
+/// How an element that an index addresses is updated; the numbers are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Store = 0,
@@ -22,11 +22,11 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
     pub operation: Operation,
-    /// The old values do not take part.
+    /// True if the old values do not take part.
     pub excludes_self: bool,
-    /// Of the source, in a sum.
+    /// The factor of the source in a sum.
     pub factor: Scalar,
-    /// The index that is left out.
+    /// An index value whose updates are skipped.
     pub skipped: i64,
 }
 
@@ -36,37 +36,37 @@ impl From<Operation> for Update {
     }
 }
 
-/// Operands that loops over elements take at most.
+/// The most operands of an elementwise loop.
 const MAX_OPERANDS: usize = 8;
 
-/// An index, over the space of a launch.
+/// An index tensor, broadcast over the index space of a launch.
 pub struct Index<'a> {
     pub tensor: Tensor<'a>,
     pub slots: i64,
-    /// In bytes.
+    /// The distance of adjacent slots in bytes.
     pub step: i64,
 }
 
-/// The space of a launch, and the addressed tensor and its indices in it.
+/// The index space of a launch, with the addressed tensor and its indices over it.
 pub struct Addressing<'a> {
     pub sizes: &'a [i64],
-    /// Of the addressed tensor, in elements.
+    /// The strides of the addressed tensor, in elements.
     pub strides: &'a [i64],
     pub indices: SmallVec<[Index<'a>; 1]>,
 }
 
-/// A tensor's sizes; a number has one of 1.
+/// A tensor's sizes; a 0-dim tensor counts as 1-D of size 1.
 fn sizes_of(tensor: Tensor<'_>) -> &[i64] {
     if tensor.ndim() == 0 { &[1] } else { tensor.sizes() }
 }
 
-/// A tensor's stride in a dimension; one of no dimension is the same everywhere.
+/// A tensor's stride in a dimension, or 0 for a 0-dim tensor.
 fn stride_of(tensor: Tensor<'_>, dim: usize) -> i64 {
     tensor.strides().get(dim).copied().unwrap_or(0)
 }
 
 impl<'a> Index<'a> {
-    /// Into a dimension.
+    /// An index along dimension `dim` of the addressed tensor.
     pub fn along(addressed: Tensor<'_>, dim: usize, tensor: Tensor<'a>) -> Self {
         let item = addressed.dtype().size() as i64;
         let (slots, step) = if addressed.ndim() == 0 { (1, 0) } else { (addressed.sizes()[dim], addressed.strides()[dim] * item) };
@@ -81,7 +81,8 @@ impl<'a> Addressing<'a> {
         Self { sizes, strides, indices: smallvec![Index::along(addressed, dim, index)] }
     }
 
-    /// One index for each element of the space, which has the index's sizes: gather and scatter. Nothing for an empty index.
+    /// One index for each element of the index space, which has the index's sizes: gather and scatter. `None` for an empty
+    /// index.
     pub fn each_element(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Option<Self>, Refusal> {
         let dim = wrap_dim(dim, addressed.ndim())?;
         if index.numel() == 0 {
@@ -92,8 +93,8 @@ impl<'a> Addressing<'a> {
         Ok(Some(Self::along(addressed, dim, sizes, index)))
     }
 
-    /// One index for each slice across `dim`: index_select and its kin. The index has one dimension or none. Nothing where the
-    /// space is empty.
+    /// One index for each slice along `dim`: `index_select`, `index_add` and so on. The index is 0-dim or 1-D. `None` if the
+    /// index space is empty.
     pub fn each_slice(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Option<Self>, Refusal> {
         let dim = wrap_dim(dim, addressed.ndim())?;
         let (own, arena) = (sizes_of(addressed), index.arena());
@@ -105,7 +106,7 @@ impl<'a> Addressing<'a> {
         Ok(Some(Self::along(addressed, dim, sizes, index.within(sizes, over))))
     }
 
-    /// Indices into all elements of a contiguous tensor, counted in their order: take and put. Nothing for an empty index.
+    /// Indices into a contiguous tensor that is treated as 1-D: `take` and `put`. `None` for an empty index.
     pub fn flat(addressed: Tensor<'_>, index: Tensor<'a>) -> Option<Self> {
         let (sizes, step) = (index.sizes(), addressed.dtype().size() as i64);
         let strides = index.arena().keep_all(sizes.len(), |_| 0);
@@ -113,24 +114,26 @@ impl<'a> Addressing<'a> {
         (index.numel() > 0).then(|| Self { sizes, strides, indices: indices() })
     }
 
-    /// Whether a launch is within what kernels take.
+    /// True if the number of operands is within the kernels' limit.
     pub fn fits(&self) -> bool {
         self.indices.len() + 2 <= MAX_OPERANDS
     }
 
-    /// The addressed tensor. An index into nothing has no value that is in bounds, so it is refused without a look at its values.
+    /// The addressed tensor over the index space. Without slots every index is out of bounds, so this is an error without a
+    /// look at values.
     fn addressed<'t>(&self, tensor: Tensor<'t>) -> Result<Tensor<'t>, Refusal> {
         let has_slots = self.indices.iter().all(|index| index.slots != 0);
         ensure!(has_slots, "index is out of bounds for dimension with size 0");
         Ok(tensor.within(self.sizes, self.strides))
     }
 
-    /// A tensor over the space.
+    /// A tensor broadcast over the index space.
     fn over<'t>(&self, tensor: Tensor<'t>) -> Tensor<'t> {
         tensor.within(self.sizes, tensor.arena().keep_all(self.sizes.len(), |dim| stride_of(tensor, dim)))
     }
 
-    /// Launches the kernel; its inputs are a tensor or a number, then the indices, whose slots are behind its own scalars.
+    /// Launches the kernel. Its inputs are a tensor or number, then the indices. Its scalars are its own, then those of the
+    /// indices.
     fn launch(&self, call: &Call<'_>, out: Tensor<'_>, input: Input<'_>, scalars: &[Scalar]) -> Outcome {
         let (arena, count) = (call.arena(), self.indices.len());
         let inputs = arena.keep_all(1 + count, |index| match index.checked_sub(1) {
@@ -147,19 +150,19 @@ impl<'a> Addressing<'a> {
         call.launch_with(out.dtype(), &[out], inputs, scalars)
     }
 
-    /// out = source at the indices.
+    /// `out = source[indices]`.
     pub fn load(&self, call: &Call<'_>, out: Tensor<'_>, source: Tensor<'_>) -> Outcome {
         self.launch(call, self.over(out), Input::Tensor(self.addressed(source)?), &[])
     }
 
-    /// target at the indices = itself and the source. What is added or multiplied is rounded once.
+    /// Combines the target's elements at the indices with the source. Sums and products are rounded once.
     pub fn update<'t>(&self, call: &Call<'t>, target: Tensor<'t>, source: Input<'t>, update: Update) -> Outcome {
         let wide = target.dtype().opmath();
         let folds = matches!(update.operation, Operation::Add | Operation::Multiply);
         if wide == target.dtype() || !folds || self.names_rows() || target.numel() / CAST_FOR_EACH > self.sizes.iter().product() {
             return self.update_directly(call, target, source, update);
         }
-        // The kernel would sort the updates by where they lead.
+        // The kernel would sort the updates by their targets.
         let sums = call.cast(target, wide)?;
         if sums.strides() != target.strides() {
             return self.update_directly(call, target, source, update);
@@ -172,7 +175,7 @@ impl<'a> Addressing<'a> {
         call.copy(target, sums)
     }
 
-    /// True if each set of indices names several neighbouring elements.
+    /// True if each tuple of indices addresses several adjacent elements.
     fn names_rows(&self) -> bool {
         let is_whole = |dim: usize| self.indices.iter().all(|index| index.tensor.strides()[dim] == 0);
         (0..self.sizes.len()).any(|dim| self.sizes[dim] > 1 && self.strides[dim] == 1 && is_whole(dim))

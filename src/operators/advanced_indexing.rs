@@ -1,5 +1,5 @@
-//! Advanced indexing: index.Tensor, index_put_ and _index_put_impl_. Masks become the indices of what they select; that waits for
-//! the device, as a number of elements is to be known.
+//! Advanced indexing: index.Tensor, index_put_ and _index_put_impl_. A mask is converted to the indices of its true elements,
+//! which waits for their number.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order};
 use super::names;
 use crate::tensor::dtype::{DType, FLOAT8};
 
-/// The indices of a call, one for each of the first dimensions, as far as there are some.
+/// The indices of a call, one for each of the leading dimensions; `None` for a dimension that is not indexed.
 type Indices<'a> = SmallVec<[Option<Tensor<'a>>; 4]>;
 
 fn is_mask(index: Tensor<'_>) -> bool {
@@ -26,7 +26,7 @@ fn check_count(target: Tensor<'_>, given: &[Option<Tensor<'_>>]) -> Outcome {
     Err(Refusal::Index(format!("too many indices for tensor of dimension {ndim} (got {count})")))
 }
 
-/// Refuses a mask without the sizes of the dimensions from `first` on.
+/// An error unless the mask has the sizes of the target's dimensions from `first` on.
 fn check_mask(target: Tensor<'_>, mask: Tensor<'_>, first: usize) -> Outcome {
     let (own, others) = (target.sizes(), mask.sizes());
     for (place, &size) in others.iter().enumerate() {
@@ -39,7 +39,7 @@ fn check_mask(target: Tensor<'_>, mask: Tensor<'_>, first: usize) -> Outcome {
     Ok(())
 }
 
-/// Appends the indices of what a mask selects.
+/// Appends the indices of the mask's true elements.
 fn expand_mask<'a>(call: &Call<'a>, target: Tensor<'_>, mask: Tensor<'a>, indices: &mut Indices<'a>) -> Outcome {
     if mask.dtype() == DType::Byte {
         call.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")?;
@@ -51,7 +51,7 @@ fn expand_mask<'a>(call: &Call<'a>, target: Tensor<'_>, mask: Tensor<'a>, indice
     Ok(())
 }
 
-/// The indices with masks expanded, on the target's device.
+/// The indices on the target's device, with masks converted.
 fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Indices<'a>, Refusal> {
     let is_index = |index: &Tensor<'_>| is_mask(*index) || [DType::Long, DType::Int].contains(&index.dtype());
     check_index(given.iter().flatten().all(is_index), "tensors used as indices must be long, int, byte or bool tensors")?;
@@ -69,7 +69,7 @@ fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<
     Ok(indices)
 }
 
-/// The shape that all indices are broadcast to.
+/// The common shape to which all indices are broadcast.
 fn common_shape(indices: &Indices<'_>) -> Result<Dims, Refusal> {
     let mut shapes = indices.iter().flatten().map(|index| index.sizes());
     let mut common = Dims::from(shapes.next().unwrap_or_default());
@@ -88,18 +88,18 @@ fn shapes_differ(indices: &Indices<'_>) -> Refusal {
     Refusal::Index(format!("{text} {}", shapes.join(", ")))
 }
 
-/// Where the dimensions of a result come from: some of the target's, those of the indices, the others of the target's.
+/// The dimensions of a result: some of the target's, then those of the indices, then the rest of the target's.
 struct Arrangement {
-    /// The dimensions that are not indexed.
+    /// The target's dimensions that are not indexed.
     rest: SmallVec<[usize; 4]>,
-    /// How many of them are in front of those of the indices.
+    /// The number of them before the dimensions of the indices.
     before: usize,
-    /// Of the indices.
+    /// The common shape of the indices.
     shape: Dims,
 }
 
 impl Arrangement {
-    /// The dimensions of the indices are where the indexed ones are, or in front of all others where those are not adjacent.
+    /// The indices' dimensions take the position of the indexed ones; if these are not adjacent, they come first.
     fn new(target: Tensor<'_>, indices: &Indices<'_>) -> Result<Self, Refusal> {
         let is_indexed = |dim: usize| indices.get(dim).is_some_and(Option::is_some);
         let (indexed, rest): (SmallVec<[usize; 4]>, SmallVec<[usize; 4]>) = (0..target.ndim()).partition(|&dim| is_indexed(dim));
@@ -111,15 +111,15 @@ impl Arrangement {
         Ok(Self { rest, before, shape: common_shape(indices)? })
     }
 
-    /// Values of all dimensions: those of the target's by `outer`.
+    /// Values for all dimensions of the result: `outer` for the target's dimensions, `inner` for those of the indices.
     fn around(&self, outer: impl Fn(usize) -> i64, inner: &[i64]) -> Dims {
         let (before, after) = self.rest.split_at(self.before);
         let outer = |dims: &[usize]| dims.iter().map(|&dim| outer(dim)).collect::<Dims>();
         outer(before).into_iter().chain(inner.iter().copied()).chain(outer(after)).collect()
     }
 
-    /// The strides of an index with the dimensions of the result, as a view of it has them: a dimension of one element goes on from
-    /// those within; 0 where it is broadcast.
+    /// The strides of an index over the result's dimensions, like a view's: a dimension of size 1 gets the extent of the next
+    /// inner one; a broadcast dimension gets 0.
     fn strides_of(&self, index: Tensor<'_>, sizes: &[i64]) -> Dims {
         let own = self.around(|_| 1, index.sizes());
         let is_empty = index.numel() == 0 && !self.rest.is_empty();
@@ -137,7 +137,7 @@ impl Arrangement {
         strides
     }
 
-    /// The strides of a result, as PyTorch's iterator has them; nothing where it is contiguous.
+    /// The strides of a result, as from PyTorch's TensorIterator; `None` if it is contiguous.
     fn strides_of_result(&self, addressing: &Addressing<'_>, indices: &[Tensor<'_>]) -> Option<Dims> {
         let sizes = addressing.sizes;
         let numel: i64 = sizes.iter().product();
@@ -160,10 +160,9 @@ impl Arrangement {
     }
 }
 
-/// The operands of a call.
 struct Indexing<'a> {
     addressing: Addressing<'a>,
-    /// Of a result that is not contiguous.
+    /// The strides of a result that is not contiguous.
     strides: Option<Dims>,
 }
 
@@ -205,14 +204,14 @@ impl<'a> Indexing<'a> {
 
 // ---- index ----
 
-/// The mask of a call that selects single elements by one mask of the tensor's own shape.
+/// The mask of a call whose only index is a mask of the tensor's own shape.
 fn whole_mask<'a>(input: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Option<Tensor<'a>> {
     let &[Some(mask)] = given else { return None };
     let is_whole = mask.ndim() > 0 && mask.sizes() == input.sizes() && mask.device() == input.device();
     (mask.dtype() == DType::Bool && is_whole).then_some(mask)
 }
 
-/// Refuses indices of other devices, but for those in host memory.
+/// An error unless each index is on the CPU or on the input's device.
 fn check_devices(input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -> Outcome {
     let own = input.device();
     let are_here = given.iter().flatten().all(|index| index.device() < 0 || index.device() == own);
@@ -255,7 +254,7 @@ pub fn index(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 // ---- index_put_ ----
 
-/// The mask of a call that has no other index, with the dimensions of the target.
+/// The mask of a call whose only index is a mask, with dimensions added up to the target's.
 fn only_mask<'a>(target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Option<Tensor<'a>>, Refusal> {
     let (mut found, mut dims): (Option<Tensor<'a>>, usize) = (None, 0);
     for index in given {
@@ -319,7 +318,7 @@ fn put_into(call: &Call<'_>, [target, indices, values, accumulate]: [&Value<'_>;
               applies to advanced indexing e.g. tensor[indices] = tensor",
         )?;
     }
-    // One number of the host's behind a mask.
+    // A single CPU number with a mask.
     if !accumulate
         && values.numel() == 1
         && values.device() < 0
@@ -336,7 +335,7 @@ pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     put_into(call, arguments.all()?.each_ref())
 }
 
-/// `_index_put_impl_`, whose caller may have looked at the indices: they are looked at all the same.
+/// `_index_put_impl_`. Its caller may have checked the indices; they are checked in any case.
 pub fn put_unchecked(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [target, indices, values, accumulate, _unsafe] = arguments.all()?;
     put_into(call, [target, indices, values, accumulate])
@@ -356,7 +355,7 @@ mod tests {
         strided(DType::Long, sizes, &Format::Contiguous.strides(sizes))
     }
 
-    /// The sizes of a result, and its strides where it is not contiguous.
+    /// The sizes of a result, and its strides if it is not contiguous.
     fn result(target: Tensor<'static>, indices: &Indices<'static>) -> (Vec<i64>, Option<Vec<i64>>) {
         let Ok(indexing) = Indexing::new(target, indices) else { panic!("a call that is refused") };
         (indexing.addressing.sizes.to_vec(), indexing.strides.map(|strides| strides.to_vec()))
@@ -373,7 +372,7 @@ mod tests {
         assert_eq!(sizes(smallvec![None, None]), (vec![2, 3, 4], None));
     }
 
-    /// As PyTorch 2.15 has them on the CPU.
+    /// The expected strides are those of PyTorch 2.15 on the CPU.
     #[test]
     fn results_lie_in_memory_as_those_of_pytorch_do() {
         let turned = strided(DType::Float, &[3, 4, 2], &[1, 3, 12]);

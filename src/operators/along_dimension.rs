@@ -1,6 +1,6 @@
-//! Softmax, its gradients and scans: operators along one dimension, whose kernels get [output, inputs...] and the scalar [dim].
+//! Softmax, its gradients and scans: operators along one dimension. Their kernels get [output, inputs...] and the scalar [dim].
 //!
-//! As for reductions, a call of nothing unusual does without PyTorch's meta.
+//! As for reductions, calls that are clearly valid skip PyTorch's meta function.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Value, wrap_dim};
 use super::descriptor::Tensor;
@@ -8,7 +8,7 @@ use super::options::dtype_of;
 use super::reductions::promoted;
 use crate::tensor::dtype::DType;
 
-/// A contiguous output of an input's sizes where the call is `usual`; else what the meta says.
+/// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.
 fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, Refusal> {
     match usual {
         Some(dtype) if call.given(0).is_none() => call.contiguous(0, like.sizes(), dtype, Strides::Shared),
@@ -16,7 +16,7 @@ fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>)
     }
 }
 
-/// Launches the kernel over a dimension, or leaves the call to the fallback.
+/// Launches the kernel along a dimension, or leaves the call to the fallback.
 fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: &Value<'_>) -> Outcome {
     if !call.takes(out.dtype()) {
         return Err(Refusal::Fallback);
@@ -28,7 +28,7 @@ fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: &Value<'
     call.launch(&[out], inputs, &[dim.into()])
 }
 
-/// Whether a dimension is there.
+/// True if the dimension is in range.
 fn has_dim(tensor: Tensor<'_>, dim: &Value<'_>) -> Result<bool, Refusal> {
     Ok(wrap_dim(dim.integer()?, tensor.ndim()).is_ok())
 }
@@ -77,7 +77,7 @@ pub fn logcumsumexp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch(call, out, &[input], dim)
 }
 
-/// `_cummax_helper` and `_cummin_helper`: the caller has made values and indices.
+/// `_cummax_helper` and `_cummin_helper`, whose caller has made values and indices.
 pub fn cummax(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, values, indices, dim] = arguments.all()?;
     let input = input.tensor()?;

@@ -1,4 +1,5 @@
-//! Batch normalisation, forward and backward. The kernels take a row for each plane, or a column for each channel.
+//! Batch normalisation, forward and backward. The kernels get a matrix with a row for each plane, or with a column for each
+//! channel.
 
 use smallvec::SmallVec;
 
@@ -9,23 +10,23 @@ use crate::kernels::channel_norm::{native_batch_norm as kernel, native_batch_nor
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// How samples with channels in dimension 1 lie in memory.
+/// The memory layout of samples with channels in dimension 1.
 struct Samples {
     format: Format,
     channels: i64,
-    /// Each channel is a column.
+    /// True if each channel is a column of the matrix.
     columns: bool,
 }
 
 impl Samples {
-    /// Of samples that have elements.
+    /// The layout of samples that are not empty.
     fn of(input: Tensor<'_>) -> Self {
         let (format, channels) = (input.suggested_format(), input.sizes()[1]);
         let columns = format != Format::Contiguous || input.numel() == input.sizes()[0] * channels;
         Self { format, channels, columns }
     }
 
-    /// The sizes of the matrix that the kernels take.
+    /// The sizes of the kernels' matrix.
     fn sizes(&self, tensor: Tensor<'_>) -> [i64; 2] {
         let rest = tensor.numel() / self.channels;
         let positions = rest / tensor.sizes()[0];
@@ -38,8 +39,8 @@ impl Samples {
     }
 }
 
-/// Leaves to the fallback what the kernel does not take. Statistics and weights without an element for each channel are refused:
-/// PyTorch's kernels would read what lies behind them.
+/// Leaves cases that the kernel lacks to the fallback. An error if a statistic or weight does not have one element per channel:
+/// PyTorch's kernels would read out of bounds.
 fn check_operands(call: &Call<'_>, input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> Outcome {
     if input.ndim() < 2 {
         return Err(Refusal::Fallback);
@@ -53,12 +54,11 @@ fn check_operands(call: &Call<'_>, input: Tensor<'_>, parameters: &[Option<Tenso
     if call.takes(input.dtype()) && input.numel() > 0 && are_here { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-/// The operands of the forward direction.
 struct Forward<'a> {
     input: Tensor<'a>,
     weight: Option<Tensor<'a>>,
     bias: Option<Tensor<'a>>,
-    /// Mean and variance.
+    /// Running mean and variance.
     running: [Option<Tensor<'a>>; 2],
     training: bool,
     momentum: f64,
@@ -92,7 +92,7 @@ impl<'a> Forward<'a> {
         [self.weight, self.bias, self.running[0], self.running[1]]
     }
 
-    /// Makes the outputs: the result, and the statistics that are saved in training.
+    /// Makes the outputs: the result, and the statistics that training saves.
     fn run(&self, call: &Call<'_>) -> Outcome {
         self.check(call)?;
         let samples = Samples::of(self.input);
@@ -126,7 +126,7 @@ impl<'a> Forward<'a> {
         }
     }
 
-    /// Brings the running statistics from dense copies to the caller's tensors.
+    /// Copies the running statistics from contiguous copies to the caller's tensors.
     fn update(&self, call: &Call<'_>, dense: [Option<Tensor<'_>>; 2]) -> Outcome {
         for (running, dense) in self.running.into_iter().flatten().zip(dense.into_iter().flatten()) {
             if running.handle() != dense.handle() {
@@ -149,24 +149,23 @@ pub fn forward_without_statistics(arguments: &Arguments<'_>, call: &Call<'_>) ->
     Forward::new([input, weight, bias], [&Value::None; 2], training.flag()?, [momentum, eps])?.run(call)
 }
 
-/// `_batch_norm_with_update`, which trains, and `_batch_norm_no_update`. What they reserve for a backward is empty.
+/// `_batch_norm_with_update`, which trains, and `_batch_norm_no_update`. The reserve for the backward is empty.
 pub fn forward_with_reserve<const TRAINING: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, weight, bias, mean, var, momentum, eps] = arguments.all()?;
     Forward::new([input, weight, bias], [mean, var], TRAINING, [momentum, eps])?.run(call)?;
     call.contiguous(3, &[0], DType::Byte, Strides::Any).map(drop)
 }
 
-/// The operands of the backward direction.
 struct Backward<'a> {
     grad: Tensor<'a>,
     input: Tensor<'a>,
     weight: Option<Tensor<'a>>,
     mean: Tensor<'a>,
-    /// The inverse deviation in training, else the variance.
+    /// The inverse standard deviation in training, else the variance.
     spread: Tensor<'a>,
     training: bool,
     eps: f64,
-    /// Which gradients are asked for: those of the input, the weight and the bias.
+    /// Which gradients are requested: those of input, weight and bias.
     wanted: [bool; 3],
 }
 
@@ -204,7 +203,7 @@ impl<'a> Backward<'a> {
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())
     }
 
-    /// Makes the gradients. The kernel computes that of the input in any case.
+    /// Makes the gradients. The kernel always computes that of the input.
     fn outputs<'b>(&self, call: &Call<'b>, samples: &Samples, dtype: DType) -> Result<SmallVec<[Tensor<'b>; 3]>, Refusal> {
         let input = self.input;
         let mut outputs = SmallVec::new();

@@ -1,4 +1,4 @@
-//! The operators that are bound here: their names in ATen, what computes, and what a call does.
+//! The table of operators: their ATen names, their kernels, and the functions that prepare calls.
 
 use std::ffi::CStr;
 
@@ -18,7 +18,7 @@ use super::{
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
 
-/// What the first dimension of an operator's tensors is a batch of.
+/// The items along the first dimension of a task's tensors: a task may be cut into parts along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
     None,
@@ -29,79 +29,81 @@ pub enum Batch {
 /// PyTorch's CPU kernel as a task of the stream.
 #[derive(Clone, Copy)]
 pub struct Task {
-    /// The variant that the task runs; if there is none, the functional one, whose results are copied.
+    /// The overload that the task runs; if there is none, the functional one, whose results are copied.
     pub out: Option<&'static CStr>,
-    /// The dtypes of the first operand.
+    /// The dtypes of the first operand that PyTorch's kernel takes.
     pub dtypes: DTypeSet,
     pub batch: Batch,
-    /// Whether 16 bit floats are computed in `Float` and rounded, as other accelerators do where the CPU has no such kernel.
+    /// True if 16 bit floats are computed in `Float` and rounded, as on other accelerators, where the CPU kernel lacks the
+    /// dtype.
     pub widens: bool,
-    /// Whether the guard looks at values too, in the task.
+    /// True if the guard also checks values, inside the task.
     pub guarded: bool,
 }
 
-/// What an operator does in a call.
+/// The function that serves a call.
 pub enum Run {
     Plain(fn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome),
-    /// With a meta of PyTorch's, which is found when the operator is bound: that of an operator with the same arguments, by default its own.
+    /// Uses a PyTorch meta function, which is looked up when the operator is bound: its own or, if given, that of an operator
+    /// with the same arguments.
     Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome),
-    /// Elementwise over operands that are broadcast.
+    /// Elementwise over broadcast operands.
     Pointwise(Pointwise),
 }
 
-/// Which calls of a pointwise operator with dense operands of one shape and dtype, or numbers of the program's, the shim may launch itself:
-/// nothing of them is refused. The numbers are the C ABI's.
+/// For which calls with dense operands of one shape and dtype, or Python numbers, the shim may launch the kernel of a pointwise
+/// operator itself. No such call is refused. The numbers are those of the C ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dense {
     Never = 0,
-    /// Of floating point numbers; the result has their dtype.
+    /// Floating-point tensors; the result has their dtype.
     Floating = 1,
-    /// Of floating point numbers or integers; the result has their dtype.
+    /// Floating-point or integer tensors; the result has their dtype.
     Numeric = 2,
-    /// The same; the result is Bool.
+    /// Like `Numeric`, with a Bool result.
     Boolean = 3,
-    /// The same, where the other operand is a number.
+    /// Like `Numeric`, with a Bool result, if the other operand is a number.
     Number = 4,
-    /// As `Floating`, with the scalar 0.
+    /// Like `Floating`, with the scalar 0.
     Quotient = 5,
-    /// Of a Bool and two tensors of floating point numbers or integers, whose dtype the result has.
+    /// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
     Choice = 6,
 }
 
-/// The same, and for which calls.
+/// How a call is prepared, and which calls are accepted.
 pub struct Prepare {
     pub run: Run,
-    /// Whether it takes a first tensor of any dtype: it looks itself at what the kernel has to compute in.
+    /// True if the first tensor may have any dtype; the function checks itself what the kernel can compute in.
     pub any_dtype: bool,
-    /// Whether it takes tensors on any device, as those that refuse them.
+    /// True if tensors may be on any device; the function checks devices itself.
     pub any_device: bool,
-    /// Of a pointwise operator, whose kernel gets all arguments that are no tensors.
+    /// For pointwise operators whose kernel gets all arguments that are no tensors; else `None`.
     pub dense: Option<Dense>,
 }
 
-/// What computes.
+/// What computes an operator.
 pub enum Kernel {
     Row(Row),
     Task(Task),
-    /// Either, as the call decides: by default the row.
+    /// A row or a task; the function decides for each call, by default for the row.
     Either(Row, Task),
-    /// Other operators, of any dtype.
+    /// Other operators, for any dtype.
     Others,
-    /// A function of the shim's as a task, which the call divides: `shim/ops/convolution.cpp`.
+    /// A function of the shim that runs as a task, which the call divides: `shim/ops/convolution.cpp`.
     Divided,
 }
 
-/// An operator.
 pub struct Operator {
-    /// Its overloads, those of PyTorch's own library without `aten::`: the functional variant first, those that write to arguments behind it.
+    /// The overloads, without `aten::` for PyTorch's own library: the functional variant first, then those that write to
+    /// arguments.
     pub names: &'static [&'static CStr],
-    /// Where the first tensor of a call has a dtype that this does not take, the call is the fallback's.
+    /// If this does not take the dtype of a call's first tensor, the fallback serves the call.
     pub kernel: Kernel,
     pub prepare: Prepare,
 }
 
 impl Operator {
-    /// Its row of the operator table, if that is what computes and there is one.
+    /// The row of the operator table, if a kernel of the table computes the operator and exists.
     pub fn row(&self) -> Option<&'static Op> {
         match &self.kernel {
             Kernel::Row(row) | Kernel::Either(row, _) => row.get(),
@@ -109,7 +111,7 @@ impl Operator {
         }
     }
 
-    /// What computes, by the name of its tier, unless a kernel of ours does.
+    /// The name of the tier that computes the operator; `None` for a Rust kernel.
     pub fn tier(&self) -> Option<&'static CStr> {
         match self.kernel {
             Kernel::Row(_) | Kernel::Either(..) => None,
@@ -118,7 +120,7 @@ impl Operator {
         }
     }
 
-    /// The dtypes of the first tensor that it takes.
+    /// The accepted dtypes of the first tensor.
     pub fn dtypes(&self) -> DTypeSet {
         match &self.kernel {
             Kernel::Row(_) | Kernel::Either(..) => self.row().map_or(DTypeSet::of(&[]), Op::dtypes),
@@ -127,7 +129,7 @@ impl Operator {
         }
     }
 
-    /// The operator whose meta a call asks for.
+    /// The operator whose meta function a call uses.
     pub fn meta(&self) -> Option<&'static CStr> {
         match self.prepare.run {
             Run::Plain(_) | Run::Pointwise(_) => None,
@@ -135,8 +137,8 @@ impl Operator {
         }
     }
 
-    /// Whether a call is for it, unless that is its own to say: the first tensor, if there is one, is on a device of ours and has a dtype that
-    /// it takes, and for a task all others are there.
+    /// True if the operator accepts the call: the first tensor, if any, is on a rustdev device and has an accepted dtype, and a
+    /// task's other tensors are on the same device. Always true for operators that check this themselves.
     fn takes(&self, arguments: &Arguments<'_>) -> bool {
         if self.prepare.any_device || matches!(self.kernel, Kernel::Divided) {
             return true;
@@ -150,7 +152,7 @@ impl Operator {
         !matches!(self.kernel, Kernel::Task(..)) || tensors.all(|tensor| tensor.device() == first.device())
     }
 
-    /// Does a call. `guard`: that of PyTorch's kernel, where a task computes and there is one.
+    /// Serves a call. `guard`: the guard of PyTorch's kernel, if a task computes the operator and has one.
     pub fn run(&self, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {
         if let Kernel::Task(task) = &self.kernel
             && let Some(dtype) = tasks::rounded_dtype(task, arguments)
@@ -166,7 +168,7 @@ impl Operator {
         }
     }
 
-    /// Checks a call, makes its outputs, and launches what is not a task's.
+    /// Checks a call, makes its outputs, and launches its kernels; a task's kernel is left to the caller.
     pub fn prepare_call(&self, arguments: &Arguments<'_>, call: Call<'_>) -> Outcome {
         match self.prepare.run {
             Run::Plain(run) => run(arguments, &call),
@@ -176,53 +178,52 @@ impl Operator {
     }
 }
 
-/// Every operator.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     let others = flash_attention::OPERATORS.iter().chain(&foreach_lists::OPERATORS).chain(&convolutions::OPERATORS);
     OPERATORS.iter().chain(&COMPOSED).chain(&POINTWISE).chain(&NAMED).chain(others).chain(&TASKS)
 }
 
-/// The operators of our own library, which PyTorch does not have: their names, and the rest of their schemas.
+/// The operators of rustdev's own library: their names and the rest of their schemas.
 pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
     recurrent_layers::DEFINITIONS.into_iter()
 }
 
-/// Without a meta of PyTorch's.
+/// Serves calls without a meta function.
 pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Plain(run), any_dtype: false, any_device: false, dense: None }
 }
 
-/// With its own.
+/// Serves calls with the operator's own meta function.
 pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Structured(None, run), any_dtype: false, any_device: false, dense: None }
 }
 
-/// With that of another operator, which has the same arguments.
+/// Serves calls with the meta function of another operator, which has the same arguments.
 const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false, dense: None }
 }
 
-/// It looks itself at dtypes.
+/// The function checks dtypes itself.
 const fn any_dtype(prepare: Prepare) -> Prepare {
     Prepare { any_dtype: true, ..prepare }
 }
 
-/// Elementwise over operands that are broadcast; it looks itself at dtypes and devices.
+/// Elementwise over broadcast operands; dtypes and devices are checked there.
 pub const fn pointwise(operator: Pointwise) -> Prepare {
     Prepare { run: Run::Pointwise(operator), any_dtype: true, any_device: true, dense: Some(Dense::Never) }
 }
 
-/// It looks itself at dtypes and devices.
+/// The function checks dtypes and devices itself.
 pub const fn any_device(prepare: Prepare) -> Prepare {
     Prepare { any_dtype: true, any_device: true, ..prepare }
 }
 
-/// Leaves every call to PyTorch's composition, which the operator has beside its kernel for the CPU.
+/// Leaves every call to PyTorch's composite implementation, although there is a CPU kernel, too.
 const COMPOSITION: Prepare = any_device(plain(|_, _| Err(Refusal::Composite)));
 
 macro_rules! operators {
     ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
-        /// Those with kernels of ours.
+        /// Operators that a Rust kernel computes.
         static OPERATORS: [Operator; [$(stringify!($kernel)),*].len()] = [$(
             Operator { names: &[$($name),+], kernel: Kernel::Row(Row::new($kernel)), prepare: $prepare },
         )*];
@@ -306,7 +307,7 @@ operators! {
     c"triu": structured(triangles::triangle) => c"triu", c"triu_", c"triu.out";
     c"copy_": any_dtype(plain(channel_shuffles::shuffle)) => c"channel_shuffle";
     c"copy_": any_dtype(plain(channel_shuffles::shuffle)) => c"native_channel_shuffle";
-    // through indices
+    // gather, scatter and other operators with indices
     c"scatter": structured(scatters::scatter) => c"scatter.src", c"scatter_.src", c"scatter.src_out";
     c"scatter": structured(scatters::scatter) => c"scatter.value", c"scatter_.value", c"scatter.value_out";
     c"scatter_reduce": structured(scatters::scatter_reduced) => c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out";
@@ -331,7 +332,7 @@ operators! {
     c"_embedding_bag": plain(embedding_tables::bag) => c"_embedding_bag";
     c"_embedding_bag": plain(embedding_tables::bag) => c"_embedding_bag_forward_only";
     c"embedding_renorm_": plain(embedding_tables::renorm) => c"embedding_renorm_";
-    // through masks
+    // masks
     c"masked_select": plain(masks::select) => c"masked_select", c"masked_select.out";
     c"where": plain(masks::fill) => c"masked_fill_.Scalar";
     c"where": plain(masks::fill_with_tensor) => c"masked_fill_.Tensor";
@@ -355,7 +356,7 @@ operators! {
     c"searchsorted": any_dtype(plain(search::bucketize)) => c"bucketize.Scalar";
     c"isin": any_dtype(structured(search::isin)) => c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out";
     c"isin": any_dtype(structured(search::isin)) => c"isin.Scalar_Tensor";
-    // elements that differ
+    // unique elements
     c"unique_groups": plain(unique_elements::with_inverse) => c"_unique";
     c"unique_groups": plain(unique_elements::unique) => c"_unique2";
     c"unique_groups": plain(unique_elements::unique_dim) => c"unique_dim";
@@ -381,7 +382,7 @@ operators! {
     c"tril_indices": plain(ranges::lower_indices) => c"tril_indices";
     c"triu_indices": plain(ranges::upper_indices) => c"triu_indices";
     c"repeat_interleave": any_dtype(plain(ranges::repeated)) => c"repeat_interleave.Tensor";
-    // random numbers, which refuse other dtypes: a call in vain would draw some
+    // random numbers, which check dtypes first: a refused call must not reserve random numbers
     c"log_normal_": any_dtype(plain(draws::log_normal)) => c"log_normal_";
     c"geometric_": any_dtype(plain(draws::geometric)) => c"geometric_";
     c"cauchy_": any_dtype(plain(draws::cauchy)) => c"cauchy_";
@@ -414,11 +415,11 @@ operators! {
     c"random_": any_dtype(plain(random_factories::whole_between_like)) => c"randint_like.low_dtype";
     c"native_dropout": any_dtype(plain(dropout::forward)) => c"native_dropout";
     c"native_dropout_backward": any_dtype(plain(dropout::backward)) => c"native_dropout_backward";
-    // steps of recurrent layers, which refuse other dtypes: the CPU has no such operator
+    // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
     c"_thnn_fused_lstm_cell": any_dtype(plain(recurrent_cells::lstm_cell)) => c"_thnn_fused_lstm_cell";
     c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(recurrent_cells::lstm_cell_backward)) =>
         c"_thnn_fused_lstm_cell_backward_impl";
-    // recurrent layers over whole sequences
+    // recurrent layers over whole sequences, operators of rustdev's own library
     c"lstm_layer": plain(recurrent_layers::lstm) => c"rustdev::lstm_layer";
     c"lstm_layer_backward": plain(recurrent_layers::lstm_backward) => c"rustdev::lstm_layer_backward";
     c"gru_layer": plain(recurrent_layers::gru) => c"rustdev::gru_layer";
@@ -427,7 +428,7 @@ operators! {
     c"elman_layer_backward": plain(recurrent_layers::elman_backward::<false>) => c"rustdev::rnn_tanh_layer_backward";
     c"elman_layer": plain(recurrent_layers::elman::<true>) => c"rustdev::rnn_relu_layer";
     c"elman_layer_backward": plain(recurrent_layers::elman_backward::<true>) => c"rustdev::rnn_relu_layer_backward";
-    // normalisation, which looks itself at dtypes behind what it refuses
+    // normalisation, whose functions check dtypes after PyTorch's own checks
     c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"native_batch_norm";
     c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"_native_batch_norm_legit";
     c"native_batch_norm": any_dtype(plain(batch_normalisation::forward_without_statistics)) => c"_native_batch_norm_legit.no_stats";
@@ -439,13 +440,13 @@ operators! {
     c"native_group_norm_backward": any_dtype(plain(group_normalisation::backward)) => c"native_group_norm_backward";
     c"native_layer_norm": any_dtype(plain(layer_normalisation::forward)) => c"native_layer_norm";
     c"native_layer_norm_backward": any_dtype(plain(layer_normalisation::backward)) => c"native_layer_norm_backward";
-    // lists of tensors; src/operators/foreach_lists.rs has those of each element
+    // lists of tensors; src/operators/foreach_lists.rs has the elementwise ones
     c"_foreach_copy_": any_device(plain(foreach_lists::copy)) => c"_foreach_copy_";
     c"_foreach_max": any_device(plain(foreach_lists::max)) => c"_foreach_max";
     c"_foreach_norm.Scalar": any_device(plain(foreach_lists::norm)) => c"_foreach_norm.Scalar";
     c"_foreach_pow.ScalarAndTensor": any_device(plain(foreach_lists::powers)) => c"_foreach_pow.ScalarAndTensor";
     c"_foreach_zero_": any_device(plain(foreach_lists::elementwise)) => c"_foreach_zero_";
-    // steps of optimizers
+    // optimizer steps
     c"_fused_adagrad_": any_device(plain(optimizers::adagrad)) => c"_fused_adagrad_", c"_fused_adagrad_.tensor_lr";
     c"_fused_adam_": any_device(plain(optimizers::adam)) => c"_fused_adam_", c"_fused_adam_.tensor_lr";
     c"_fused_adamw_": any_device(plain(optimizers::adam)) => c"_fused_adamw_", c"_fused_adamw_.tensor_lr";
@@ -468,7 +469,7 @@ operators! {
 
 macro_rules! composed {
     ($($prepare:expr => $($name:literal),+;)*) => {
-        /// Those that are made of others.
+        /// Operators that call other operators.
         static COMPOSED: [Operator; [$(stringify!($prepare)),*].len()] = [$(
             Operator { names: &[$($name),+], kernel: Kernel::Others, prepare: $prepare },
         )*];
@@ -490,7 +491,7 @@ composed! {
     // matrices
     plain(ranges::trace) => c"trace";
     plain(reductions::norm) => c"norm.ScalarOpt_dim";
-    // those that PyTorch composes, though the CPU has kernels
+    // operators for which PyTorch's composite implementation is used, though the CPU has kernels
     COMPOSITION => c"_stack";
     COMPOSITION => c"_stack.out";
     COMPOSITION => c"narrow_copy";
@@ -505,7 +506,7 @@ mod tests {
     use super::super::names;
     use super::*;
 
-    /// The names under a heading of the file that the shim's lists are made of.
+    /// The names under a heading of the file from which the shim's lists are generated.
     fn compiled(heading: &str) -> Vec<&'static str> {
         let sections = include_str!("../../shim/compiled_names.txt").split('[');
         let section = sections.skip(1).find_map(|section| section.strip_prefix(heading)?.strip_prefix("]\n"));

@@ -1,4 +1,4 @@
-//! `histogram` and `histc`, with the checks and the choice of edges of PyTorch's own. Histograms of several dimensions go to the fallback.
+//! `histogram` and `histc`, with PyTorch's checks and choice of bin edges. The fallback serves multi-dimensional histograms.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Format, Tensor};
@@ -16,14 +16,14 @@ enum Method {
     Corrected = 2,
 }
 
-/// What is counted.
+/// The values to count.
 struct Counted<'a> {
     input: Tensor<'a>,
     weight: Option<Tensor<'a>>,
     density: bool,
 }
 
-/// Refuses what the two outputs of the caller's, counts and edges, are not to be, for so many bins.
+/// An error if the caller's `out=` tensors, counts and edges, do not fit the dtype and the number of bins.
 fn check_outputs(call: &Call<'_>, dtype: DType, bins: i64, has_edges: bool) -> Outcome {
     let counts = call.given(0);
     let edges = if has_edges { call.given(1) } else { None };
@@ -41,7 +41,7 @@ fn check_outputs(call: &Call<'_>, dtype: DType, bins: i64, has_edges: bool) -> O
 }
 
 impl<'a> Counted<'a> {
-    /// Refuses weights that do not go with the values.
+    /// An error if the weights do not fit the values.
     fn check_weight(&self) -> Outcome {
         let Some(weight) = self.weight else { return Ok(()) };
         let ((dtype, other), text) = ((self.input.dtype(), weight.dtype()), "torch.histogramdd: if weight tensor is provided");
@@ -57,7 +57,7 @@ impl<'a> Counted<'a> {
         Ok(())
     }
 
-    /// The least and the greatest value; waits for them.
+    /// Waits for the least and the greatest value.
     fn limits(&self, call: &Call<'a>) -> Result<[f64; 2], Refusal> {
         let line = call.dense(self.input, Format::Contiguous)?.view(&[self.input.numel()]);
         let no = Value::Number(Scalar::Bool(false));
@@ -65,7 +65,7 @@ impl<'a> Counted<'a> {
         Ok([value_of(call, found[0])?, value_of(call, found[1])?])
     }
 
-    /// Counts the values in bins between edges.
+    /// Counts the values in the bins between edges.
     fn count(&self, call: &Call<'a>, edges: Tensor<'a>, method: Method) -> Result<Tensor<'a>, Refusal> {
         let counts = call.empty(&[edges.numel() - 1], self.input.dtype())?;
         let (dense, edges) = (call.dense(self.input, Format::Contiguous)?, call.dense(edges, Format::Contiguous)?);
@@ -83,7 +83,7 @@ impl<'a> Counted<'a> {
         call.operator(&names::DIV_IN_PLACE, &[Value::Tensor(shares), Value::Tensor(widths)])
     }
 
-    /// Refuses dtypes that are not counted.
+    /// An error for a dtype that the kernel does not count.
     fn check_dtype(&self) -> Outcome {
         let dtype = self.input.dtype();
         if names::HISTOGRAM.get().is_some_and(|row| row.dtypes().contains(dtype)) {
@@ -93,7 +93,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// A number of the device; waits for it.
+/// Waits for a one-element tensor and reads it.
 fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, Refusal> {
     let double = call.cast(number, DType::Double)?;
     let bits = call.operator(&names::VIEW_DTYPE, &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
@@ -101,7 +101,7 @@ fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, Refusal> {
     Ok(f64::from_bits(bits as u64))
 }
 
-/// Writes the edges of so many bins of one width.
+/// Writes evenly spaced bin edges.
 fn space(call: &Call<'_>, edges: Tensor<'_>, [least, greatest]: [f64; 2]) -> Outcome {
     let number = |value| Value::Number(Scalar::Double(value));
     let steps = Value::Number(Scalar::Long(edges.numel()));
@@ -112,7 +112,7 @@ fn space(call: &Call<'_>, edges: Tensor<'_>, [least, greatest]: [f64; 2]) -> Out
 fn store(call: &Call<'_>, counts: Tensor<'_>) -> Outcome {
     if let Some(given) = call.given(0).filter(|given| given.sizes() == counts.sizes() && given.check_no_internal_overlap().is_err())
     {
-        // As the CPU's, where every bin is added to the one element.
+        // As on the CPU, where all bins are added to the same element.
         let sum = call.operator(&names::SUM_OF_ALL, &[Value::Tensor(counts), Value::None])?;
         return call.copy(given.row(0), sum);
     }
@@ -120,7 +120,7 @@ fn store(call: &Call<'_>, counts: Tensor<'_>) -> Outcome {
     call.copy(out, counts)
 }
 
-/// Refuses arguments and outputs of several devices.
+/// An error unless arguments and outputs are on one device.
 fn check_devices(arguments: &Arguments<'_>, call: &Call<'_>, outputs: usize) -> Outcome {
     let given = (0..outputs).filter_map(|index| call.given(index));
     check_same_device(arguments.tensors().chain(given), "tensor", "rustdev")
@@ -177,7 +177,7 @@ pub fn in_bins(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     store(call, counts)
 }
 
-/// A number as a whole one, towards 0.
+/// A number truncated to an integer.
 fn whole(number: Scalar) -> Result<f64, Refusal> {
     match number {
         Scalar::Double(value) if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&value) => Ok(value.trunc()),
@@ -186,7 +186,8 @@ fn whole(number: Scalar) -> Result<f64, Refusal> {
     }
 }
 
-/// `histc`. Integers are counted as on other accelerators: by limits in whole numbers, and with counts of their dtype.
+/// `histc`. Integers are counted as on other accelerators: limits are truncated to integers, and the counts have the input's
+/// dtype.
 pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, bins, min, max] = arguments.all()?;
     check_devices(arguments, call, 1)?;
@@ -199,7 +200,7 @@ pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     } else {
         check_outputs(call, input.dtype(), bins, false)?;
     }
-    // Distances of up to 2^53 are exact.
+    // Differences of up to 2^53 are exact.
     let values = if is_whole { call.cast(input, DType::Double)? } else { input };
     let counted = Counted { input: values, weight: None, density: false };
     let [mut least, mut greatest] = if is_whole { [whole(limits[0])?, whole(limits[1])?] } else { limits.map(Scalar::to) };

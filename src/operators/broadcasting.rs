@@ -1,4 +1,4 @@
-//! Calls of elementwise kernels over operands that are broadcast, by the rules of PyTorch's TensorIterator.
+//! Elementwise kernels over broadcast operands, by the rules of PyTorch's TensorIterator.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -8,70 +8,70 @@ use super::promotion::{can_cast, is_whole, result_type};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// What the dtypes of operands have to do with each other.
+/// How the dtypes of operands are related.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Types {
-    /// All have one.
+    /// All operands have one dtype.
     Same,
-    /// The same, where the inputs are taken as ones of this dtype.
+    /// Like `Same`; the inputs are treated as ones of this dtype.
     As(DType),
-    /// Inputs are promoted to this dtype, which is cast to the output's.
+    /// Inputs are promoted to this dtype; the result is cast to the output's dtype.
     Cast(DType),
-    /// Inputs are promoted to the dtype that they have in common, which is cast to the output's.
+    /// Inputs are promoted to their common dtype; the result is cast to the output's dtype.
     Common,
-    /// The same; integers are computed in the default dtype of floating point numbers.
+    /// Like `Common`; integers are promoted to the default dtype.
     Floating,
-    /// Inputs are promoted; the output is Bool, or the caller's of any dtype.
+    /// Inputs are promoted; the output is Bool, or an `out=` tensor of any dtype.
     Compared,
-    /// The inputs have any dtype, and the output has this one, or the caller's is of any.
+    /// Inputs have any dtype; the output has this one, or is an `out=` tensor of any dtype.
     Result(DType),
 }
 
-/// How operands go together.
+/// How the operands of an operator are combined.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     pub types: Types,
-    /// Whether one input may be a tensor of the CPU without dimensions.
+    /// True if one input may be a 0-dim CPU tensor.
     pub takes_host_number: bool,
-    /// Whether the output may share memory with itself and with inputs.
+    /// True if the output may overlap with itself and with inputs.
     pub may_overlap: bool,
 }
 
 impl Rule {
-    /// Of tensors of one device, without shared memory.
+    /// Tensors of one device without overlapping memory.
     pub const fn new(types: Types) -> Self {
         Self { types, takes_host_number: false, may_overlap: false }
     }
 
-    /// The same, where one input may be a tensor of the CPU without dimensions.
+    /// Like `new`; one input may be a 0-dim CPU tensor.
     pub const fn with_host_number(types: Types) -> Self {
         Self { takes_host_number: true, ..Self::new(types) }
     }
 }
 
-/// Operands that go together.
+/// The checked operands of an elementwise kernel.
 pub struct Elementwise<'a> {
     inputs: &'a [Input<'a>],
     sizes: &'a [i64],
     given: Option<Tensor<'a>>,
     may_overlap: bool,
-    /// What is computed in.
+    /// The dtype that the kernel computes in.
     compute: DType,
-    /// The output's.
+    /// The output's dtype.
     dtype: DType,
-    /// Whether the kernel has the two inputs in the other order.
+    /// True if the kernel gets the two inputs in the other order.
     is_swapped: bool,
 }
 
 impl<'a> Elementwise<'a> {
-    /// Of inputs of one dtype, which the output has too, and the caller's tensor for it, if there is one.
+    /// Inputs of one dtype, which is the output's, too. `given`: the caller's `out=` tensor, if there is one.
     pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, Refusal> {
         let first = inputs.first().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
         let inputs = first.arena().keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
         Self::of(Rule::new(Types::Same), inputs, given, DType::Float)
     }
 
-    /// Of inputs by a rule; `default` is the dtype of floating point numbers that say none.
+    /// Inputs combined by a rule; `default` is `torch.get_default_dtype()`.
     pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, default: DType) -> Result<Self, Refusal> {
         let tensors = || inputs.iter().filter_map(Input::tensor);
         if let Some(out) = given.filter(|_| !rule.may_overlap) {
@@ -106,20 +106,19 @@ impl<'a> Elementwise<'a> {
         Ok(Self { inputs, sizes, given, may_overlap: rule.may_overlap, compute, dtype, is_swapped: false })
     }
 
-    /// What is computed in.
+    /// The dtype that the kernel computes in.
     pub fn compute(&self) -> DType {
         self.compute
     }
 
-    /// The output's dtype.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// With a new output of another dtype, unless the caller has one.
+    /// The operands with another dtype for the output, if the call makes it.
     ///
     /// # Errors
-    /// Results of what is computed in are not written to it.
+    /// If results cannot be cast to this dtype.
     pub fn with_dtype(self, dtype: DType) -> Result<Self, Refusal> {
         if self.given.is_some() {
             return Ok(self);
@@ -128,12 +127,12 @@ impl<'a> Elementwise<'a> {
         Ok(Self { dtype, ..self })
     }
 
-    /// Those that all inputs are broadcast to.
+    /// The common sizes that all inputs are broadcast to.
     pub fn sizes(&self) -> &'a [i64] {
         self.sizes
     }
 
-    /// Of a new output: in the order of the inputs.
+    /// The shape of a new output, in the inputs' order of dimensions.
     pub fn shape(&self) -> Shape {
         let strides = self.strides().unwrap_or_else(|| Format::Contiguous.strides(self.sizes));
         self.shape_of(strides)
@@ -143,12 +142,12 @@ impl<'a> Elementwise<'a> {
         Shape { sizes: dims(self.sizes, |size| size), strides, dtype: self.dtype }
     }
 
-    /// The same in the order of one tensor, where that has all elements.
+    /// The shape of a new output in the order of a tensor, if that has the common sizes; else as in `shape`.
     pub fn shape_like(&self, tensor: Tensor<'_>) -> Shape {
         if tensor.has_sizes(self.sizes) { self.shape_of(tensor.like_strides()) } else { self.shape() }
     }
 
-    /// Of a new output; none where it is contiguous.
+    /// The strides of a new output; `None` stands for a contiguous one.
     fn strides(&self) -> Option<Dims> {
         let sizes = self.sizes;
         let all: Option<SmallVec<[Tensor<'_>; 3]>> =
@@ -170,7 +169,7 @@ impl<'a> Elementwise<'a> {
         Some(strides)
     }
 
-    /// Makes output number 0, or takes the caller's.
+    /// Makes output number 0, or prepares the caller's `out=` tensor.
     pub fn output(&self, call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
         if let Some(out) = self.given.filter(|out| out.has_sizes(self.sizes)) {
             return Ok(out);
@@ -183,7 +182,7 @@ impl<'a> Elementwise<'a> {
         }
     }
 
-    /// Whether the inputs are contiguous tensors of all elements, or numbers beside some, so that a new output surely is contiguous too.
+    /// True if a new output is certainly contiguous: all inputs are contiguous tensors of the common sizes, apart from numbers.
     fn are_contiguous(&self) -> bool {
         let is_dense = |tensor: Tensor<'_>| tensor.has_sizes(self.sizes) && tensor.is_dense(Format::Contiguous);
         let is_number = |input: &Input<'_>| input.tensor().is_none_or(|tensor| tensor.ndim() == 0);
@@ -191,17 +190,17 @@ impl<'a> Elementwise<'a> {
         if others.clone().count() == self.inputs.len() {
             return others.all(|input| input.tensor().is_some_and(is_dense));
         }
-        // Beside numbers, strides of dimensions of one element count.
+        // In combination with numbers, the strides of dimensions of size 1 count as well.
         others.all(|input| input.tensor().is_some_and(|tensor| is_dense(tensor) && tensor.has_contiguous_strides()))
     }
 
-    /// The same, where a new output has the order of a tensor that has all elements.
+    /// Like `output`; a new output has the order of a tensor, if that has the common sizes.
     pub fn output_like(&self, call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
         let shape = if self.given.is_some() { self.shape() } else { self.shape_like(tensor) };
         call.output(0, &shape, Strides::Any)
     }
 
-    /// Launches into an output of these sizes.
+    /// Launches the call's kernel into an output of the common sizes.
     pub fn launch(&self, call: &Call<'_>, out: Tensor<'_>, scalars: &[Scalar]) -> Outcome {
         match *self.inputs {
             [first, second] if self.is_swapped => launch_in(call, self.compute, out, &[second, first], scalars),
@@ -209,20 +208,20 @@ impl<'a> Elementwise<'a> {
         }
     }
 
-    /// The same, where the kernel has the two inputs in the other order.
+    /// The operands for a kernel that gets the two inputs in the other order.
     pub fn swapped(self) -> Self {
         Self { is_swapped: true, ..self }
     }
 }
 
-/// Refuses an output that results of a dtype are not written to.
+/// An error if results of dtype `compute` cannot be cast to `dtype`.
 pub fn check_cast(compute: DType, dtype: DType) -> Outcome {
     let is_held = dtype == compute || can_cast(compute, dtype);
     ensure!(is_held, "result type {compute:?} can't be cast to the desired output type {dtype:?}");
     Ok(())
 }
 
-/// What operands are computed in.
+/// The dtype that operands are computed in.
 fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, default: DType) -> Result<DType, Refusal> {
     let dtypes = || inputs.iter().filter_map(|input| input.tensor().map(Tensor::dtype));
     let first = dtypes().next().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
@@ -246,7 +245,7 @@ fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, 
     Ok(if types == Types::Floating && is_whole(common) { default } else { common })
 }
 
-/// The input that is a tensor of the CPU without dimensions among ones of a device, by its handle.
+/// The handle of the input that is a 0-dim CPU tensor, if there is one. An error if there are several.
 fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
     let tensors = inputs.iter().filter_map(Input::in_memory);
     let mut numbers = tensors.filter(|tensor| tensor.is_host() && tensor.ndim() == 0);
@@ -255,7 +254,7 @@ fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
     Ok(first.map(Tensor::handle))
 }
 
-/// The sizes that all are broadcast to.
+/// The sizes that all tensors are broadcast to.
 fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>) -> Result<&'a [i64], Refusal> {
     let mut sizes = first.sizes();
     for tensor in tensors {
@@ -267,7 +266,7 @@ fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>
     Ok(sizes)
 }
 
-/// Refuses tensors of several devices, as an iterator does.
+/// An error unless all tensors are on one device, as from a TensorIterator.
 pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> Outcome {
     let mut devices = tensors.map(Tensor::device);
     let common = devices.clone().find(|&device| device >= 0).unwrap_or(-1);
@@ -277,13 +276,13 @@ pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> O
     Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
-/// Launches the call's kernel into a tensor, over inputs that are broadcast to its sizes; it computes in the output's dtype. Nothing
-/// is launched where there is no element.
+/// Launches the call's kernel into a tensor, over inputs that are broadcast to its sizes. It computes in the output's dtype. An
+/// empty output needs no launch.
 pub fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
     launch_in(call, out.dtype(), out, inputs, scalars)
 }
 
-/// The same, and computes in a dtype.
+/// Like `launch`, but the kernel computes in dtype `compute`.
 fn launch_in(call: &Call<'_>, compute: DType, out: Tensor<'_>, inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
     if out.numel() == 0 && call.takes(compute) {
         return Ok(());

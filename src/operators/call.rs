@@ -1,4 +1,4 @@
-//! [`Arguments`] and [`Call`]: what an operator was called with, and what it can do.
+//! [`Arguments`] and [`Call`]: the arguments of an operator call, and the functions that serve it.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::tensor::dtype::{DType, HALVES};
 use crate::tensor::launch::Scalar;
 use crate::tuning::tasks::{MAX_PARTS, PART_NS};
 
-/// Why a call is not done here.
+/// Why a call is refused, or who else must serve it.
 #[derive(Debug, PartialEq)]
 pub enum Refusal {
-    /// PyTorch's CPU kernel takes it.
+    /// PyTorch's CPU kernel serves the call.
     Fallback,
-    /// PyTorch's composition of other operators takes it, which is registered for all backends.
+    /// PyTorch's composite implementation, which is registered for all back ends, serves the call.
     Composite,
     /// `RuntimeError`.
     Invalid(String),
@@ -33,11 +33,11 @@ pub enum Refusal {
     Type(String),
     /// `NotImplementedError`.
     Unsupported(String),
-    /// What the caller did failed, with this status and text of its own.
+    /// A function of the shim failed with this status and raises this message itself.
     Failed(i32, String),
 }
 
-/// Refuses by a `RuntimeError` what is not so.
+/// Returns a `RuntimeError` unless the condition holds.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
         let holds: bool = $condition;
@@ -48,40 +48,39 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Refuses by an `IndexError` what is not so.
+/// Returns an `IndexError` unless the condition holds.
 pub fn check_index(condition: bool, text: &str) -> Outcome {
     if condition { Ok(()) } else { Err(Refusal::Index(text.into())) }
 }
 
-/// The outcome of a call.
 pub type Outcome = Result<(), Refusal>;
 
-/// One argument, as its schema has it.
+/// One argument of a call, typed as in the operator's schema.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// Optional, and not given.
+    /// An optional argument that is absent.
     None,
     Tensor(Tensor<'a>),
     Tensors(&'a [Tensor<'a>]),
-    /// Of which some may be left out.
+    /// A list of tensors, some of which may be absent.
     OptionalTensors(&'a [Option<Tensor<'a>>]),
     Number(Scalar),
-    /// An integer that no `i64` holds, as the number nearest to it.
+    /// An integer beyond `i64`, as the `f64` nearest to it.
     LargeInteger(f64),
     Scalars(&'a [Scalar]),
     Integers(&'a [i64]),
     Numbers(&'a [f64]),
     Flags(&'a [bool]),
     Text(&'a str),
-    /// A random generator, by PyTorch's address of it.
+    /// The address of a `c10::GeneratorImpl`.
     Generator(usize),
-    /// That a factory is asked for.
+    /// The device that a factory is asked for.
     Device(Device),
-    /// What no operator here asks for.
+    /// An argument of a type that no operator reads.
     Other,
 }
 
-/// A device of any kind: its number among those of `c10::DeviceType`, and an index, -1 for the current device.
+/// A device: its `c10::DeviceType` and its index, or -1 for the current device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
     pub kind: i32,
@@ -89,10 +88,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// The kind of ours: `PrivateUse1`.
+    /// The `c10::DeviceType` of rustdev's devices, `PrivateUse1`.
     pub const OURS: i32 = 20;
 
-    /// Whether it is ours of this index, and says so.
+    /// True if this is the rustdev device of that index; false if the index is left to the current device.
     pub fn is(self, index: i32) -> bool {
         self == Self { kind: Self::OURS, index } && index >= 0
     }
@@ -117,7 +116,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A tensor that may be left out.
+    /// The tensor, or `None` if the argument is absent.
     pub fn optional_tensor(&self) -> Result<Option<Tensor<'a>>, Refusal> {
         match self {
             Self::None => Ok(None),
@@ -125,7 +124,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is left out.
+    /// True if the argument is absent.
     #[inline]
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)
@@ -137,7 +136,7 @@ impl<'a> Value<'a> {
         if let Self::Tensor(tensor) = self { Some(*tensor) } else { None }
     }
 
-    /// The number, if it is one; an integer that no scalar of a kernel holds is the number nearest to it.
+    /// The number, if it is one; an integer beyond `i64` becomes the nearest `f64`.
     #[inline]
     pub fn as_number(&self) -> Option<Scalar> {
         match self {
@@ -158,7 +157,7 @@ impl<'a> Value<'a> {
         self.as_number().map_or_else(|| self.tensor().map(Input::Tensor), |number| Ok(Input::Number(number)))
     }
 
-    /// Tensors of which some may be left out.
+    /// A list of tensors, some of which may be absent.
     pub fn optional_tensors(&self) -> Result<&'a [Option<Tensor<'a>>], Refusal> {
         match self {
             Self::OptionalTensors(tensors) => Ok(tensors),
@@ -231,14 +230,14 @@ impl<'a> Value<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     Tensor(Tensor<'a>),
-    /// A tensor of the CPU without dimensions, which is read at once and broadcast over all elements.
+    /// A 0-dim CPU tensor, which is read during the launch and broadcast over all elements.
     Immediate(Tensor<'a>),
-    /// Broadcast over all elements.
+    /// A number, broadcast over all elements.
     Number(Scalar),
 }
 
 impl<'a> Input<'a> {
-    /// The tensor; none of a number.
+    /// The tensor; `None` for a number.
     #[inline]
     pub fn tensor(&self) -> Option<Tensor<'a>> {
         match *self {
@@ -247,7 +246,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The tensor, unless it is read at once.
+    /// The tensor, unless it is an immediate operand.
     #[inline]
     pub fn in_memory(&self) -> Option<Tensor<'a>> {
         if let Self::Tensor(tensor) = *self { Some(tensor) } else { None }
@@ -260,7 +259,7 @@ impl<'a> From<Tensor<'a>> for Input<'a> {
     }
 }
 
-/// The arguments of a call, the caller's outputs left out.
+/// The arguments of a call without its `out=` tensors.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a>(&'a [Value<'a>]);
 
@@ -269,7 +268,7 @@ impl<'a> Arguments<'a> {
         Self(values)
     }
 
-    /// All of them.
+    /// All arguments; an error if there are not exactly `N`.
     pub fn all<const N: usize>(&self) -> Result<&'a [Value<'a>; N], Refusal> {
         let wrong = |_| Refusal::Invalid(format!("internal error: {} arguments, and {N} expected", self.0.len()));
         self.0.try_into().map_err(wrong)
@@ -280,7 +279,7 @@ impl<'a> Arguments<'a> {
         self.0.get(index).unwrap_or(&Value::None).tensor()
     }
 
-    /// Those that are tensors, lists of them left out.
+    /// The arguments that are tensors; lists of tensors are skipped.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
         self.0.iter().filter_map(Value::as_tensor)
     }
@@ -294,7 +293,7 @@ impl<'a> Deref for Arguments<'a> {
     }
 }
 
-/// A dimension counted from the start. A number is taken for a tensor of one dimension.
+/// A dimension counted from the start; negative ones count from the end. A 0-dim tensor counts as 1-D.
 pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, Refusal> {
     let count = ndim.max(1) as i64;
     if (-count..count).contains(&dim) {
@@ -309,7 +308,7 @@ pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Dims, Refusal> {
     let ndim = one.len().max(other.len());
     let size = |sizes: &[i64], dim: usize| (dim + sizes.len()).checked_sub(ndim).map_or(1, |own| sizes[own]);
     let mut sizes: Dims = smallvec![1; ndim];
-    // PyTorch tells of the last dimension that differs.
+    // PyTorch reports the last dimension that differs.
     for dim in (0..ndim).rev() {
         let (a, b) = (size(one, dim), size(other, dim));
         let text =
@@ -320,7 +319,7 @@ pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Dims, Refusal> {
     Ok(sizes)
 }
 
-/// Sizes, strides and dtype of a tensor that is still to be made.
+/// Sizes, strides and dtype of a tensor that does not exist yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     pub sizes: Dims,
@@ -329,18 +328,18 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Dense in an order.
+    /// The shape of a dense tensor in a memory format.
     pub fn new(sizes: &[i64], dtype: DType, format: Format) -> Self {
         Self { sizes: dims(sizes, |size| size), strides: format.strides(sizes), dtype }
     }
 
-    /// The same in an order.
+    /// This shape in another memory format.
     pub fn in_format(self, format: Format) -> Self {
         Self { strides: format.strides(&self.sizes), ..self }
     }
 }
 
-/// What a new tensor is to be like; without strides it is contiguous.
+/// A request for a tensor; without strides it is contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     pub sizes: &'a [i64],
@@ -348,39 +347,39 @@ pub struct Wanted<'a> {
     pub dtype: DType,
 }
 
-/// What an output of the caller's (`out=`) must be like. All get their sizes.
+/// How an `out=` tensor of the caller is prepared. It is resized to the requested sizes in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strides {
-    /// It keeps its strides where it has the sizes.
+    /// The tensor keeps its strides if it already has the right sizes.
     Any = 0,
-    /// It keeps them, and the operator writes to a tensor with the strides of the shape, which is copied at the end.
+    /// The tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the end.
     Copied = 1,
-    /// It gets those of the shape.
+    /// The tensor gets the strides of the shape.
     Given = 2,
-    /// As `Any`, and its elements may share memory.
+    /// Like `Any`, and elements of the tensor may share memory.
     Shared = 3,
 }
 
-/// A few, without an allocation.
+/// Lists that hold two items without an allocation.
 pub type Shapes = SmallVec<[Shape; 2]>;
 pub type Tensors<'a> = SmallVec<[Tensor<'a>; 2]>;
 
 /// How a task is cut into parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Along this dimension of the tensors that have this size in it; others are whole in every part.
+    /// Each part gets a slice along this dimension of every tensor that has size `size` in it. Other tensors are whole.
     pub dim: usize,
     pub size: i64,
-    /// Tensors of fewer dimensions are whole too.
+    /// Tensors with fewer dimensions are whole, too.
     pub least_ndim: usize,
-    /// Nanoseconds of one thread, of all parts.
+    /// Nanoseconds on one thread, summed over the parts.
     pub cost: u64,
-    /// Whether the libraries that PyTorch calls use their own threads.
+    /// True if the libraries that PyTorch calls use their own threads.
     pub takes_threads: bool,
 }
 
 impl Cut {
-    /// How many parts it is worth.
+    /// The number of parts that is worth the cost.
     pub fn parts(&self) -> i64 {
         parts_worth(self.cost).min(self.size.max(1))
     }
@@ -390,100 +389,102 @@ impl Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     pub parts: i64,
-    /// Nanoseconds of one thread, of all parts.
+    /// Nanoseconds on one thread, summed over the parts.
     pub cost: u64,
-    /// Along the channels that its parts do not share, those of the output forward and of the input backward; else along the batch.
+    /// Divide along the channels that the parts do not share: output channels forward, input channels backward. Otherwise
+    /// divide along the batch.
     pub by_channels: bool,
-    /// Of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
+    /// 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch would choose.
     pub large_volumes: bool,
 }
 
-/// How many parts a task of a cost is worth.
+/// The number of parts that a task of this cost is worth.
 pub fn parts_worth(cost: u64) -> i64 {
     (cost / PART_NS).clamp(1, MAX_PARTS) as i64
 }
 
-/// The side of a call that has PyTorch's tensors.
+/// The shim's side of a call, which holds PyTorch's tensors.
 pub trait Caller {
-    /// What PyTorch's meta that the operator is bound with says of its outputs for these arguments.
+    /// Runs the meta function that the operator is bound with on the call's arguments and describes its outputs.
     fn meta(&self) -> Result<Shapes, Refusal>;
 
-    /// Output number `index`: a new tensor, or the caller's.
+    /// Makes output number `index`, or prepares the caller's `out=` tensor.
     fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal>;
 
-    /// A new tensor for the time of the call.
+    /// A new temporary that lives to the end of the call.
     fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal>;
 
-    /// A tensor of the call in an order of its elements, copied where it has another.
+    /// The tensor in a memory format, copied if necessary.
     fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal>;
 
-    /// Calls an operator of PyTorch, which has so many results, all of them tensors.
+    /// Calls an operator of PyTorch, which returns `results` tensors.
     fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal>;
 
-    /// Calls the operator itself, its functional variant, with other arguments.
+    /// Calls the functional variant of this operator with other arguments.
     fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'_>, Refusal>;
 
     /// The outputs that the call has made so far.
     fn outputs(&self) -> Tensors<'_>;
 
-    /// Makes a tensor of the call output number `index`: that of the functional variant, or copied to the caller's.
+    /// Returns a tensor of the call as output number `index`, or copies it to the caller's `out=` tensor.
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome;
 
-    /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
+    /// Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
     ///
     /// # Errors
-    /// A task failed, or the stream captures.
+    /// If a task failed, or the stream is being captured.
     fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal>;
 
-    /// The numbers that a tensor on the CPU packs, which must be so many.
+    /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
     fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal>;
 
-    /// Tells autograd that tensors are written to.
+    /// Bumps the autograd version counters of the tensors.
     fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome;
 
-    /// Whether the overload returns nothing: it writes to arguments alone.
+    /// True if the overload returns nothing and only writes to its arguments.
     fn is_void(&self) -> bool;
 
-    /// The value of a tensor of one element, which is waited for.
+    /// Waits for a one-element tensor and reads it.
     ///
     /// # Errors
-    /// A task failed, the stream captures, or there are more elements.
+    /// If a task failed, the stream is being captured, or the tensor has several elements.
     fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal>;
 
-    /// Takes `count` random numbers of 32 bits of a generator (an argument of the call) and says where they begin: seed and offset, which are
-    /// cells while the stream captures.
+    /// Reserves `count` 32-bit random numbers of a generator, an argument of the call, and returns its seed and offset. These
+    /// are cells while the stream is being captured.
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
 
     /// Raises a `UserWarning`.
     fn warn(&self, text: &CStr) -> Outcome;
 
-    /// Has PyTorch's kernel compute, as a task over the outputs, with these changes to its arguments.
+    /// Lets PyTorch's CPU kernel compute the outputs as a task, after `changes` to its arguments.
     fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome;
 
-    /// Has the operator's own task compute over the arguments, of which tensors may be wider than the call's, behind its outputs.
+    /// Lets the operator's own task compute over the arguments and write the call's outputs. Tensors may be wider than the
+    /// call's.
     fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome;
 
     /// Enqueues a kernel on the current stream of the tensors' device.
     fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
 
-    /// The same over lists of dense tensors on one device, each of them as one dimension. The operands are the tensors of one list after the
-    /// other; those of the first `written` lists are outputs.
+    /// Enqueues a kernel over lists of dense tensors on one device, each of them as a 1-D operand. The operands are the lists'
+    /// tensors, one list after the other; those of the first `written` lists are outputs.
     fn launch_lists(&self, op: &'static Op, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar])
     -> Outcome;
 
-    /// Whether PyTorch has MKL.
+    /// True if PyTorch has MKL.
     fn has_mkl(&self) -> bool;
 
-    /// Whether PyTorch's products of 16 bit floats use AMX.
+    /// True if PyTorch's products of 16 bit floats use AMX.
     fn has_amx(&self) -> bool;
 
-    /// Whether PyTorch has complex numbers of two BFloat16.
+    /// True if PyTorch has a complex dtype of two BFloat16.
     fn has_complex_bfloat16(&self) -> bool;
 
-    /// Whether the user asked for deterministic algorithms.
+    /// True if the user asked for deterministic algorithms.
     fn is_deterministic(&self) -> bool;
 
-    /// The dtype of floating point numbers that say none.
+    /// `torch.get_default_dtype()`.
     fn default_dtype(&self) -> DType;
 }
 
@@ -497,90 +498,91 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Of an operator with this kernel, if it is one of ours. `given`: the caller's tensors for the first outputs, as they are before the call.
+    /// `kernel`: the operator's kernel, if it has one. `given`: the caller's `out=` tensors for the first outputs, as before
+    /// the call.
     pub fn new(kernel: Option<&'static Op>, caller: &'a (dyn Caller + 'a), given: &'a [Tensor<'a>], arena: &'a BumpArena) -> Self {
         Self { kernel, caller, given, arena }
     }
 
-    /// Memory to the end of the call.
+    /// Memory that lives to the end of the call.
     pub fn arena(&self) -> &'a BumpArena {
         self.arena
     }
 
-    /// The name of its kernel; empty where it has none.
+    /// The name of the operator's kernel, or an empty string.
     pub fn kernel_name(&self) -> &'static str {
         self.kernel.map_or("", Op::text)
     }
 
-    /// Whether its kernel computes in a dtype.
+    /// True if the operator's kernel computes in this dtype.
     pub fn takes(&self, dtype: DType) -> bool {
         self.kernel.is_some_and(|kernel| kernel.dtypes().contains(dtype))
     }
 
-    /// Output number `index`: a new tensor, or the caller's.
+    /// Makes output number `index`, or prepares the caller's `out=` tensor.
     pub fn output(&self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor<'a>, Refusal> {
         let wanted = Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype };
         self.caller.output(index, wanted, strides)
     }
 
-    /// The same, contiguous where it is new.
+    /// Like `output`; a new tensor is contiguous.
     pub fn contiguous(&self, index: usize, sizes: &[i64], dtype: DType, strides: Strides) -> Result<Tensor<'a>, Refusal> {
         self.caller.output(index, Wanted { sizes, strides: None, dtype }, strides)
     }
 
-    /// The same with the sizes, the strides and the dtype of a tensor.
+    /// Like `output`, with the sizes, strides and dtype of a tensor.
     pub fn output_like(&self, index: usize, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
         let wanted = Wanted { sizes: tensor.sizes(), strides: Some(tensor.strides()), dtype: tensor.dtype() };
         self.caller.output(index, wanted, Strides::Any)
     }
 
-    /// The caller's tensor for output number `index`, as it was before the call; nothing where the call makes it.
+    /// The caller's `out=` tensor for output number `index`, as before the call; `None` if the call makes the output.
     pub fn given(&self, index: usize) -> Option<Tensor<'a>> {
         self.given.get(index).copied().filter(|tensor| tensor.handle() != 0)
     }
 
-    /// Makes a tensor of the call, or a view of one, output number `index`; it is copied to the caller's, if there is one.
+    /// Returns a tensor of the call, or a view of one, as output number `index`, or copies it to the caller's `out=` tensor.
     pub fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
         self.caller.give(index, tensor)
     }
 
-    /// A tensor of the call in an order of its elements, copied where it has another.
+    /// The tensor in a memory format, copied if necessary.
     pub fn dense(&self, tensor: Tensor<'a>, format: Format) -> Result<Tensor<'a>, Refusal> {
         if tensor.is_dense(format) { Ok(tensor) } else { self.caller.dense(tensor, format) }
     }
 
-    /// The same of a tensor that may be left out, contiguous.
+    /// The optional tensor, copied if it is not contiguous.
     pub fn dense_given(&self, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
         tensor.map(|tensor| self.dense(tensor, Format::Contiguous)).transpose()
     }
 
-    /// A new contiguous tensor for the time of the call.
+    /// A new contiguous temporary that lives to the end of the call.
     pub fn empty(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
         self.caller.empty(Wanted { sizes, strides: None, dtype })
     }
 
-    /// A new tensor of a shape for the time of the call.
+    /// A new temporary of a shape that lives to the end of the call.
     pub fn empty_as(&self, shape: &Shape) -> Result<Tensor<'a>, Refusal> {
         self.caller.empty(Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype })
     }
 
-    /// The same of 0, contiguous.
+    /// A new contiguous temporary of zeros that lives to the end of the call.
     pub fn zeros(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
         let made = self.empty(sizes, dtype)?;
         self.operator(&names::ZERO, &[Value::Tensor(made)])
     }
 
-    /// The only result of another operator.
+    /// Calls another operator and returns its only result.
     pub fn operator(&self, operator: &Callee, arguments: &[Value<'_>]) -> Result<Tensor<'a>, Refusal> {
         self.operators(operator, arguments, 1)?.pop().ok_or_else(|| Refusal::Invalid("internal error: no result".into()))
     }
 
-    /// The results of another operator, which has so many.
+    /// Calls another operator and returns its results.
     pub fn operators(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'a>, Refusal> {
         self.caller.call(operator, arguments, results)
     }
 
-    /// The results of the operator itself with other arguments.
+    /// Calls the functional variant of this operator with other arguments and returns its results.
     pub fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'a>, Refusal> {
         self.caller.repeat(arguments)
     }
@@ -596,7 +598,7 @@ impl<'a> Call<'a> {
         self.operator(&names::COPY, &arguments).map(drop)
     }
 
-    /// A tensor in another dtype, as `to` makes it.
+    /// The tensor in another dtype, converted as by `to`.
     pub fn cast(&self, tensor: Tensor<'a>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
         if tensor.dtype() == dtype {
             return Ok(tensor);
@@ -605,7 +607,7 @@ impl<'a> Call<'a> {
         self.operator(&names::TO_DTYPE, &[Value::Tensor(tensor), wanted, no, no, Value::None])
     }
 
-    /// Arguments with tensors of 16 bit floats in `Float`.
+    /// The arguments, with tensors of 16 bit floats converted to `Float`.
     pub fn widened(&self, arguments: &[Value<'a>]) -> Result<SmallVec<[Value<'a>; 10]>, Refusal> {
         let widened = |value: &Value<'a>| match value {
             Value::Tensor(tensor) if HALVES.contains(tensor.dtype()) => self.cast(*tensor, DType::Float).map(Value::Tensor),
@@ -619,43 +621,43 @@ impl<'a> Call<'a> {
         self.operator(&names::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
     }
 
-    /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
+    /// Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
     ///
     /// # Errors
-    /// A task failed, or the stream captures.
+    /// If a task failed, or the stream is being captured.
     pub fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal> {
         self.caller.read(tensor, reason)
     }
 
-    /// The numbers that a tensor on the CPU packs, which must be so many.
+    /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
     pub fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&'a [Scalar], Refusal> {
         self.caller.numbers(tensor, count)
     }
 
-    /// Tells autograd that the tensors of a list are written to, which PyTorch leaves to some kernels.
+    /// Bumps the autograd version counters of the tensors of a list, which PyTorch leaves to some kernels.
     pub fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome {
         self.caller.bump_versions(tensors)
     }
 
-    /// Whether the overload returns nothing: it writes to arguments alone.
+    /// True if the overload returns nothing and only writes to its arguments.
     pub fn is_void(&self) -> bool {
         self.caller.is_void()
     }
 
-    /// The value of a tensor of one element, which is waited for.
+    /// Waits for a one-element tensor and reads it.
     ///
     /// # Errors
-    /// A task failed, the stream captures, or there are more elements.
+    /// If a task failed, the stream is being captured, or the tensor has several elements.
     pub fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal> {
         self.caller.item(tensor)
     }
 
-    /// Refuses a number that a dtype does not hold.
+    /// An error if the dtype cannot represent the number.
     pub fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
         if number.surely_fits(dtype) { Ok(()) } else { conversions::check_number(number, dtype) }
     }
 
-    /// A tensor on the device of the call, copied there if it is elsewhere.
+    /// The tensor, copied to the device unless it is already there.
     pub fn on_device(&self, device: i32, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         if tensor.device() == device {
             return Ok(tensor);
@@ -666,41 +668,42 @@ impl<'a> Call<'a> {
         Ok(made)
     }
 
-    /// With another kernel.
+    /// The call with another kernel.
     pub fn with_kernel(&self, row: &Row) -> Self {
         Self { kernel: row.get(), ..*self }
     }
 
-    /// Launches the operator's kernel; it computes in the dtype of the first output.
+    /// Launches the operator's kernel, which computes in the dtype of the first output.
     pub fn launch(&self, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
         self.launch_in(outputs[0].dtype(), outputs, inputs, scalars)
     }
 
-    /// The same in another dtype.
+    /// Like `launch`, but the kernel computes in dtype `compute`.
     pub fn launch_in(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
         let inputs = self.arena.keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
         self.launch_with(compute, outputs, inputs, scalars)
     }
 
-    /// The same, where inputs may be numbers.
+    /// Like `launch_in`; inputs may be numbers, too.
     pub fn launch_with(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
         let kernel = self.kernel()?;
         check_device(kernel, outputs, inputs)?;
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
     }
 
-    /// Launches the kernel over lists of dense tensors on one device, each of them as one dimension. The operands are the tensors of one list
-    /// after the other; those of the first `written` lists are outputs.
+    /// Launches the kernel over lists of dense tensors on one device, each of them as a 1-D operand. The operands are the
+    /// lists' tensors, one list after the other; those of the first `written` lists are outputs.
     pub fn launch_lists(&self, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar]) -> Outcome {
         self.caller.launch_lists(self.kernel()?, compute, written, lists, scalars)
     }
 
-    /// Its kernel.
+    /// The operator's kernel; an error if it has none.
     pub fn kernel(&self) -> Result<&'static Op, Refusal> {
         self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))
     }
 
-    /// Takes `count` random numbers of 32 bits of a generator, an argument of the call: its seed and offset, which are scalars of the kernel.
+    /// Reserves `count` 32-bit random numbers of a generator, an argument of the call. Returns its seed and offset, scalars of
+    /// the kernel.
     pub fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
         self.caller.draw(generator, count)
     }
@@ -710,43 +713,44 @@ impl<'a> Call<'a> {
         self.caller.warn(&CString::new(text).unwrap_or_default())
     }
 
-    /// Leaves the call to PyTorch's kernel as a task, behind its outputs, with these changes to its arguments.
+    /// Lets PyTorch's CPU kernel compute the outputs as a task, after `changes` to its arguments.
     pub fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
         self.caller.leave_to_task(cut, changes)
     }
 
-    /// Has the operator's own task compute over the arguments, of which tensors may be wider than the call's, behind its outputs.
+    /// Lets the operator's own task compute over the arguments and write the call's outputs. Tensors may be wider than the
+    /// call's.
     pub fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
         self.caller.divide(arguments, division)
     }
 
-    /// Whether PyTorch's products of 16 bit floats use AMX.
+    /// True if PyTorch's products of 16 bit floats use AMX.
     pub fn has_amx(&self) -> bool {
         self.caller.has_amx()
     }
 
-    /// Whether PyTorch has complex numbers of two BFloat16.
+    /// True if PyTorch has a complex dtype of two BFloat16.
     pub fn has_complex_bfloat16(&self) -> bool {
         self.caller.has_complex_bfloat16()
     }
 
-    /// Whether PyTorch has MKL.
+    /// True if PyTorch has MKL.
     pub fn has_mkl(&self) -> bool {
         self.caller.has_mkl()
     }
 
-    /// Whether the user asked for deterministic algorithms.
+    /// True if the user asked for deterministic algorithms.
     pub fn is_deterministic(&self) -> bool {
         self.caller.is_deterministic()
     }
 
-    /// The dtype of floating point numbers that say none.
+    /// `torch.get_default_dtype()`.
     pub fn default_dtype(&self) -> DType {
         self.caller.default_dtype()
     }
 }
 
-/// One call of an operator that is bound with a meta of PyTorch's.
+/// A call of an operator that is bound with a PyTorch meta function.
 pub struct StructuredCall<'a>(Call<'a>);
 
 impl<'a> StructuredCall<'a> {
@@ -754,12 +758,12 @@ impl<'a> StructuredCall<'a> {
         Self(call)
     }
 
-    /// What the meta says of the outputs.
+    /// The outputs' shapes, computed by the meta function.
     pub fn meta(&self) -> Result<Shapes, Refusal> {
         self.0.caller.meta()
     }
 
-    /// The only output.
+    /// The shape of the only output.
     pub fn shape(&self) -> Result<Shape, Refusal> {
         self.meta()?.pop().ok_or_else(|| Refusal::Invalid("internal error: a meta without outputs".into()))
     }
@@ -773,7 +777,7 @@ impl<'a> Deref for StructuredCall<'a> {
     }
 }
 
-/// Two tensors of different devices, by their devices' names, if there are some.
+/// The names of two different devices of the tensors, if there are any.
 fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[DeviceName; 2]> {
     let mut devices = tensors.map(Tensor::device);
     let first = devices.next()?;
@@ -781,7 +785,7 @@ fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[DeviceNam
     Some([first, other].map(DeviceName))
 }
 
-/// A device by its index, which is -1 for any that is not ours; displayed by its name.
+/// A device index, -1 for any device that is not rustdev's; displayed as the device's name.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceName(pub i32);
 
@@ -792,7 +796,7 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// Refuses operands of several devices.
+/// An error unless all operands are on one device.
 #[inline]
 fn check_device(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Outcome {
     let first = outputs.first().map_or(-1, |tensor| tensor.device());
@@ -811,7 +815,7 @@ fn several_devices(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) ->
     Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}"))
 }
 
-/// Refuses tensors of several devices as PyTorch refuses the arguments of that method, which it calls `what`.
+/// An error unless all tensors are on one device. The message is that of PyTorch's check of argument `what` of `method`.
 pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found =
@@ -819,7 +823,7 @@ pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &s
     Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
-/// Refuses tensors of several devices as PyTorch's kernels refuse such arguments.
+/// An error unless all tensors are on one device. The message is that of PyTorch's kernels.
 pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");

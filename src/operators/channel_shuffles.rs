@@ -1,4 +1,4 @@
-//! `channel_shuffle`: the channels of groups, one of each group after the other.
+//! `channel_shuffle`: interleaves the channels of groups.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, ensure};
 use super::descriptor::Dims;
@@ -16,7 +16,7 @@ pub fn shuffle(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let out = call.output(0, &Shape::new(input.sizes(), input.dtype(), input.suggested_format()), Strides::Any)?;
     let of_group = channels / groups;
-    // Both by number within the group, then by group.
+    // Both views have dimensions (index within the group, group).
     let divided = |values: &[i64], [within, group]: [i64; 2]| -> Dims {
         [values[0], within, group].into_iter().chain(values[2..].iter().copied()).collect()
     };

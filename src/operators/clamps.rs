@@ -1,4 +1,4 @@
-//! `clamp` by numbers or tensors, and `hardtanh`, which is one.
+//! `clamp` with numbers or tensors, and `hardtanh`, a kind of `clamp`.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use super::whole_numbers::limits;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// Refuses a limit that the dtype cannot hold; for integers only on the side where no value would be left.
+/// An error if the dtype cannot represent the limit. For integers only a limit that excludes every value is refused.
 fn check_limit(call: &Call<'_>, dtype: DType, limit: Scalar, is_min: bool) -> Outcome {
     if !is_integer(dtype) {
         return call.check_number(limit, dtype);
@@ -24,7 +24,7 @@ fn check_limit(call: &Call<'_>, dtype: DType, limit: Scalar, is_min: bool) -> Ou
     let value = match limit {
         Scalar::Long(value) => value,
         Scalar::Bool(value) => value.into(),
-        // An integer beyond int64.
+        // An integer beyond `i64`.
         _ if is_min => return refused(&NumberText(limit.to())),
         _ => i64::MAX,
     };
@@ -33,7 +33,7 @@ fn check_limit(call: &Call<'_>, dtype: DType, limit: Scalar, is_min: bool) -> Ou
     if leaves_values { Ok(()) } else { refused(&value) }
 }
 
-/// Limits a tensor's values: by numbers, each with whether it is the least value.
+/// Clamps a tensor's values by numbers; each limit has a flag that is true for a minimum.
 fn limit(limits: &[(Scalar, bool)], scalars: Scalars, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let own = input.dtype();
@@ -72,7 +72,7 @@ pub fn clamp_tensor(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome
     ensure_implemented(!arguments.tensor(0)?.dtype().is_complex(), NO_COMPLEX_LIMITS)
 }
 
-/// `hardtanh`: a `clamp` whose limits do not change the dtype.
+/// `hardtanh`: a `clamp` whose limits do not take part in type promotion.
 pub fn hardtanh(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, min, max] = arguments.all()?;
     let dtype = input.tensor()?.dtype();

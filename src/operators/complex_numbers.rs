@@ -1,4 +1,4 @@
-//! Between complex numbers and their parts: `abs`, `angle`, `complex`, `polar`.
+//! Conversions between complex numbers and their parts: `abs`, `angle`, `complex`, `polar`.
 
 use super::broadcasting::{Elementwise, Rule, Types, check_cast};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, ensure};
@@ -8,7 +8,7 @@ use super::pointwise_calls::{UNARY_FLOATING, alone, ensure_computed, launch_with
 use super::promotion::complex_of;
 use crate::tensor::dtype::{COMPONENTS, DType};
 
-/// `abs`, of complex numbers a real one.
+/// `abs`; the result of complex numbers is real.
 pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype().real();
@@ -19,7 +19,7 @@ pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch_with(&alone(input, Types::Result(dtype), &call)?, &[], &call)
 }
 
-/// `angle`, of complex numbers a contiguous tensor of real ones.
+/// `angle`; the result of complex numbers is real and contiguous.
 pub fn angle(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype();
@@ -33,7 +33,7 @@ pub fn angle(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     operands.launch(call, call.contiguous(0, input.sizes(), wanted, Strides::Any)?, &[])
 }
 
-/// `complex` and `polar`, of two real numbers of one dtype.
+/// `complex` and `polar`, from two real tensors of one dtype.
 pub fn joined(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [one, other] = arguments.all()?;
     let parts = [one.tensor()?, other.tensor()?];

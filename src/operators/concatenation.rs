@@ -1,27 +1,27 @@
-//! `cat`. Calls with nothing unusual do without PyTorch's meta, which takes longer than all the rest of a small call.
+//! `cat`. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call.
 
 use super::call::{Arguments, Outcome, Refusal, Shape, Strides, StructuredCall, Value, check_same_device_in, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::cat as kernel;
 use crate::tensor::launch::Scalar;
 
-/// Sizes and strides that the descriptors of one launch may hold, and some to spare.
+/// The most sizes and strides that the descriptors of one launch may hold, with a margin.
 const WORDS_PER_LAUNCH: usize = 60_000;
 
-/// Whether PyTorch passes over a tensor, whatever the sizes of the others.
+/// True for tensors that PyTorch skips whatever the sizes of the others: 1-D and empty.
 fn is_passed_over(tensor: Tensor<'_>) -> bool {
     tensor.sizes() == [0]
 }
 
-/// The memory format that all tensors suggest; contiguous where they differ.
+/// The memory format that all tensors suggest; contiguous if they differ.
 fn common_format(tensors: &[Tensor<'_>]) -> Format {
     let first = tensors[0].suggested_format();
     let is_common = first == Format::Contiguous || tensors.iter().all(|tensor| tensor.suggested_format() == first);
     if is_common { first } else { Format::Contiguous }
 }
 
-/// The result where nothing is unusual: one dtype, and sizes that differ in one dimension alone. The meta looks at all others, and
-/// refuses some.
+/// The shape of the result if the tensors have one dtype and sizes that differ only in dimension `dim`. The meta function
+/// handles all other calls.
 fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
     let first = *tensors.first()?;
     let dim = wrap_dim(dim, first.ndim()).ok().filter(|&dim| dim < first.ndim())?;
@@ -38,7 +38,7 @@ fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
     Some(Shape::new(&sizes, first.dtype(), common_format(tensors)))
 }
 
-/// Launches over as many tensors at a time as a launch takes.
+/// Launches over as many tensors at a time as one launch can take.
 fn launch(call: &StructuredCall<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: usize) -> Outcome {
     let scalars = kernel::Scalars { dim: Scalar::Long(dim as i64) }.list();
     let per_launch = WORDS_PER_LAUNCH / (2 * out.ndim().max(1));

@@ -1,4 +1,4 @@
-//! Which numbers a dtype holds: those that `c10::Scalar::to` converts to its type.
+//! Which numbers a dtype can represent: those that `c10::Scalar::to` converts without an overflow error.
 
 use super::call::{Outcome, Refusal, ensure};
 use super::number_text::type_name;
@@ -7,7 +7,7 @@ use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::float8::Float8E8M0FnU;
 use crate::tensor::launch::Scalar;
 
-/// Refuses a number that a dtype does not hold.
+/// An error if a dtype cannot represent the number.
 pub fn check_number(number: Scalar, dtype: DType) -> Outcome {
     if !dtype.is_convertible() {
         return Err(Refusal::Unsupported(format!("\"a number\" not implemented for '{dtype:?}'")));
@@ -23,14 +23,14 @@ fn holds(number: Scalar, dtype: DType) -> bool {
         Scalar::Bool(_) | Scalar::Cell(_) => true,
         Scalar::Long(value) => holds_integer(value, part),
         Scalar::Double(value) => holds_real(value, part),
-        // PyTorch looks at an imaginary part of 0 too, which Float8_e8m0fnu does not hold.
+        // PyTorch also checks an imaginary part of 0, which Float8_e8m0fnu cannot represent.
         Scalar::Complex(real, imaginary) => {
             (dtype.is_complex() || imaginary == 0.0) && holds_real(real, part) && holds_real(imaginary, part)
         }
     }
 }
 
-/// Negative integers wrap around in a dtype without a sign, as far as their magnitudes go.
+/// Negative integers wrap around in an unsigned dtype, down to the negated maximum.
 fn holds_integer(value: i64, dtype: DType) -> bool {
     match (dtype, limits(dtype)) {
         (DType::UInt64 | DType::Float8E8M0FnU, _) => true,
@@ -42,7 +42,7 @@ fn holds_integer(value: i64, dtype: DType) -> bool {
 
 fn holds_real(value: f64, dtype: DType) -> bool {
     if let Some([least, greatest]) = limits(dtype) {
-        // The end is a power of 2, which a double is exactly.
+        // The exclusive end is a power of 2, which a double represents exactly.
         let end = if dtype == DType::UInt64 { 2.0_f64.powi(64) } else { greatest as f64 + 1.0 };
         return (least as f64..end).contains(&value);
     }
@@ -51,7 +51,7 @@ fn holds_real(value: f64, dtype: DType) -> bool {
     value.is_nan() || (has_infinity && value.is_infinite()) || (least..=greatest).contains(&value)
 }
 
-/// The least and the greatest finite number of a floating point dtype.
+/// The least and the greatest finite number of a floating-point dtype.
 fn finite_limits(dtype: DType) -> [f64; 2] {
     let greatest = match dtype {
         DType::Float8E5M2 | DType::Float8E5M2FnUz => 57344.0,
@@ -63,7 +63,7 @@ fn finite_limits(dtype: DType) -> [f64; 2] {
     [-greatest, greatest]
 }
 
-/// The name of a dtype's type, as PyTorch's list of types has it.
+/// The C++ type of a dtype, spelled as in PyTorch's list of scalar types.
 fn name_of(dtype: DType) -> String {
     let name = match dtype {
         DType::Byte => "uint8_t",
@@ -74,7 +74,7 @@ fn name_of(dtype: DType) -> String {
         DType::UInt32 => "uint32_t",
         DType::UInt64 => "uint64_t",
         DType::ComplexHalf => "c10::complex<c10::Half>",
-        // Its parts are checked by themselves.
+        // The parts are checked one by one.
         DType::ComplexBFloat16 => return type_name(DType::BFloat16),
         other => return type_name(other),
     };
@@ -97,7 +97,7 @@ mod tests {
         let longs = |dtype, values: [i64; 4]| held(dtype, &values.map(Scalar::Long));
         assert_eq!(longs(DType::Char, [127, 128, -128, -129]), [true, false, true, false]);
         assert_eq!(longs(DType::Short, [32767, 32768, -32768, -32769]), [true, false, true, false]);
-        // Without a sign they wrap around.
+        // Negative numbers wrap around in unsigned dtypes.
         assert_eq!(longs(DType::Byte, [255, 256, -255, -256]), [true, false, true, false]);
         assert_eq!(longs(DType::UInt32, [u32::MAX.into(), 1 << 32, -1, -(1 << 32)]), [true, false, true, false]);
         assert_eq!(longs(DType::UInt64, [i64::MAX, i64::MIN, -1, 0]), [true; 4]);
@@ -110,12 +110,12 @@ mod tests {
     #[test]
     fn reals_are_held_between_limits() {
         let doubles = |dtype, values: [f64; 4]| held(dtype, &values.map(Scalar::Double));
-        // Fractions are cut off above, and not below the least integer.
+        // A fraction above the maximum is truncated; one below the minimum is refused.
         assert_eq!(doubles(DType::Char, [127.9, 128.0, -128.0, -128.5]), [true, false, true, false]);
         assert_eq!(doubles(DType::Byte, [255.9, -0.5, -0.0, f64::NAN]), [true, false, true, false]);
         assert_eq!(doubles(DType::Long, [LARGEST, -LARGEST, f64::INFINITY, f64::NAN]), [false, true, false, false]);
         assert_eq!(doubles(DType::UInt64, [LARGEST, 2.0 * LARGEST, -1.0, f64::NAN]), [true, false, false, false]);
-        // What would be rounded to the greatest number is beyond it.
+        // Numbers that would be rounded to the maximum are out of range.
         assert_eq!(doubles(DType::Half, [65504.0, 65505.0, f64::INFINITY, f64::NAN]), [true, false, true, true]);
         assert_eq!(doubles(DType::Float, [f32::MAX.into(), 3.402_823_5e38, 1e39, -1e39]), [true, false, false, false]);
         assert_eq!(doubles(DType::Float8E5M2, [57344.0, 57345.0, f64::INFINITY, f64::NAN]), [true, false, true, true]);

@@ -1,8 +1,8 @@
-//! Convolutions in all directions: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the batch or the
-//! channels. The parts depend on the shapes alone, so that results do not depend on the number of threads.
+//! Convolutions, forward and backward: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the
+//! batch or the channels. The division depends only on the shapes, so results do not depend on the number of threads.
 //!
-//! 16 bit floats that the kernels are slow or wrong with ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in `Float`: the
-//! operands are cast, and each result is rounded once.
+//! 16 bit floats for which the kernels are slow or wrong ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in
+//! `Float`: the operands are cast, and each result is rounded once.
 
 use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure, parts_worth};
@@ -18,13 +18,12 @@ const NAME: &str = "convolution";
 
 const NARROW: DTypeSet = HALVES.and(FLOAT8);
 
-/// The operators.
 pub static OPERATORS: [Operator; 2] = [
     Operator { names: &[c"convolution_overrideable"], kernel: Kernel::Divided, prepare: plain(forward) },
     Operator { names: &[c"convolution_backward_overrideable"], kernel: Kernel::Divided, prepare: plain(backward) },
 ];
 
-/// Refuses an operand that does not go with the input.
+/// An error unless the operand has the input's device and dtype.
 fn check_operand(input: Tensor<'_>, operand: Tensor<'_>, what: &str) -> Outcome {
     check_same_device([input, operand].into_iter(), what, NAME)?;
     let (own, other) = (input.dtype(), operand.dtype());
@@ -32,12 +31,11 @@ fn check_operand(input: Tensor<'_>, operand: Tensor<'_>, what: &str) -> Outcome 
     Ok(())
 }
 
-/// The greatest power of two up to both, at least 1.
+/// The greatest power of two that exceeds neither argument, at least 1.
 fn power_of_two(limit: i64, other: i64) -> i64 {
     1 << limit.min(other).max(1).ilog2()
 }
 
-/// A convolution of an input by weights.
 struct Convolution<'a> {
     input: Tensor<'a>,
     weight: Tensor<'a>,
@@ -50,8 +48,8 @@ struct Convolution<'a> {
 }
 
 impl<'a> Convolution<'a> {
-    /// `other`: a bias or the output's gradient. Refuses what PyTorch's convolutions have refused before they call these, for those who call
-    /// these themselves.
+    /// `other`: a bias or the output's gradient. The checks are those of PyTorch's callers; they protect direct calls of these
+    /// operators.
     fn new([input, weight]: [&'a Value<'a>; 2], other: Option<Tensor<'_>>, geometry: &'a [Value<'a>; 6]) -> Result<Self, Refusal> {
         let [stride, padding, dilation, transposed, output_padding, groups] = geometry;
         let (input, weight) = (input.tensor()?, weight.tensor()?);
@@ -93,7 +91,7 @@ impl<'a> Convolution<'a> {
         Ok(())
     }
 
-    /// The order of results.
+    /// The memory format of results.
     fn format(&self) -> Format {
         let format = self.input.suggested_format();
         if format == Format::Contiguous { self.weight.suggested_format() } else { format }
@@ -127,7 +125,7 @@ impl<'a> Convolution<'a> {
     }
 
     fn check_output(&self, spatial: &[i64]) -> Outcome {
-        // As on the CPU, whose transposed convolutions of 16 bit numbers may be empty.
+        // As on the CPU, where transposed convolutions of 16 bit numbers may be empty.
         let least = i64::from(!(self.transposed && NARROW.contains(self.input.dtype())));
         let sizes = &self.input.sizes()[2..];
         ensure!(
@@ -137,9 +135,9 @@ impl<'a> Convolution<'a> {
         Ok(())
     }
 
-    /// How a call is divided that is computed in a dtype. `channels`: those that can be divided.
+    /// How a call that computes in `dtype` is divided. `channels`: the number of channels among which it can be divided.
     fn division(&self, output: Tensor<'_>, channels: i64, direction: Direction, dtype: DType) -> Division {
-        // Each weight meets every position of the smaller side once.
+        // Each weight is multiplied with every position of the smaller side once.
         let smaller = if self.transposed { self.input } else { output };
         let positions = smaller.numel() / smaller.sizes()[1].max(1);
         let product = if NARROW.contains(dtype) { 0.006 } else { 0.03 };
@@ -159,12 +157,12 @@ impl<'a> Convolution<'a> {
         }
     }
 
-    /// Whether each channel has weights of its own.
+    /// True for depthwise convolutions with one output channel for each input channel.
     fn is_by_channel(&self) -> bool {
         self.groups > 1 && self.groups == self.input.sizes()[1] && self.groups == self.output_channels()
     }
 
-    /// How its windows lie on images, where a kernel of ours computes it: each channel has weights of its own.
+    /// The windows of a 2-D depthwise convolution that a Rust kernel can compute, else `None`.
     fn depthwise_windows(&self) -> Option<Windows> {
         let is_ours = !self.transposed && self.is_by_channel() && FLOATING.contains(self.input.dtype());
         let pair = |numbers: &[i64]| <[i64; 2]>::try_from(numbers).ok().filter(|numbers| numbers.iter().all(|&number| number >= 0));
@@ -173,16 +171,16 @@ impl<'a> Convolution<'a> {
         is_ours.then_some(windows)
     }
 
-    /// Whether it is one of volumes for which oneDNN's kernel is the faster one, which computes in `Float`.
+    /// True for 3-D convolutions in `Float` for which oneDNN's kernel is faster than PyTorch's choice.
     fn has_large_volumes(&self, dtype: DType) -> bool {
         let &[_, _, depth, height, width] = self.input.sizes() else { return false };
         dtype == DType::Float && !self.transposed && self.groups == 1 && depth * height * width >= ONEDNN_VOLUME
     }
 
-    /// Has the task compute over the arguments, in `Float` where the kernels for 16 bit floats are slow or not to be trusted with it.
+    /// Lets the task compute over the arguments. 16 bit floats are widened to `Float` if their kernels are slow or unreliable.
     fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>, output: Tensor<'_>, channels: i64, direction: Direction) -> Outcome {
         let dtype = self.input.dtype();
-        // The kernels for gradients of channels by themselves are slow in 16 bits.
+        // The 16 bit kernels for depthwise gradients are slow.
         let is_slow = direction == Direction::Backward && self.is_by_channel();
         if !HALVES.contains(dtype) || (is_native(dtype, direction, call.has_amx()) && !is_slow && self.is_safe(output, direction)) {
             return call.divide(arguments, &self.division(output, channels, direction, dtype));
@@ -190,7 +188,7 @@ impl<'a> Convolution<'a> {
         call.divide(&call.widened(arguments)?, &self.division(output, channels, direction, DType::Float))
     }
 
-    /// Whether the kernels for 16 bit floats are to be trusted with it.
+    /// True if the 16 bit kernels compute this convolution correctly.
     fn is_safe(&self, output: Tensor<'_>, direction: Direction) -> bool {
         let (image, windows) = if self.transposed { (output, self.input) } else { (self.input, output) };
         let dimension = |(at, ((&image, &windows), &kernel)): (usize, ((&i64, &i64), &i64))| Dimension {
@@ -223,7 +221,7 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     convolution.run(arguments, call, out, convolution.weight.sizes()[0], Direction::Forward)
 }
 
-/// Launches a depthwise convolution from images to windows, or the gradient of the images: `to_image`.
+/// Launches a depthwise convolution or, with `to_image`, the gradient of its images.
 fn depthwise<'a>(
     call: &Call<'a>,
     windows: &Windows,
@@ -242,7 +240,7 @@ fn depthwise<'a>(
     if is_copied { call.copy(out, target) } else { Ok(()) }
 }
 
-/// Launches the gradients of a depthwise convolution's weights and bias that are asked for.
+/// Launches the requested gradients of a depthwise convolution's weights and bias.
 fn depthwise_weight<'a>(
     call: &Call<'a>,
     windows: &Windows,
@@ -257,7 +255,7 @@ fn depthwise_weight<'a>(
     if outputs.is_empty() { Ok(()) } else { call.with_kernel(&names::DEPTHWISE_WEIGHT).launch(&outputs, &inputs, &scalars) }
 }
 
-/// Images as (N, H, W, C).
+/// Images as a contiguous tensor (N, H, W, C).
 fn channels_last<'a>(call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
     Ok(call.dense(images, Format::ChannelsLast)?.in_memory_order(Format::ChannelsLast))
 }

@@ -1,4 +1,4 @@
-//! [`Tensor`]: what an operator knows of a tensor of its call.
+//! [`Tensor`]: the descriptor of a tensor of an operator call.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,11 +11,11 @@ use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
 
-/// Sizes or strides: those of most tensors without an allocation.
+/// Sizes or strides; up to four need no allocation.
 pub type Dims = SmallVec<[i64; INLINE]>;
 const INLINE: usize = 4;
 
-/// Sizes or strides of these values. A loop of known length is cheaper than the copy of a few bytes by a library.
+/// Sizes or strides of these values. For a few bytes, a loop of known length is cheaper than a call of `memcpy`.
 #[inline]
 pub fn dims(values: &[i64], value_of: impl Fn(i64) -> i64) -> Dims {
     if values.len() > INLINE {
@@ -28,29 +28,29 @@ pub fn dims(values: &[i64], value_of: impl Fn(i64) -> i64) -> Dims {
     Dims::from_buf_and_len(few, values.len())
 }
 
-/// Whether sizes are the same. A loop is cheaper than the comparison of a few bytes by a library.
+/// True if the sizes are equal. For a few bytes, a loop is cheaper than a call of `memcmp`.
 #[inline]
 fn are_same(one: &[i64], other: &[i64]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }
 
-/// How the elements of a new tensor lie, and what a kernel may ask of an operand. The numbers are those of `c10::MemoryFormat`.
+/// Memory format of a new tensor or of an operand that a kernel needs. The numbers are those of `c10::MemoryFormat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Contiguous = 0,
-    /// Images (N, C, H, W) in the order (N, H, W, C).
+    /// Images (N, C, H, W) stored as (N, H, W, C).
     ChannelsLast = 2,
-    /// The same of volumes.
+    /// Volumes (N, C, D, H, W) stored as (N, D, H, W, C).
     ChannelsLast3d = 3,
 }
 
-/// In an arena. A loop is cheaper than the copy of a few bytes by a library.
+/// The values, copied to an arena. For a few bytes, a loop is cheaper than a call of `memcpy`.
 #[inline]
 pub fn copied<'a>(arena: &'a BumpArena, values: &[i64]) -> &'a [i64] {
     arena.keep_all(values.len(), |dim| values[dim])
 }
 
-/// The strides, in elements, of a contiguous tensor; in an arena.
+/// The strides, in elements, of a contiguous tensor, allocated in an arena.
 #[inline]
 pub fn contiguous_strides<'a>(arena: &'a BumpArena, sizes: &[i64]) -> &'a [i64] {
     let stride_of = |dim: usize| sizes[dim + 1..].iter().fold(1_i64, |stride, &size| stride.saturating_mul(size.max(1)));
@@ -58,7 +58,7 @@ pub fn contiguous_strides<'a>(arena: &'a BumpArena, sizes: &[i64]) -> &'a [i64] 
 }
 
 impl Format {
-    /// Strides, in elements, of a dense tensor.
+    /// The strides, in elements, of a dense tensor in this format.
     pub fn strides(self, sizes: &[i64]) -> Dims {
         let mut strides = dims(sizes, |_| 1);
         let mut stride = 1_i64;
@@ -76,7 +76,7 @@ impl Format {
     }
 }
 
-/// Whether a dimension is further in than another (less), by strides, then by sizes; equal where that is open.
+/// Orders two dimensions by strides, then by sizes: `Less` if `one` is the inner one, `Equal` if undecided.
 fn nesting(sizes: &[i64], strides: &[i64], one: usize, other: usize) -> Ordering {
     let (first, second) = (strides[one], strides[other]);
     match first.cmp(&second) {
@@ -86,8 +86,8 @@ fn nesting(sizes: &[i64], strides: &[i64], one: usize, other: usize) -> Ordering
     }
 }
 
-/// The dimensions from the innermost one, as PyTorch's iterators order them for operands with these strides: the first that tells two apart
-/// decides. Where none says which of two is further in, they stay as they are.
+/// The dimensions from the innermost one outwards, ordered as by PyTorch's TensorIterator for operands with these strides. The
+/// first operand that distinguishes two dimensions decides; if none does, they keep their order.
 pub fn iteration_order(sizes: &[i64], operands: &[&[i64]]) -> SmallVec<[usize; 6]> {
     let compare = |one, other| {
         let decided = |strides: &&[i64]| Some(nesting(sizes, strides, one, other)).filter(|ordering| ordering.is_ne());
@@ -110,16 +110,16 @@ pub fn iteration_order(sizes: &[i64], operands: &[&[i64]]) -> SmallVec<[usize; 6
     order
 }
 
-/// A tensor of a call: where its first element is, its sizes and its strides in elements. What makes another one of it stays within the
-/// elements that it has.
+/// A tensor of a call: address of the first element, sizes, and strides in elements. Every tensor derived from it stays within
+/// its elements.
 #[derive(Clone, Copy)]
 pub struct Tensor<'a>(&'a Parts<'a>);
 
-/// What a tensor is made of, in the arena of its call.
+/// The fields of a tensor, allocated in the arena of its call.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     arena: &'a BumpArena,
-    /// The tensor of PyTorch's that this one is, or is a view of.
+    /// The `c10::TensorImpl` that this tensor is, or is a view of.
     handle: usize,
     address: usize,
     dtype: DType,
@@ -137,7 +137,7 @@ impl fmt::Debug for Tensor<'_> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Of its parts; `device`: -1 is none of ours.
+    /// `device`: the index of a rustdev device, or -1.
     #[inline]
     pub fn new(
         arena: &'a BumpArena,
@@ -156,7 +156,7 @@ impl<'a> Tensor<'a> {
         self.0.handle
     }
 
-    /// Of the first element.
+    /// The address of the first element.
     #[inline]
     pub fn address(self) -> usize {
         self.0.address
@@ -177,13 +177,14 @@ impl<'a> Tensor<'a> {
         self.0.flags
     }
 
-    /// Whether it is on the CPU.
+    /// True if the tensor is on the CPU.
     #[inline]
     pub fn is_host(self) -> bool {
         self.0.flags.has(Flags::HOST)
     }
 
-    /// Whether it stands for a number of the program's, whose dtype counts for less than that of tensors.
+    /// True for PyTorch's wrapped numbers: a Python number as a tensor, whose dtype ranks below that of tensors in type
+    /// promotion.
     #[inline]
     pub fn is_wrapped_number(self) -> bool {
         self.0.flags.has(Flags::WRAPPED_NUMBER)
@@ -199,13 +200,13 @@ impl<'a> Tensor<'a> {
         are_same(self.0.sizes, sizes)
     }
 
-    /// Where the descriptors of its call are.
+    /// The arena with the descriptors of the call.
     #[inline]
     pub fn arena(self) -> &'a BumpArena {
         self.0.arena
     }
 
-    /// In elements.
+    /// Strides in elements.
     #[inline]
     pub fn strides(self) -> &'a [i64] {
         self.0.strides
@@ -221,13 +222,13 @@ impl<'a> Tensor<'a> {
         self.0.sizes.iter().product()
     }
 
-    /// The size of a dimension, counted from the end.
+    /// The size of a dimension, counted from the last one, which is 0.
     #[inline]
     pub fn size_from_end(self, dim: usize) -> i64 {
         self.sizes()[self.ndim() - 1 - dim]
     }
 
-    /// Whether the elements lie one behind the other in this order.
+    /// True if the elements are contiguous in this format.
     pub fn is_dense(self, format: Format) -> bool {
         let needs = match format {
             Format::Contiguous => self.ndim(),
@@ -250,7 +251,7 @@ impl<'a> Tensor<'a> {
         are_next || self.numel() == 0
     }
 
-    /// Whether the strides are those of a new contiguous tensor, also where a dimension has one element.
+    /// True if the strides are those of a new contiguous tensor, including dimensions of size 1.
     pub fn has_contiguous_strides(self) -> bool {
         let (sizes, strides) = (self.sizes(), self.strides());
         let mut expected = 1_i64;
@@ -261,12 +262,12 @@ impl<'a> Tensor<'a> {
         })
     }
 
-    /// Whether the elements fill the memory from the first to the last one, each once, in any order of the dimensions.
+    /// True if the elements fill the memory from first to last, each once, in any order of the dimensions.
     pub fn fills_memory(self) -> bool {
         self.is_dense(Format::Contiguous) || self.dense_bytes().is_some()
     }
 
-    /// The order that the strides suggest, as `at::Tensor::suggest_memory_format` has it.
+    /// The format that the strides suggest, like `at::Tensor::suggest_memory_format`.
     pub fn suggested_format(self) -> Format {
         let format = match self.ndim() {
             4 => Format::ChannelsLast,
@@ -276,8 +277,8 @@ impl<'a> Tensor<'a> {
         if self.is_channels_last() { format } else { Format::Contiguous }
     }
 
-    /// Whether strides grow from the channels over the last dimension to the samples. Where sizes of 1 leave it open, contiguous tensors
-    /// are not.
+    /// True if strides grow from the channels over the last dimension to the samples. If sizes of 1 make a contiguous tensor
+    /// ambiguous, the result is false.
     fn is_channels_last(self) -> bool {
         let (sizes, strides) = (self.sizes(), self.strides());
         if strides[1] == 0 {
@@ -294,7 +295,7 @@ impl<'a> Tensor<'a> {
         true
     }
 
-    /// The strides of a dense tensor in this one's order, as `empty_like` has them.
+    /// The strides of `empty_like` for this tensor: dense, in its order of dimensions.
     pub fn like_strides(self) -> Dims {
         if self.fills_memory() {
             return Dims::from(self.strides());
@@ -302,7 +303,7 @@ impl<'a> Tensor<'a> {
         dense_strides(&[self])
     }
 
-    /// The same elements with other sizes and strides.
+    /// The tensor with other sizes and strides.
     #[inline]
     fn with(self, sizes: &'a [i64], strides: &'a [i64]) -> Self {
         Self(self.0.arena.keep(Parts { sizes, strides, ..*self.0 }))
@@ -313,20 +314,21 @@ impl<'a> Tensor<'a> {
         copied(self.0.arena, values)
     }
 
-    /// A contiguous tensor with other sizes of as many elements.
+    /// A contiguous view with other sizes and the same number of elements.
     ///
     /// # Panics
-    /// It is not contiguous, or the sizes are of another number of elements.
+    /// If the tensor is not contiguous, or the number of elements differs.
     pub fn view(self, sizes: &[i64]) -> Self {
         assert!(self.is_dense(Format::Contiguous), "a view of a tensor that is not contiguous: {self:?}");
         assert_eq!(self.numel(), sizes.iter().product::<i64>(), "a view of sizes {sizes:?} of {self:?}");
         self.with(self.keep(sizes), contiguous_strides(self.0.arena, sizes))
     }
 
-    /// A tensor that is dense in this order as a contiguous one: channels are the last dimension of channels-last tensors.
+    /// A tensor that is dense in `format`, as a contiguous view in memory order: channels become the last dimension of
+    /// channels-last tensors.
     ///
     /// # Panics
-    /// It is not dense in this order.
+    /// If the tensor is not dense in this format.
     pub fn in_memory_order(self, format: Format) -> Self {
         assert!(self.is_dense(format), "not dense: {self:?}");
         let mut sizes = Dims::from(self.sizes());
@@ -336,10 +338,10 @@ impl<'a> Tensor<'a> {
         self.with(self.keep(&sizes), contiguous_strides(self.0.arena, &sizes))
     }
 
-    /// The elements at an index of the first dimension.
+    /// The slice at an index of the first dimension.
     ///
     /// # Panics
-    /// There is none.
+    /// If the index is out of range.
     pub fn row(self, index: i64) -> Self {
         assert!((0..self.sizes()[0]).contains(&index), "row {index} of {self:?}");
         let address = self.address() + index as usize * self.strides()[0] as usize * self.dtype().size();
@@ -347,10 +349,10 @@ impl<'a> Tensor<'a> {
         Self(self.0.arena.keep(Parts { address, sizes, strides, ..*self.0 }))
     }
 
-    /// With a dimension as the last one; one without dimensions has one.
+    /// The tensor with dimension `dim` moved to the end; a 0-dim tensor becomes 1-D.
     ///
     /// # Panics
-    /// There is no such dimension.
+    /// If there is no such dimension.
     pub fn with_last(self, dim: usize) -> Self {
         if self.sizes().is_empty() {
             return self.with(&[1], &[1]);
@@ -366,10 +368,10 @@ impl<'a> Tensor<'a> {
         self.with(moved(self.sizes()), moved(self.strides()))
     }
 
-    /// Over other sizes: a dimension of stride 0 is one element, any other has no more elements than one of this tensor with its stride.
+    /// A view with other sizes and strides of the same elements.
     ///
     /// # Panics
-    /// An element lies outside this tensor.
+    /// If a stride is negative or an element lies outside this tensor.
     pub fn within(self, sizes: &[i64], strides: &[i64]) -> Self {
         let reach =
             |sizes: &[i64], strides: &[i64]| sizes.iter().zip(strides).map(|(size, stride)| (size - 1) * stride).sum::<i64>();
@@ -382,16 +384,16 @@ impl<'a> Tensor<'a> {
     /// The elements on the diagonal of a matrix.
     ///
     /// # Panics
-    /// It is none.
+    /// If the tensor is not 2-D.
     pub fn diagonal(self) -> Self {
         let (&[rows, cols], &[down, right]) = (self.sizes(), self.strides()) else { panic!("no matrix: {self:?}") };
         self.within(&[rows.min(cols)], &[down + right])
     }
 
-    /// Over other sizes: each dimension is one of this tensor, in their order, or the same element all along.
+    /// A view over other sizes: each dimension is either dimension `own(dim)` of this tensor, in ascending order, or broadcast.
     ///
     /// # Panics
-    /// One is of another size.
+    /// If a size differs, or the dimensions are out of order.
     pub fn over(self, sizes: &'a [i64], own: impl Fn(usize) -> Option<usize>) -> Self {
         let mut least = 0;
         let strides = self.0.arena.keep_all(sizes.len(), |dim| {
@@ -404,7 +406,7 @@ impl<'a> Tensor<'a> {
         self.with(sizes, strides)
     }
 
-    /// Broadcast to sizes; nothing where that does not go.
+    /// The tensor broadcast to these sizes, or `None` if that is impossible.
     pub fn expand(self, sizes: &[i64]) -> Option<Self> {
         let leading = sizes.len().checked_sub(self.ndim())?;
         let mut strides: Dims = smallvec![0; sizes.len()];
@@ -418,7 +420,7 @@ impl<'a> Tensor<'a> {
         Some(self.with(self.keep(sizes), self.keep(&strides)))
     }
 
-    /// Broadcast to sizes.
+    /// The tensor broadcast to these sizes, or PyTorch's error of `expand`.
     pub fn expanded(self, sizes: &[i64]) -> Result<Self, Refusal> {
         let (given, ndim) = (sizes.len(), self.ndim());
         ensure!(
@@ -442,18 +444,18 @@ impl<'a> Tensor<'a> {
         self.expand(sizes).ok_or_else(wrong)
     }
 
-    /// The first elements of a dimension.
+    /// The first `count` elements of a dimension.
     ///
     /// # Panics
-    /// There are fewer.
+    /// If there are fewer.
     pub fn narrow(self, dim: usize, count: i64) -> Self {
         self.section(dim, 0, count)
     }
 
-    /// So many elements of a dimension, from one on.
+    /// `count` elements of a dimension, from index `begin`.
     ///
     /// # Panics
-    /// There are fewer.
+    /// If the range is out of bounds.
     pub fn section(self, dim: usize, begin: i64, count: i64) -> Self {
         let is_within = begin >= 0 && count >= 0 && begin + count <= self.sizes()[dim];
         assert!(is_within, "{count} elements from {begin} of dimension {dim} of {self:?}");
@@ -462,7 +464,7 @@ impl<'a> Tensor<'a> {
         Self(self.0.arena.keep(Parts { address, sizes, ..*self.0 }))
     }
 
-    /// With another dimension of size 1 before `dim`.
+    /// The tensor with an additional dimension of size 1 before `dim`.
     pub fn unsqueeze(self, dim: usize) -> Self {
         let inserted = |values: &'a [i64]| {
             let value_of = |place: usize| if place == dim { 1 } else { values[place - usize::from(place > dim)] };
@@ -472,10 +474,10 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// The strides of a dense tensor, in elements, as PyTorch's iterators give them to the output of operands of the same sizes.
+/// The strides, in elements, that PyTorch's TensorIterator gives to the output of operands of the same sizes.
 ///
 /// # Panics
-/// There are no operands.
+/// If there are no operands.
 pub fn joint_strides(operands: &[Tensor<'_>]) -> Dims {
     let first = operands[0];
     let are_dense = |&format: &Format| operands.iter().all(|operand| operand.is_dense(format));
@@ -486,8 +488,8 @@ pub fn joint_strides(operands: &[Tensor<'_>]) -> Dims {
     if are_alike { first.like_strides() } else { dense_strides(operands) }
 }
 
-/// The strides of a dense tensor in the order of others of its sizes: of two dimensions, the first tensor decides that says which one is further
-/// in.
+/// The strides of a dense tensor with the order of dimensions of others of the same sizes. The first tensor that distinguishes
+/// two dimensions decides which one is inner.
 pub fn dense_strides(tensors: &[Tensor<'_>]) -> Dims {
     let sizes = tensors[0].sizes();
     let operands: SmallVec<[&[i64]; 4]> = tensors.iter().map(|tensor| tensor.strides()).collect();
@@ -501,9 +503,9 @@ pub fn dense_strides(tensors: &[Tensor<'_>]) -> Dims {
 
 const SHARED: &str = "Please clone() the tensor before performing the operation.";
 
-/// Overlap of memory, as PyTorch's checks see it: what they cannot tell is let through.
+/// Checks for overlapping memory, like PyTorch's: undecided cases pass.
 impl Tensor<'_> {
-    /// Refuses a tensor to write to that has an element twice.
+    /// An error if an element of this written tensor shares memory with another of its elements.
     pub fn check_no_internal_overlap(self) -> Outcome {
         let is_expanded = self.sizes().iter().zip(self.strides()).any(|(&size, &stride)| size > 1 && stride == 0);
         let text = "unsupported operation: more than one element of the written-to tensor refers to a single memory location.";
@@ -511,7 +513,7 @@ impl Tensor<'_> {
         Ok(())
     }
 
-    /// Refuses a tensor to write to that shares memory with an input.
+    /// An error if this written tensor shares memory with an input.
     pub fn check_no_overlap(self, input: Tensor<'_>) -> Outcome {
         let text =
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location.";
@@ -519,26 +521,26 @@ impl Tensor<'_> {
         Ok(())
     }
 
-    /// Whether both are one tensor of PyTorch's, in the same view.
+    /// True if both are the same PyTorch tensor with the same address, sizes and strides.
     pub fn is_identical(self, other: Tensor<'_>) -> bool {
         let parts = |tensor: Tensor<'_>| (tensor.handle(), tensor.address());
         self.handle() != 0 && parts(self) == parts(other) && self.sizes() == other.sizes() && self.strides() == other.strides()
     }
 
-    /// The same, unless the input has the same elements.
+    /// An error if this written tensor shares memory with an input, unless both have the same elements.
     pub fn check_no_partial_overlap(self, input: Tensor<'_>) -> Outcome {
         let place = |tensor: Tensor<'_>| (tensor.address(), tensor.dtype().size());
         let is_same = place(self) == place(input) && self.sizes() == input.sizes() && self.strides() == input.strides();
         if is_same { Ok(()) } else { self.check_no_overlap(input) }
     }
 
-    /// Whether its memory, gaps included, meets another tensor's.
+    /// True if the address ranges of both tensors, gaps included, intersect.
     pub fn may_share_memory(self, other: Tensor<'_>) -> bool {
         let (own, others) = (self.reach(), other.reach());
         own.start < others.end && others.start < own.end
     }
 
-    /// The addresses from its first to its last element.
+    /// The address range from the first to the last element.
     fn reach(self) -> Range<usize> {
         let last: i64 = self.sizes().iter().zip(self.strides()).map(|(size, stride)| (size - 1) * stride).sum();
         let elements = if self.numel() == 0 { 0 } else { last as usize + 1 };
@@ -553,7 +555,7 @@ impl Tensor<'_> {
         own.start < others.end && others.start < own.end
     }
 
-    /// The addresses of its memory where its elements fill it, each once.
+    /// The address range of a tensor whose elements fill it, each once; else `None`.
     fn dense_bytes(self) -> Option<Range<usize>> {
         let mut dims: SmallVec<[(i64, i64); 6]> =
             self.strides().iter().copied().zip(self.sizes().iter().copied()).filter(|&(_, size)| size != 1).collect();
@@ -572,17 +574,17 @@ impl Tensor<'_> {
 
 #[cfg(test)]
 impl Tensor<'static> {
-    /// For tests: elsewhere.
+    /// For tests: the tensor at another address.
     pub fn at(self, address: usize) -> Self {
         Self(Box::leak(Box::new(Parts { address, ..*self.0 })))
     }
 
-    /// For tests: with flags.
+    /// For tests: the tensor with other flags.
     pub fn with_flags(self, flags: Flags) -> Self {
         Self(Box::leak(Box::new(Parts { flags, ..*self.0 })))
     }
 
-    /// For tests: in an arena that stays.
+    /// For tests: a tensor in an arena that is leaked.
     pub fn leaked(handle: usize, dtype: DType, device: i32, sizes: &[i64], strides: &[i64]) -> Self {
         let arena = Box::leak(Box::<BumpArena>::default());
         Self::new(arena, (handle, 64), dtype, device, Flags(0), copied(arena, sizes), copied(arena, strides))
@@ -613,7 +615,7 @@ mod tests {
     fn the_suggested_format_is_that_of_pytorch() {
         assert_eq!(tensor(&[2, 3, 4, 5], &[60, 20, 5, 1]).suggested_format(), Format::Contiguous);
         assert_eq!(tensor(&[2, 3, 4, 5], &[60, 1, 15, 3]).suggested_format(), Format::ChannelsLast);
-        // One channel and one image: both; PyTorch takes what the strides of all other dimensions say.
+        // One channel and one image fit both formats; PyTorch decides by the strides of all other dimensions.
         assert_eq!(tensor(&[1, 1, 4, 5], &[20, 20, 5, 1]).suggested_format(), Format::Contiguous);
         assert_eq!(tensor(&[1, 1, 4, 5], &[20, 1, 5, 1]).suggested_format(), Format::ChannelsLast);
         assert_eq!(tensor(&[1, 3, 1, 1], &[3, 1, 1, 1]).suggested_format(), Format::Contiguous);
@@ -624,7 +626,7 @@ mod tests {
     fn new_tensors_keep_the_order_of_others() {
         let of = |sizes: &[i64], strides: &[i64]| tensor(sizes, strides).like_strides();
         assert_eq!(of(&[2, 3, 4], &[12, 1, 3])[..], [12, 1, 3]);
-        // Dense but for a dimension of one element, whose stride stays.
+        // Dense except for a dimension of size 1, which keeps its stride.
         assert_eq!(of(&[3, 1], &[1, 9])[..], [1, 9]);
         assert_eq!(of(&[2, 3, 4], &[24, 2, 6])[..], [12, 1, 3]);
         assert_eq!(of(&[2, 3, 4], &[0, 4, 1])[..], [12, 4, 1]);
@@ -636,7 +638,7 @@ mod tests {
         let joint = |one: &[i64], other: &[i64]| joint_strides(&[tensor(&[2, 3], one), tensor(&[2, 3], other)]);
         assert_eq!(joint(&[1, 2], &[1, 2])[..], [1, 2]);
         assert_eq!(joint(&[3, 1], &[3, 1])[..], [3, 1]);
-        // An expanded operand leaves it to the next one.
+        // An expanded operand decides nothing, so the next one does.
         assert_eq!(joint(&[0, 0], &[1, 2])[..], [1, 2]);
         assert_eq!(joint(&[1, 2], &[3, 1])[..], [1, 2]);
     }

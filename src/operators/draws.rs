@@ -1,5 +1,5 @@
-//! Random numbers that models do not draw at every step, and what all draws have in common. The kernels begin with the state of
-//! a generator; the checks are those of PyTorch's own templates.
+//! Random operators that models do not call at every step, and the part that all random operators share. The kernels start from
+//! the state of a generator; the checks are those of PyTorch's own templates.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
 use super::descriptor::{Format, Tensor, dims};
@@ -10,10 +10,11 @@ use crate::kernels::random as kernels;
 use crate::tensor::dtype::{COMPLEX, DType, DTypeSet, FLOAT8, FLOATING, WIDE};
 use crate::tensor::launch::Scalar;
 
-/// What every launch takes of the generator, whatever its size: one Philox block of each subsequence.
+/// Random numbers that every launch reserves, whatever its size: one Philox block of each subsequence.
 pub const NUMBERS: u64 = 4;
 
-/// Launches the kernel over a tensor without an element twice; its scalars are the state and what `scalars` makes of it.
+/// Launches the kernel over a tensor, which must not overlap itself. `scalars` makes the kernel's scalars from the generator's
+/// state.
 pub fn draw<const N: usize>(
     call: &Call<'_>,
     out: Tensor<'_>,
@@ -63,7 +64,8 @@ pub fn cauchy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     })
 }
 
-/// How many values `random_` without limits has, modulo 2^64: as many as a dtype holds from 0 on, exactly. Nothing, where PyTorch has none.
+/// The number of values of `random_` without limits, modulo 2^64: the non-negative integers up to which the dtype is exact.
+/// `None` for dtypes that PyTorch does not support.
 fn values_of(dtype: DType) -> Option<u64> {
     use DType::{BFloat16, Bool, Byte, Char, Double, Float, Half, Int, Long, Short};
     Some(match dtype {
@@ -95,7 +97,7 @@ pub fn whole_numbers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     })
 }
 
-/// A tensor on the device of another one.
+/// The tensor, copied to the device of another one if necessary.
 fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     if tensor.device() == other.device() {
         return Ok(tensor);
@@ -105,7 +107,7 @@ fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, other: Tensor<'_>) -> Result<Te
     Ok(made)
 }
 
-/// Writes for each probability whether a trial succeeds.
+/// Draws a Bernoulli trial for each probability.
 fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: &Value<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
@@ -130,12 +132,12 @@ pub fn bernoulli(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     trials(call, out, p.tensor()?, generator)
 }
 
-/// `bernoulli.out`: of its own probabilities.
+/// `bernoulli.out`, whose input holds the probabilities.
 pub fn bernoulli_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [p, generator] = arguments.all()?;
     let (p, given) = (p.tensor()?, call.given(0));
     let dtype = given.map_or(p.dtype(), Tensor::dtype);
-    // PyTorch resizes it without a warning.
+    // Like PyTorch, this resizes the output without a warning.
     if let Some(given) = given.filter(|given| given.sizes() != p.sizes()) {
         call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
     }
@@ -143,7 +145,7 @@ pub fn bernoulli_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     trials(call, out, p, generator)
 }
 
-/// Refuses a dtype that no counts are drawn in, of tensors without elements too.
+/// An error for an unsupported dtype, even if the tensor is empty.
 fn check_dtype(name: &str, dtypes: DTypeSet, dtype: DType) -> Outcome {
     if dtypes.contains(dtype) {
         return Ok(());
@@ -176,7 +178,7 @@ pub fn binomial(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     draw(call, out, &[trials, p], generator, |[seed, offset]| kernels::discrete::binomial::Scalars { seed, offset }.list())
 }
 
-/// Refuses a number of numbers that a dtype does not hold exactly.
+/// An error if the dtype cannot represent all numbers below `count`.
 fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
     ensure!(count >= 0, "n must be non-negative, got{count}");
     let (digits, text) = match dtype {
@@ -186,14 +188,14 @@ fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
         DType::Double => (53, "2^53+1"),
         _ => (63, ""),
     };
-    // A tensor of the greatest number, as PyTorch makes it, refuses what its dtype does not hold.
+    // Like PyTorch: filling a tensor with the greatest number raises the error for a dtype that cannot represent it.
     let greatest = call.empty(&[], dtype)?;
     call.fill(greatest, Scalar::Long((count - 1).max(0)))?;
     ensure!(digits == 63 || count <= (1 << digits) + 1, "n cannot be greater than {text} for {dtype:?} type.");
     Ok(())
 }
 
-/// Writes the numbers below their count in any order to a contiguous tensor.
+/// Writes a random permutation of the numbers below `count` to a contiguous tensor.
 fn permute(call: &Call<'_>, out: Tensor<'_>, generator: &Value<'_>) -> Outcome {
     draw(call, out, &[], generator, |[seed, offset]| kernels::randperm::Scalars { seed, offset }.list())
 }
@@ -208,14 +210,14 @@ pub fn permutation_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let given = if given.sizes() == [count] {
         given
     } else {
-        // PyTorch resizes it without a warning.
+        // Like PyTorch, this resizes the output without a warning.
         call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
     };
     let shape = Shape::new(&[count], dtype, Format::Contiguous);
     if given.check_no_internal_overlap().is_err() {
         let dense = call.empty(&[count], dtype)?;
         permute(call, dense, generator)?;
-        // One element of an expanded result has any of the numbers.
+        // The single element of an expanded output gets any of the numbers.
         return call.copy(given.row(0), dense.row(0));
     }
     let out = call.output(0, &shape, Strides::Copied)?;
@@ -228,7 +230,7 @@ pub fn permutation_drawn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     permutation(call, count, generator, [dtype, layout, pinned])
 }
 
-/// `randperm`, of the device's generator.
+/// `randperm` with the device's default generator.
 pub fn permutation_of_device(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [count, dtype, layout, _device, pinned] = arguments.all()?;
     permutation(call, count, &Value::None, [dtype, layout, pinned])
@@ -244,7 +246,7 @@ fn permutation(call: &Call<'_>, count: &Value<'_>, generator: &Value<'_>, option
     permute(call, out, generator)
 }
 
-/// Refuses deviations below 0; waits for them.
+/// Waits for the standard deviations and returns an error if one is negative.
 fn check_deviations(call: &Call<'_>, std: Tensor<'_>, other: Tensor<'_>) -> Outcome {
     ensure!(!COMPLEX.contains(std.dtype()), "normal expects standard deviation to be non-complex");
     if std.numel() == 0 {
@@ -258,7 +260,7 @@ fn check_deviations(call: &Call<'_>, std: Tensor<'_>, other: Tensor<'_>) -> Outc
     Ok(())
 }
 
-/// `normal` of means and deviations, one of which may be a number.
+/// `normal` with means and standard deviations, one of which may be a number.
 pub fn normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [mean, std, generator] = arguments.all()?;
     let first = arguments.tensors().next().ok_or_else(|| Refusal::Invalid("internal error: normal of numbers".into()))?;
@@ -286,7 +288,7 @@ pub fn normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let mean = if let Value::Tensor(mean) = mean {
         *mean
     } else {
-        // Rounded to the dtype before it is added.
+        // A number is rounded to the dtype before it is added.
         let made = call.empty(&[], dtype)?;
         call.fill(made, mean.number()?)?;
         made

@@ -9,7 +9,7 @@ use crate::kernels::random as kernels;
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
-/// A tensor as `empty_like` makes it.
+/// The shape of `empty_like` in a dtype.
 fn like(tensor: Tensor<'_>, dtype: DType) -> Shape {
     Shape { sizes: Dims::from(tensor.sizes()), strides: tensor.like_strides(), dtype }
 }
@@ -18,7 +18,7 @@ fn double(value: f64) -> Value<'static> {
     Value::Number(Scalar::Double(value))
 }
 
-/// Keeps all: a copy and a mask of ones.
+/// Dropout that keeps all elements: a copy and a mask of ones.
 fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let copy = call.operator(&names::CLONE, &[Value::Tensor(input), Value::None])?;
     call.give(0, copy)?;
@@ -26,7 +26,8 @@ fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     call.fill(mask, Scalar::Long(1))
 }
 
-/// Drops of tensors that the kernel does not compute in: complex numbers, and what these operators refuse.
+/// Dropout by other operators, for tensors whose dtype the kernel lacks. These are complex numbers, and dtypes that the
+/// operators refuse.
 fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -> Outcome {
     let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
     call.operator(&names::BERNOULLI_NUMBER, &[Value::Tensor(mask), double(kept), Value::None])?;

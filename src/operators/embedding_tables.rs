@@ -1,4 +1,4 @@
-//! Embedding tables: their gradient, embedding bags, renorm.
+//! Embedding tables: the gradient of `embedding`, embedding bags, renorm.
 
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure};
@@ -8,7 +8,6 @@ use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
-/// Modes of embedding bags.
 const SUM: i64 = 0;
 const MEAN: i64 = 1;
 const MAX: i64 = 2;
@@ -27,7 +26,7 @@ fn check_indices(indices: Tensor<'_>, name: &str) -> Outcome {
     check_index_dtype(indices, "#2 'indices'", name)
 }
 
-/// 1 over how often the index at each position occurs among all, as a column.
+/// For each position, 1 over the number of occurrences of its index, as a column.
 fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype: DType) -> Result<Tensor<'a>, Refusal> {
     let counts = call.zeros(&[num_rows], DType::Double)?;
     if let Some(addressing) = Addressing::each_slice(counts, 0, indices)? {
@@ -61,7 +60,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if !scale_by_frequency.flag()? {
         return add_rows(call, out, indices, rows, update);
     }
-    // Of 16 bit floats the sums are rounded, not what they are of.
+    // For 16 bit floats, only the sums are rounded, not the scaled rows.
     let wide = grad.dtype().opmath();
     let scales = inverse_counts(call, indices, num_weights, wide)?;
     let rows = call.operator(&names::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?;
@@ -73,7 +72,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.copy(out, sums)
 }
 
-/// Adds each row to the table's row that its index names.
+/// Adds each row to the table's row that its index selects.
 fn add_rows(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, rows: Tensor<'_>, update: Update) -> Outcome {
     match Addressing::each_slice(table, 0, indices)? {
         Some(addressing) => addressing.update(call, table, Input::Tensor(rows), update),
@@ -89,7 +88,7 @@ fn check_bag(
     scales: Option<Tensor<'_>>,
     has_last: bool,
 ) -> Outcome {
-    // The two may differ: the kernel reads each in its own dtype.
+    // The dtypes of indices and offsets may differ: the kernel reads each in its own dtype.
     check_indices(indices, "embedding_bag")?;
     check_index_dtype(offsets, "#3 'offsets'", "embedding_bag")?;
     let ndims = [indices.ndim(), offsets.ndim(), weight.ndim()];
@@ -115,8 +114,8 @@ fn check_bag(
     Ok(())
 }
 
-/// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: no maxima without mode "max", a size for the last
-/// offset.
+/// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: without mode "max" the maxima are
+/// empty, and the last offset has a bag size, too.
 pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [weight, indices, offsets, _scale, mode, _sparse, scales, has_last, padding] = arguments.all()?;
     let (weight, indices, offsets, mode) = (weight.tensor()?, indices.tensor()?, offsets.tensor()?, mode.integer()?);
@@ -131,7 +130,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         call.contiguous(2, offsets.sizes(), dtype, Strides::Any)?,
         call.contiguous(3, if mode == MAX { &sums } else { &[0] }, dtype, Strides::Any)?,
     ];
-    // The kernel writes Long.
+    // The kernel writes dtype Long.
     let long = |index: usize| match dtype {
         DType::Long => Ok(results[index]),
         _ => call.empty(results[index].sizes(), DType::Long),
@@ -161,7 +160,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// `embedding_renorm_`: rows that are indexed get a norm of at most `max_norm`.
+/// `embedding_renorm_`: scales indexed rows down to a norm of at most `max_norm`.
 pub fn renorm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [table, indices, max_norm, norm_type] = arguments.all()?;
     let (table, indices) = (table.tensor()?, indices.tensor()?);

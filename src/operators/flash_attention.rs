@@ -1,5 +1,6 @@
-//! `scaled_dot_product_attention`, forward and backward, of [batch, heads, length, size]: kernels of ours, or PyTorch's flash attention for the
-//! CPU as a task, cut along the batch or the heads, where that is faster. Memory is linear in the lengths.
+//! `scaled_dot_product_attention`, forward and backward, of [batch, heads, length, size]. It is computed by Rust kernels or,
+//! where that is faster, by PyTorch's flash attention for the CPU as a task that is cut along batch or heads. Memory is linear
+//! in the lengths.
 
 use smallvec::SmallVec;
 
@@ -16,13 +17,12 @@ use crate::tensor::view::Flags;
 
 const NAME: &str = "scaled_dot_product_attention";
 
-/// Nanoseconds of PyTorch's kernel for a product.
+/// Nanoseconds that PyTorch's kernel takes for one multiplication.
 const PRODUCT: f64 = 0.03;
 
-/// What PyTorch's kernel takes is its own to say.
+/// PyTorch's kernel checks itself what it supports.
 const LIBRARY: Task = Task { out: None, dtypes: FLOATING, batch: Batch::None, widens: false, guarded: false };
 
-/// The operators.
 pub static OPERATORS: [Operator; 2] = [
     Operator {
         names: &[c"_scaled_dot_product_flash_attention_for_cpu"],
@@ -42,7 +42,7 @@ fn check_size(what: &str, tensor: Tensor<'_>, sizes: &[i64]) -> Outcome {
     Ok(())
 }
 
-/// The operands of both directions.
+/// The operands that forward and backward share.
 struct Operands<'a> {
     query: Tensor<'a>,
     key: Tensor<'a>,
@@ -53,7 +53,7 @@ struct Operands<'a> {
 }
 
 impl<'a> Operands<'a> {
-    /// Checked for what kernels rely on.
+    /// Checks the preconditions of the kernels.
     fn new(tensors: [&'a Value<'_>; 3], mask: &'a Value<'_>, is_causal: &Value<'_>, scale: &Value<'_>) -> Result<Self, Refusal> {
         let [query, key, value] = tensors;
         let (query, key, value) = (query.tensor()?, key.tensor()?, value.tensor()?);
@@ -78,12 +78,12 @@ impl<'a> Operands<'a> {
         Ok(Self { query, key, value, mask: mask.optional_tensor()?, is_causal: is_causal.flag()?, scale })
     }
 
-    /// What scores are computed in.
+    /// The dtype that scores are computed in.
     fn score(&self) -> DType {
         self.query.dtype().opmath()
     }
 
-    /// Whether PyTorch's kernel is faster: its products use AMX. It takes rows without gaps, of `others` too.
+    /// True if PyTorch's kernel is faster: its products use AMX. It needs contiguous rows in the operands and in `others`.
     fn suits_library(&self, call: &Call<'_>, others: &[Tensor<'_>]) -> bool {
         let has_tiles = match self.query.dtype() {
             DType::BFloat16 => call.has_amx(),
@@ -94,16 +94,16 @@ impl<'a> Operands<'a> {
         has_tiles && own.iter().chain(others).all(|tensor| tensor.strides()[3] == 1)
     }
 
-    /// The parts of a call with so many products; heads that share keys stay together.
+    /// How a call with this number of products is cut; heads that share keys stay together.
     fn cut(&self, products: f64) -> Cut {
         let sizes = self.query.sizes();
         let dim = usize::from(sizes[1] == self.key.sizes()[1] && sizes[0] < sizes[1]);
         let cost = products * self.query.numel() as f64 * self.key.sizes()[2] as f64 * PRODUCT;
-        // A mask of two dimensions is the same for all.
+        // A 2-D mask applies to every batch and head.
         Cut { dim, size: sizes[dim], least_ndim: 3, cost: cost as u64 + 1000, takes_threads: false }
     }
 
-    /// The mask for each score, of the dtype that these are computed in.
+    /// The mask expanded to the scores, in their dtype.
     fn expanded_mask(&self, call: &Call<'a>) -> Result<Option<Tensor<'a>>, Refusal> {
         let Some(mask) = self.mask else { return Ok(None) };
         let ndim = mask.ndim();
@@ -119,7 +119,7 @@ impl<'a> Operands<'a> {
         kernel::Scalars { is_causal, has_scale, scale: Scalar::Double(self.scale.unwrap_or(0.0)) }.list().into()
     }
 
-    /// Launches the kernel over query, key, value and mask in the place of the middle of its inputs.
+    /// Launches the kernel; its inputs are `before`, query, key, value, `behind`, and the mask if there is one.
     fn launch(&self, call: &Call<'a>, outputs: &[Tensor<'_>], before: &[Tensor<'_>], behind: &[Tensor<'_>]) -> Outcome {
         let mask = self.expanded_mask(call)?;
         let own = [self.query, self.key, self.value];
@@ -132,12 +132,12 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// A tensor whose values are those in memory, and not their negatives.
+/// The tensor with its negative bit resolved.
 fn as_stored<'a>(call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     call.operator(&names::RESOLVE_NEG, &[Value::Tensor(tensor)])
 }
 
-/// Of sizes [batch, heads, length, ...] with the memory of [batch, length, heads, ...], as PyTorch's kernels have it.
+/// A shape [batch, heads, length, ...] with the strides of [batch, length, heads, ...], like the results of PyTorch's kernels.
 fn length_first(sizes: &[i64], dtype: DType) -> Shape {
     let mut memory: Dims = sizes.into();
     memory.swap(1, 2);

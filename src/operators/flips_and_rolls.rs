@@ -8,10 +8,10 @@ use super::names;
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
 use crate::tensor::launch::Scalar;
 
-/// The number of `c10::MemoryFormat` for the order of the input.
+/// `c10::MemoryFormat::Preserve`.
 const PRESERVE: i64 = 1;
 
-/// A set of dimensions, bit by bit.
+/// A set of dimensions as a bit mask.
 fn set_of(dims: &[i64], ndim: usize) -> Result<i64, Refusal> {
     ensure!(ndim <= 64, "only tensors with up to 64 dims are supported");
     let mut set = 0;
@@ -23,7 +23,7 @@ fn set_of(dims: &[i64], ndim: usize) -> Result<i64, Refusal> {
     Ok(set)
 }
 
-/// `flip`. The result lies in memory as the input does.
+/// `flip`. The result keeps the input's strides if those are dense.
 pub fn flip(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dims] = arguments.all()?;
     let input = input.tensor()?;
@@ -40,13 +40,13 @@ pub fn flip(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.launch(&[out], &[input], &flip_kernel::Scalars { dims: flipped.into() }.list())
 }
 
-/// Dimensions in one launch: each doubles the copies.
+/// The most dimensions of one launch: each one doubles the number of copies.
 const ROLLS_PER_LAUNCH: usize = 4;
 
-/// A dimension, and how far its elements move on: less than its size.
+/// A dimension, and the shift along it, less than its size.
 type Move = (usize, i64);
 
-/// The moves of each launch, for a tensor that has elements.
+/// The moves of each launch, for a tensor that is not empty.
 fn moves_of(sizes: &[i64], shifts: &[i64], dims: &[i64]) -> Result<Vec<Vec<Move>>, Refusal> {
     let mut moves: Vec<Move> = Vec::new();
     for (&shift, &dim) in shifts.iter().zip(dims) {
@@ -67,7 +67,7 @@ fn launch_roll(call: &Call<'_>, out: Tensor<'_>, input: Tensor<'_>, moves: &[Mov
     call.launch(&[out], &[input], &scalars)
 }
 
-/// `roll` along all elements, as they lie in a contiguous tensor.
+/// `roll` of the flattened tensor.
 fn roll_elements(call: &Call<'_>, input: Tensor<'_>, shift: i64) -> Outcome {
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
     let count = input.numel();
@@ -78,7 +78,7 @@ fn roll_elements(call: &Call<'_>, input: Tensor<'_>, shift: i64) -> Outcome {
     launch_roll(call, out.view(&[count]), line, &[(0, shift.rem_euclid(count))])
 }
 
-/// `roll`. The result has the order that the input's strides suggest.
+/// `roll`. The result has the memory format that the input's strides suggest.
 pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, shifts, dims] = arguments.all()?;
     let (input, shifts, dims) = (input.tensor()?, shifts.integers()?, dims.integers()?);

@@ -1,4 +1,4 @@
-//! Operators `_foreach_*`: a launch for lists whose tensors are alike, else PyTorch's composition, tensor after tensor.
+//! Operators `_foreach_*`: one launch for lists of similar tensors, else PyTorch's composite implementation, tensor by tensor.
 
 use std::ffi::CStr;
 use std::slice;
@@ -13,12 +13,12 @@ use super::tensor_lists::{self, List, Lists};
 use crate::tensor::dtype::{BYTE, DType, FLOAT8, FLOATING, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
-/// The arguments of a call: lists, numbers, and a tensor of one element that is a number too.
+/// The arguments of a call: lists, numbers, and a one-element tensor that serves as a number.
 #[derive(Default)]
 struct Operands<'a> {
     lists: Lists<'a>,
     numbers: &'a [Scalar],
-    /// Whether there is a number for each place.
+    /// True if there is a number for each tensor of a list.
     is_each: bool,
     factor: Option<Tensor<'a>>,
 }
@@ -44,7 +44,7 @@ impl<'a> Operands<'a> {
         operands
     }
 
-    /// Whether one launch does the call; `in_place`: it writes to the first list.
+    /// True if one launch can serve the call; `in_place`: it writes to the first list.
     fn fit(&self, call: &Call<'_>, in_place: bool) -> bool {
         let count = self.lists[0].len();
         let Some(dtype) = self.lists[0].first().map(|first| first.dtype()) else { return false };
@@ -58,7 +58,7 @@ impl<'a> Operands<'a> {
             && !(in_place && tensor_lists::overlap_in_part(&self.lists, 1))
     }
 
-    /// Launches over the lists; the results go to `out`, or to the first list where there is none.
+    /// Launches over the lists. The results are written to `out` or, without it, to the first list.
     fn launch(&self, call: &Call<'_>, out: Option<List<'_>>) -> Outcome {
         for part in tensor_lists::parts(self.lists[0].len()) {
             let mut lists: Lists<'_> = out.into_iter().chain(self.lists.iter().copied()).map(|list| &list[part.clone()]).collect();
@@ -87,8 +87,8 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// Whether results of a dtype keep it with a number, and hold that: numbers beyond are cast by some operators of PyTorch and
-/// refused by others.
+/// True if results with this number keep their dtype and can represent it; for floating-point dtypes the limits are those of
+/// Half. Of numbers beyond, some PyTorch operators cast and others refuse.
 fn is_number_of(dtype: DType, number: Scalar) -> bool {
     let (is_floating, is_integer) = (FLOATING.and(FLOAT8).contains(dtype), INTEGRAL.and(UNSIGNED).contains(dtype));
     match number {
@@ -96,13 +96,13 @@ fn is_number_of(dtype: DType, number: Scalar) -> bool {
         _ if dtype.is_complex() => true,
         Scalar::Long(value) if is_floating => value.unsigned_abs() <= if dtype.size() == 1 { 127 } else { 32767 },
         Scalar::Long(value) => is_integer && is_within(dtype, value),
-        // The greatest number of float16.
+        // The greatest finite Half.
         Scalar::Double(value) => is_floating && (value.is_nan() || value.abs() <= 65504.0),
         Scalar::Complex(..) => false,
     }
 }
 
-/// Whether an integer dtype has a value.
+/// True if an integer dtype can represent a value.
 fn is_within(dtype: DType, value: i64) -> bool {
     let unused = 64 - 8 * dtype.size() as u32;
     if UNSIGNED.and(BYTE).contains(dtype) {
@@ -111,20 +111,20 @@ fn is_within(dtype: DType, value: i64) -> bool {
     (i64::MIN >> unused..=i64::MAX >> unused).contains(&value)
 }
 
-/// Whether a tensor is a number for all tensors of a list. Tensor after tensor, one that is among the results would change on the
-/// way.
+/// True if a tensor is a valid factor for all tensors of a list: it may not be one of the results, which would change it
+/// between tensors.
 fn is_factor_of(list: List<'_>, factor: Tensor<'_>) -> bool {
     let is_like = |tensor: Tensor<'_>| (factor.device(), factor.dtype()) == (tensor.device(), tensor.dtype());
     let is_plain = factor.ndim() == 0 && factor.flags().0 == 0;
     is_plain && is_like(list[0]) && !list.iter().any(|tensor| tensor.may_share_memory(factor))
 }
 
-/// An operator of each element by itself.
+/// An elementwise operator.
 pub fn elementwise(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Operands::new(arguments, call).run(call)
 }
 
-/// The same, where a tensor on the CPU packs a number for each place.
+/// An elementwise operator; a CPU tensor holds the numbers, one for each tensor of a list.
 pub fn packed(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, lhs, rhs, numbers] = arguments.all()?;
     let lists = [input.tensors()?, lhs.tensors()?, rhs.tensors()?];
@@ -132,7 +132,7 @@ pub fn packed(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Operands { numbers, is_each: true, ..Operands::of_lists(&lists) }.run(call)
 }
 
-/// `_foreach_pow.ScalarAndTensor`. The results are contiguous, whatever the exponents are.
+/// `_foreach_pow.ScalarAndTensor`. The results are contiguous, whatever the strides of the exponents.
 pub fn powers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, exponents] = arguments.all()?;
     let (base, exponents) = ([base.number()?], exponents.tensors()?);
@@ -143,7 +143,7 @@ pub fn powers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Operands { numbers: &base, ..Operands::of_lists(&[dense]) }.run(call)
 }
 
-/// `_foreach_copy_`. The lists may differ in their dtypes.
+/// `_foreach_copy_`. The dtypes of the two lists may differ.
 pub fn copy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [target, source, _non_blocking] = arguments.all()?;
     let lists = [target.tensors()?, source.tensors()?];
@@ -156,7 +156,7 @@ pub fn copy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Operands::of_lists(&[source]).launch(call, Some(target))
 }
 
-/// A result of one element for every tensor of a list, by a reduction with a number.
+/// Reduces every tensor of a list to one element, by a reduction with an optional number.
 fn reduce(call: &Call<'_>, input: List<'_>, dtype: DType, number: Option<Scalar>) -> Outcome {
     let is_empty = |tensor: &Tensor<'_>| tensor.numel() == 0;
     if !Operands::of_lists(&[input]).fit(call, false) || input.iter().any(is_empty) {
@@ -178,7 +178,7 @@ pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     reduce(call, input, first.dtype(), None)
 }
 
-/// `_foreach_norm`. PyTorch's composition takes what it refuses, and what needs more than one pass.
+/// `_foreach_norm`. PyTorch's composite implementation serves calls that it refuses or that need several passes.
 pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, order, dtype] = arguments.all()?;
     let (input, order) = (input.tensors()?, order.number()?);
@@ -190,7 +190,7 @@ pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     reduce(call, input, own.real(), Some(Scalar::Double(order.to())))
 }
 
-/// A name in ATen.
+/// The ATen name of an operator.
 macro_rules! name {
     ($($part:literal)+) => {
         match CStr::from_bytes_with_nul(concat!("_foreach_", $($part,)+ "\0").as_bytes()) {
@@ -202,7 +202,7 @@ macro_rules! name {
 
 macro_rules! operators {
     ($($run:ident $name:literal $overload:literal => $kernel:literal;)*) => {
-        /// Those with a functional variant and one in place.
+        /// Operators with a functional variant and an in-place one.
         pub static OPERATORS: [Operator; [$($name),*].len()] = [$(
             Operator {
                 names: &[name!($name $overload), name!($name "_" $overload)],
@@ -213,7 +213,7 @@ macro_rules! operators {
     };
 }
 
-// To a kernel, numbers that come as a number, as a list or as a tensor are the same.
+// A kernel does not distinguish whether numbers come as a number, as a list or as a tensor.
 operators! {
     elementwise "abs" "" => "abs";
     elementwise "acos" "" => "acos";

@@ -6,7 +6,7 @@ use super::descriptor::Tensor;
 use super::names;
 use super::pointwise_calls::{ensure_computed, launch_with};
 
-/// The dimension that a call halves.
+/// The dimension that is split into halves.
 fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, Refusal> {
     ensure!(input.ndim() > 0, "glu does not support 0-dimensional tensors");
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
@@ -20,7 +20,7 @@ fn halves(tensor: Tensor<'_>, dim: usize) -> [Tensor<'_>; 2] {
     [tensor.section(dim, 0, half), tensor.section(dim, half, half)]
 }
 
-/// `glu`: the halves of a tensor along a dimension.
+/// `glu`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim] = arguments.all()?;
     let input = input.tensor()?;
@@ -29,7 +29,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch_with(&operands, &[], call)
 }
 
-/// `glu_backward`: the gradient's first half is the sigmoid until the second one is computed with it.
+/// `glu_backward`. The first half of the output holds the sigmoid until the second half has been computed from it.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, dim] = arguments.all()?;
     let (grad, input) = (grad.tensor()?, input.tensor()?);

@@ -1,12 +1,12 @@
-//! Gathers along a dimension: gather, index_select, take. Usual calls do without PyTorch's meta, which has the texts for all
-//! others.
+//! Gathers along a dimension: gather, index_select, take. Calls that are clearly valid skip PyTorch's meta function. All others
+//! use it, because it raises the errors.
 
 use super::addressing::Addressing;
 use super::call::{Arguments, Call, DeviceName, Outcome, Refusal, Strides, StructuredCall, check_index, ensure, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
-/// Whether an index names elements of a tensor in a way that the metas of gather and scatter have nothing to say of.
+/// True if the meta functions of gather and scatter would accept the index.
 pub fn has_usual_index(input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> bool {
     let (sizes, wanted) = (input.sizes(), index.sizes());
     let is_index = [DType::Long, DType::Int].contains(&index.dtype()) && !sizes.is_empty() && sizes.len() == wanted.len();
@@ -28,14 +28,14 @@ pub fn gather(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     }
 }
 
-/// Refuses a caller's output that has an element twice, or shares memory with an operand.
+/// An error if the caller's `out=` tensor overlaps itself or an operand.
 fn check_given(call: &Call<'_>, operands: [Tensor<'_>; 2]) -> Outcome {
     let Some(out) = call.given(0) else { return Ok(()) };
     out.check_no_internal_overlap()?;
     operands.into_iter().try_for_each(|operand| out.check_no_overlap(operand))
 }
 
-/// The sizes of the slices that are selected.
+/// The sizes of the selected slices.
 fn sizes_of_selection(input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> Result<Dims, Refusal> {
     let (dim, ndim, count) = (wrap_dim(dim, input.ndim())?, input.ndim(), index.numel());
     check_index(index.ndim() <= 1, "index_select(): Index is supposed to be a vector")?;
@@ -84,7 +84,7 @@ fn check_take(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>) -> Outcome 
     check_index(input.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor")
 }
 
-/// `take`: through indices into all elements.
+/// `take`: indices into the flattened tensor.
 pub fn take(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, index] = arguments.all()?;
     let (input, index) = (input.tensor()?, index.tensor()?);

@@ -11,7 +11,7 @@ use crate::kernels::optimizer::amp::update_scale as kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// The checks that PyTorch makes of a number on the device.
+/// PyTorch's checks of a one-element tensor on the device.
 fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) -> Outcome {
     ensure!(tensor.device() >= 0, "{name} must be a rustdev tensor.");
     ensure!(tensor.numel() == 1, "{name} must be a 1-element tensor.");
@@ -19,7 +19,7 @@ fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) 
     Ok(())
 }
 
-/// The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
+/// The distinct elements of a tensor: expanded dimensions are narrowed to size 1.
 fn distinct(tensor: Tensor<'_>) -> Tensor<'_> {
     let is_expanded = |tensor: Tensor<'_>, dim: usize| tensor.strides()[dim] == 0 && tensor.sizes()[dim] > 1;
     (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.narrow(dim, 1) } else { tensor })
@@ -35,8 +35,8 @@ fn launch_unscale(call: &Call<'_>, grads: List<'_>, found: Tensor<'_>, inverse: 
     Ok(())
 }
 
-/// `_amp_foreach_non_finite_check_and_unscale_`: a launch for the gradients of each dtype. Those with gaps are unscaled in copies,
-/// which are written back.
+/// `_amp_foreach_non_finite_check_and_unscale_`: one launch for the gradients of each dtype. Gradients that are not dense are
+/// unscaled in copies, which are written back.
 pub fn unscale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grads, found, inverse] = arguments.all()?;
     let (grads, found, inverse) = (grads.tensors()?, found.tensor()?, inverse.tensor()?);

@@ -1,4 +1,4 @@
-//! Group normalisation, forward and backward, with the checks of PyTorch's own. The kernels take a row for each sample and channel.
+//! Group normalisation, forward and backward, with PyTorch's checks. The kernels get a row for each sample and channel.
 
 use smallvec::SmallVec;
 
@@ -8,12 +8,12 @@ use super::mixed_dtype;
 use crate::kernels::channel_norm::{native_group_norm as kernel, native_group_norm_backward as backward_kernel};
 use crate::tensor::launch::Scalar;
 
-/// What the caller says of the samples' sizes.
+/// The sizes that the caller passes.
 struct Groups {
     samples: i64,
     channels: i64,
     positions: i64,
-    /// Groups of channels.
+    /// The number of groups of channels.
     count: i64,
 }
 
@@ -23,7 +23,7 @@ impl Groups {
         Ok(Self { samples, channels, positions: positions.integer()?, count: groups.integer()? })
     }
 
-    /// The sizes of the matrix that the kernels take, of so many elements.
+    /// The sizes of the kernels' matrix; an error unless it has `numel` elements.
     fn sizes(&self, numel: i64) -> Result<[i64; 2], Refusal> {
         let sizes = [self.samples.saturating_mul(self.channels), self.positions];
         let fits = sizes.iter().all(|&size| size >= 0) && sizes[0].checked_mul(sizes[1]) == Some(numel);
@@ -36,7 +36,7 @@ impl Groups {
         Ok(call.dense(tensor, Format::Contiguous)?.view(&sizes))
     }
 
-    /// Refuses a parameter that is no vector of channels.
+    /// An error unless the parameter is a vector of channels.
     fn check_parameter(&self, input: Tensor<'_>, parameter: Option<Tensor<'_>>, name: &str) -> Outcome {
         let Some(parameter) = parameter else { return Ok(()) };
         let (found, sizes) = (parameter.sizes(), input.sizes());
@@ -61,14 +61,14 @@ impl Groups {
     }
 }
 
-/// What a result of samples is like: dense in the order that their strides suggest.
+/// The shape of a result like the input: dense, in the format that the input's strides suggest.
 fn result_shape(input: Tensor<'_>) -> Shape {
     let format = input.suggested_format();
     let shape = Shape::new(input.sizes(), input.dtype(), format);
     if input.is_dense(format) { Shape { strides: Dims::from(input.strides()), ..shape } } else { shape }
 }
 
-/// Makes output number 0 like samples and launches into its rows, or into new ones that are copied to it where it has none.
+/// Makes output number 0 and launches into its rows. If it is not contiguous, the rows are a temporary that is copied to it.
 fn with_result(call: &Call<'_>, input: Tensor<'_>, sizes: [i64; 2], launch: impl FnOnce(Tensor<'_>) -> Outcome) -> Outcome {
     let out = call.output(0, &result_shape(input), Strides::Any)?;
     if out.is_dense(Format::Contiguous) {
@@ -83,7 +83,7 @@ fn fill_all<const N: usize>(call: &Call<'_>, outputs: [(Option<Tensor<'_>>, f64)
     outputs.into_iter().try_for_each(|(output, value)| output.map_or(Ok(()), |output| call.fill(output, Scalar::Double(value))))
 }
 
-/// The tensors that are there, without gaps.
+/// The tensors that are present, made contiguous.
 fn dense_given<'a, const N: usize>(
     call: &Call<'a>,
     tensors: [Option<Tensor<'a>>; N],
@@ -120,7 +120,6 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     with_result(call, input, sizes, |out| call.launch(&[out, mean, inverse], &inputs, &scalars.list()))
 }
 
-/// The operands of the backward direction.
 struct Backward<'a> {
     grad: Tensor<'a>,
     input: Tensor<'a>,
@@ -128,7 +127,7 @@ struct Backward<'a> {
     inverse: Tensor<'a>,
     weight: Option<Tensor<'a>>,
     groups: Groups,
-    /// Which gradients are asked for: those of the input, the weight and the bias.
+    /// Which gradients are requested: those of input, weight and bias.
     wanted: [bool; 3],
 }
 
@@ -219,7 +218,7 @@ mod tests {
         assert_eq!(result_shape(tensor(&[2, 3, 4, 5], &[60, 1, 15, 3])).strides[..], [60, 1, 15, 3]);
         assert_eq!(result_shape(tensor(&[2, 3, 4, 5], &[120, 1, 30, 6])).strides[..], [60, 1, 15, 3]);
         assert_eq!(result_shape(tensor(&[2, 3], &[1, 2])).strides[..], [3, 1]);
-        // The stride of a dimension of one element stays.
+        // A dimension of size 1 keeps its stride.
         assert_eq!(result_shape(tensor(&[1, 3], &[9, 1])).strides[..], [9, 1]);
     }
 }

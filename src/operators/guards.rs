@@ -1,10 +1,11 @@
 //! Guards: checks of preconditions that PyTorch's CPU kernels do not check themselves.
 //!
-//! A call that breaks one would read or write outside of its tensors' memory and end the process. A guard refuses it before the kernel runs,
-//! and no other: what a kernel checks itself is left to the kernel. `tools/fuzz_fallback.py` finds what needs a guard.
+//! A call that violates one would access memory outside of its tensors and crash the process. A guard refuses such calls, and
+//! no others, before the kernel runs; the kernel's own checks are left to the kernel. `tools/fuzz_fallback.py` finds operators
+//! that need a guard.
 //!
-//! A guard is a function of [`NamedArguments`] and serves all overloads of an operator. Before a task tensors have no values yet: it then
-//! checks sizes and dtypes, and the values when it runs in the task.
+//! A guard is a function of [`NamedArguments`] and serves all overloads of an operator. Before a task, tensors have no values
+//! yet: the guard then checks sizes and dtypes. It checks values when it runs inside the task.
 
 mod layer_guards;
 mod math_guards;
@@ -22,13 +23,13 @@ use pool_guards as pools;
 use sequence_guards as sequences;
 pub use sparse_guards::{check_members, looks_at_no_index};
 
-/// What a guard does in a call.
+/// The check of a guard.
 type Check = fn(arguments: &mut NamedArguments<'_>) -> Outcome;
 
-/// The check of an operator, by its name in ATen.
+/// The check of an operator, by its ATen name.
 fn check_of(operator: &str) -> Option<Check> {
     Some(match operator {
-        // poolings' backwards
+        // backward of pooling
         "_adaptive_avg_pool2d_backward" | "avg_pool2d_backward" => pools::planes::<2>,
         "_adaptive_avg_pool3d_backward" | "adaptive_avg_pool3d_backward" | "avg_pool3d_backward" => pools::planes::<3>,
         "adaptive_max_pool2d_backward" | "max_pool2d_with_indices_backward" => pools::indexed_planes::<2>,
@@ -92,7 +93,7 @@ fn check_of(operator: &str) -> Option<Check> {
     })
 }
 
-/// The check of a resampling and of its backward.
+/// The check of a resampling operator or its backward.
 fn resampling_of(operator: &str) -> Option<Check> {
     Some(match operator {
         "upsample_nearest1d" | "_upsample_nearest_exact1d" | "upsample_linear1d" => pools::resampling::<1>,
@@ -103,7 +104,7 @@ fn resampling_of(operator: &str) -> Option<Check> {
     })
 }
 
-/// Whether the kernels of an operator write as many elements as a result has from its first one on, whatever its strides.
+/// True if the operator's kernels write a result's elements contiguously, whatever its strides.
 fn writes_contiguously(operator: &str) -> bool {
     matches!(
         operator,
@@ -129,13 +130,13 @@ fn writes_contiguously(operator: &str) -> bool {
 #[derive(Clone, Debug)]
 pub struct Argument {
     pub name: String,
-    /// Whether the operator writes to it.
+    /// True if the operator writes to the argument.
     pub is_written: bool,
 }
 
 /// The guard of one overload.
 pub struct Guard {
-    /// With its namespace: `aten::segment_reduce`.
+    /// The name with its namespace: `aten::segment_reduce`.
     operator: String,
     arguments: Vec<Argument>,
     check: Option<Check>,
@@ -143,7 +144,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// The guard of an overload with these arguments; nothing where its kernels survive every call.
+    /// The guard of an overload with these arguments; `None` if its kernels tolerate every call.
     pub fn find(operator: &str, arguments: Vec<Argument>) -> Option<Self> {
         let name = operator.strip_prefix("aten::")?;
         let check = check_of(name);
@@ -152,10 +153,10 @@ impl Guard {
         is_needed.then(|| Self { operator: operator.into(), arguments, check, writes_contiguously })
     }
 
-    /// Checks a call, one value for each argument; `reader`: nothing where tensors have no values yet.
+    /// Checks a call, with one value for each argument. `reader` is `None` while tensors have no values yet.
     ///
     /// # Errors
-    /// The kernel would not survive the call.
+    /// If the kernel could access memory out of bounds or crash.
     pub fn check(&self, values: &[Value<'_>], reader: Option<&dyn Reader>) -> Result<Changes, Refusal> {
         if values.len() != self.arguments.len() {
             let (given, expected) = (values.len(), self.arguments.len());

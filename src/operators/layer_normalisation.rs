@@ -1,4 +1,4 @@
-//! Layer normalisation, forward and backward, with the checks of PyTorch's own. The kernels take a row of a matrix for each mean.
+//! Layer normalisation, forward and backward, with PyTorch's checks. The kernels normalise the rows of a matrix.
 
 use smallvec::SmallVec;
 
@@ -8,7 +8,7 @@ use super::mixed_dtype;
 use crate::kernels::layer_norm::{native_layer_norm as kernel, native_layer_norm_backward as backward_kernel};
 use crate::tensor::launch::Scalar;
 
-/// What both directions have.
+/// The operands that forward and backward share.
 struct Normalised<'a> {
     input: Tensor<'a>,
     /// The sizes of a row.
@@ -18,7 +18,7 @@ struct Normalised<'a> {
 }
 
 impl<'a> Normalised<'a> {
-    /// Checked; what the kernels do not take is the fallback's.
+    /// Checks the operands; the fallback gets cases that the kernels lack.
     fn new(call: &Call<'_>, [input, shape, weight, bias]: [&'a Value<'_>; 4]) -> Result<Self, Refusal> {
         let (input, shape) = (input.tensor()?, shape.integers()?);
         let normalised = Self { input, shape, weight: weight.optional_tensor()?, bias: bias.optional_tensor()? };
@@ -57,12 +57,12 @@ impl<'a> Normalised<'a> {
         Ok(())
     }
 
-    /// How many dimensions are before those of a row.
+    /// The number of dimensions before those of a row.
     fn leading(&self) -> usize {
         self.input.ndim() - self.shape.len()
     }
 
-    /// The sizes of the matrix that the kernels take.
+    /// The sizes of the kernels' matrix: rows and columns.
     fn matrix(&self) -> [i64; 2] {
         let (rows, columns) = self.input.sizes().split_at(self.leading());
         [rows.iter().product(), columns.iter().product()]
@@ -72,7 +72,7 @@ impl<'a> Normalised<'a> {
         Ok(call.dense(tensor, Format::Contiguous)?.view(&self.matrix()))
     }
 
-    /// A weight or bias as the kernels take it.
+    /// A weight or bias as a vector for the kernels.
     fn parameter(&self, call: &Call<'a>, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
         Ok(call.dense_given(tensor)?.map(|dense| dense.view(&self.matrix()[1..])))
     }
@@ -81,7 +81,7 @@ impl<'a> Normalised<'a> {
         [self.weight, self.bias]
     }
 
-    /// Output number `index`, a value for each row.
+    /// Output number `index`, with a value for each row.
     fn statistics(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, Refusal> {
         let (leading, sizes) = (self.leading(), self.input.sizes());
         let sizes = call.arena().keep_all(sizes.len(), |dim| if dim < leading { sizes[dim] } else { 1 });
@@ -131,7 +131,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.launch(&outputs, &inputs, &scalars.list())
 }
 
-/// Makes the gradients that are asked for. The kernel computes that of the input in any case.
+/// Makes the requested gradients. The kernel always computes that of the input.
 fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<SmallVec<[Tensor<'a>; 3]>, Refusal> {
     let Normalised { input, shape, weight, bias } = *normalised;
     let matrix = normalised.matrix();

@@ -1,4 +1,5 @@
-//! Negative log likelihood loss, of rows and of images. Arguments that do not match are the fallback's, whose kernel raises the error.
+//! Negative log likelihood loss of rows and of images. The fallback gets arguments that do not match; its kernel raises the
+//! error.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
 use super::descriptor::{Format, Tensor};
@@ -6,7 +7,7 @@ use super::losses::{NONE, SUM};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
 use crate::tensor::dtype::DType;
 
-/// What forward and backward have in common.
+/// The operands that forward and backward share.
 struct Loss<'a> {
     input: Tensor<'a>,
     target: Tensor<'a>,
@@ -31,7 +32,7 @@ impl<'a> Loss<'a> {
         if is_taken { Ok(loss) } else { Err(Refusal::Fallback) }
     }
 
-    /// Images, targets and weights have to fit together.
+    /// The sizes of images, targets and weights must match.
     fn check_images(&self) -> Outcome {
         let (input, target) = (self.input.sizes(), self.target.sizes());
         let fits = input.len() == 4
@@ -40,7 +41,7 @@ impl<'a> Loss<'a> {
         if fits { Ok(()) } else { Err(Refusal::Fallback) }
     }
 
-    /// The sizes of the input as images: rows are images of one element each.
+    /// The sizes of the input as images; a row counts as an image of one pixel.
     fn images(&self) -> [i64; 4] {
         match *self.input.sizes() {
             [samples, classes, height, width] => [samples, classes, height, width],
@@ -58,7 +59,7 @@ impl<'a> Loss<'a> {
         let target = call.dense(self.target, Format::Contiguous)?.view(&[samples, height, width]);
         let by_element = self.reduction == NONE && self.input.ndim() > 1;
         let losses = if by_element { out.view(target.sizes()) } else { out };
-        // The loss of one row without a batch is a sum with its weight.
+        // The loss of a single row without a batch is a sum with one term.
         let is_one = self.input.ndim() == 1 && self.reduction == NONE;
         let reduction = if is_one { SUM } else { self.reduction };
         let weight = call.dense_given(self.weight)?;
@@ -86,14 +87,14 @@ impl<'a> Loss<'a> {
     }
 }
 
-/// `nll_loss_forward`: of rows (N, C) or one row (C).
+/// `nll_loss_forward` of rows (N, C) or one row (C).
 pub fn forward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, target, weight, reduction, ignored] = arguments.all()?;
     let shapes = call.meta()?;
     Loss::new(input, target, weight, reduction, ignored)?.forward(call, &shapes[0], &shapes[1])
 }
 
-/// `nll_loss2d_forward`: of images (N, C, H, W).
+/// `nll_loss2d_forward` of images (N, C, H, W).
 pub fn forward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, target, weight, reduction, ignored] = arguments.all()?;
     let loss = Loss::new(input, target, weight, reduction, ignored)?;

@@ -1,4 +1,5 @@
-//! `log_sigmoid` and `binary_cross_entropy`, forward and backward, of which PyTorch has no meta; losses of each element with a reduction.
+//! Elementwise losses with a reduction, forward and backward. `log_sigmoid` and `binary_cross_entropy` have no meta function in
+//! PyTorch.
 
 use std::iter;
 
@@ -16,7 +17,7 @@ pub const NONE: i64 = 0;
 const MEAN: i64 = 1;
 pub const SUM: i64 = 2;
 
-/// `log_sigmoid_forward`. The buffer is for the CPU's own backward: as on other accelerators it stays empty.
+/// `log_sigmoid_forward`. The buffer serves the CPU's own backward; as on other accelerators it stays empty.
 pub fn log_sigmoid(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensor()?;
@@ -36,7 +37,7 @@ pub fn log_sigmoid_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outco
     operands.launch(call, operands.output_like(call, grad)?, &[])
 }
 
-/// Multiplies losses or gradients by weights that may be left out.
+/// Multiplies losses or gradients by weights, if there are any.
 fn weigh(call: &Call<'_>, tensor: Tensor<'_>, weight: &Value<'_>) -> Outcome {
     match weight {
         Value::None => Ok(()),
@@ -44,7 +45,7 @@ fn weigh(call: &Call<'_>, tensor: Tensor<'_>, weight: &Value<'_>) -> Outcome {
     }
 }
 
-/// Makes the mean or the sum of losses output number 0.
+/// Writes the mean or the sum of the losses to output number 0.
 fn reduce(call: &Call<'_>, losses: Tensor<'_>, reduction: i64) -> Outcome {
     let losses = Value::Tensor(losses);
     let is_mean = reduction == MEAN;
@@ -84,7 +85,7 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.operator(&names::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
 }
 
-/// The operands of a loss of each element, the first two arguments. The third one is the reduction.
+/// The operands of an elementwise loss: the first two arguments. The third one is the reduction.
 fn operands_of<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
     let is_reduced = reduction_of(arguments)? != NONE;
     BINARY.operands(arguments, call, call.given(0).filter(|_| !is_reduced))
@@ -94,7 +95,7 @@ fn reduction_of(arguments: &Arguments<'_>) -> Result<i64, Refusal> {
     arguments.get(2).unwrap_or(&Value::None).integer()
 }
 
-/// A loss of each element by itself, or their mean or sum; the kernel gets these numbers.
+/// An elementwise loss, or the mean or sum of the losses. `numbers`: the kernel's scalars.
 fn of_each_element<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], arguments: &Arguments<'a>, call: &Call<'a>) -> Outcome {
     let reduction = reduction_of(arguments)?;
     ensure_computed(operands.compute(), call)?;
@@ -106,7 +107,7 @@ fn of_each_element<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], arguments
     reduce(call, losses, reduction)
 }
 
-/// The gradient of such a loss: the kernel's first scalar is a factor, divided by the number of elements for a mean.
+/// The gradient of an elementwise loss. The kernel's first scalar is `factor`, for a mean divided by the number of elements.
 fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, target] = [0, 1, 2].map(|index| arguments.tensor(index));
     let (input, given) = (input?, call.given(0));
@@ -123,7 +124,7 @@ fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments
     operands.launch(call, out, &scalars)
 }
 
-/// The number behind the reduction.
+/// The last argument, which follows the reduction.
 fn last_number(arguments: &Arguments<'_>) -> Result<f64, Refusal> {
     arguments.last().unwrap_or(&Value::None).double()
 }

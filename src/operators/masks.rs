@@ -1,4 +1,4 @@
-//! where, masked_fill_, masked_select, masked_scatter_ and nonzero. Results whose size depends on values wait for the device.
+//! where, masked_fill_, masked_select, masked_scatter_ and nonzero. The host waits if a result's size depends on values.
 
 use smallvec::smallvec;
 
@@ -13,13 +13,13 @@ use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// How many elements are not 0.
+/// The number of elements that are not 0.
 fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> {
     if dense.numel() == 0 {
         return Ok(0);
     }
     let count = call.empty(&[], DType::Long)?;
-    // It computes in the dtype of what it counts.
+    // The kernel computes in the dtype of its input.
     call.with_kernel(&names::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
     call.read(count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
 }
@@ -29,7 +29,7 @@ fn expanded<'a>(tensor: Tensor<'a>, sizes: &[i64]) -> Result<Tensor<'a>, Refusal
     tensor.expand(sizes).ok_or_else(|| Refusal::Invalid(format!("{text}. Target sizes: {sizes:?}. Tensor sizes: {from:?}")))
 }
 
-/// `where` of a condition of dtype Bool.
+/// `where` with a Bool condition.
 pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [condition, one, other] = arguments.all()?;
     let (condition, one, other) = (condition.tensor()?, one.tensor()?, other.tensor()?);
@@ -64,7 +64,7 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.launch(&[out], &[dense, dense_mask], &[])
 }
 
-/// Refuses a mask that is none. A tensor that has elements twice is the fallback's, which warns of it.
+/// An error if the mask is not Bool. The fallback warns of a tensor with overlapping elements.
 fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
     let dtype = mask.dtype();
     let text = "masked_fill_ only supports boolean masks, but got mask with dtype";
@@ -73,7 +73,7 @@ fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
     input.check_no_partial_overlap(mask)
 }
 
-/// Writes a value to the elements of a tensor where the mask is true.
+/// Writes a value to the elements of a tensor at which the mask is true.
 fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
     if mask.sizes() != input.sizes() {
         let (own, sizes) = (input.sizes(), broadcast(input.sizes(), mask.sizes())?);
@@ -96,7 +96,7 @@ pub fn fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     fill_with_number(call, input.tensor()?, mask.tensor()?, value.number()?)
 }
 
-/// `masked_fill_.Tensor`, of a tensor without dimensions.
+/// `masked_fill_.Tensor`, whose value is a 0-dim tensor.
 pub fn fill_with_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask, value] = arguments.all()?;
     let (input, mask, value) = (input.tensor()?, mask.tensor()?, value.tensor()?);
@@ -132,7 +132,7 @@ pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }
 
-/// Launches the kernel of the positions; `fill` is for rows behind the last one.
+/// Launches the kernel that writes indices; `fill` is for rows after the last one.
 fn launch(call: &Call<'_>, out: Tensor<'_>, dense: Tensor<'_>, fill: i64) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
@@ -146,7 +146,7 @@ pub fn nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = input.tensor()?;
     let dense = call.dense(input, Format::Contiguous)?;
     let (count, ndim) = (count_of_nonzero(call, dense)?, input.ndim() as i64);
-    // Column by column, as PyTorch's.
+    // Column-major, like PyTorch's.
     let shape = Shape { sizes: smallvec![count, ndim], strides: smallvec![1, count], dtype: DType::Long };
     let out = call.output(0, &shape, Strides::Any)?;
     out.check_no_overlap(input)?;

@@ -1,10 +1,10 @@
-//! Normalisation of 16 bit floats with parameters and statistics of `Float`, as PyTorch's CPU kernels allow it.
+//! Normalisation of 16 bit floats with `Float` parameters and statistics, which PyTorch's CPU kernels allow.
 
 use super::call::{Outcome, ensure};
 use super::descriptor::Tensor;
 use crate::tensor::dtype::DType;
 
-/// Whether the first parameter that is there has another dtype than the input.
+/// True if the first parameter that is present has another dtype than the input.
 fn is_mixed(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> bool {
     parameters.iter().flatten().next().is_some_and(|parameter| parameter.dtype() != input.dtype())
 }
@@ -14,7 +14,7 @@ pub fn of_statistics(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> DT
     if is_mixed(input, parameters) { DType::Float } else { input.dtype() }
 }
 
-/// Refuses parameters of another dtype than the input, unless they are `Float` and the input is narrower.
+/// An error if the parameters have another dtype than the input, unless they are `Float` and the input is narrower.
 pub fn check(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> Outcome {
     if !is_mixed(input, parameters) {
         return Ok(());

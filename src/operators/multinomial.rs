@@ -1,4 +1,4 @@
-//! `multinomial`: categories by their weights. The checks are those of PyTorch's own function.
+//! `multinomial`: draws categories by weights. The checks are those of PyTorch's own function.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
 use super::descriptor::{Dims, Format, Tensor};
@@ -9,12 +9,12 @@ use crate::kernels::random as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// Up to here a float counts exactly.
+/// A float32 counts exactly up to this number.
 const MOST_CATEGORIES: i64 = 1 << 24;
 
 const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
 
-/// `multinomial`. Several samples with replacement are drawn by a kernel, the others made of other operators.
+/// `multinomial`. A kernel draws several samples with replacement; other cases are composed of other operators.
 pub fn multinomial(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [weights, samples, with_replacement, generator] = arguments.all()?;
     let (weights, samples, with_replacement) = (weights.tensor()?, samples.integer()?, with_replacement.flag()?);
@@ -46,18 +46,18 @@ fn check(weights: Tensor<'_>, samples: i64, with_replacement: bool, given: Optio
     Ok(())
 }
 
-/// The samples of each distribution.
+/// The output for the samples of each distribution.
 fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tensor<'a>, Refusal> {
     let mut sizes = Dims::from(weights.sizes());
     sizes[weights.ndim() - 1] = samples;
-    // PyTorch resizes it without a warning.
+    // Like PyTorch, this resizes the output without a warning.
     if let Some(given) = call.given(0).filter(|given| given.sizes() != &sizes[..]) {
         call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&sizes), Value::None])?;
     }
     call.contiguous(0, &sizes, DType::Long, Strides::Shared)
 }
 
-/// Launches the kernel over rows of weights.
+/// Launches the kernel over the rows of weights.
 fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: &Value<'_>) -> Outcome {
     out.check_no_internal_overlap()?;
     let (samples, categories) = (out.size_from_end(0), weights.size_from_end(0));
@@ -72,7 +72,7 @@ fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, 
     if is_dense { Ok(()) } else { call.copy(out, drawn) }
 }
 
-/// Refuses weights that are no distribution, for which it waits.
+/// Queues the check that the weights are a distribution.
 fn check_distribution(call: &Call<'_>, weights: Tensor<'_>) -> Outcome {
     let (no, zero) = (Scalar::Bool(false).into(), Scalar::Long(0).into());
     let ends = call.operators(&names::AMINMAX, &[Value::Tensor(weights), Value::None, no], 2)?;
@@ -86,12 +86,13 @@ fn check_distribution(call: &Call<'_>, weights: Tensor<'_>) -> Outcome {
     check_all(call, call.operator(&names::ALL, &[Value::Tensor(is_some)])?, NO_WEIGHT)
 }
 
-/// Refuses, by `_assert_async`, a value of the device that is false.
+/// Raises an error by `_assert_async` if the tensor is false.
 fn check_all(call: &Call<'_>, value: Tensor<'_>, text: &str) -> Outcome {
     call.operators(&names::ASSERT, &[Value::Tensor(value), Value::Text(text)], 0).map(drop)
 }
 
-/// Divides each weight by a number of an exponential distribution: the greatest quotients are those of a sample without replacement.
+/// Divides each weight by an exponentially distributed number. The categories of the greatest quotients are a sample without
+/// replacement.
 fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: &Value<'_>) -> Outcome {
     let (sizes, dtype) = (weights.sizes(), weights.dtype());
     let shape = Shape { sizes: Dims::from(sizes), strides: weights.like_strides(), dtype };

@@ -1,12 +1,12 @@
-//! The kernels and the operators of PyTorch that calls name themselves. All are found when the library is loaded, which fails where one is
-//! missing.
+//! The kernels and the PyTorch operators that calls refer to by name. All are looked up when the library is loaded; loading
+//! fails if one is missing.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use crate::kernels::table::Op;
 
-/// A row of the operator table by its name, looked up once.
+/// A row of the operator table, looked up by name once.
 pub struct Row {
     name: &'static CStr,
     found: OnceLock<Option<&'static Op>>,
@@ -21,13 +21,13 @@ impl Row {
         self.name
     }
 
-    /// The row; nothing where the table has none of that name.
+    /// The row; `None` if the table has no such name.
     pub fn get(&self) -> Option<&'static Op> {
         *self.found.get_or_init(|| Op::find(self.name.to_bytes()))
     }
 }
 
-/// An operator by its name, that of PyTorch's own library without `aten::`.
+/// An operator, by its name without `aten::` for PyTorch's own library.
 pub struct Callee {
     name: &'static CStr,
     handle: OnceLock<usize>,
@@ -42,12 +42,12 @@ impl Callee {
         self.name
     }
 
-    /// What the shim knows it by.
+    /// Sets the shim's handle of the operator.
     pub fn bind(&self, handle: usize) {
         let _ = self.handle.set(handle);
     }
 
-    /// 0 before it is bound.
+    /// The shim's handle, or 0 before the operator is bound.
     pub fn handle(&self) -> usize {
         self.handle.get().copied().unwrap_or(0)
     }
@@ -56,7 +56,7 @@ impl Callee {
 macro_rules! names {
     ($kind:ident $all:ident: $($item:ident = $name:literal;)*) => {
         $(pub static $item: $kind = $kind::new($name);)*
-        /// All of them.
+        /// All of the names above.
         pub static $all: [&$kind; [$($name),*].len()] = [$(&$item),*];
     };
 }

@@ -1,10 +1,10 @@
-//! Numbers and dtypes in messages, as C++ writes them.
+//! Numbers and dtypes in messages, spelled as in C++.
 
 use std::fmt;
 
 use crate::tensor::dtype::DType;
 
-/// A number of six digits, as C's `%g` writes it.
+/// A number with six digits, formatted like C's `%g`.
 pub struct NumberText(pub f64);
 
 const DIGITS: i32 = 6;
@@ -34,7 +34,7 @@ impl fmt::Display for NumberText {
     }
 }
 
-/// The name of a dtype in C++, as PyTorch's messages have it.
+/// The C++ name of a dtype, as in PyTorch's messages.
 pub fn type_name(dtype: DType) -> String {
     let name = match dtype {
         DType::Byte => "unsigned char",

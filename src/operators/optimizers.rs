@@ -1,5 +1,5 @@
-//! Fused optimizers: one launch takes the step of all parameters. Step counts, learning rates given as tensors, the scale of
-//! gradients and whether they overflowed are read on the device when the step runs.
+//! Fused optimizers: one launch updates all parameters. Step counts, learning rates given as tensors, the gradient scale and
+//! `found_inf` are read on the device when the step runs.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -23,7 +23,7 @@ fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tens
     Ok((Scalar::Double(number.to()), None))
 }
 
-/// A number that may be kept elsewhere, on a device. What is copied lives until the kernel has its task.
+/// A one-element tensor, copied to the device if necessary. The copy lives until the kernel is queued.
 fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'a>, Refusal> {
     if tensor.device() == device {
         return Ok(tensor);
@@ -33,12 +33,12 @@ fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'
     call.operator(&names::COPY, &[Value::Tensor(copy), Value::Tensor(tensor), non_blocking]).map(|_| copy)
 }
 
-/// What a step works on.
+/// The operands of an optimizer step.
 struct Step<'a> {
     /// Parameters, states, gradients.
     lists: Lists<'a>,
     counts: List<'a>,
-    /// The learning rate, the scale of gradients, and whether they overflowed.
+    /// The learning rate, the gradient scale and `found_inf`.
     singles: [Option<Tensor<'a>>; 3],
     settings: SmallVec<[Scalar; 8]>,
 }
@@ -64,7 +64,7 @@ impl<'a> Step<'a> {
         let singles = self.singles.into_iter().flatten().map(|single| near(call, single, parameter.device()));
         let singles = singles.collect::<Result<SmallVec<[Tensor<'_>; 3]>, _>>()?;
         let counts = call.arena().try_keep_all(self.counts.len(), |place| near(call, self.counts[place], parameter.device()))?;
-        // Gradients, the last list, are written only where they are unscaled.
+        // Gradients, the last list, are written only if they are unscaled.
         let written = self.lists.len() - usize::from(self.singles[1].is_none());
         for part in tensor_lists::parts(self.lists[0].len()) {
             let mut lists: Lists<'_> = self.lists.iter().map(|list| &list[part.clone()]).collect();
@@ -78,7 +78,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Numbers and flags in the order of the kernel's scalars.
+/// Numbers and flags in the order of the kernel's scalars; `rate` becomes number `place`.
 fn settings<const N: usize>(rate: Scalar, place: usize, others: [&Value<'_>; N]) -> Result<SmallVec<[Scalar; 8]>, Refusal> {
     let mut settings = others.into_iter().map(Value::number).collect::<Result<SmallVec<[Scalar; 8]>, _>>()?;
     settings.insert(place, rate);

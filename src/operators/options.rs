@@ -1,11 +1,10 @@
-//! What factories are asked for besides a size: dtype, layout, pinned memory, memory format. The device of a new tensor is the
-//! shim's.
+//! Options of factories: dtype, layout, pinned memory, memory format. The shim handles the device of a new tensor.
 
 use super::call::{Outcome, Refusal, Shape, Value, ensure};
 use super::descriptor::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
-/// The dtype that is asked for, if one is.
+/// The requested dtype, if there is one.
 pub fn dtype_of(value: &Value<'_>) -> Result<Option<DType>, Refusal> {
     if let Value::None = value {
         return Ok(None);
@@ -15,7 +14,7 @@ pub fn dtype_of(value: &Value<'_>) -> Result<Option<DType>, Refusal> {
     known.map(Some).ok_or_else(|| Refusal::Unsupported(format!("unknown dtype {number}")))
 }
 
-/// The name of another layout than the strided one, if one is asked for.
+/// The name of the requested layout, if it is not the strided one.
 pub fn other_layout(value: &Value<'_>) -> Result<Option<String>, Refusal> {
     let names = ["Strided", "Sparse", "SparseCsr", "Mkldnn", "SparseCsc", "SparseBsr", "SparseBsc", "Jagged"];
     let number = if let Value::None = value { 0 } else { value.integer()? };
@@ -23,7 +22,7 @@ pub fn other_layout(value: &Value<'_>) -> Result<Option<String>, Refusal> {
     Ok((number != 0).then(|| name.map_or_else(|| number.to_string(), ToString::to_string)))
 }
 
-/// Refuses layouts and memory that the device does not have.
+/// An error if the layout is not strided or the memory is pinned.
 pub fn check(layout: &Value<'_>, pinned: &Value<'_>) -> Outcome {
     ensure!(matches!(pinned, Value::None) || !pinned.flag()?, "Only dense CPU tensors can be pinned");
     let other = other_layout(layout)?;
@@ -31,7 +30,7 @@ pub fn check(layout: &Value<'_>, pinned: &Value<'_>) -> Outcome {
     Ok(())
 }
 
-/// The strides that a new tensor like another one has in a memory format; nothing of formats that are not for every tensor.
+/// The strides of a new tensor like another one in a memory format; `None` for channels-last formats.
 fn strides_like(this: Tensor<'_>, format: &Value<'_>) -> Result<Option<Dims>, Refusal> {
     const CONTIGUOUS: i64 = Format::Contiguous as i64;
     const PRESERVE: i64 = 1;
@@ -42,8 +41,8 @@ fn strides_like(this: Tensor<'_>, format: &Value<'_>) -> Result<Option<Dims>, Re
     }
 }
 
-/// What `empty_like` makes of a tensor and its options (dtype, layout, device, pinned memory, memory format). Nothing,
-/// where PyTorch's own is to make it: other layouts, other devices, pinned memory.
+/// The shape of `empty_like` for a tensor and its options (dtype, layout, device, pinned memory, memory format). `None` if
+/// PyTorch's own function must make it: other layouts, other devices, pinned memory.
 pub fn shape_like(this: Tensor<'_>, options: [&Value<'_>; 5]) -> Result<Option<Shape>, Refusal> {
     let [dtype, layout, device, pinned, format] = options;
     let is_here = match device {

@@ -4,7 +4,6 @@ use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Outcome, Refusal, ensure};
 use super::pointwise_calls::{check_factor, ensure_computed};
 
-/// `addr`.
 pub fn add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, first, second, beta, alpha] = arguments.all()?;
     let (input, first, second) = (input.tensor()?, first.tensor()?, second.tensor()?);

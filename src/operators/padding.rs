@@ -1,11 +1,12 @@
-//! Reflection and replication padding of lines, images and volumes, and their gradients. A padding is a list of (before, after), the last
-//! dimension first. Calls with nothing unusual do without PyTorch's meta, which takes longer than all the rest of a small call.
+//! Reflection and replication padding of 1-D, 2-D and 3-D data, and their gradients. A padding is a list of pairs (before,
+//! after), the last dimension first. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the
+//! rest of a small call.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
 use super::descriptor::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
-/// The sizes that padding gives a tensor where nothing is unusual; the meta looks at all others, and refuses some.
+/// The padded sizes of a call that is clearly valid; `None` leaves the call to the meta function.
 fn usual_sizes<'a>(call: &Call<'a>, input: Tensor<'_>, padding: &[i64]) -> Option<&'a [i64]> {
     let (sizes, spatial) = (input.sizes(), padding.len() / 2);
     let batch = input.ndim().checked_sub(spatial + 1).filter(|&batch| batch < 2 && padding.len().is_multiple_of(2))?;
@@ -15,8 +16,8 @@ fn usual_sizes<'a>(call: &Call<'a>, input: Tensor<'_>, padding: &[i64]) -> Optio
     fits.then(|| call.arena().keep_all(input.ndim(), |dim| sizes[dim] + sides(dim).map_or(0, |sides| sides[0] + sides[1])))
 }
 
-/// Launches into an output of these sizes. Results have the memory format of the tensor that their sizes come from, as those of PyTorch's CPU
-/// kernels have; its metas leave them contiguous.
+/// Launches into an output of these sizes. Its memory format is that which tensor `like` suggests, as from PyTorch's CPU
+/// kernels; the meta functions would make it contiguous.
 fn launch(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tensor<'_>, padding: &[i64]) -> Outcome {
     let out = match like.suggested_format() {
         Format::Contiguous => call.contiguous(0, sizes, like.dtype(), Strides::Any)?,
@@ -29,7 +30,7 @@ fn launch(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tensor<'_>, 
     call.launch(&[out], &[source], before)
 }
 
-/// Padding with a meta of its own.
+/// Padding operators with their own meta function.
 pub fn pad(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
     let (input, padding) = (input.tensor()?, padding.integers()?);
@@ -39,7 +40,8 @@ pub fn pad(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     }
 }
 
-/// `reflection_pad2d`, which has no meta: that of replication, and no more padding than there is to reflect.
+/// `reflection_pad2d`, which has no meta function. It uses that of replication and limits the padding to the elements that can
+/// be reflected.
 pub fn reflect_images(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
     let (input, padding) = (input.tensor()?, padding.integers()?);
@@ -65,21 +67,21 @@ fn check_padding(padding: &[i64], dims: usize) -> Outcome {
     Ok(())
 }
 
-/// Gradients with a meta of their own.
+/// Gradients with their own meta function.
 pub fn pad_backward_of_meta(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [grad, input, padding] = arguments.all()?;
     let shape = call.shape()?;
     launch(call, &shape.sizes, input.tensor()?, grad.tensor()?, padding.integers()?)
 }
 
-/// `reflection_pad1d_backward`, whose meta reads both sides' padding without a look at how many there are.
+/// `reflection_pad1d_backward`, whose meta function does not check that the padding has two numbers.
 pub fn reflect_lines_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [.., padding] = arguments.all::<3>()?;
     check_padding(padding.integers()?, 1)?;
     pad_backward_of_meta(arguments, call)
 }
 
-/// Gradients without a meta: the output's has the sizes of the padded input.
+/// Gradients without a meta function: the output's gradient must have the sizes of the padded input.
 pub fn pad_backward<const DIMS: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, padding] = arguments.all()?;
     let (grad, input, padding) = (grad.tensor()?, input.tensor()?, padding.integers()?);

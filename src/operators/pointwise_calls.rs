@@ -1,7 +1,8 @@
-//! Calls of pointwise operators: what their metas in PyTorch do for a TensorIterator, and a launch.
+//! Calls of pointwise operators: the checks of PyTorch's meta functions, the work of a TensorIterator, and a launch.
 //!
-//! A [`Pointwise`] says how an operator's operands go together, what its kernel gets of the other arguments, and what is refused. Operators
-//! whose dtypes depend on more than those of operands are functions here. [`pointwise_table`](super::pointwise_table) names all of them.
+//! A [`Pointwise`] describes how an operator's operands are combined, which scalars its kernel gets, and which calls are
+//! refused. Operators whose dtypes depend on more than the operands' dtypes are functions here.
+//! [`pointwise_table`](super::pointwise_table) lists all operators.
 
 use smallvec::SmallVec;
 
@@ -14,28 +15,28 @@ use super::whole_numbers::greatest_finite;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// What a kernel gets of the arguments that are no tensors, in their order; a text is its number.
+/// The scalars that a kernel gets from the arguments that are no tensors, in their order. A string is passed as its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalars {
-    /// All of them. Numbers are ones that are computed with.
+    /// All of them. Numbers must be representable in the computing type (`opmath`).
     All,
-    /// The same; numbers are ones of the dtype itself.
+    /// All of them. Numbers must be representable in the dtype itself.
     Exact,
-    /// All of them. They may be any.
+    /// All of them, unchecked.
     Any,
-    /// Each as two: whether it is given, and its value.
+    /// Two for each: whether it is present, and its value.
     Optional,
-    /// Whether each operand behind the first one is given.
+    /// For each argument after the first: whether it is present.
     Operands,
-    /// 0 alone.
+    /// Only the scalar 0.
     Zero,
-    /// None: a number is an operand.
+    /// None: numbers are operands.
     None,
 }
 
 /// A check of a call before anything else.
 pub type Check = fn(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome;
-/// A check when it is known what is computed in.
+/// A check of a call after type promotion.
 pub type CheckTyped = fn(arguments: &Arguments<'_>, operands: &Elementwise<'_>, call: &Call<'_>) -> Outcome;
 
 /// A pointwise operator.
@@ -45,27 +46,27 @@ pub struct Pointwise {
     scalars: Scalars,
     check: Option<Check>,
     check_typed: Option<CheckTyped>,
-    /// Whether the second operand counts before the first one.
+    /// True if the second operand comes first in type promotion and in the order of dimensions.
     is_swapped: bool,
 }
 
-/// Of one tensor; the result has its dtype.
+/// One tensor; the result has its dtype.
 pub const UNARY: Pointwise = Pointwise::new(Rule::new(Types::Same));
-/// The same, computed in floating point numbers.
+/// One tensor, computed in floating point.
 pub const UNARY_FLOATING: Pointwise = Pointwise::new(Rule::new(Types::Floating));
-/// Of one tensor; the result is Bool.
+/// One tensor; the result is Bool.
 pub const PREDICATE: Pointwise = Pointwise::new(Rule::new(Types::Result(DType::Bool)));
-/// Of tensors; the result has their common dtype.
+/// Several tensors; the result has their common dtype.
 pub const BINARY: Pointwise = Pointwise::new(Rule::with_host_number(Types::Common));
-/// The same, computed in floating point numbers.
+/// Several tensors, computed in floating point.
 pub const BINARY_FLOATING: Pointwise = Pointwise::new(Rule::with_host_number(Types::Floating));
 /// A comparison of two tensors.
 pub const COMPARISON: Pointwise = Pointwise::new(Rule::with_host_number(Types::Compared));
 /// A comparison of a tensor with a number.
 pub const NUMBER_COMPARISON: Pointwise = COMPARISON.scalars(Scalars::None);
-/// `sub` and what it refuses.
+/// `sub` with its checks.
 pub const SUB: Pointwise = BINARY.scalars(Scalars::Exact).checked(sub).checked_typed(alpha);
-/// Of tensors of the device; the result has their common dtype.
+/// Several tensors, all on the device; the result has their common dtype.
 pub const DEVICE_TENSORS: Pointwise = Pointwise::new(Rule::new(Types::Common));
 
 impl Pointwise {
@@ -89,7 +90,7 @@ impl Pointwise {
         Self { is_swapped: true, ..self }
     }
 
-    /// Does a call.
+    /// Serves a call.
     pub fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let operands = self.operands(arguments, call, call.given(0))?;
         if let Some(check) = self.check_typed {
@@ -98,7 +99,7 @@ impl Pointwise {
         launch(&operands, self.scalars, arguments, call)
     }
 
-    /// The operands of a call, which are checked, and the caller's tensor for the output.
+    /// The checked operands of a call, and the caller's `out=` tensor.
     pub fn operands<'a>(
         &self,
         arguments: &Arguments<'a>,
@@ -124,7 +125,7 @@ impl Pointwise {
     }
 }
 
-/// Launches the kernel into output number 0, unless it does not compute in the operands' dtype.
+/// Launches the kernel for output number 0; the fallback gets calls whose dtype the kernel lacks.
 pub fn launch<'a>(operands: &Elementwise<'a>, scalars: Scalars, arguments: &Arguments<'_>, call: &Call<'a>) -> Outcome {
     let numbers = numbers_of(arguments, scalars)?;
     let dtype = operands.compute();
@@ -133,19 +134,19 @@ pub fn launch<'a>(operands: &Elementwise<'a>, scalars: Scalars, arguments: &Argu
     operands.launch(call, operands.output(call)?, &numbers)
 }
 
-/// The same with these numbers, which may be any.
+/// Like `launch`, with these scalars, which are not checked.
 pub fn launch_with<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], call: &Call<'a>) -> Outcome {
     ensure_computed(operands.compute(), call)?;
     operands.launch(call, operands.output(call)?, numbers)
 }
 
-/// Leaves a call to the fallback whose dtype the kernel does not compute in.
+/// Leaves a call to the fallback if the kernel does not compute in this dtype.
 pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
     let is_known = dtype != DType::ComplexBFloat16 || call.has_complex_bfloat16();
     if is_known && call.takes(dtype) { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-/// Refuses numbers that are none of what is computed with.
+/// An error if a scalar is not representable, as `scalars` demands.
 fn check_numbers(numbers: &[Scalar], scalars: Scalars, dtype: DType, call: &Call<'_>) -> Outcome {
     let holds = match scalars {
         Scalars::All => dtype.opmath(),
@@ -155,7 +156,7 @@ fn check_numbers(numbers: &[Scalar], scalars: Scalars, dtype: DType, call: &Call
     numbers.iter().try_for_each(|&number| call.check_number(number, holds))
 }
 
-/// What a kernel gets of the arguments.
+/// The kernel's scalars.
 fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[Scalar; 4]>, Refusal> {
     let mut numbers = SmallVec::new();
     match scalars {
@@ -181,10 +182,10 @@ fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[S
     Ok(numbers)
 }
 
-/// The number of the rounding mode "floor".
+/// The code of the rounding mode "floor".
 const FLOOR: i64 = 2;
 
-/// The number of a rounding mode or an approximation.
+/// The code of a rounding mode or of an approximation.
 fn text_number(text: &str) -> Result<i64, Refusal> {
     match text {
         "trunc" | "tanh" => Ok(1),
@@ -194,27 +195,27 @@ fn text_number(text: &str) -> Result<i64, Refusal> {
     }
 }
 
-// ---- what metas refuse ----
+// ---- checks of meta functions ----
 
 fn dtype_of(arguments: &Arguments<'_>, index: usize) -> Result<DType, Refusal> {
     arguments.tensor(index).map(Tensor::dtype)
 }
 
-/// Refuses complex operands; `refusal` makes the error of a text.
+/// An error if an operand is complex; `refusal` makes the error from a text.
 fn ensure_real(arguments: &Arguments<'_>, refusal: fn(String) -> Refusal, text: &str) -> Outcome {
     let are_real = !arguments.tensors().any(|tensor| tensor.dtype().is_complex());
     if are_real { Ok(()) } else { Err(refusal(text.into())) }
 }
 
-/// Refuses by a `NotImplementedError` what is not so.
+/// Returns a `NotImplementedError` unless the condition holds.
 pub fn ensure_implemented(condition: bool, text: &str) -> Outcome {
     if condition { Ok(()) } else { Err(Refusal::Unsupported(text.into())) }
 }
 
-/// Makes a check that refuses complex operands with a text.
+/// Defines checks that refuse complex operands with the given text.
 macro_rules! refusing_complex {
     ($($name:ident: $refusal:ident, $text:literal;)*) => {$(
-        /// Refuses complex operands.
+        /// An error if an operand is complex.
         pub fn $name(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
             ensure_real(arguments, Refusal::$refusal, $text)
         }
@@ -269,7 +270,7 @@ pub fn sub(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
     ensure_implemented(!(first || second), one)
 }
 
-/// Refuses a factor of another kind than the result.
+/// An error if the factor does not match the dtype: a bool with a non-Bool result, or a fraction with an integral one.
 pub fn check_factor(dtype: DType, factor: Scalar, name: &str) -> Outcome {
     let is_bool = matches!(factor, Scalar::Bool(_));
     ensure!(!is_bool || dtype == DType::Bool, "Boolean {name} only supported for Boolean results.");
@@ -279,7 +280,7 @@ pub fn check_factor(dtype: DType, factor: Scalar, name: &str) -> Outcome {
     Ok(())
 }
 
-/// Of the factor of `add` and `sub`, behind the operands.
+/// Checks the `alpha` of `add` and `sub`, the last argument.
 pub fn alpha(arguments: &Arguments<'_>, operands: &Elementwise<'_>, _: &Call<'_>) -> Outcome {
     let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).number()?);
     check_factor(dtype, alpha, "alpha")?;
@@ -308,12 +309,11 @@ pub fn addcdiv(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
     Ok(())
 }
 
-/// A number as floating point.
 fn as_double(number: Scalar) -> f64 {
     number.to()
 }
 
-/// Refuses the gradient from results where a slope is negative.
+/// An error if the gradient is computed from the result and the slope is negative.
 fn ensure_slope(slope: &Value<'_>, is_result: &Value<'_>, text: &str) -> Outcome {
     let is_known = !is_result.flag()? || as_double(slope.number()?) >= 0.0;
     ensure!(is_known, "{text}");
@@ -346,7 +346,7 @@ pub fn softshrink(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
     Ok(())
 }
 
-/// Refuses another dtype than the first operand's.
+/// An error if the argument's dtype is not that of the first operand.
 fn ensure_dtype_of_first(arguments: &Arguments<'_>, index: usize, name: &str) -> Outcome {
     let (first, other) = (dtype_of(arguments, 0)?, dtype_of(arguments, index)?);
     let (expected, found) = (type_name(first), type_name(other));
@@ -358,7 +358,7 @@ pub fn lerp_number(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome 
     ensure_dtype_of_first(arguments, 1, "end")
 }
 
-// ---- operators whose dtypes depend on more ----
+// ---- operators whose dtypes depend on more than their operands' dtypes ----
 
 /// `lerp` with a tensor of weights.
 pub fn lerp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
@@ -383,7 +383,7 @@ pub fn div_rounded(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
 }
 
-/// `threshold`, whose kernel has the input twice.
+/// `threshold`, whose kernel gets the input twice.
 pub fn threshold(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = Input::Tensor(arguments.tensor(0)?);
     let rule = Rule { may_overlap: true, ..Rule::new(Types::Common) };
@@ -391,18 +391,18 @@ pub fn threshold(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch(&operands, Scalars::All, arguments, call)
 }
 
-/// `sub` with its operands in the other order.
+/// `sub` with exchanged operands.
 pub fn rsub(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [first, second, alpha] = arguments.all()?;
     SUB.run(&Arguments::new(&[*second, *first, *alpha]), call)
 }
 
-/// `div` rounded down.
+/// `div` with the rounding mode "floor".
 pub fn floor_divide(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch_with(&BINARY.operands(arguments, call, call.given(0))?, &[Scalar::Long(FLOOR)], call)
 }
 
-/// Of a tensor and a number, in either order: the number is an operand.
+/// A tensor and a number, in either order; the number is an operand.
 pub fn with_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     BINARY.scalars(Scalars::None).run(arguments, call)
 }
@@ -437,7 +437,7 @@ pub fn mish_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch_with(&operands.with_dtype(arguments.tensor(1)?.dtype())?, &[], call)
 }
 
-/// `_prelu_kernel`, whose weights are broadcast already.
+/// `_prelu_kernel`, whose weights are already broadcast.
 pub fn prelu(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, weight] = arguments.all()?;
     let input = input.tensor()?;
@@ -446,18 +446,18 @@ pub fn prelu(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     operands.launch(call, operands.output_like(call, input)?, &[])
 }
 
-/// What a number counts as where dtypes are promoted.
+/// The number of an argument for type promotion.
 pub fn as_promoted(value: &Value<'_>) -> Option<Scalar> {
     if let Value::LargeInteger(_) = value { Some(Scalar::Long(i64::MAX)) } else { value.as_number() }
 }
 
-/// The dtype that a tensor has in common with numbers.
+/// The result type of a tensor and numbers.
 pub fn promoted(input: Tensor<'_>, numbers: impl Iterator<Item = Scalar>, call: &Call<'_>) -> Result<DType, Refusal> {
     let operands: SmallVec<[Input<'_>; 3]> = std::iter::once(Input::Tensor(input)).chain(numbers.map(Input::Number)).collect();
     result_type(&operands, call.default_dtype())
 }
 
-/// One operand.
+/// The operands of an operator with one tensor.
 pub fn alone<'a>(input: Tensor<'a>, types: Types, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
     Elementwise::of(Rule::new(types), &[input.into()], call.given(0), call.default_dtype())
 }

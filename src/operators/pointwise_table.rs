@@ -1,4 +1,4 @@
-//! The pointwise operators: names, and what a call does.
+//! The table of pointwise operators: their names, and the functions that serve calls.
 
 use std::ffi::CStr;
 
@@ -11,7 +11,7 @@ use super::pointwise_calls::{
 };
 use super::{bindings, broadcasting, clamps, complex_numbers, gated_linear_units, losses, masks, outer_products, powers};
 
-/// A text that ends with NUL.
+/// A string literal that ends with NUL, as a C string.
 const fn c(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
@@ -19,9 +19,9 @@ const fn c(text: &'static str) -> &'static CStr {
     }
 }
 
-/// The overloads of an operator of that name: `all` of them, `pure` without the one in place, the `functional` one alone,
-/// without the `out` (`inplace`), `gradient`s, those of `Tensor`s, with the
-/// plain `out` (`tensor_out`), and those of a `Number`.
+/// The overloads of an operator: `all` three (functional, in place, `out`), `pure` (not in place), `functional` alone,
+/// `inplace` (no `out`), `gradient` (`grad_input`), `tensor` (overloads `Tensor`), `tensor_out` (with the plain `out`),
+/// `number` (overloads `Scalar`).
 macro_rules! overloads {
     (all $name:ident) => {
         &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), "_\0")), c(concat!(stringify!($name), ".out\0"))]
@@ -61,10 +61,10 @@ macro_rules! overloads {
     };
 }
 
-/// Lines of operators whose kernels have their names: which overloads there are, and what a call does.
+/// Lines of operators whose kernels have the operator's name: overloads, function of a call, names.
 macro_rules! pointwise {
     ($($form:ident $prepare:expr => $($name:ident)+;)*) => {
-        /// Those whose kernels have their names.
+        /// Operators whose kernels have the operator's name.
         pub static POINTWISE: [Operator; [$($(stringify!($name)),+),*].len()] = [$($(Operator {
             names: overloads!($form $name),
             kernel: Kernel::Row(Row::new(c(concat!(stringify!($name), "\0")))),
@@ -73,60 +73,60 @@ macro_rules! pointwise {
     };
 }
 
-/// Lines of operators with other names: kernel, what a call does, overloads.
+/// Lines of operators whose kernels have another name: kernel, function of a call, overloads.
 macro_rules! named {
     ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
-        /// Those with other names.
+        /// Operators whose kernels have another name.
         pub static NAMED: [Operator; [$($kernel),*].len()] = [$(
             Operator { names: &[$($name),+], kernel: Kernel::Row(Row::new($kernel)), prepare: $prepare },
         )*];
     };
 }
 
-/// What a call does.
+/// A pointwise operator without a fast path.
 const fn of(operator: Pointwise) -> Prepare {
     bindings::pointwise(operator)
 }
 
-/// The same, with a fast path for dense operands.
+/// A pointwise operator with a fast path for dense operands.
 const fn fast(dense: Dense, operator: Pointwise) -> Prepare {
     Prepare { dense: Some(dense), ..of(operator) }
 }
 
-/// A function of a call, with a fast path for dense operands.
+/// A function that serves a call, with a fast path for dense operands.
 macro_rules! function {
     ($dense:ident, $run:expr) => {
         Prepare { dense: Some(Dense::$dense), ..any_device(plain($run)) }
     };
 }
 
-/// A function of a call whose kernel gets other scalars than the schema has.
+/// A function that serves a call and whose kernel gets other scalars than the schema has.
 const fn call(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
     any_device(plain(run))
 }
 
-/// Of floating point numbers, without a reason to refuse any.
+/// Dense floating-point operands are never refused, so they take the fast path.
 const fn floating(operator: Pointwise) -> Prepare {
     fast(Dense::Floating, operator)
 }
 
-/// Of floating point numbers and integers.
+/// Dense floating-point and integer operands take the fast path.
 const fn numeric(operator: Pointwise) -> Prepare {
     fast(Dense::Numeric, operator)
 }
 
-/// Where the output may be the input.
+/// The output may share memory with the input.
 const THRESHOLD_BACKWARD: Pointwise =
     Pointwise::new(broadcasting::Rule { may_overlap: true, ..broadcasting::Rule::with_host_number(broadcasting::Types::Common) })
         .swapped();
 
 pointwise! {
-    // one tensor, in floating point numbers
+    // one tensor, computed in floating point
     all floating(UNARY_FLOATING) => acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 i0 lgamma log log10
         log1p log2 reciprocal rsqrt sigmoid sin sinc sinh sqrt tan tanh;
     pure of(UNARY_FLOATING) => special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr special_ndtri
         special_spherical_bessel_j0;
-    // one tensor, in its dtype
+    // one tensor, in its own dtype
     all of(UNARY) => bitwise_not;
     all floating(UNARY) => frac round sgn elu gelu hardsigmoid hardswish leaky_relu mish silu;
     inplace floating(UNARY) => relu;
@@ -146,7 +146,7 @@ pointwise! {
     all function!(Numeric, clamps::clamp) => clamp;
     all function!(Numeric, clamps::clamp_one_side::<false>) => clamp_max;
     all function!(Numeric, clamps::clamp_one_side::<true>) => clamp_min;
-    // truth
+    // Bool results
     pure of(PREDICATE.checked(pointwise::isneginf)) => isneginf;
     pure of(PREDICATE.checked(pointwise::isposinf)) => isposinf;
     pure of(PREDICATE.checked(pointwise::signbit)) => signbit;

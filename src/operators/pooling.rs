@@ -1,4 +1,4 @@
-//! Maximum pooling of images: the kernels take planes, or samples in channels-last layout.
+//! Maximum pooling of images. The kernels take planes or, for channels last, samples.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value, ensure};
 use super::descriptor::{Format, Tensor};
@@ -7,7 +7,7 @@ use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// Images as the kernels see them.
+/// How the kernels interpret the images.
 struct Layout {
     format: Format,
     channels: i64,
@@ -19,7 +19,7 @@ impl Layout {
         Self { format, channels: if format == Format::Contiguous { 1 } else { images.sizes()[1] } }
     }
 
-    /// The elements of each plane or sample, in a row.
+    /// A row for each plane or sample, with all its elements.
     fn rows<'a>(&self, call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         let ordered = call.dense(images, self.format)?.in_memory_order(self.format);
         let elements = images.size_from_end(0) * images.size_from_end(1) * self.channels;
@@ -27,13 +27,13 @@ impl Layout {
     }
 }
 
-/// Positions are numbers of 32 bits in the kernels.
+/// Leaves a call to the fallback if a position exceeds the kernels' 32 bits.
 fn check_plane(images: Tensor<'_>) -> Outcome {
     let elements = images.size_from_end(0) * images.size_from_end(1);
     if elements <= i64::from(i32::MAX) { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-/// The outputs where nothing is unusual: values and positions. The meta looks at all other calls, and refuses some.
+/// The outputs, values and indices, of a call that is clearly valid; `None` leaves the call to the meta function.
 fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> Result<Option<[Tensor<'a>; 2]>, Refusal> {
     let fits = |axis: usize| {
         let (window, padding) = (windows.kernel[axis], windows.padding[axis]);
@@ -57,7 +57,7 @@ fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> R
     Ok(Some([output(0, input.dtype())?, output(1, DType::Long)?]))
 }
 
-/// One or two numbers for height and width; none are those of `default`.
+/// One or two numbers for height and width; an empty list stands for `default`.
 fn pair(values: &Value<'_>, default: [i64; 2]) -> Result<Option<[i64; 2]>, Refusal> {
     Ok(match *values.integers()? {
         [] => Some(default),
@@ -67,7 +67,7 @@ fn pair(values: &Value<'_>, default: [i64; 2]) -> Result<Option<[i64; 2]>, Refus
     })
 }
 
-/// `max_pool2d_with_indices`: of images (N, C, H, W) or (C, H, W).
+/// `max_pool2d_with_indices` of images (N, C, H, W) or (C, H, W).
 pub fn max_pool2d(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, window, stride, padding, dilation, ceil_mode] = arguments.all()?;
     let input = input.tensor()?;

@@ -1,4 +1,4 @@
-//! Powers of and by numbers, and products with powers of 2.
+//! Powers with a scalar base or exponent, and `ldexp`.
 
 use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Outcome, Refusal, ensure};
@@ -15,7 +15,7 @@ pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let is_negative = matches!(exponent, Scalar::Long(..0));
     ensure!(!(is_whole(base.dtype()) && is_negative), "Integers to negative integer powers are not allowed.");
     let operands = alone(base, Types::Cast(promoted(base, as_promoted(power).into_iter(), call)?), call)?;
-    // The exponent of a power in float32 or float64 may be any number, whatever the dtype holds.
+    // In float32 and float64 the exponent may be any number, even one that the dtype cannot represent.
     if HALVES.and(FLOAT8).contains(operands.compute()) || is_integer(operands.compute()) {
         call.check_number(exponent, operands.compute())?;
     }
@@ -31,7 +31,7 @@ pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     with_number(arguments, call)
 }
 
-/// The 0 of a number's kind, if all its powers are 1, those by NaN too: they are taken as powers by that 0.
+/// If the base is 1, the 0 of the base's type: `1 ** x` is computed as `x ** 0`, which is 1 for NaN, too.
 fn exponent_of_one(base: Scalar) -> Option<Scalar> {
     match base {
         Scalar::Long(1) => Some(Scalar::Long(0)),
@@ -41,7 +41,7 @@ fn exponent_of_one(base: Scalar) -> Option<Scalar> {
     }
 }
 
-/// `ldexp`: multiplies floating point numbers by powers of 2 with whole exponents. Others are PyTorch's composition.
+/// `ldexp`: a tensor times powers of 2 with integer exponents. PyTorch's composite implementation serves other dtypes.
 pub fn ldexp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, exponent] = arguments.all()?;
     let (input, exponent) = (input.tensor()?, exponent.tensor()?);

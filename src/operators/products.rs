@@ -1,13 +1,15 @@
-//! Matrix products. The kernels get [output, a, b], or [output, addend, a, b] and the scalars [beta, alpha]; the addend has the output's sizes.
+//! Matrix products. The kernels get [output, a, b], or [output, addend, a, b] and the scalars [beta, alpha]; the addend has the
+//! output's sizes.
 //!
-//! Where a call asks for nothing unusual, sizes are computed here. All others ask PyTorch's meta, which refuses in its words what is wrong.
+//! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
+//! the errors.
 
 use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, ensure};
 use super::descriptor::Tensor;
 use super::number_text::type_name;
 use crate::tensor::launch::Scalar;
 
-/// The operands of a product, with so many dimensions.
+/// The operands of a product; `ndims`: the required numbers of dimensions of `a` and `b`.
 struct Product<'a> {
     ndims: [usize; 2],
     addend: Option<Tensor<'a>>,
@@ -24,7 +26,7 @@ impl<'a> Product<'a> {
         check_same_device(call.given(0).into_iter().chain(self.operands()), "an operand", call.kernel_name())
     }
 
-    /// The output's sizes, of matrices, batches of them, or a matrix and a vector; nothing where the operands do not fit.
+    /// The output's sizes for matrices, batches of matrices, or matrix and vector; `None` if the operands do not fit.
     fn sizes(&self, call: &StructuredCall<'a>) -> Option<&'a [i64]> {
         if [self.a.ndim(), self.b.ndim()] != self.ndims {
             return None;
@@ -49,7 +51,7 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// Refuses what PyTorch's CPU kernels refuse rather than its metas.
+    /// The checks that PyTorch does in CPU kernels instead of meta functions.
     fn check_dtypes(&self) -> Outcome {
         let (a, b) = (self.a.dtype(), self.b.dtype());
         if self.a.ndim() == 3 {
@@ -59,7 +61,8 @@ impl<'a> Product<'a> {
         Ok(())
     }
 
-    /// Refuses an output with elements in one place, where it is no batch, and with elements of the addend, unless it is that.
+    /// An error if the output overlaps itself, or the addend without being the same tensor. Self-overlap is allowed for batches
+    /// and vectors without another addend.
     fn check_overlap(&self, out: Tensor<'_>) -> Outcome {
         if out.ndim() == 2 {
             out.check_no_internal_overlap()?;

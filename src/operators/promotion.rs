@@ -1,31 +1,31 @@
-//! The dtype that operands are computed in, by PyTorch's rules of promotion.
+//! PyTorch's rules of type promotion.
 
 use super::call::{Input, Refusal};
 use super::descriptor::Tensor;
 use crate::tensor::dtype::{ALL, BOOL, COMPLEX, DType, DTypeSet, FLOAT8, FLOATING, INTEGRAL, ORDERED, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
-/// Every integer, but for Bool.
+/// Every integer dtype except Bool.
 const INTEGERS: DTypeSet = INTEGRAL.and(UNSIGNED);
-/// Every floating point number.
+/// Every floating-point dtype.
 const FLOATS: DTypeSet = FLOATING.and(FLOAT8);
 
-/// Whether values are integers; Bool's are none.
+/// True for integer dtypes without Bool.
 pub fn is_integer(dtype: DType) -> bool {
     INTEGERS.contains(dtype)
 }
 
-/// Whether values are integers, or truth values.
+/// True for integer dtypes and Bool.
 pub fn is_whole(dtype: DType) -> bool {
     INTEGERS.and(BOOL).contains(dtype)
 }
 
-/// Whether values are floating point numbers.
+/// True for floating-point dtypes.
 pub fn is_floating(dtype: DType) -> bool {
     FLOATS.contains(dtype)
 }
 
-/// Whether results of a dtype may be written to a tensor of another one, as `torch.can_cast` says.
+/// Like `torch.can_cast`.
 pub fn can_cast(from: DType, to: DType) -> bool {
     let loses_part = from.is_complex() && !to.is_complex();
     let loses_fraction = is_floating(from) && is_integer(to);
@@ -33,7 +33,7 @@ pub fn can_cast(from: DType, to: DType) -> bool {
     !loses_part && !loses_fraction && !loses_value
 }
 
-/// Operands whose dtype counts for more than that of others, in order.
+/// The priority of an operand in type promotion, ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Number,
@@ -41,7 +41,7 @@ enum Rank {
     WithDimensions,
 }
 
-/// The dtype of complex numbers whose parts have a floating point one.
+/// The complex dtype whose parts have a floating-point dtype.
 pub fn complex_of(dtype: DType) -> DType {
     match dtype {
         DType::BFloat16 => DType::ComplexBFloat16,
@@ -52,7 +52,7 @@ pub fn complex_of(dtype: DType) -> DType {
     }
 }
 
-/// Numbers of the program's say of their kind alone; `default` is the dtype of floating point ones.
+/// A number only contributes its category to type promotion; `default` is `torch.get_default_dtype()`.
 fn of_kind(dtype: DType, default: DType) -> DType {
     match dtype {
         dtype if dtype.is_complex() => complex_of(default),
@@ -70,7 +70,7 @@ fn of_tensor(tensor: Tensor<'_>, default: DType) -> (Rank, DType) {
     }
 }
 
-/// An operand's rank and dtype.
+/// The priority of an operand and its dtype.
 fn facts(operand: Input<'_>, default: DType) -> Result<(Rank, DType), Refusal> {
     match operand {
         Input::Tensor(tensor) | Input::Immediate(tensor) => Ok(of_tensor(tensor, default)),
@@ -78,7 +78,7 @@ fn facts(operand: Input<'_>, default: DType) -> Result<(Rank, DType), Refusal> {
     }
 }
 
-/// The dtype of a tensor of a number.
+/// The dtype of `torch.tensor(number)`, with double precision.
 pub fn number_dtype(number: Scalar) -> Result<DType, Refusal> {
     match number {
         Scalar::Bool(_) => Ok(DType::Bool),
@@ -89,7 +89,7 @@ pub fn number_dtype(number: Scalar) -> Result<DType, Refusal> {
     }
 }
 
-/// The least complex dtype that holds the values of another one.
+/// The narrowest complex dtype that holds the values of another dtype.
 fn least_complex(dtype: DType) -> DType {
     match dtype {
         DType::BFloat16 | DType::Float | DType::ComplexFloat => DType::ComplexFloat,
@@ -98,7 +98,7 @@ fn least_complex(dtype: DType) -> DType {
     }
 }
 
-/// The dtype of operands of one rank.
+/// The promoted dtype of two operands of the same priority.
 fn promote(one: DType, other: DType) -> Result<DType, Refusal> {
     if one == other {
         return Ok(one);
@@ -128,7 +128,7 @@ fn promote(one: DType, other: DType) -> Result<DType, Refusal> {
         DType::Float => 6,
         _ => 7,
     };
-    // Two of one width have the next one.
+    // Half and BFloat16 are promoted to Float; Char and Byte are promoted to Short.
     match width(one).cmp(&width(other)) {
         std::cmp::Ordering::Less => Ok(other),
         std::cmp::Ordering::Greater => Ok(one),
@@ -136,7 +136,7 @@ fn promote(one: DType, other: DType) -> Result<DType, Refusal> {
     }
 }
 
-/// The dtype of operands of a rank, and of lower ones.
+/// The promoted dtype of operands of one priority and of all lower ones.
 fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>, Refusal> {
     let (Some(higher), Some(lower)) = (higher, lower) else { return Ok(higher.or(lower)) };
     if higher.is_complex() {
@@ -155,10 +155,10 @@ fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>,
     if gives_way { promote(higher, lower).map(Some) } else { Ok(Some(higher)) }
 }
 
-/// The dtype that operands have in common, as `at::result_type` has it; `default` is that of floating point numbers.
+/// The result type of operands, like `at::result_type`; `default` is `torch.get_default_dtype()`.
 ///
 /// # Errors
-/// There is none. Dtypes that PyTorch promotes by other rules are left to the fallback.
+/// If there is none. The fallback gets dtypes that PyTorch promotes by other rules.
 pub fn result_type(operands: &[Input<'_>], default: DType) -> Result<DType, Refusal> {
     let mut of_rank = [None; 3];
     for &operand in operands {
@@ -171,10 +171,10 @@ pub fn result_type(operands: &[Input<'_>], default: DType) -> Result<DType, Refu
     combine(with_dimensions, lower)?.ok_or(Refusal::Fallback)
 }
 
-/// The dtype that both operands are compared in; `default` is that of floating point numbers.
+/// The dtype that two operands are compared in; `default` is `torch.get_default_dtype()`.
 ///
 /// # Errors
-/// There is none. Complex numbers, which have no order, and dtypes that PyTorch promotes by other rules are left to the fallback.
+/// If there is none. The fallback gets complex numbers, which have no order, and dtypes that PyTorch promotes by other rules.
 pub fn common_dtype(one: Input<'_>, other: Input<'_>, default: DType) -> Result<DType, Refusal> {
     let common = result_type(&[one, other], default)?;
     let is_known = ORDERED.contains(common) || FLOAT8.contains(common);

@@ -1,11 +1,10 @@
-//! `put_`: writes through indices into all elements.
+//! `put_`: writes through indices into the flattened tensor.
 
 use super::addressing::{Addressing, Operation};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, ensure};
 use super::descriptor::Format;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
-/// `put_`: by indices into all elements.
 pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, index, source, accumulate] = arguments.all()?;
     let (input, index, source) = (input.tensor()?, index.tensor()?, source.tensor()?);

@@ -1,4 +1,4 @@
-//! New tensors of random numbers: `rand`, `randn`, `randint` and those like another tensor.
+//! Factories of random tensors: `rand`, `randn`, `randint` and their `_like` variants.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
 use super::names;
@@ -12,7 +12,7 @@ fn wrong(arguments: &[Value<'_>]) -> Refusal {
     Refusal::Invalid(format!("internal error: {} arguments of a factory", arguments.len()))
 }
 
-/// Makes a tensor of a size; behind the size come the generator, in the overloads that have one, and the options.
+/// Makes a random tensor. `arguments`: the size, the generator in overloads that have one, and the options.
 fn make(call: &Call<'_>, numbers: Numbers, arguments: &[Value<'_>]) -> Outcome {
     let (size, generator, [dtype, layout, pinned]) = match arguments {
         [size, dtype, layout, _, pinned] => (size, &Value::None, [dtype, layout, pinned]),
@@ -35,7 +35,7 @@ pub fn normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     make(call, NORMAL, arguments)
 }
 
-/// `randint` from 0 on.
+/// `randint` from 0.
 pub fn whole_below(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [high, rest @ ..] = &**arguments else { return Err(wrong(arguments)) };
     make(call, Numbers::Whole(0, Some(high.integer()?)), rest)
@@ -47,7 +47,7 @@ pub fn whole_between(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     make(call, Numbers::Whole(low.integer()?, Some(high.integer()?)), rest)
 }
 
-/// Makes a tensor like another one, where PyTorch's own `empty_like` is not to make it.
+/// Makes a random tensor like another one; if PyTorch's own `empty_like` must make it, it is filled afterwards.
 fn make_like(call: &Call<'_>, numbers: Numbers, this: &Value<'_>, asked: &[Value<'_>]) -> Outcome {
     let Ok([dtype, layout, device, pinned, format]) = <&[Value<'_>; 5]>::try_from(asked) else { return Err(wrong(asked)) };
     if let Some(shape) = options::shape_like(this.tensor()?, [dtype, layout, device, pinned, format])? {
@@ -71,7 +71,7 @@ pub fn normal_like(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     make_like(call, NORMAL, this, asked)
 }
 
-/// `randint_like` from 0 on.
+/// `randint_like` from 0.
 pub fn whole_below_like(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, high, asked @ ..] = &**arguments else { return Err(wrong(arguments)) };
     make_like(call, Numbers::Whole(0, Some(high.integer()?)), this, asked)

@@ -1,4 +1,4 @@
-//! Random numbers that models draw at every step, in place. The checks are those of PyTorch's own templates.
+//! Random operators that models call at every step, in place. The checks are those of PyTorch's own templates.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Value, ensure};
 use super::descriptor::Tensor;
@@ -10,14 +10,14 @@ use crate::kernels::random as kernels;
 use crate::tensor::dtype::{COMPLEX, DType, DTypeSet, FLOAT8, FLOATING};
 use crate::tensor::launch::Scalar;
 
-/// The numbers that a tensor is filled with.
+/// The distribution that a tensor is filled from.
 #[derive(Clone, Copy)]
 pub enum Numbers {
-    /// From the first to below the second.
+    /// Uniform from the first number to below the second.
     Uniform([f64; 2]),
-    /// Of a mean and a deviation.
+    /// Normal with a mean and a standard deviation.
     Normal([f64; 2]),
-    /// Whole ones from the first to below the second, or all from the first on.
+    /// Integers from the first number to below the second, or to the dtype's limit.
     Whole(i64, Option<i64>),
 }
 
@@ -31,7 +31,7 @@ impl Numbers {
         }
     }
 
-    /// The same of a tensor of any device, by the operator that does so in place.
+    /// Fills a tensor on any device by calling the in-place operator.
     pub fn draw_anywhere(self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
         let double = |value: f64| Value::Number(Scalar::Double(value));
         let integer = |value: i64| Value::Number(Scalar::Long(value));
@@ -44,10 +44,10 @@ impl Numbers {
     }
 }
 
-/// Those with real and imaginary parts.
+/// Complex dtypes.
 const OF_PARTS: DTypeSet = COMPLEX.and(DTypeSet::of(&[DType::ComplexBFloat16]));
 
-/// Fills the parts of a complex tensor.
+/// Fills the real and imaginary parts of a complex tensor.
 fn draw_parts(call: &Call<'_>, out: Tensor<'_>, numbers: Numbers, generator: &Value<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
@@ -56,7 +56,7 @@ fn draw_parts(call: &Call<'_>, out: Tensor<'_>, numbers: Numbers, generator: &Va
     numbers.draw(call, parts, generator)
 }
 
-/// Refuses limits that the dtype does not hold, or whose width it does not.
+/// An error if the dtype cannot represent the limits or their difference.
 fn check_uniform([from, to]: [f64; 2], dtype: DType) -> Outcome {
     let unknown = || Refusal::Unsupported(format!("\"check_uniform_bounds\" not implemented for '{dtype:?}'"));
     let greatest = greatest_finite(dtype).ok_or_else(unknown)?;
@@ -129,14 +129,14 @@ pub fn trials(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     draw(call, this, &[], generator, |[seed, offset]| kernels::bernoulli_scalar::Scalars { seed, offset, p }.list())
 }
 
-/// `random_` between two numbers, or from one on.
+/// `random_` between two limits, or without an upper one.
 pub fn whole_between(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, from, to, generator] = arguments.all()?;
     let to = if let Value::None = to { None } else { Some(to.integer()?) };
     draw_whole(call, this.tensor()?, (from.integer()?, to), generator)
 }
 
-/// `random_` below a number.
+/// `random_` with an upper limit.
 pub fn whole_below(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, to, generator] = arguments.all()?;
     draw_whole(call, this.tensor()?, (0, Some(to.integer()?)), generator)

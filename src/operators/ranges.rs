@@ -12,12 +12,12 @@ use crate::kernels::movement::triangle::tril_indices as triangle_kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
-/// The caller's output.
+/// The caller's `out=` tensor.
 fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
     call.given(0).ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))
 }
 
-/// The caller's output with so many elements, which PyTorch resizes without a warning.
+/// The caller's `out=` tensor with `count` elements; like PyTorch, this resizes it without a warning.
 fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, Refusal> {
     let given = given(call)?;
     let given = if given.numel() == count {
@@ -28,7 +28,7 @@ fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, Refusal> {
     call.contiguous(0, given.sizes(), given.dtype(), Strides::Any)
 }
 
-/// Launches the kernel over the caller's output of so many elements.
+/// Launches the kernel over the caller's `out=` tensor with `count` elements.
 fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     let out = given_with(call, count)?;
     if count == 0 {
@@ -39,7 +39,7 @@ fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
-/// Makes a new tensor of these sizes, with these options, and launches the kernel over it.
+/// Makes a new tensor with these sizes and options and launches the kernel over it.
 fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &[Value<'_>], scalars: &[Scalar]) -> Outcome {
     let [_dtype, layout, _device, pinned] = options else { return Err(wrong(options)) };
     options::check(layout, pinned)?;
@@ -55,14 +55,13 @@ fn is_whole(number: Scalar) -> bool {
     matches!(number, Scalar::Bool(_) | Scalar::Long(_))
 }
 
-/// Start, end and step of a range.
 #[derive(Clone, Copy)]
 struct Range([Scalar; 3]);
 
 impl Range {
     const BEYOND: &str = "invalid size, possible overflow?";
 
-    /// Refuses numbers that no range has.
+    /// An error for numbers that are no valid range.
     fn check(self) -> Outcome {
         let Self(numbers) = self;
         let [first, last, step] = numbers.map(Scalar::to::<f64>);
@@ -76,7 +75,7 @@ impl Range {
         Ok(())
     }
 
-    /// How many numbers there are, the end left out. PyTorch counts whole ones as such where the dtype is that of 64 bits.
+    /// The number of elements without the end. For Long, integers are counted in integer arithmetic, like PyTorch's.
     fn count(self, dtype: DType) -> Result<i64, Refusal> {
         self.check()?;
         if let (DType::Long, Self([Scalar::Long(first), Scalar::Long(last), Scalar::Long(step)])) = (dtype, self) {
@@ -97,10 +96,10 @@ impl Range {
     }
 }
 
-/// Beyond the greatest number of 64 bits.
+/// 2^63, just above the maximum of `i64`.
 const LONGS: f64 = 9_223_372_036_854_775_808.0;
 
-/// Refuses a dtype that the kernel does not take, which `name` is PyTorch's kernel of.
+/// An error if the kernel does not compute in this dtype; `name` is PyTorch's name of the kernel.
 fn take(call: &Call<'_>, dtype: DType, name: &str) -> Outcome {
     if call.takes(dtype) {
         return Ok(());
@@ -108,7 +107,7 @@ fn take(call: &Call<'_>, dtype: DType, name: &str) -> Outcome {
     Err(Refusal::Unsupported(format!("\"{name}\" not implemented for '{dtype:?}'")))
 }
 
-/// Makes a range; behind its numbers come the options.
+/// Makes a range; `options` follow the range's numbers in the arguments.
 fn range_of(call: &Call<'_>, range: Range, options: &[Value<'_>]) -> Outcome {
     let usual = || if range.0.into_iter().all(is_whole) { DType::Long } else { call.default_dtype() };
     let dtype = options.first().map_or(Ok(None), options::dtype_of)?.unwrap_or_else(usual);
@@ -116,7 +115,7 @@ fn range_of(call: &Call<'_>, range: Range, options: &[Value<'_>]) -> Outcome {
     make(call, &[range.count(dtype)?], dtype, options, &range.scalars())
 }
 
-/// `arange` from 0 on.
+/// `arange` from 0.
 pub fn arange(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [end, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
     range_of(call, Range([0.into(), end.number()?, 1.into()]), options)
@@ -134,7 +133,7 @@ pub fn arange_by(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     range_of(call, Range([start.number()?, end.number()?, step.number()?]), options)
 }
 
-/// `arange.start_out`. PyTorch warns of an output that has elements, but others.
+/// `arange.start_out`. Like PyTorch, it warns if the `out=` tensor is not empty and has another number of elements.
 pub fn arange_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, step] = arguments.all()?;
     let (out, range) = (given(call)?, Range([start.number()?, end.number()?, step.number()?]));
@@ -155,7 +154,8 @@ fn check_steps(steps: i64) -> Outcome {
     Ok(())
 }
 
-/// `linspace`. Complex ends choose a dtype in PyTorch's own; of fewer than two steps it asks no kernel, and so takes every dtype.
+/// `linspace`. PyTorch's composite implementation serves complex ends, which determine the dtype, and fewer than two steps, for
+/// which any dtype is allowed.
 pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, steps, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
     let (start, end, steps) = (start.number()?, end.number()?, steps.integer()?);
@@ -180,7 +180,7 @@ pub fn linspace_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     fill(call, steps, &linspace_kernel::Scalars { start: start.number()?, end: end.number()? }.list())
 }
 
-/// The sizes of an identity matrix.
+/// The sizes of an identity matrix; an error if one is negative.
 fn sizes_of_identity(rows: i64, cols: i64) -> Result<[i64; 2], Refusal> {
     ensure!(rows >= 0, "n must be greater or equal to 0, got {rows}");
     ensure!(cols >= 0, "m must be greater or equal to 0, got {cols}");
@@ -194,7 +194,7 @@ fn make_identity(call: &Call<'_>, rows: i64, cols: i64, options: &[Value<'_>]) -
     make(call, &sizes_of_identity(rows, cols)?, dtype, options, &[])
 }
 
-/// Makes an identity matrix of the caller's output, which PyTorch resizes without a warning.
+/// Writes an identity matrix to the caller's `out=` tensor; like PyTorch, this resizes it without a warning.
 fn fill_identity(call: &Call<'_>, rows: i64, cols: i64) -> Outcome {
     let sizes = sizes_of_identity(rows, cols)?;
     let out = call.operator(&names::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
@@ -205,7 +205,7 @@ fn fill_identity(call: &Call<'_>, rows: i64, cols: i64) -> Outcome {
     if out.check_no_internal_overlap().is_ok() {
         return call.launch(&[out], &[], &[]);
     }
-    // What lies in several elements is 1 where one of them is.
+    // The output's elements overlap: a memory location is 1 if one of its elements is on the diagonal.
     call.operator(&names::ZERO, &[Value::Tensor(out)])?;
     call.fill(out.diagonal(), 1.into())
 }
@@ -251,7 +251,7 @@ pub fn logspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     fill(call, steps, &logspace_kernel::Scalars { start, end, base }.list())
 }
 
-/// `range.out`: with its end.
+/// `range.out`, which includes the end.
 pub fn range(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, step] = arguments.all()?;
     let (start, end, step) = (start.number()?, end.number()?, step.number()?);
@@ -264,16 +264,15 @@ pub fn range(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     fill(call, count, &arange_kernel::Scalars { start, step }.list())
 }
 
-/// A part of a matrix.
 #[derive(Clone, Copy)]
 enum Triangle {
     Lower,
     Upper,
 }
 
-/// How many elements a matrix has on and below a diagonal.
+/// The number of elements of a matrix on and below a diagonal.
 fn elements_below(rows: i64, cols: i64, diagonal: i64) -> i64 {
-    // Rows before the first one with an element, and before the first that is full.
+    // The first row with an element on or below the diagonal, and the first row that is entirely below it.
     let [empty, growing] = [diagonal.saturating_neg(), cols.saturating_sub(diagonal)].map(|row| row.clamp(0, rows));
     let (first, count) = (empty.saturating_add(diagonal).saturating_add(1).clamp(0, cols), growing - empty);
     let triangle = i128::from(count) * i128::from(2 * first + count - 1) / 2;
@@ -310,7 +309,7 @@ pub fn upper_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     triangle_indices(arguments, call, Triangle::Upper)
 }
 
-/// `repeat_interleave`: each index as often as its repeats say. Without `output_size` the size is in the repeats, and the call waits for it.
+/// `repeat_interleave` of indices. Without `output_size` the call waits for the sum of the repeats.
 pub fn repeated(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [repeats, size] = arguments.all()?;
     let repeats = repeats.tensor()?;

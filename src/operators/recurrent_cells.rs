@@ -1,5 +1,5 @@
-//! Cells of LSTM, a kernel, and of GRU, made of pointwise operators. PyTorch has them for CUDA only, but its recurrent layers call them on
-//! every accelerator. Forward and backward share a workspace of activated gates.
+//! LSTM cells, computed by a kernel, and GRU cells, composed of pointwise operators. PyTorch has these operators for CUDA only,
+//! but its recurrent layers call them on every accelerator. Forward and backward share a workspace of activated gates.
 
 use std::array;
 
@@ -11,7 +11,7 @@ use super::names::{self, Callee};
 use super::recurrent_layers::LSTM_GATES;
 use crate::tensor::launch::Scalar;
 
-/// The size of each of so many parts of gates along dimension 1.
+/// The size of each of `count` parts of gates along dimension 1.
 fn part_size(gates: Tensor<'_>, count: i64) -> Result<i64, Refusal> {
     match *gates.sizes() {
         [_, width] if width > 0 && width % count == 0 => Ok(width / count),
@@ -25,17 +25,17 @@ fn parts_of<const N: usize>(gates: Tensor<'_>) -> Result<[Tensor<'_>; N], Refusa
     Ok(array::from_fn(|part| gates.section(1, part as i64 * size, size)))
 }
 
-/// Whether a state is of a quarter of the gates' size.
+/// True if the state is a quarter as wide as the gates.
 fn is_quarter(state: Tensor<'_>, gates: &[i64]) -> bool {
     matches!(*state.sizes(), [batch, size] if gates == [batch, LSTM_GATES * size])
 }
 
-/// An operator of two tensors.
+/// Calls an operator with two tensors.
 pub fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other)])
 }
 
-/// An operator of two tensors, the second one times 1.
+/// Calls an operator with two tensors and `alpha` = 1.
 pub fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other), Value::Number(Scalar::Long(1))])
 }
@@ -62,17 +62,16 @@ pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, 
     call.operator(&names::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
 }
 
-/// Next to each other along dimension 1.
+/// The parts, concatenated along dimension 1.
 fn joined<'a>(call: &Call<'a>, parts: &[Tensor<'_>]) -> Result<Tensor<'a>, Refusal> {
     call.operator(&names::CAT, &[Value::Tensors(parts), Value::Number(Scalar::Long(1))])
 }
 
-/// Gates and their bias, if there is one.
+/// The gates plus their bias, if there is one.
 fn biased<'a>(call: &Call<'a>, gates: Tensor<'a>, bias: Option<Tensor<'_>>) -> Result<Tensor<'a>, Refusal> {
     bias.map_or(Ok(gates), |bias| of_sum(call, &names::ADD, gates, bias))
 }
 
-/// Launches the kernel of a cell.
 fn launch_cell(call: &Call<'_>, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>]) -> Outcome {
     let dtype = outputs[0].dtype();
     for input in inputs {
@@ -87,7 +86,7 @@ pub fn lstm_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input_gates, hidden_gates, cx) = (input_gates.tensor()?, hidden_gates.tensor()?, cx.tensor()?);
     let biases = [input_bias.optional_tensor()?, hidden_bias.optional_tensor()?];
     part_size(input_gates, LSTM_GATES)?;
-    // One bias alone is added before.
+    // A single bias is added beforehand.
     let (inputs, biases): (_, SmallVec<[Tensor<'_>; 2]>) = match biases {
         [Some(one), Some(other)] => (input_gates, smallvec![one, other]),
         [one, other] => (biased(call, input_gates, one.or(other))?, smallvec![]),
@@ -107,7 +106,7 @@ pub fn lstm_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch_cell(call, &outputs, &operands)
 }
 
-/// `_thnn_fused_lstm_cell_backward_impl`. Without gradients of the results it has no results.
+/// `_thnn_fused_lstm_cell_backward_impl`. Without gradients of the outputs it returns nothing.
 pub fn lstm_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad_hy, grad_cy, cx, cy, workspace, has_bias] = arguments.all()?;
     let grads = [grad_hy.optional_tensor()?, grad_cy.optional_tensor()?];

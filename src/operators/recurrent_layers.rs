@@ -1,5 +1,5 @@
-//! Layers of LSTM, GRU and plain recurrent networks (Elman) over whole sequences, in one direction: one product of all inputs, and
-//! one kernel that goes through the steps. They are operators of our own library, with gradients in `shim/ops/rnn_layers.cpp`.
+//! LSTM, GRU and Elman layers over whole sequences, in one direction. One product handles the inputs of all steps, and one
+//! kernel loops over the steps. They are operators of rustdev's own library, with gradients in `shim/ops/rnn_layers.cpp`.
 
 use std::ffi::CStr;
 
@@ -13,17 +13,17 @@ use crate::kernels::rnn::lstm::{lstm_layer as lstm_kernel, lstm_layer_backward a
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// Weights of inputs and hidden state, then both biases, if there are some; states: the hidden one, and the cells' of an LSTM. The
-/// results are the output, the last states, which are parts of others, and what the gradients need.
+/// `weights`: weights of the inputs and of the hidden state, then both biases, if any. `states`: the hidden state and, for an
+/// LSTM, the cell state. Results: the output, the final states (views of other results), and intermediate values for the
+/// gradients.
 const LSTM: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor, Tensor, Tensor, Tensor)";
 const GRU: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)";
 const ELMAN: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor)";
-/// Gradients of the output and the last states; results: the layer's, without the last states. Gradients of the input, the weights and
-/// the states come back, of the input and the weights those that are asked for.
+/// `grads`: gradients of the output and of the final states. `results`: those of the layer without the final states. Returns
+/// the gradients of the input and the weights, as far as they are requested, and of the states.
 const BACKWARD: &CStr = c"(Tensor[] grads, Tensor input, Tensor[] weights, Tensor[] states, Tensor[] results, bool reverse, \
     bool[] output_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)";
 
-/// The operators, and their schemas.
 pub static DEFINITIONS: [(&CStr, &CStr); 8] = [
     (c"rustdev::lstm_layer", LSTM),
     (c"rustdev::lstm_layer_backward", BACKWARD),
@@ -35,18 +35,18 @@ pub static DEFINITIONS: [(&CStr, &CStr); 8] = [
     (c"rustdev::rnn_relu_layer_backward", BACKWARD),
 ];
 
-/// Gates of each kind of layer.
+/// Number of gates of each kind of layer.
 pub const LSTM_GATES: i64 = 4;
 pub const GRU_GATES: i64 = 3;
 pub const ELMAN_GATES: i64 = 1;
 
-/// So many tensors of a list.
+/// The tensors of a list, which must have exactly `N`.
 fn tensors_of<'a, const N: usize>(list: &Value<'a>) -> Result<[Tensor<'a>; N], Refusal> {
     let tensors = list.tensors()?;
     tensors.try_into().map_err(|_| Refusal::Invalid(format!("expected {N} tensors, but got {}", tensors.len())))
 }
 
-/// The same, contiguous.
+/// The contiguous tensors of a list, which must have exactly `N`.
 fn dense_of<'a, const N: usize>(call: &Call<'a>, list: &Value<'a>) -> Result<[Tensor<'a>; N], Refusal> {
     let mut tensors = tensors_of(list)?;
     for tensor in &mut tensors {
@@ -61,8 +61,8 @@ fn rows_of(sequence: Tensor<'_>) -> Tensor<'_> {
     sequence.view(&[sequence.numel() / size, size])
 }
 
-/// A layer: input [steps, batch, inputs], weights [gates * size, inputs] and [gates * size, size], biases [gates * size] if there are
-/// some, states [batch, size]. The weight of the inputs may have gaps.
+/// A layer: input [steps, batch, inputs], weights [gates * size, inputs] and [gates * size, size], optional biases [gates *
+/// size], states [batch, size]. The weight of the inputs need not be contiguous.
 struct Layer<'a, const STATES: usize> {
     input: Tensor<'a>,
     input_weight: Tensor<'a>,
@@ -90,7 +90,7 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
         Ok(layer)
     }
 
-    /// Whether its sizes go together.
+    /// True if the sizes of all tensors match.
     fn fits(&self, gates: i64) -> bool {
         let (&[_, batch, inputs], &[wide, size]) = (self.input.sizes(), self.weight.sizes()) else { return false };
         let mut biases = self.biases.iter().flatten();
@@ -111,12 +111,12 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
         [self.input.sizes()[0], self.input.sizes()[1], size]
     }
 
-    /// A result [steps, batch, size].
+    /// Output number `index`, [steps, batch, size].
     fn result(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, Refusal> {
         call.contiguous(index, &self.sizes(self.weight.sizes()[1]), self.dtype(), Strides::Any)
     }
 
-    /// Makes the last step of a sequence a result.
+    /// Returns the last step of a sequence as output number `index`.
     fn give_last(&self, call: &Call<'a>, index: usize, sequence: Tensor<'a>) -> Outcome {
         call.give(index, sequence.row(if self.reverse { 0 } else { sequence.sizes()[0] - 1 }))
     }
@@ -126,20 +126,20 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
         rows.view(&self.sizes(rows.size_from_end(0)))
     }
 
-    /// The sums of the inputs [steps * batch, gates * size], with a bias if there is one.
+    /// The products of the inputs and their weights, [steps * batch, gates * size], plus a bias if there is one.
     fn sums(&self, call: &Call<'a>, bias: Option<Tensor<'a>>) -> Result<Tensor<'a>, Refusal> {
         let bias = bias.map_or(Value::None, Value::Tensor);
         let operands = [Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias];
         call.operator(&names::LINEAR, &operands)
     }
 
-    /// The same with both biases.
+    /// The products of the inputs and their weights, plus both biases.
     fn biased_sums(&self, call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
         let bias = self.biases.map(|[input_bias, bias]| of_sum(call, &names::ADD, input_bias, bias)).transpose()?;
         self.sums(call, bias)
     }
 
-    /// The gradient of a state, a result, which holds that of the last state until the kernel ran.
+    /// The gradient of a state, an output. Until the kernel runs, it holds the gradient of the final state.
     fn grad_of_state(&self, call: &Call<'a>, index: usize, grad_of_last: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         let place = if self.biases.is_some() { 5 } else { 3 } + index;
         let grad = call.contiguous(place, self.states[index].sizes(), self.dtype(), Strides::Any)?;
@@ -147,7 +147,7 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
         Ok(grad)
     }
 
-    /// The other gradients, from those of the sums of the inputs and of the products of the hidden state.
+    /// Makes the remaining gradients from those of the input products and of the hidden state's products.
     fn give_others(&self, call: &Call<'a>, grads: [Tensor<'a>; 2], out: Tensor<'a>, mask: &Value<'_>) -> Outcome {
         let mask = mask.flags()?;
         let ([of_sums, of_products], needs) = (grads, |index: usize| mask.get(index).copied().unwrap_or(false));
@@ -167,7 +167,7 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
         Ok(())
     }
 
-    /// Each step's hidden state is the one that the step before put out; the first one's is the state.
+    /// The gradient of the hidden state's weight. Each step's hidden state is the previous step's output, or the initial state.
     fn grad_of_weight(&self, call: &Call<'a>, of_products: Tensor<'a>, out: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         let others = out.sizes()[0] - 1;
         let first = of_products.row(if self.reverse { others } else { 0 });
@@ -183,7 +183,7 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
     }
 }
 
-/// `lstm_layer`: the output, the last states, the cells' states and the activated gates.
+/// `lstm_layer`: the output, the final states, the cell states and the activated gates.
 pub fn lstm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let layer = Layer::new(call, LSTM_GATES, *arguments.all()?)?;
     let ([hx, cx], reverse) = (layer.states, layer.reverse.into());
@@ -207,7 +207,7 @@ pub fn lstm_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     layer.give_others(call, [grad_gates; 2], out, &mask)
 }
 
-/// `gru_layer`: the output, the last state, the products that are reset, and the activated gates.
+/// `gru_layer`: the output, the final state, the products that the reset gate scales, and the activated gates.
 pub fn gru(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let layer = Layer::<1>::new(call, GRU_GATES, *arguments.all()?)?;
     let own = match layer.biases {
@@ -228,7 +228,7 @@ pub fn gru_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad_out, grad_hy] = tensors_of(&grads)?;
     let [out, resettable, activated] = dense_of(call, &results)?;
     let (grad_out, grad_hx) = (call.dense(grad_out, Format::Contiguous)?, layer.grad_of_state(call, 0, grad_hy)?);
-    // Of the sums of the inputs and of the products of the hidden state.
+    // The gradients of the input products and of the hidden state's products.
     let [steps, batch, wide] = layer.sizes(layer.weight.sizes()[0]);
     let of_both = call.empty(&[2, steps, batch, wide], layer.dtype())?;
     let inputs = [grad_out, layer.of_steps(activated), resettable, out, layer.states[0], layer.weight];
@@ -237,7 +237,7 @@ pub fn gru_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     layer.give_others(call, [of_both.row(0), of_both.row(1)], out, &mask)
 }
 
-/// `rnn_tanh_layer`, `rnn_relu_layer`: the output and the last state.
+/// `rnn_tanh_layer`, `rnn_relu_layer`: the output and the final state.
 pub fn elman<const RELU: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let layer = Layer::<1>::new(call, ELMAN_GATES, *arguments.all()?)?;
     let out = layer.of_steps(layer.biased_sums(call)?);

@@ -1,6 +1,6 @@
-//! Networks of recurrent layers over whole sequences: `torch.lstm`, `gru`, `rnn_tanh` and `rnn_relu`. What our layers do not take is
-//! PyTorch's own composition of cells, which raises the errors too. Autograd records what a network does: all of it is operators, views
-//! too.
+//! Multi-layer recurrent networks over whole sequences: `torch.lstm`, `gru`, `rnn_tanh` and `rnn_relu`. PyTorch's composite
+//! implementation serves other cases and raises the errors. Everything is done by operators, including views, so that autograd
+//! records it.
 
 use std::iter;
 use std::slice;
@@ -29,7 +29,7 @@ struct Network<'a> {
     params: &'a [Tensor<'a>],
     params_of_cell: usize,
     layers: usize,
-    /// 0 where none is asked for.
+    /// 0 if there is none.
     dropout: f64,
     directions: usize,
     batch_first: bool,
@@ -54,7 +54,7 @@ impl<'a> Network<'a> {
         self.layers * self.directions
     }
 
-    /// Whether every layer can be one of ours, of so many gates and states.
+    /// True if rustdev's layers, with this number of gates and states, can compute every layer.
     fn fits(&self, gates: i64, states: usize) -> bool {
         let (device, dtype) = (self.input.device(), self.input.dtype());
         let is_alike = |tensor: &Tensor<'_>| tensor.device() == device && tensor.dtype() == dtype && tensor.numel() > 0;
@@ -75,7 +75,7 @@ impl<'a> Network<'a> {
             && self.params.chunks_exact(self.params_of_cell).enumerate().all(fits)
     }
 
-    /// Makes the output and the last states.
+    /// Makes the output and the final states.
     fn run(&self, layer: &Callee, call: &Call<'a>) -> Outcome {
         let mut sequence = self.transposed(call, self.input)?;
         let mut last: SmallVec<[Tensors<'a>; 2]> = self.states.iter().map(|_| Tensors::new()).collect();
@@ -96,7 +96,7 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// With steps first, or back again.
+    /// Exchanges steps and batch if the batch comes first.
     fn transposed(&self, call: &Call<'a>, sequence: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         if !self.batch_first {
             return Ok(sequence);
@@ -104,7 +104,7 @@ impl<'a> Network<'a> {
         call.operator(&names::TRANSPOSE, &[Value::Tensor(sequence), integer(0), integer(1)])
     }
 
-    /// The output and the last states of a layer in one direction.
+    /// The output and the final states of a layer in one direction.
     fn cell(&self, layer: &Callee, call: &Call<'a>, sequence: Tensor<'a>, cell: usize) -> Result<Tensors<'a>, Refusal> {
         let dense = |tensor| call.dense(tensor, Format::Contiguous);
         let mut weights: SmallVec<[Tensor<'a>; 4]> = self.params[cell * self.params_of_cell..][..self.params_of_cell].into();
@@ -119,7 +119,7 @@ impl<'a> Network<'a> {
         call.operators(layer, &operands, 1 + states.len())
     }
 
-    /// What the next layer gets of the outputs of each direction.
+    /// The input of the next layer, from the outputs of each direction.
     fn between(&self, call: &Call<'a>, outputs: &[Tensor<'a>], is_last: bool) -> Result<Tensor<'a>, Refusal> {
         let sequence = match outputs {
             [only] => *only,
@@ -133,7 +133,7 @@ impl<'a> Network<'a> {
     }
 }
 
-/// A network of layers of so many gates and states.
+/// Runs a network of layers with this number of gates and states.
 fn run(arguments: &Arguments<'_>, call: &Call<'_>, layer: &Callee, gates: i64, states: usize) -> Outcome {
     let network = Network::new(arguments)?;
     if network.fits(gates, states) { network.run(layer, call) } else { Err(Refusal::Composite) }
@@ -164,7 +164,7 @@ mod tests {
         Tensor::leaked(1, dtype, 0, sizes, &Format::Contiguous.strides(sizes))
     }
 
-    /// Whether two layers of a GRU in both directions fit, of size 3 and `inputs` inputs, with a last bias of that size.
+    /// True if two bidirectional GRU layers of size 3 fit, with `inputs` inputs and a last bias of size `bias`.
     fn fits(inputs: i64, bias: i64, dtype: DType) -> bool {
         let of_layer = |inputs| [vec![9, inputs], vec![9, 3], vec![9], vec![9]];
         let mut sizes = [of_layer(inputs), of_layer(inputs), of_layer(6), of_layer(6)].concat();

@@ -1,7 +1,7 @@
-//! Reductions. The kernels get [outputs..., input] over the input's sizes, the outputs with stride 0 in the dimensions that are reduced.
+//! Reductions. The kernels get [outputs..., input] over the input's sizes; the outputs have stride 0 in reduced dimensions.
 //!
-//! Where a call asks for nothing unusual, sizes are computed here, at a third of what PyTorch's metas cost. All others ask the meta, which
-//! refuses in PyTorch's words what is wrong: dimensions out of range, dtypes, reductions of nothing.
+//! Without `out=` tensors, sizes are computed here, at a third of the cost of PyTorch's meta functions. All other calls use the
+//! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Tensors, Value, ensure, wrap_dim};
 use super::descriptor::{Format, Tensor};
@@ -13,7 +13,7 @@ use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
-/// The input of a reduction, and which of its dimensions are reduced: bit by bit.
+/// The input of a reduction, and the set of reduced dimensions as a bit mask.
 struct Reduction<'a> {
     input: Tensor<'a>,
     reduced: u64,
@@ -21,12 +21,12 @@ struct Reduction<'a> {
 }
 
 impl<'a> Reduction<'a> {
-    /// Over every element.
+    /// A reduction over all dimensions.
     fn of_all(input: Tensor<'a>) -> Self {
         Self { input, reduced: all_bits(input.ndim()), keepdim: false }
     }
 
-    /// Over a dimension, a list of them where nothing or none means all, or all.
+    /// A reduction over one dimension, over a list of dimensions, or over all; an absent or empty list means all.
     fn along(input: Tensor<'a>, dims: &Value<'_>, keepdim: bool) -> Result<Self, Refusal> {
         let reduced = match dims {
             Value::Number(_) => bit_of(dims.integer()?, input.ndim())?,
@@ -62,17 +62,16 @@ impl<'a> Reduction<'a> {
         })
     }
 
-    /// Output number `index`.
     fn output<'t>(&self, call: &Call<'t>, index: usize, dtype: DType, strides: Strides) -> Result<Tensor<'t>, Refusal> {
         call.contiguous(index, self.sizes(call.arena()), dtype, strides)
     }
 
-    /// An output over the input's sizes.
+    /// The output as a view over the input's sizes.
     fn over_input<'t>(&self, output: Tensor<'t>) -> Tensor<'t>
     where
         'a: 't,
     {
-        // A meta may take an empty list of dimensions for none.
+        // A meta function may take an empty list of dimensions to mean none of them.
         if output.has_sizes(self.input.sizes()) {
             return output;
         }
@@ -81,7 +80,7 @@ impl<'a> Reduction<'a> {
         output.over(self.input.sizes(), own)
     }
 
-    /// Launches the kernel; `of_nothing`: the result over no elements, without which such a call is the fallback's.
+    /// Launches the kernel. `of_nothing`: the result for an empty input; if there is none, such a call goes to the fallback.
     fn launch(
         &self,
         call: &Call<'_>,
@@ -111,22 +110,23 @@ fn all_bits(ndim: usize) -> u64 {
     1_u64.checked_shl(ndim as u32).unwrap_or(0).wrapping_sub(1)
 }
 
-/// A number has no dimension to reduce, but one of size 1 to name.
+/// The bit of a dimension. A 0-dim tensor has no dimension to reduce, but 0 and -1 are valid.
 fn bit_of(dim: i64, ndim: usize) -> Result<u64, Refusal> {
     wrap_dim(dim, ndim).map(|dim| if ndim == 0 { 0 } else { 1 << dim })
 }
 
-/// Leaves the call to the fallback where the kernel does not compute in this dtype.
+/// Leaves a call to the fallback if the kernel does not compute in this dtype.
 fn take(call: &Call<'_>, compute: DType) -> Outcome {
     if call.takes(compute) { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-/// What sums and products of a dtype are.
+/// The dtype of sums and products of a dtype.
 pub fn promoted(dtype: DType) -> DType {
     if INTEGRAL.and(UNSIGNED).and(BOOL).contains(dtype) { DType::Long } else { dtype }
 }
 
-/// The first of the outputs of a call with these dtypes, where nothing is unusual; else those of the meta.
+/// The outputs of a call. `usual` computes them without the meta function if there are no `out=` tensors and the input is not
+/// empty.
 fn outputs<'a, const N: usize>(
     call: &StructuredCall<'a>,
     usual: Option<(&Reduction<'_>, [DType; N])>,
@@ -147,7 +147,8 @@ fn outputs<'a, const N: usize>(
     Ok(made)
 }
 
-/// The only output of a call, over the dimensions of an argument, with the dtype `usual`. The meta is asked where there is none.
+/// Runs a reduction with one output over the dimensions of an argument. `usual`: the output's dtype, or `None` to use the meta
+/// function.
 fn reduce(
     call: &StructuredCall<'_>,
     [input, dims, keepdim]: [&Value<'_>; 3],
@@ -196,7 +197,7 @@ pub fn mean_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn mean(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, dims, keepdim, dtype] = arguments.all()?;
     if call.given(0).is_some() {
-        // Of the reductions that PyTorch gives a meta, this one refuses results with elements in one place.
+        // Among the reductions with a meta function, only this one refuses an `out=` tensor with overlapping elements.
         call.output(0, &call.shape()?, Strides::Any)?;
     }
     let usual = Some(dtype_of(dtype)?.unwrap_or(input.tensor()?.dtype())).filter(|&dtype| FIELD.contains(dtype));
@@ -227,10 +228,10 @@ pub fn amax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     reduce(call, [input, dims, keepdim], Some(input.tensor()?.dtype()), None, None, &[])
 }
 
-/// `all` and `any` compute in bool, and have results of it but for bytes.
+/// `all` and `any`, which compute in Bool. The result is Bool, for a Byte input Byte.
 fn logical(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], of_nothing: f64) -> Outcome {
     let dtype = if input.tensor()?.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
-    // An empty list is none of the dimensions.
+    // An empty list means none of the dimensions.
     let usual = Some(dtype).filter(|_| !matches!(dims, Value::Integers([])));
     reduce(call, [input, dims, keepdim], usual, Some(DType::Bool), Some(of_nothing), &[])
 }
@@ -269,7 +270,7 @@ pub fn vector_norm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outc
     reduce(call, [input, dims, keepdim], usual, Some(given.unwrap_or(own)), Some(of_nothing), &[Scalar::Double(order)])
 }
 
-/// `norm` of dimensions.
+/// `norm` along dimensions.
 pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, order, dims, keepdim] = arguments.all()?;
     let dtype = input.tensor()?.dtype();
@@ -281,7 +282,7 @@ pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.give(0, call.operator(&names::VECTOR_NORM, &[*input, order, *dims, *keepdim, Value::None])?)
 }
 
-/// `nansum`: of integers the sum.
+/// `nansum`; for integers this is `sum`.
 pub fn nansum(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dims, keepdim, dtype] = arguments.all()?;
     let (input, dtype) = (input.tensor()?, dtype_of(dtype)?);
@@ -300,7 +301,7 @@ pub fn nansum(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     add_up(&reduction, call, dtype, 0.0)
 }
 
-/// A reduction with an output of this dtype, which it computes in.
+/// Runs a reduction that computes in the output's dtype.
 fn add_up(reduction: &Reduction<'_>, call: &Call<'_>, dtype: DType, of_nothing: f64) -> Outcome {
     take(call, dtype)?;
     let out = reduction.output(call, 0, dtype, Strides::Shared)?;
@@ -318,7 +319,7 @@ pub fn count_nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 // ---- minimum and maximum ----
 
-/// Two outputs that may not be the input: `max` and `min` along a dimension with their indices, `aminmax`.
+/// A reduction with two outputs that may not overlap the input: `max` and `min` along a dimension with indices, `aminmax`.
 fn pair(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], second: DType) -> Outcome {
     let input = input.tensor()?;
     let reduction = Reduction::along(input, dims, keepdim.flag()?);
@@ -361,7 +362,7 @@ pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     reduction.launch(call, input.dtype(), &[out], None, &[])
 }
 
-/// `argmax` and `argmin`: along one dimension, or in the order of all elements.
+/// `argmax` and `argmin`, along one dimension or over the flattened tensor.
 pub fn argmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
     if !matches!(dim, Value::None) {
@@ -377,7 +378,7 @@ pub fn argmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 
 // ---- variance ----
 
-/// Variance or standard deviation of numbers that are not complex, and the mean where there is a second output.
+/// Variance or standard deviation of real numbers and, as a second output, the mean.
 fn moments(call: &Call<'_>, name: &str, arguments: &[Value<'_>; 4], count: usize) -> Outcome {
     let [input, dims, correction, keepdim] = arguments;
     let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
@@ -398,7 +399,7 @@ fn moments(call: &Call<'_>, name: &str, arguments: &[Value<'_>; 4], count: usize
     reduction.launch(call, input.dtype(), &outputs, Some(f64::NAN), &[Scalar::Double(correction)])
 }
 
-/// The variance of complex numbers is the sum of those of their parts.
+/// The variance of complex numbers: the sum of the variances of their real and imaginary parts.
 fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a>, Refusal> {
     let [input, dims, correction, keepdim] = arguments;
     let variance_of = |part| {
@@ -477,7 +478,7 @@ mod tests {
             reduction.over_input(tensor(sizes)).strides().to_vec()
         };
         assert_eq!((over(false, &[2, 4]), over(true, &[2, 1, 4])), (vec![4, 0, 1], vec![4, 0, 1]));
-        // None of the dimensions.
+        // A reduction over none of the dimensions.
         assert_eq!(over(false, &[2, 3, 4]), [12, 4, 1]);
     }
 }

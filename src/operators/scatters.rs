@@ -1,5 +1,5 @@
-//! Scatters along a dimension: scatter in all its forms, index_add, index_copy, index_reduce, index_fill_. Usual calls do without
-//! PyTorch's meta, which has the texts for all others.
+//! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_. Calls that are
+//! clearly valid skip PyTorch's meta function. All others use it, because it raises the errors.
 
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_index, ensure, wrap_dim};
@@ -9,16 +9,15 @@ use super::names;
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
-/// What indices name.
+/// What an index addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     /// Single elements.
     Element,
-    /// Slices across the dimension.
+    /// Slices along the dimension.
     Slice,
 }
 
-/// A call of an operator of this kind.
 struct Scatter<'a> {
     by: By,
     target: Tensor<'a>,
@@ -26,12 +25,12 @@ struct Scatter<'a> {
     index: Tensor<'a>,
     source: Input<'a>,
     update: Update,
-    /// The sums are divided by the number of their terms.
+    /// True if sums are divided by the number of their terms.
     is_mean: bool,
 }
 
 impl From<&str> for Operation {
-    /// By the name of a reduction, which a meta has checked.
+    /// The operation of a reduction's name, which the meta function has checked.
     fn from(reduce: &str) -> Self {
         match reduce {
             "amax" => Self::Maximum,
@@ -42,20 +41,20 @@ impl From<&str> for Operation {
     }
 }
 
-/// The sizes but that of a dimension.
+/// The sizes without that of one dimension.
 fn sizes_beside(sizes: &[i64], dim: usize) -> Dims {
     let skipped = dim.min(sizes.len().saturating_sub(1));
     sizes.iter().enumerate().filter(|&(other, _)| other != skipped).map(|(_, &size)| size).collect()
 }
 
 impl<'a> Scatter<'a> {
-    /// Without a reduction.
+    /// A scatter with an operation.
     fn new(by: By, [target, dim, index, source]: [&'a Value<'a>; 4], operation: impl Into<Operation>) -> Result<Self, Refusal> {
         let (target, dim, index, source) = (target.tensor()?, dim.integer()?, index.tensor()?, source.input()?);
         Ok(Self { by, target, dim, index, source, update: operation.into().into(), is_mean: false })
     }
 
-    /// With a reduction in which the old values may take no part.
+    /// A scatter with a named reduction, from which the old values may be excluded.
     fn reduced(by: By, arguments: &'a [Value<'a>; 6]) -> Result<Self, Refusal> {
         let [target, dim, index, source, reduce, include_self] = arguments;
         let reduce = reduce.text()?;
@@ -69,7 +68,7 @@ impl<'a> Scatter<'a> {
         if let Input::Tensor(source) = self.source { Some(source) } else { None }
     }
 
-    /// Whether there is a source for each element.
+    /// True if the source has an element for each index, and the dtype of the target.
     fn has_usual_elements(&self) -> bool {
         let (own, index) = (self.target.dtype(), self.index.sizes());
         let is_usual = |source: Tensor<'_>| {
@@ -79,7 +78,7 @@ impl<'a> Scatter<'a> {
         has_usual_index(self.target, self.dim, self.index) && self.source_tensor().is_none_or(is_usual)
     }
 
-    /// Whether there is a slice for each index.
+    /// True if the source has a slice for each index, and dtypes, devices and other sizes fit.
     fn has_usual_slices(&self) -> bool {
         let (target, index, Some(source)) = (self.target, self.index, self.source_tensor()) else { return false };
         let (sizes, wanted) = (target.sizes(), source.sizes());
@@ -91,7 +90,7 @@ impl<'a> Scatter<'a> {
         is_like_target && is_index && are_here && (0..sizes.len()).all(fits)
     }
 
-    /// Whether no output of the caller's shares memory with what is read, but for the target itself.
+    /// True if there is no `out=` tensor, or if it is the target and shares no memory with index and source.
     fn writes_apart(&self, call: &Call<'_>) -> bool {
         call.given(0).is_none_or(|out| {
             let is_apart = |other: Tensor<'_>| !out.may_share_memory(other);
@@ -100,7 +99,7 @@ impl<'a> Scatter<'a> {
         })
     }
 
-    /// Whether the meta has nothing to say, beside of names of reductions.
+    /// True if the meta function would accept the call; names of reductions are checked elsewhere.
     fn is_usual(&self, call: &Call<'_>) -> bool {
         let fits = if self.by == By::Element { self.has_usual_elements() } else { self.has_usual_slices() };
         fits && self.writes_apart(call)
@@ -125,7 +124,7 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
-    /// The output, with the elements of the target.
+    /// The output, initialised with the target's elements.
     fn started<'c>(&self, call: &Call<'c>) -> Result<Tensor<'c>, Refusal> {
         let target = self.target;
         let out = call.contiguous(0, target.sizes(), target.dtype(), Strides::Any)?;
@@ -137,7 +136,7 @@ impl<'a> Scatter<'a> {
         Ok(out)
     }
 
-    /// Addresses a tensor of the target's sizes; nothing where there is nothing to update.
+    /// Addresses a tensor of the target's sizes; `None` if there is nothing to update.
     fn addressing(&self, tensor: Tensor<'_>) -> Result<Option<Addressing<'a>>, Refusal> {
         match self.by {
             By::Element => Addressing::each_element(tensor, self.dim, self.index),
@@ -146,7 +145,7 @@ impl<'a> Scatter<'a> {
         }
     }
 
-    /// Behind the meta, where one is asked for.
+    /// Runs the call, which the meta function has checked if necessary.
     fn run(&self, call: &Call<'_>) -> Outcome {
         self.check(call)?;
         let out = self.started(call)?;
@@ -158,7 +157,7 @@ impl<'a> Scatter<'a> {
             self.update(call, out, self.source)?;
             return self.divide_by_counts(call, out);
         }
-        // The mean is rounded, neither the sum nor the count.
+        // Only the mean is rounded, not the sum or the count.
         let sums = call.cast(out, wide)?;
         let source = if let Input::Tensor(source) = self.source { Input::Tensor(call.cast(source, wide)?) } else { self.source };
         self.update(call, sums, source)?;
@@ -272,7 +271,7 @@ fn fill(call: &Call<'_>, target: Tensor<'_>, dim: i64, index: Tensor<'_>, number
     store(call, target, dim, index, Input::Number(number))
 }
 
-/// Stores a number, or the one element of a tensor.
+/// Stores a number, or the only element of a tensor.
 fn store(call: &Call<'_>, target: Tensor<'_>, dim: i64, index: Tensor<'_>, source: Input<'_>) -> Outcome {
     if index.numel() == 0 {
         return Ok(());
@@ -289,8 +288,8 @@ pub fn index_fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     fill(call, target.tensor()?, dim.integer()?, index.tensor()?, value.number()?)
 }
 
-/// `index_fill_` with a tensor of one element. One on the host is read, and one of another dtype as well: whether it fits is said
-/// at once.
+/// `index_fill_` with a 0-dim tensor. A value on another device or of another dtype is read on the host, so that it can be
+/// checked during the call.
 pub fn index_fill_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [target, dim, index, value] = arguments.all()?;
     let (target, dim, index, value) = (target.tensor()?, dim.integer()?, index.tensor()?, value.tensor()?);

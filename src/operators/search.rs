@@ -8,12 +8,12 @@ use crate::kernels::sorting::searchsorted as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// A number is a tensor without dimensions.
+/// The sizes of an input; a number counts as a 0-dim tensor.
 fn sizes_of(input: Input<'_>) -> &[i64] {
     if let Input::Tensor(tensor) = input { tensor.sizes() } else { &[] }
 }
 
-/// The elements in a dtype, without gaps. A number is converted as a tensor of it is.
+/// The input as a contiguous tensor of a dtype. A number is converted in the way of a tensor that holds it.
 fn elements<'a>(call: &Call<'a>, input: Input<'a>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
     let tensor = match input {
         Input::Tensor(tensor) | Input::Immediate(tensor) => call.dense(tensor, Format::Contiguous)?,
@@ -52,14 +52,14 @@ fn check_side(side: Option<&str>, right: bool) -> Outcome {
     Ok(())
 }
 
-/// Whether boundaries are one line, or have a line for each of the values'.
+/// True if the boundaries are one line, or have a line for each line of the values.
 fn are_lines_for(sorted: &[i64], values: &[i64]) -> bool {
     let lines = sorted.len().saturating_sub(1);
     sorted.len() == 1 || (sorted.len() == values.len() && sorted[..lines] == values[..lines])
 }
 
 impl<'a> Search<'a> {
-    /// Refuses a sorter that does not say where the boundaries' elements are; waits for its least and greatest element.
+    /// An error unless the sorter's values are valid indices of the boundaries. Waits for its minimum and maximum.
     fn check_sorter(&self, call: &Call<'_>) -> Outcome {
         let (Some(sorter), sorted) = (self.sorter, self.sorted) else { return Ok(()) };
         let [own, other] = [sorter, sorted].map(|tensor| DeviceName(tensor.device()));
@@ -125,7 +125,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// That of the result.
+    /// The dtype of the result.
     fn dtype(&self) -> DType {
         if self.out_int32 { DType::Int } else { DType::Long }
     }
@@ -177,7 +177,7 @@ pub fn bucketize(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 // ---- isin ----
 
-/// `isin` among the elements of a tensor.
+/// `isin` with a tensor of elements to find.
 pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [tested, others, _assume_unique, invert] = arguments.all()?;
     let (tested, others, invert) = (tested.input()?, others.tensor()?, invert.flag()?);
@@ -197,14 +197,14 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let keys = elements(call, Input::Tensor(others), dtype)?.view(&[others.numel()]);
     let (yes, no, first) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
     let sorted = call.operators(&names::SORT, &[Value::Tensor(keys), yes.into(), first.into(), no.into()], 2)?[0];
-    // The caller's may have gaps, and share memory with the elements.
+    // The `out=` tensor may have gaps, and may share memory with the elements.
     let target = if call.given(0).is_some() { call.empty(out.sizes(), DType::Bool)? } else { out };
     let scalars = kernels::isin::Scalars { inverted: invert.into() };
     call.launch_in(dtype, &[target.view(line.sizes())], &[line, sorted], &scalars.list())?;
     if call.given(0).is_some() { call.copy(out, target) } else { Ok(()) }
 }
 
-/// `isin` with a number to look for: a comparison.
+/// `isin` with a number to find, computed by `eq` or `ne`.
 pub fn is_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [tested, number, _assume_unique, invert] = arguments.all()?;
     let comparison = if invert.flag()? { &names::NE } else { &names::EQ };

@@ -1,7 +1,7 @@
 //! Sorting and selection along a dimension: sort, topk, kthvalue, median, nanmedian, mode.
 //!
-//! The kernels of selection take the dimension as the last one, without gaps; so does the sort of long lines, which all threads sort together
-//! with a workspace.
+//! Kernels of selection need the dimension as the last one and contiguous. Sorts of long lines do, too: all threads sort a line
+//! together, with a workspace.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
 use super::descriptor::{Format, Tensor};
@@ -11,13 +11,13 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 use crate::tuning::algorithms::{MAX_SELECTED, SHARED_SORT_LINE};
 
-/// The two outputs of a selection, as the caller sees them and with the dimension kept.
+/// The two outputs of a selection: as the caller sees them or, for kernels, with the dimension kept.
 struct Outputs<'a> {
     values: Tensor<'a>,
     indices: Tensor<'a>,
 }
 
-/// A dimension to select along, which has elements where anything is selected.
+/// The dimension to select along. It is not empty if anything is selected.
 struct Line<'a> {
     input: Tensor<'a>,
     dim: usize,
@@ -39,7 +39,7 @@ impl<'a> Line<'a> {
         self.input.sizes().get(self.dim).copied().unwrap_or(1)
     }
 
-    /// Makes the outputs: one element for each line.
+    /// Makes the outputs, with one element for each line.
     fn outputs(&self, call: &Call<'a>) -> Result<Outputs<'a>, Refusal> {
         let mut sizes = self.input.sizes().to_vec();
         let drops = !self.keepdim && !sizes.is_empty();
@@ -55,7 +55,7 @@ impl<'a> Line<'a> {
         Ok(Outputs { values: make(0, self.input.dtype())?, indices: make(1, DType::Long)? })
     }
 
-    /// Launches a kernel that selects into the outputs.
+    /// Launches a kernel of selection.
     fn select(&self, call: &Call<'a>, outputs: &Outputs<'a>, scalars: &[Scalar]) -> Outcome {
         if outputs.values.numel() == 0 {
             return Ok(());
@@ -69,7 +69,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The lines along a dimension, each without gaps.
+/// The lines along a dimension, each contiguous.
 fn lines_of<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize) -> Result<Tensor<'a>, Refusal> {
     let moved = tensor.with_last(dim);
     let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
@@ -108,7 +108,7 @@ pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.launch(&[out.view(&[1]), index], &[line], &[])
 }
 
-/// `mode`: of sorted lines.
+/// `mode`, computed on sorted lines.
 pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
     let line = Line::new(input, dim, keepdim, "mode()")?;
@@ -132,7 +132,7 @@ pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 // ---- sort and topk ----
 
-/// Both outputs, values and indices, as they are; those of the caller may not share memory in part with the input.
+/// Both outputs, values and indices. An `out=` tensor may not partially overlap the input.
 fn outputs_of<'a>(
     call: &Call<'a>,
     input: Tensor<'_>,
@@ -145,7 +145,7 @@ fn outputs_of<'a>(
     Ok(outputs)
 }
 
-/// Memory for the lines of an output: its own where it has no gaps.
+/// Memory for the lines of an output: the output itself if they are contiguous, else a temporary.
 fn target_for<'a>(call: &Call<'a>, moved: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
     let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
     if has_gaps { call.empty(moved.sizes(), moved.dtype()) } else { Ok(moved) }
@@ -168,7 +168,7 @@ fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<
     Ok(())
 }
 
-/// Sorts along a dimension, always stably. The results lie in memory as the input does.
+/// Sorts along a dimension, always stably. The outputs have the input's strides.
 fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &Value<'_>) -> Outcome {
     let (input, descending) = (input.tensor()?, descending.flag()?);
     let dim = wrap_dim(dim.integer()?, input.ndim())?;

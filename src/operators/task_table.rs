@@ -1,6 +1,8 @@
-//! The operators that PyTorch's CPU kernels compute as tasks of the stream (the second tier). Variants with `out=` stay with the fallback.
+//! The operators that PyTorch's CPU kernels compute as tasks of the stream (tier `aten`). Variants with `out=` stay with the
+//! fallback.
 //!
-//! What has to tell the caller whether it converged (eigenvalues, singular values, least squares, `cholesky_inverse`) stays there too.
+//! Operators that report to the caller whether they converged stay with the fallback, too: eigenvalues, singular values, least
+//! squares, `cholesky_inverse`.
 
 use std::ffi::CStr;
 
@@ -10,13 +12,13 @@ use super::tasks::{
 };
 use crate::tensor::dtype::{BYTE, DType, DTypeSet, FIELD, FLOATING, INTEGRAL, LONG, REAL, WIDE, WIDE_COMPLEX};
 
-/// What LAPACK computes in.
+/// The dtypes of LAPACK.
 const LAPACK: DTypeSet = WIDE.and(WIDE_COMPLEX);
 const PIXELS: DTypeSet = FLOATING.and(BYTE);
 const WIDE_PIXELS: DTypeSet = WIDE.and(BYTE);
 const NORMED: DTypeSet = WIDE.and(DTypeSet::of(&[DType::BFloat16]));
 
-/// The variant that a task runs, if it is another one than the functional one.
+/// The overload that a task runs, if it is not the functional one.
 macro_rules! out {
     () => {
         None
@@ -26,11 +28,11 @@ macro_rules! out {
     };
 }
 
-/// A line: the functional variant, the one that the task runs if that is another, the dtypes of the first operand, what its first dimension is
-/// a batch of, what a call does, and facts of the [`Task`] that are true.
+/// One line per operator: the functional overload, the overload that the task runs if it is another one, the dtypes of the
+/// first operand, the kind of batch, the function of a call, and the fields of [`Task`] that are true.
 macro_rules! tasks {
     ($($name:literal $(=> $out:literal)?: $dtypes:expr, $batch:ident, $prepare:expr $(, $fact:ident)*;)*) => {
-        /// Those operators.
+        /// The operators of the table.
         pub static TASKS: [Operator; [$($name),*].len()] = [$(Operator {
             names: &[$name],
             kernel: Kernel::Task(Task { $($fact: true,)* ..task(out!($($out)?), $dtypes, Batch::$batch) }),
@@ -100,7 +102,7 @@ tasks! {
     c"linalg_cholesky_ex" => c"linalg_cholesky_ex.L": LAPACK, Matrices, OF_META_UNCHECKED;
     c"linalg_lu_factor_ex" => c"linalg_lu_factor_ex.out": LAPACK, Matrices, OF_META_UNCHECKED;
     c"linalg_lu" => c"linalg_lu.out": LAPACK, Matrices, OF_META;
-    // For complex numbers it may set the conjugate bit of its result.
+    // Real only: for complex numbers the result may have its conjugate bit set.
     c"linalg_lu_solve" => c"linalg_lu_solve.out": WIDE, Matrices, OF_META;
     c"linalg_qr" => c"linalg_qr.out": LAPACK, Matrices, OF_META;
     c"linalg_ldl_factor_ex" => c"linalg_ldl_factor_ex.out": LAPACK, Matrices, OF_META_UNCHECKED;

@@ -1,7 +1,7 @@
-//! What calls of PyTorch's CPU kernels as tasks are taken, and what their results are like.
+//! Which calls run PyTorch's CPU kernels as tasks, and the shapes of their results.
 //!
-//! Calls that are not taken are the fallback's, which waits, and whose kernels refuse in their own words. So are operands without elements
-//! where PyTorch has no meta.
+//! All other calls go to the fallback, which waits and whose kernels raise their own errors. Calls with empty operands do so,
+//! too, unless PyTorch has a meta function.
 
 pub mod aten_pooling;
 pub mod distances;
@@ -19,26 +19,27 @@ use super::guards::{Changes, Guard};
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
 use crate::tuning::tasks::LIBRARY_THREADS_NS;
 
-/// Has PyTorch's kernel compute a call, behind the outputs that the operator makes.
+/// Makes the outputs of a call and lets PyTorch's kernel compute them as a task.
 pub fn run(operator: &Operator, task: &Task, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {
-    // The guard is asked first: metas may rely on what it refuses.
+    // The guard comes first: meta functions may rely on its checks.
     let changes = guard.map_or_else(|| Ok(Changes::new()), |guard| guard.check(arguments, None))?;
     operator.prepare_call(arguments, call)?;
     let inputs: Tensors<'_> = arguments.tensors().collect();
     call.leave_to_task(cut(task.batch, &inputs, &call.outputs()), &changes)
 }
 
-/// The dtype of 16 bit floats that the kernel does not take, where it has to compute them in `Float`.
+/// The dtype of the first tensor, if these are 16 bit floats that the kernel lacks and the task computes in `Float`.
 pub fn rounded_dtype(task: &Task, arguments: &Arguments<'_>) -> Option<DType> {
     let dtype = arguments.tensors().next()?.dtype();
     (task.widens && HALVES.contains(dtype) && !task.dtypes.contains(dtype)).then_some(dtype)
 }
 
-/// Computes 16 bit floats in `Float`, and rounds the results to a dtype. Operands of several dtypes are the fallback's.
+/// Computes 16 bit floats in `Float` and rounds the results to `dtype`. Operands of several floating-point dtypes go to the
+/// fallback.
 pub fn run_widened(dtype: DType, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     take_if(arguments.tensors().all(|tensor| tensor.dtype() == dtype || !FLOATING.contains(tensor.dtype())))?;
     let mut wide = call.widened(arguments)?;
-    // Results that are not wanted would end the list.
+    // All results are computed: one that is not wanted would be missing from the list of results.
     let wanted = arguments.iter().find_map(|value| value.flags().ok());
     for value in &mut wide {
         if let Value::Flags(flags) = value {
@@ -55,15 +56,15 @@ pub fn run_widened(dtype: DType, arguments: &Arguments<'_>, call: &Call<'_>) -> 
 
 const ALL_WANTED: [bool; 4] = [true; 4];
 
-/// How a task is cut into parts: along the first dimension, where that is the same batch in all tensors.
+/// How a task is cut into parts: along the first dimension, if it is the same batch in all tensors.
 fn cut(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) -> Cut {
     let size = size_of_batch(batch, inputs, outputs);
     let whole = Cut { dim: 0, size, least_ndim: 1, cost: cost_of(batch, inputs) + cost_of(batch, outputs), takes_threads: false };
-    // Rounding errors of Fourier transforms follow from the threads.
+    // The rounding errors of Fourier transforms depend on the number of threads.
     Cut { takes_threads: whole.parts() == 1 && (whole.cost >= LIBRARY_THREADS_NS || batch == Batch::None), ..whole }
 }
 
-/// Nanoseconds of one thread: some for each element, or for each element a row of products.
+/// Nanoseconds on one thread: a constant per element; for matrices, proportional to the row length per element.
 fn cost_of(batch: Batch, operands: &[Tensor<'_>]) -> u64 {
     let cost_of_element = |operand: &Tensor<'_>| {
         let has_rows = batch == Batch::Matrices && operand.ndim() >= 2;
@@ -72,12 +73,12 @@ fn cost_of(batch: Batch, operands: &[Tensor<'_>]) -> u64 {
     operands.iter().fold(1000.0, |cost, operand| cost + operand.numel() as f64 * cost_of_element(operand)) as u64
 }
 
-/// The size of the first dimension, where it is the same batch in all tensors; else 1.
+/// The size of the first dimension if it is the same batch in all tensors, else 1.
 fn size_of_batch(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) -> i64 {
     let inner = if batch == Batch::Matrices { 2 } else { 1 };
     let Some(first) = inputs.first().filter(|first| batch != Batch::None && first.ndim() > inner) else { return 1 };
     let size = first.sizes()[0];
-    // A matrix that is the same for the whole batch has fewer dimensions; so have pivots, which are not.
+    // A matrix that the whole batch shares has fewer dimensions. Pivots are batched, too, though they have one dimension less.
     let is_batched = |input: &Tensor<'_>| {
         let is_pivots = batch == Batch::Matrices && input.dtype() == DType::Int;
         input.ndim() == first.ndim() - usize::from(is_pivots) && input.sizes()[0] == size
@@ -86,12 +87,12 @@ fn size_of_batch(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) ->
     if inputs.iter().all(is_batched) && outputs.iter().all(has_batch) { size } else { 1 }
 }
 
-/// Leaves a call to the fallback unless this is so.
+/// Leaves a call to the fallback unless the condition holds.
 fn take_if(condition: bool) -> Outcome {
     if condition { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-/// All arguments of a call whose tensors have elements.
+/// All arguments of a call; the fallback gets calls with empty tensors.
 fn with_elements<'c, 'a, const N: usize>(arguments: &'c Arguments<'a>) -> Result<&'c [Value<'a>; N], Refusal> {
     take_if(arguments.tensors().all(|tensor| tensor.numel() != 0))?;
     arguments.all()
@@ -112,7 +113,7 @@ fn contiguous(sizes: &[i64], operand: Tensor<'_>) -> Shape {
     Shape::new(sizes, operand.dtype(), Format::Contiguous)
 }
 
-/// Results of PyTorch's meta.
+/// Makes the results that PyTorch's meta function describes.
 pub const OF_META: Prepare = structured(of_meta);
 
 fn of_meta(_arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
@@ -120,7 +121,7 @@ fn of_meta(_arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     results(call, &shapes)
 }
 
-/// The same, but with errors that are asked for by the last argument, `check_errors`: they are the fallback's, which sees values.
+/// Like `OF_META`. Calls with `check_errors`, the last argument, go to the fallback, which can read values.
 pub const OF_META_UNCHECKED: Prepare = structured(of_meta_unchecked);
 
 fn of_meta_unchecked(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
@@ -128,7 +129,7 @@ fn of_meta_unchecked(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Ou
     of_meta(arguments, call)
 }
 
-/// A contiguous result of the sizes and dtype of argument number `INDEX`.
+/// Makes a contiguous result with the sizes and dtype of argument number `INDEX`.
 pub fn like<const INDEX: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let operand = arguments.tensor(INDEX)?;
     result(call, contiguous(operand.sizes(), operand))

@@ -1,5 +1,5 @@
-//! Lists of tensors: which of them a launch takes together. The tensors at one place of the lists are dense and have the same sizes
-//! and strides, so that the kernel takes each as a contiguous array.
+//! Lists of tensors that one launch handles together. An entry is the tensors at one position of all lists. They are dense with
+//! the same sizes and strides, so that the kernel can treat each one as a contiguous array.
 
 use std::ops::Range;
 
@@ -7,21 +7,21 @@ use smallvec::SmallVec;
 
 use super::descriptor::Tensor;
 
-/// A list.
 pub type List<'a> = &'a [Tensor<'a>];
-/// A few of them, without an allocation.
+/// Several lists; up to six need no allocation.
 pub type Lists<'a> = SmallVec<[List<'a>; 6]>;
 
-/// Tensors of a list in one launch: the operands of a record have a limit. Longer lists take several.
+/// The most tensors of a list in one launch, because a launch has a limited number of operands. Longer lists take several
+/// launches.
 const TENSORS_PER_LAUNCH: usize = 4096;
 
-/// The parts of lists of so many tensors that one launch takes.
+/// The ranges into which lists of this length are divided, one for each launch.
 pub fn parts(tensors: usize) -> impl Iterator<Item = Range<usize>> {
     (0..tensors).step_by(TENSORS_PER_LAUNCH).map(move |begin| begin..tensors.min(begin + TENSORS_PER_LAUNCH))
 }
 
-/// Whether a launch takes lists of one length together: they have a tensor, and all are on one device of ours, dense, with a dtype
-/// for each list, and with the same sizes and strides at each place.
+/// True if one launch can handle lists of the same length together. They are not empty. All tensors are dense and on one
+/// rustdev device. Each list has one dtype, and each entry has the same sizes and strides.
 pub fn are_alike(lists: &[List<'_>]) -> bool {
     let is_on_device = lists[0].first().is_some_and(|first| first.device() >= 0);
     is_on_device && (0..lists[0].len()).all(|place| are_alike_at(lists, place))
@@ -37,19 +37,19 @@ fn are_alike_at(lists: &[List<'_>], place: usize) -> bool {
     model.fills_memory() && lists.iter().all(fits)
 }
 
-/// Whether both have the same sizes, and the same strides where these matter.
+/// True if both have the same sizes and, apart from dimensions of size 1, the same strides.
 fn has_layout_of(tensor: Tensor<'_>, model: Tensor<'_>) -> bool {
     let (sizes, strides) = (tensor.sizes(), tensor.strides());
     let is_same = |dim: usize| sizes[dim] == model.sizes()[dim] && (sizes[dim] == 1 || strides[dim] == model.strides()[dim]);
     tensor.ndim() == model.ndim() && (0..tensor.ndim()).all(is_same)
 }
 
-/// Whether all tensors of lists that are alike have one dtype.
+/// True if all tensors of similar lists have one dtype.
 pub fn have_one_dtype(lists: &[List<'_>]) -> bool {
     lists.iter().all(|list| list[0].dtype() == lists[0][0].dtype())
 }
 
-/// Whether a tensor of the first `written` lists, which are alike, shares memory with one beside it without being it.
+/// True if a tensor of the first `written` lists partially overlaps another tensor of the same entry.
 pub fn overlap_in_part(lists: &[List<'_>], written: usize) -> bool {
     (0..lists[0].len()).any(|place| {
         let numel = lists[0][place].numel() as usize;
@@ -58,7 +58,7 @@ pub fn overlap_in_part(lists: &[List<'_>], written: usize) -> bool {
     })
 }
 
-/// Whether two dense tensors of so many elements share memory, but are not the same elements.
+/// True if two dense tensors with `numel` elements overlap but are not the same elements.
 fn share_in_part(one: Tensor<'_>, other: Tensor<'_>, numel: usize) -> bool {
     let [own, others] = [one, other].map(|tensor| tensor.address()..tensor.address() + numel * tensor.dtype().size());
     let meet = own.start < others.end && others.start < own.end;

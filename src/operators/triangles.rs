@@ -8,7 +8,7 @@ pub fn triangle(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome
     let [input, diagonal] = arguments.all()?;
     let (input, diagonal) = (input.tensor()?, diagonal.integer()?);
     if input.ndim() < 2 {
-        // It refuses the call.
+        // The meta function refuses the call.
         call.meta()?;
     }
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;

@@ -1,4 +1,4 @@
-//! `unique` in its forms. All wait for the number of elements that differ.
+//! `unique` and its variants. All wait for the number of unique elements.
 
 use std::ffi::CStr;
 
@@ -12,28 +12,28 @@ use crate::tuning::algorithms::UNIQUE_LINE;
 
 const REASON: &CStr = c"unique (the result's size is read on the host)";
 
-/// Rows of two dimensions, to be grouped.
+/// Rows of a 2-D table, to be grouped.
 struct Grouping<'a> {
     table: Tensor<'a>,
-    /// The rows' numbers in their order, if it is not their own.
+    /// The row numbers in sorted order, unless the rows are grouped in the given order.
     indices: Option<Tensor<'a>>,
-    /// Whether the rows lie in that order already.
+    /// True if the rows are stored in sorted order.
     in_order: bool,
-    /// Memory for the number of each row's group.
+    /// Memory for the group number of each row.
     numbers: Tensor<'a>,
 }
 
-/// What the results look like.
+/// The sizes of the results.
 struct Results<'a> {
-    /// Of the rows that differ, but for their number in the first dimension, which is then this one.
+    /// The sizes of the unique rows; their number goes in the first dimension, which is then moved to `dim`.
     sizes: &'a [i64],
     dim: usize,
-    /// Of the group of every row; where it is not wanted nothing.
+    /// The sizes of the inverse indices; `None` if these are not wanted.
     inverse: Option<&'a [i64]>,
     with_counts: bool,
 }
 
-/// The shape whose dimension `dim` varies slowest and has so many elements; `sizes` begin with that dimension.
+/// The shape with the first dimension set to `count` and moved to `dim`, while it still varies slowest in memory.
 fn moved_back(sizes: &[i64], count: i64, dim: usize, dtype: DType) -> Shape {
     let mut sizes = dims(sizes, |size| size);
     sizes[0] = count;
@@ -44,7 +44,7 @@ fn moved_back(sizes: &[i64], count: i64, dim: usize, dtype: DType) -> Shape {
 }
 
 impl<'a> Grouping<'a> {
-    /// Makes the results. Waits for the number of groups.
+    /// Makes the results, after a wait for the number of groups.
     fn group(&self, call: &Call<'a>, results: &Results<'_>) -> Outcome {
         let (table, numbers) = (self.table, self.numbers);
         let order = self.indices.filter(|_| !self.in_order);
@@ -65,26 +65,27 @@ impl<'a> Grouping<'a> {
     }
 }
 
-/// An output of integers.
+/// An output of dtype Long.
 fn longs<'a>(call: &Call<'a>, index: usize, sizes: &[i64]) -> Result<Tensor<'a>, Refusal> {
     call.contiguous(index, sizes, DType::Long, Strides::Any)
 }
 
-/// Makes the results of a tensor without elements.
+/// Makes the results for an empty tensor.
 fn nothing(call: &Call<'_>, sizes: &[i64], dtype: DType, inverse: &[i64]) -> Outcome {
     call.contiguous(0, sizes, dtype, Strides::Any)?;
     longs(call, 1, inverse)?;
     longs(call, 2, &[0]).map(drop)
 }
 
-/// The elements that differ from those before them, of a line in order or of one that is taken as it is. Waits for their number.
+/// The elements of a 1-D tensor that differ from their predecessors, in sorted order or, with `as_it_is`, in the given order.
+/// Waits for their number.
 fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let (values, count) = (call.empty(line.sizes(), line.dtype())?, call.empty(&[1], DType::Long)?);
     let scalars = kernels::unique_line::Scalars { as_it_is: as_it_is.into() };
     call.with_kernel(&names::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
     let kept = call.read(count, REASON)?;
     let result = if 2 * kept < line.numel() {
-        // Few of many take memory of their own.
+        // A short result is copied, so that it does not hold the memory for all elements.
         call.operator(&names::CLONE, &[Value::Tensor(values.narrow(0, kept)), Value::None])?
     } else {
         call.operator(&names::RESIZE, &[Value::Tensor(values), Value::Integers(&[kept]), Value::None])?
@@ -94,7 +95,7 @@ fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     longs(call, 2, &[0]).map(drop)
 }
 
-/// The elements of any tensor as rows.
+/// Groups the elements of a tensor, each as a row.
 fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inverse: bool, with_counts: bool) -> Outcome {
     let (sizes, numel) = (input.sizes(), input.numel());
     let inverse = with_inverse.then_some(sizes);
@@ -120,7 +121,7 @@ fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inver
     Grouping { table: line.view(&[numel, 1]), indices, in_order: true, numbers }.group(call, &results)
 }
 
-/// With a dimension as the first one; a tensor without dimensions has one.
+/// The tensor with dimension `dim` moved to the front; a 0-dim tensor becomes 1-D.
 fn with_first(tensor: Tensor<'_>, dim: usize) -> Tensor<'_> {
     if tensor.ndim() == 0 {
         return tensor.view(&[1]);
@@ -133,7 +134,7 @@ fn with_first(tensor: Tensor<'_>, dim: usize) -> Tensor<'_> {
     tensor.within(&moved(tensor.sizes()), &moved(tensor.strides()))
 }
 
-/// Rows along a dimension.
+/// Groups the slices along a dimension, each as a row.
 fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool) -> Outcome {
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     let zeros = input.sizes().iter().filter(|&&size| size == 0).count();

@@ -1,4 +1,4 @@
-//! Which whole numbers `random_` draws of a range: those that the tensor's dtype holds, as PyTorch's own template finds them.
+//! The range of integers from which `random_` draws: those that the dtype represents, computed as in PyTorch's own template.
 
 use half::{bf16, f16};
 
@@ -7,7 +7,7 @@ use super::number_text::type_name;
 use crate::kernels::random::digits;
 use crate::tensor::dtype::{DType, FLOAT8, FLOATING};
 
-/// How many binary digits a floating point dtype has; nothing of others. `what` is PyTorch's name of the function that asks.
+/// The mantissa bits of a floating-point dtype, or `None` for other dtypes. `what`: PyTorch's name of the function that asks.
 fn digits_of(dtype: DType, what: &str) -> Result<Option<u32>, Refusal> {
     if FLOAT8.contains(dtype) {
         return Err(Refusal::Unsupported(format!("\"{what}\" not implemented for '{dtype:?}'")));
@@ -15,7 +15,7 @@ fn digits_of(dtype: DType, what: &str) -> Result<Option<u32>, Refusal> {
     Ok(FLOATING.contains(dtype).then(|| digits(dtype)))
 }
 
-/// The greatest finite number of a floating point dtype.
+/// The greatest finite number of a floating-point dtype.
 pub fn greatest_finite(dtype: DType) -> Option<f64> {
     match dtype {
         DType::Half => Some(f16::MAX.to_f64()),
@@ -26,7 +26,7 @@ pub fn greatest_finite(dtype: DType) -> Option<f64> {
     }
 }
 
-/// The least and the greatest number of a dtype without fractions, as far as 64 bits with a sign hold them.
+/// The least and the greatest number of an integral dtype, as far as `i64` holds them.
 pub fn limits(dtype: DType) -> Option<[i64; 2]> {
     Some(match dtype {
         DType::Bool => [0, 1],
@@ -42,7 +42,7 @@ pub fn limits(dtype: DType) -> Option<[i64; 2]> {
     })
 }
 
-/// What a dtype makes of a number. Beyond 64 bits it is the least one, which x86 converts such numbers to.
+/// A number rounded to the dtype. If that is out of range of `i64`, the result is `i64::MIN`, as from x86's conversion.
 fn rounded(number: i64, dtype: DType) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     let single = number as f32;
@@ -55,27 +55,27 @@ fn rounded(number: i64, dtype: DType) -> i64 {
     if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-/// How far apart numbers of so many digits are near one that was rounded.
+/// Spacing (ulp) of a float with `digits` mantissa bits near `number`, which may have been rounded.
 fn gap(number: i64, digits: u32) -> i64 {
     let width = number.unsigned_abs().max(1).ilog2() + 1;
     1_i64.wrapping_shl(width.saturating_sub(digits))
 }
 
-/// The first number from `from` on that the dtype does not round to one before.
+/// The first number from `from` on that the dtype does not round down below `from`.
 fn first(from: i64, dtype: DType, digits: u32) -> i64 {
     let next = from.wrapping_add(1);
     let held = rounded(next, dtype);
     if held >= from { from } else { held.wrapping_add(gap(next, digits)) }
 }
 
-/// The greatest end up to `to` that no number before it is rounded to.
+/// The greatest end up to `to` to which the dtype rounds no smaller number.
 fn end(to: i64, dtype: DType, digits: u32) -> i64 {
     let last = to.wrapping_sub(1);
     let held = rounded(last, dtype);
     if held < to { to } else { held.wrapping_sub(gap(last, digits)) }
 }
 
-/// Refuses a limit that a floating point dtype does not hold, and warns of one that it rounds.
+/// An error if a limit exceeds a floating-point dtype's finite range; a warning if the dtype rounds it.
 fn check_rounded(call: &Call<'_>, (limit, name): (i64, &str), dtype: DType, digits: u32) -> Outcome {
     let (greatest, dtype) = (greatest_finite(dtype).unwrap_or(0.0), type_name(dtype));
     ensure!((-greatest..=greatest).contains(&(limit as f64)), "{name} is out of bounds for {dtype}");
@@ -89,7 +89,7 @@ fn check_rounded(call: &Call<'_>, (limit, name): (i64, &str), dtype: DType, digi
     Ok(())
 }
 
-/// Refuses what the dtype does not hold of the numbers from `from` to `last`.
+/// An error if the dtype cannot represent the bounds of the range from `from` to `last`.
 fn check_limits(call: &Call<'_>, [from, last]: [i64; 2], dtype: DType) -> Outcome {
     if let Some(digits) = digits_of(dtype, "check_random_fp_bounds")? {
         check_rounded(call, (from, "from"), dtype, digits)?;
@@ -103,7 +103,7 @@ fn check_limits(call: &Call<'_>, [from, last]: [i64; 2], dtype: DType) -> Outcom
     Ok(())
 }
 
-/// The first number and how many there are, modulo 2^64, from `from` to below `to`.
+/// For the range from `from` to below `to`: its first number and its length modulo 2^64.
 fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<[i64; 2], Refusal> {
     ensure!(from < to, "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}");
     if let Some(digits) = digits_of(dtype, "random_update_from_to")? {
@@ -115,7 +115,8 @@ fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<
     Ok([from, to.wrapping_sub(from)])
 }
 
-/// The same of all that the dtype holds from `from` on.
+/// For the range from `from` to the maximum of an integral dtype, or to 2^digits for a float: its first number and its length
+/// modulo 2^64.
 fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], Refusal> {
     let last = if let Some(digits) = digits_of(dtype, "random_from_to_range_calc")? {
         let last = 1_i64 << digits;
@@ -126,15 +127,15 @@ fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], Re
     } else {
         let text = "random_from_to_impl handles only integral, floating-point and boolean types";
         let [_, greatest] = limits(dtype).ok_or_else(|| Refusal::Invalid(text.into()))?;
-        // The greatest of all does not fit, and is refused.
+        // The maximum of UInt64 does not fit in an `i64`, and -1 is refused.
         if dtype == DType::UInt64 { -1 } else { greatest }
     };
     check_limits(call, [from, last], dtype)?;
     Ok([from, last.wrapping_sub(from).wrapping_add(1)])
 }
 
-/// The first number and how many there are, modulo 2^64; without `to` all from `from` on, which may be everything that 64 bits
-/// can be.
+/// The first number of a range and its length modulo 2^64. Without `to` the range ends as in `all_from`; from `i64::MIN` it is
+/// all of 64 bits.
 pub fn range(call: &Call<'_>, from: i64, to: Option<i64>, dtype: DType) -> Result<[i64; 2], Refusal> {
     match to {
         Some(to) => below(call, [from, to], dtype),
@@ -158,7 +159,7 @@ mod tests {
             ((1 << 24) + 3, (1 << 24) + 2)
         );
         assert_eq!((end(7, DType::Float, single), first(0, DType::Float, single)), (7, 0));
-        // What is beyond 64 bits is left as it is.
+        // The result for a number that rounds beyond `i64` stays unchanged.
         assert_eq!(end(i64::MAX, DType::Float, single), i64::MAX);
     }
 }

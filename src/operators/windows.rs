@@ -21,7 +21,7 @@ fn pair(value: &Value<'_>) -> Result<[i64; 2], Refusal> {
 }
 
 impl Windows {
-    /// The texts are those of PyTorch's checks of shapes.
+    /// Checks the parameters, with the messages of PyTorch's shape checks.
     fn new(kernel: &Value<'_>, dilation: &Value<'_>, padding: &Value<'_>, stride: &Value<'_>) -> Result<Self, Refusal> {
         let windows = Self { kernel: pair(kernel)?, dilation: pair(dilation)?, padding: pair(padding)?, stride: pair(stride)? };
         let positive = |what: &str, name: &str, [height, width]: [i64; 2]| {
@@ -37,7 +37,7 @@ impl Windows {
         Ok(windows)
     }
 
-    /// How many there are along height (`axis` 0) and width (1) of an image of that size; negative where none fits.
+    /// The number of windows along height (`axis` 0) or width (1) of an image of this size; 0 or less if none fits.
     fn count(&self, axis: usize, size: i64) -> i64 {
         let reach = self.dilation[axis].saturating_mul(self.kernel[axis] - 1).saturating_add(1);
         let free = size.saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(reach);
@@ -48,7 +48,7 @@ impl Windows {
         [self.count(0, sizes[0]), self.count(1, sizes[1])]
     }
 
-    /// The elements of a window.
+    /// The number of elements of a window.
     fn elements(&self) -> Result<i64, Refusal> {
         let [height, width] = self.kernel;
         height.checked_mul(width).ok_or_else(|| {
@@ -57,7 +57,7 @@ impl Windows {
         })
     }
 
-    /// The scalars of a kernel that looks through so many windows.
+    /// The scalars of a kernel for this number of windows.
     pub fn scalars(&self, counts: [i64; 2]) -> kernel::Scalars {
         let [kernel, dilation, padding, stride] = [self.kernel, self.dilation, self.padding, self.stride];
         kernel::Scalars {
@@ -74,7 +74,7 @@ impl Windows {
         }
     }
 
-    /// For messages.
+    /// The parameters, for messages.
     fn text(&self) -> String {
         let [kernel, dilation, padding, stride] = [self.kernel, self.dilation, self.padding, self.stride].map(in_brackets);
         format!("kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}")
@@ -121,7 +121,7 @@ pub fn im2col(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if samples.numel() == 0 { Ok(()) } else { call.launch(&[samples], &[images], &windows.scalars(counts).list()) }
 }
 
-/// `col2im`: the sums of windows, of columns (N, C * kernel, L) or (C * kernel, L), as images.
+/// `col2im`: adds up columns (N, C * kernel, L) or (C * kernel, L) to images.
 pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, size, kernel, dilation, padding, stride] = arguments.all()?;
     let input = input.tensor()?;
@@ -170,7 +170,7 @@ pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if images.numel() == 0 { Ok(()) } else { call.launch(&[images], &[columns], &windows.scalars(counts).list()) }
 }
 
-/// The gradient of `unfold`: of the tensor with these sizes.
+/// The gradient of `unfold` for an input with these sizes.
 pub fn unfold_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, sizes, dim, size, step] = arguments.all()?;
     let (grad, sizes) = (grad.tensor()?, sizes.integers()?);

@@ -1,12 +1,12 @@
-//! The frames of Python that a thread is in.
+//! The Python frames of a thread.
 
 use pyo3::prelude::*;
 use pyo3::{ffi, intern};
 
 use super::interpreter;
 
-/// Reads Python state of this thread; `None` where the thread never ran Python, and where reading fails. The interpreter is not even waited
-/// for there: a stream's thread must not wait for one that waits for the stream.
+/// Reads Python state of this thread; `None` if the thread never ran Python, or if reading fails. In the first case it does not
+/// even wait for the GIL: a stream's thread must not wait for a thread that waits for the stream.
 pub(super) fn read<T>(reader: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
     if !interpreter::has_state() {
         return None;
@@ -14,9 +14,9 @@ pub(super) fn read<T>(reader: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<
     interpreter::attach(reader)?.ok()
 }
 
-/// Visits code objects with line numbers, innermost first, until a visit returns `false`. No Python code runs meanwhile.
+/// Visits code objects and line numbers, innermost first, until a visit returns `false`. This runs no Python code.
 pub(super) fn visit<'py>(py: Python<'py>, mut visitor: impl FnMut(Bound<'py, PyAny>, u32) -> PyResult<bool>) -> PyResult<()> {
-    // SAFETY: the interpreter's lock is held; null means that no Python function is running.
+    // SAFETY: the GIL is held; null means that no Python function is running.
     let frame = unsafe { ffi::PyEval_GetFrame() };
     // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
     let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };

@@ -1,4 +1,4 @@
-//! The interpreter's lock, which waits of the runtime let go of.
+//! The GIL, which the runtime releases while it waits.
 
 use std::mem::transmute;
 
@@ -9,15 +9,15 @@ use pyo3::prelude::*;
 
 use crate::runtime::sync::{OnceLock, unlock_by};
 
-/// The state of whoever holds the lock, or until Python 3.11 of whoever does in the process; null where nobody does.
+/// Returns the Python state of the holder of the GIL, or null. Up to Python 3.11, the holder is that of the whole process.
 type Holder = unsafe extern "C" fn() -> *mut PyThreadState;
 
 static HOLDER: OnceLock<Holder> = OnceLock::new();
 
-/// What a wait does, on its way through `detach`, which wants what may go to another thread.
+/// The body of a wait, wrapped as `Send` for `detach`.
 struct Carried<'a>(&'a mut dyn FnMut());
 
-// SAFETY: `detach` calls it on the thread that it was made on.
+// SAFETY: `detach` calls it on the thread that created it.
 unsafe impl Send for Carried<'_> {}
 
 impl Carried<'_> {
@@ -26,9 +26,9 @@ impl Carried<'_> {
     }
 }
 
-/// Has every wait of the runtime let go of the interpreter's lock.
+/// Makes every wait of the runtime release the GIL.
 pub(super) fn register() -> PyResult<()> {
-    // The stable interface has no such question. The second name is that of Python before 3.13.
+    // The stable ABI lacks such a function. The second name is for Python before 3.13.
     let names = [c"PyThreadState_GetUnchecked", c"_PyThreadState_UncheckedGet"];
     // SAFETY: the names are NUL-terminated.
     let found = names.iter().map(|name| unsafe { dlsym(RTLD_DEFAULT, name.as_ptr()) }).find(|symbol| !symbol.is_null());
@@ -40,7 +40,7 @@ pub(super) fn register() -> PyResult<()> {
     Ok(())
 }
 
-/// Whether this thread holds the lock. False at every time before and after the interpreter's life.
+/// True if this thread holds the GIL. False before the interpreter starts and after it has ended.
 pub(super) fn is_held() -> bool {
     let Some(holder) = HOLDER.get() else { return false };
     // SAFETY: this function may be called at any time, by any thread.
@@ -49,7 +49,7 @@ pub(super) fn is_held() -> bool {
     !holder.is_null() && holder == unsafe { PyGILState_GetThisThreadState() }
 }
 
-/// The lock, taken by a thread that has Python state and does not hold it.
+/// The GIL, taken by a thread that has Python state and does not hold the GIL.
 struct Held(PyGILState_STATE);
 
 impl Held {
@@ -66,8 +66,9 @@ impl Drop for Held {
     }
 }
 
-/// Runs a function with the lock; `None` where there is no interpreter. PyO3 counts its own calls into Python alone: torch lets go of the
-/// lock around each operator, which PyO3 takes as held where Python called the operator below one of its functions.
+/// Runs a function with the GIL; `None` if there is no interpreter. PyO3 only knows of its own calls into Python. Torch
+/// releases the GIL around each operator; if Python called that operator below a PyO3 function, PyO3 believes that the GIL is
+/// still held.
 pub(super) fn attach<T>(body: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _held = (has_state() && !is_held()).then(Held::take);
     Python::try_attach(body)
@@ -84,7 +85,7 @@ fn unlock(body: &mut dyn FnMut()) {
         return body();
     }
     let carried = Carried(body);
-    // SAFETY: this thread holds the lock, as was just asked.
+    // SAFETY: this thread holds the GIL, as checked above.
     let py = unsafe { Python::assume_attached() };
     py.detach(|| carried.run());
 }

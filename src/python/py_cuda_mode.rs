@@ -1,8 +1,8 @@
-//! Calls of PyTorch in the scope of `rustdev/_cuda_mode.py`, which says what the mode is for: each function and each getter of a tensor
-//! comes here before it runs, so that this way takes a fraction of a microsecond.
+//! Calls of PyTorch in the scope of `rustdev/_cuda_mode.py`, which explains the mode. Each function and each getter of a tensor
+//! comes here before it runs, so this must take only a fraction of a microsecond.
 //!
-//! The call is a C function of Python's, not one of PyO3's: what it calls releases the interpreter's lock and comes back to this crate,
-//! where PyO3 would take this thread for one that still holds it.
+//! The call is a C function of Python, not one of PyO3: its callees release the GIL and call this crate again, and PyO3 would
+//! believe that this thread still holds the GIL.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use pyo3::{ffi, intern};
 
-/// Whether "cuda" is mapped; modes outlive the scope in threads that were started in it.
+/// True if "cuda" is mapped. Threads that were started in the scope keep their mode after it ends.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 #[pyfunction]
@@ -25,11 +25,12 @@ fn cuda_mode_switch(is_on: bool) {
     IS_ON.store(is_on, Ordering::Relaxed);
 }
 
-/// A function of `(func, types, args, kwargs)` that calls `func` with "cuda" mapped, which is what a mode's `__torch_function__` does.
+/// Makes a function of `(func, types, args, kwargs)` that calls `func` with "cuda" mapped, for the `__torch_function__` of a
+/// mode.
 ///
-/// `special`: functions of which more than the device arguments is changed, and what is called instead, with the function and its
-/// arguments. `device`: `torch.device`. `mapped`: returns the device that is meant by one of type "cuda". `renamed`: takes an exception
-/// whose text names the device, and has it name CUDA's.
+/// `special`: maps functions that need more than changed device arguments to replacements, which are called with the function
+/// and its arguments. `device`: `torch.device`. `mapped`: returns the device for one of type "cuda". `renamed`: gets an
+/// exception whose message names the device, and changes it to CUDA's name.
 #[pyfunction]
 fn cuda_mode_calls<'py>(
     py: Python<'py>,
@@ -45,22 +46,22 @@ fn cuda_mode_calls<'py>(
         ml_flags: ffi::METH_FASTCALL,
         ml_doc: c"Call a function with \"cuda\" mapped.".as_ptr(),
     }));
-    // SAFETY: the lock is held; the definition is never freed, and the function keeps a reference to the state.
+    // SAFETY: the GIL is held; the definition is never freed, and the function keeps a reference to the state.
     let function = unsafe { ffi::PyCFunction_NewEx(definition, state.as_ptr(), null_mut()) };
     // SAFETY: the call above returned a new reference, or null with an error set.
     unsafe { Bound::from_owned_ptr_or_err(py, function) }
 }
 
-/// The function that `cuda_mode_calls` makes. An error is set where it returns null.
+/// The function that `cuda_mode_calls` makes. If it returns null, an error is set.
 ///
 /// # Safety
-/// Python calls it, with the lock held, the state, and `count` values.
+/// Python calls it with the GIL held, the state, and `count` values.
 unsafe extern "C" fn call(
     state: *mut ffi::PyObject,
     values: *mut *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller's promise. This token is not counted: see above.
+    // SAFETY: the caller's promise. PyO3 does not count this token: see the module's description.
     let py = unsafe { Python::assume_attached() };
     // SAFETY: the caller's promise; the function keeps the state.
     let state = unsafe { Bound::from_borrowed_ptr(py, state) };
@@ -107,13 +108,13 @@ fn call_mapped<'py>(
     };
     result.inspect_err(|error| {
         if error.is_instance_of::<PyException>(py) {
-            // A failure to rename leaves the error as it is.
+            // If renaming fails, the error stays as it is.
             let _ = state.renamed.call1((error.value(py),));
         }
     })
 }
 
-/// What the function was made with.
+/// The arguments of `cuda_mode_calls`.
 struct State<'a, 'py> {
     special: Borrowed<'a, 'py, PyDict>,
     device: Borrowed<'a, 'py, PyAny>,
@@ -127,7 +128,7 @@ impl<'a, 'py> State<'a, 'py> {
         Ok(Self { special: item(0)?.cast::<PyDict>()?, device: item(1)?, mapped: item(2)?, renamed: item(3)? })
     }
 
-    /// The device that a value names, if it is a name or an object of a device of type "cuda".
+    /// The device that a value stands for, if it is a string or a `torch.device` of type "cuda".
     fn map(&self, value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let is_cuda = if let Ok(name) = value.cast_exact::<PyString>() {
             is_cuda(name)
@@ -156,7 +157,7 @@ impl<'a, 'py> State<'a, 'py> {
         let mut changed: Option<Bound<'py, PyDict>> = None;
         for (name, value) in kwargs.iter() {
             if let Some(device) = self.map(&value)? {
-                // The caller's dictionary stays what it is.
+                // The caller's dictionary stays unchanged.
                 let copy = match changed {
                     Some(copy) => copy,
                     None => kwargs.copy()?,
@@ -169,17 +170,18 @@ impl<'a, 'py> State<'a, 'py> {
     }
 }
 
-/// Whether a name is "cuda", alone or with a number.
+/// True if a name is "cuda" or "cuda:" with an index.
 fn is_cuda(name: &Bound<'_, PyString>) -> bool {
     name.to_str().is_ok_and(|name| name.strip_prefix("cuda").is_some_and(|rest| rest.is_empty() || rest.starts_with(':')))
 }
 
-/// Whether PyTorch's own code asks, or this package's, which know the device by its name. Other modes may be in between.
+/// True if the caller is PyTorch's own code or this package's, which know the device by its real name. Other modes may be in
+/// between.
 ///
-/// `depth`: how many frames to leave out.
+/// `depth`: the number of frames to skip.
 #[pyfunction]
 fn cuda_mode_is_asked_by_pytorch(py: Python<'_>, depth: usize) -> PyResult<bool> {
-    // SAFETY: the lock is held; null means that no Python function is running.
+    // SAFETY: the GIL is held; null means that no Python function is running.
     let frame = unsafe { ffi::PyEval_GetFrame() };
     // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
     let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };
@@ -202,7 +204,6 @@ fn is_pytorchs(module: &str) -> bool {
     matches!(package, "torch" | "rustdev") && !rest.starts_with("testing._internal")
 }
 
-/// Adds the functions to the module.
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cuda_mode_is_on, module)?)?;
     module.add_function(wrap_pyfunction!(cuda_mode_switch, module)?)?;

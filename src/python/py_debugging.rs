@@ -1,4 +1,4 @@
-//! Debugging modes for `rustdev/debugging.py`: faults and orders of tasks.
+//! Debugging modes for `rustdev/debugging.py`: fault injection and task order.
 
 use pyo3::prelude::*;
 
@@ -15,28 +15,29 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule_switch, module)?)
 }
 
-/// Puts a list of faults in force; its number.
+/// Activates a list of faults and returns its number.
 #[pyfunction]
 fn faults_push(py: Python<'_>, faults: &str) -> PyResult<u64> {
     fork::check().map_err(|error| exception(py, &error))?;
-    // The environment's list comes first.
+    // Initialises the devices first, so that the faults of the environment precede this list.
     device::all();
     faults::push(faults).map_err(|error| exception(py, &error))
 }
 
-/// Removes the list of that number.
+/// Deactivates the list of faults with this number.
 #[pyfunction]
 fn faults_remove(number: u64) {
     faults::remove(number);
 }
 
-/// Counts a collective of a rank of this process; whether the process ends and a text, where the rank is to be lost in it.
+/// Counts a collective of a rank of this process. If the rank is to be lost in it, returns whether the process must exit, and a
+/// message.
 #[pyfunction]
 fn faults_loss(rank: u64) -> Option<(bool, String)> {
     faults::loss(rank).map(|(loss, text)| (loss == Loss::Exit, text))
 }
 
-/// Turns an order on, or none; the one before.
+/// Activates an order of tasks, or deactivates it with None. Returns the previous one.
 #[pyfunction]
 fn schedule_switch(py: Python<'_>, order: Option<&str>) -> PyResult<Option<String>> {
     let order = order.map(str::parse::<Order>).transpose();

@@ -1,4 +1,4 @@
-//! Process and devices, for `rustdev/device.py` and `rustdev/info.py`.
+//! Functions of the process and its devices, for `rustdev/device.py` and `rustdev/info.py`.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,43 +22,43 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(instruction_sets, module)?)
 }
 
-/// How many devices there are; 0 in a forked child.
+/// The number of devices; 0 in a forked child.
 #[pyfunction]
 fn device_count() -> usize {
     if fork::is_child() { 0 } else { device::count() }
 }
 
-/// This thread's device; asking for it starts nothing.
+/// The current device of this thread. This does not start the runtime.
 #[pyfunction]
 fn current_device() -> usize {
     device::current()
 }
 
-/// Whether the runtime runs in this process: the first use of a device starts it.
+/// True if the runtime was started in this process, which the first use of a device does.
 #[pyfunction]
 fn is_started() -> bool {
     fork::is_started()
 }
 
-/// Whether this is a forked child of a process that had started the runtime.
+/// True in a forked child of a process that had started the runtime.
 #[pyfunction]
 fn is_fork_child() -> bool {
     fork::is_child()
 }
 
-/// The memory budget of each device, in bytes; or of all, where they share one.
+/// The memory budget in bytes: of each device, or of all together if they share one.
 #[pyfunction]
 fn total_memory() -> u64 {
     pools::budget(config::config())
 }
 
-/// What the hardware that was installed calls itself; nothing for this processor.
+/// The name of the installed hardware; None for this processor.
 #[pyfunction]
 fn hardware_name() -> Option<&'static str> {
     hardware::properties().map(|properties| properties.name.as_str())
 }
 
-/// The GPUs that the devices can imitate: names, what they call themselves, compute capabilities, bytes of memory.
+/// The GPUs that devices can imitate: profile name, GPU name, compute capability, bytes of memory.
 #[pyfunction]
 fn profiles() -> Vec<(&'static str, &'static str, (u32, u32), u64)> {
     config::PROFILES.iter().map(|profile| (profile.name, profile.gpu, profile.capability, profile.memory)).collect()
@@ -70,13 +70,13 @@ fn profile() -> Option<&'static str> {
     config::config().profile.map(|profile| profile.name)
 }
 
-/// How many threads the devices compute with.
+/// The number of threads that devices compute with.
 #[pyfunction]
 fn num_threads() -> usize {
     parallel_for::num_threads()
 }
 
-/// Sets how many threads the devices compute with.
+/// Sets the number of threads that devices compute with.
 #[pyfunction]
 fn set_num_threads(py: Python<'_>, count: i64) -> PyResult<()> {
     fork::check().map_err(|error| exception(py, &error))?;
@@ -92,7 +92,7 @@ fn instruction_set() -> &'static str {
     simd::isa().name()
 }
 
-/// The instruction sets of this processor that kernels are compiled for, the best last.
+/// The instruction sets of this processor for which kernels are compiled, the best one last.
 #[pyfunction]
 fn instruction_sets() -> Vec<&'static str> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect()

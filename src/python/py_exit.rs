@@ -10,7 +10,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Starts nothing more, and waits a moment for what runs; callbacks may take the interpreter meanwhile.
+/// Stops starting tasks and waits a moment for running ones; callbacks may take the GIL meanwhile.
 #[pyfunction]
 fn end() {
     exit::begin();

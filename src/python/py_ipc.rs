@@ -1,4 +1,4 @@
-//! Memory and events of several processes for `rustdev/multiprocessing.py` and `rustdev/streams.py`. Handles are bytes.
+//! Memory and events that processes share, for `rustdev/multiprocessing.py` and `rustdev/streams.py`. Handles are bytes.
 
 use std::ptr::with_exposed_provenance;
 
@@ -40,14 +40,15 @@ fn words_of<const N: usize>(handle: &[u8]) -> PyResult<[u64; N]> {
     }
 }
 
-/// Sends the memory at an address: where others find it, and the number of the send. None: it is being written on the host.
+/// Sends the memory at an address. Returns a handle for other processes and the number of the send; None if the host is writing
+/// to the memory.
 #[pyfunction]
 fn ipc_send(py: Python<'_>, address: usize) -> PyResult<Option<(Vec<u8>, u64)>> {
     let sent = raise(py, py.detach(|| sends::send(address)))?;
     Ok(sent.map(|(shared, number)| (bytes_of(&shared.words()), number)))
 }
 
-/// Receives memory: its address, and what gives it back, for `torch.ops.rustdev._received`.
+/// Receives memory. Returns its address, and the object that gives it back, for `torch.ops.rustdev._received`.
 #[pyfunction]
 fn ipc_receive(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<(usize, usize)> {
     raise(py, fork::check())?;
@@ -56,27 +57,28 @@ fn ipc_receive(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<(usize, u
     Ok((received.address(), rd_received::hand_over(received).expose_provenance()))
 }
 
-/// Gives back a send of memory that this process has already.
+/// Gives back a send of memory that this process has already received.
 #[pyfunction]
 fn ipc_give_back(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<()> {
     raise(py, fork::check())?;
     raise(py, received::give_back(&Shared::of_words(words_of(handle)?), number))
 }
 
-/// Takes back sends that nobody received, and nobody will.
+/// Cancels sends that nobody has received or will receive.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "a list of Python's becomes a vector")]
 fn ipc_cancel(numbers: Vec<u64>) {
     sends::cancel(&numbers);
 }
 
-/// Takes back memory that no other process uses any more.
+/// Reclaims memory that no other process uses any more.
 #[pyfunction]
 fn ipc_collect(py: Python<'_>) {
     py.detach(sends::collect);
 }
 
-/// Lets other processes see an event, given by its `event_id`; its handle. `records`: whether they see the latest recording too.
+/// Shares an event, given by its `event_id`, with other processes and returns its handle. `records`: they see the latest
+/// recording, too.
 #[pyfunction]
 fn event_share(py: Python<'_>, event: usize, records: bool) -> PyResult<Vec<u8>> {
     raise(py, fork::check())?;
@@ -86,7 +88,7 @@ fn event_share(py: Python<'_>, event: usize, records: bool) -> PyResult<Vec<u8>>
     Ok(bytes_of(&place.words()))
 }
 
-/// Makes an event, given by its `event_id`, that of another process.
+/// Connects an event, given by its `event_id`, to that of another process.
 #[pyfunction]
 fn event_open(py: Python<'_>, event: usize, handle: &[u8]) -> PyResult<()> {
     let place = Place::of_words(words_of(handle)?);

@@ -1,6 +1,6 @@
 //! Device memory and pinned host memory for `rustdev/memory.py`.
 //!
-//! Calls that may wait for a stream release the interpreter's lock: tasks that call Python could not end otherwise.
+//! Calls that may wait for a stream release the GIL: otherwise, tasks that call Python could not end.
 
 mod py_pools;
 mod py_recording;
@@ -54,7 +54,7 @@ fn memory_reset_peak(py: Python<'_>, device: usize) -> PyResult<()> {
     Ok(())
 }
 
-/// Forgets the history of every counter, and the event counts.
+/// Resets the accumulated values of every counter, and the event counts.
 #[pyfunction]
 fn memory_reset_accumulated(py: Python<'_>, device: usize) -> PyResult<()> {
     pool(py, device)?.with_stats(Stats::reset_accumulated);
@@ -67,20 +67,20 @@ fn memory_empty_cache(py: Python<'_>) {
     py.detach(|| pools::all().iter().for_each(DevicePool::empty_cache));
 }
 
-/// Sets the part of the budget that this process may use.
+/// Sets the fraction of the budget that this process may use.
 #[pyfunction]
 fn memory_set_fraction(py: Python<'_>, device: usize, fraction: f64) -> PyResult<()> {
     pool(py, device)?.set_fraction(fraction);
     Ok(())
 }
 
-/// The part of the budget that this process may use.
+/// The fraction of the budget that this process may use.
 #[pyfunction]
 fn memory_get_fraction(py: Python<'_>, device: usize) -> PyResult<f64> {
     Ok(pool(py, device)?.settings().fraction)
 }
 
-/// A block for tasks of a stream; its address.
+/// Allocates a block for the tasks of a stream and returns its address.
 #[pyfunction]
 fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> PyResult<usize> {
     let unknown = || Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {stream}"));
@@ -96,7 +96,8 @@ fn memory_free(py: Python<'_>, address: usize) -> PyResult<()> {
     raise(py, pools::free_checked(address as *mut u8))
 }
 
-/// Has a function called with (device, bytes asked for, total, free) before each out-of-memory error. What it raises is printed.
+/// Registers a function that is called with (device, requested bytes, total, free) before each out-of-memory error. Exceptions
+/// that it raises are printed.
 #[pyfunction]
 fn memory_attach_shortage_observer(py: Python<'_>, observer: Py<PyAny>) -> PyResult<()> {
     raise(py, fork::check())?;

@@ -1,4 +1,5 @@
-//! Operators, for Python: tiers, rules and statistics of the fallback, the debug mode of hidden waits, and launch counts of the kernels.
+//! Operators: tiers, rules and statistics of the fallback, the debug mode for implicit synchronisation, and launch counts of
+//! the kernels.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -11,7 +12,7 @@ use crate::kernels::table::TABLE;
 use crate::runtime::config::Fallback;
 use crate::runtime::fallback;
 
-/// The functions of the shim, which the Python package loads before it calls anything here.
+/// The functions of the shim, which the Python package loads before it calls any function of this module.
 pub(super) fn loaded_shim() -> PyResult<&'static rd_shim> {
     shim().ok_or_else(|| PyRuntimeError::new_err("rustdev's shim is not loaded: import the package `rustdev`"))
 }
@@ -34,14 +35,14 @@ unsafe extern "C" fn push_tier(context: *mut c_void, name: *const c_char, tier: 
     list.push((name, unsafe { owned(tier) }));
 }
 
-/// Registers the fallback for every operator that has a CPU kernel, and none of ours in C++ or in Python. Called once.
+/// Registers the fallback for every operator that has a CPU kernel but no rustdev kernel in C++ or Python. Called once.
 #[pyfunction]
 fn register_fallback() -> PyResult<()> {
     (loaded_shim()?.register_fallback)();
     Ok(())
 }
 
-/// Operators whose kernel on the device's key is not one of the operator table, with their tier.
+/// Operators whose kernel for the device's dispatch key is not from the operator table, with their tier.
 #[pyfunction]
 fn operator_tiers() -> PyResult<Tiers> {
     let mut list = Tiers::new();
@@ -62,7 +63,7 @@ fn reset_fallback_stats() {
     fallback::reset_statistics();
 }
 
-/// 0 allow, 1 warn, 2 error.
+/// 0: allow; 1: warn; 2: raise an error.
 #[pyfunction]
 fn fallback_mode() -> i32 {
     fallback::mode() as i32
@@ -74,19 +75,19 @@ fn set_fallback_mode(mode: i32) {
     fallback::set_mode(modes.into_iter().find(|&each| each as i32 == mode).unwrap_or(Fallback::Allow));
 }
 
-/// Replaces the list of operators that may always fall back (`allow`), or of those that never do.
+/// Replaces the list of operators that may always fall back (`allow`) or that never may.
 #[pyfunction]
 fn set_fallback_list(allow: bool, names: Vec<String>) {
     fallback::set_list(allow, names);
 }
 
-/// The operators that may always fall back (`allow`), or those that never do, in no order.
+/// The operators that may always fall back (`allow`) or that never may, unordered.
 #[pyfunction]
 fn fallback_list(allow: bool) -> Vec<String> {
     fallback::list(allow)
 }
 
-/// 0 nothing, 1 warn, 2 raise.
+/// 0: nothing; 1: warn; 2: raise an error.
 #[pyfunction]
 fn sync_debug_mode() -> PyResult<i32> {
     Ok((loaded_shim()?.change_wait_flags)(0, 0) & RD_WAIT_MODE)
@@ -104,7 +105,6 @@ fn op_calls() -> Vec<(&'static str, u64)> {
     TABLE.iter().map(|op| (op.text(), op.calls())).collect()
 }
 
-/// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(register_fallback, module)?)?;
     module.add_function(wrap_pyfunction!(operator_tiers, module)?)?;

@@ -1,4 +1,4 @@
-//! Race detector for `rustdev/sanitizer.py`: its switch, and its findings.
+//! Race detector for `rustdev/sanitizer.py`: its switch and its findings.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -30,10 +30,11 @@ fn raise(py: Python<'_>, result: Result<(), Error>) -> PyResult<()> {
     result.map_err(|error| exception(py, &error))
 }
 
-/// Takes the type of errors, and where the files of libraries are, which are left out of stacks; enables what the environment asks for.
+/// Sets the exception type, and the directories of libraries, which are omitted from stacks. Enables the mode that the
+/// environment requests.
 #[pyfunction]
 fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) -> PyResult<()> {
-    // Kept to the end of the process.
+    // The reference is kept until the process ends.
     (loaded_shim()?.set_race_type)(error.into_ptr().cast());
     sanitizer::set_front_end(py_memory::frames, libraries);
     if let Some(mode) = config::config().sanitize {
@@ -42,7 +43,7 @@ fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) -> PyResult<()> {
     Ok(())
 }
 
-/// Begins to check, in the mode "warn" or "error".
+/// Starts checking in mode "warn" or "error".
 #[pyfunction]
 fn sanitizer_enable(py: Python<'_>, mode: &str) -> PyResult<()> {
     raise(py, fork::check())?;
@@ -55,13 +56,13 @@ fn sanitizer_enable(py: Python<'_>, mode: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// Ends checking.
+/// Stops checking.
 #[pyfunction]
 fn sanitizer_disable() {
     sanitizer::disable();
 }
 
-/// "warn" or "error", or None where nothing is checked.
+/// "warn" or "error", or None if checking is off.
 #[pyfunction]
 fn sanitizer_mode() -> Option<&'static str> {
     sanitizer::mode().map(|mode| match mode {
@@ -70,38 +71,38 @@ fn sanitizer_mode() -> Option<&'static str> {
     })
 }
 
-/// Forgets the findings.
+/// Deletes the findings.
 #[pyfunction]
 fn sanitizer_clear() {
     sanitizer::clear();
 }
 
-/// Raises what was found in a free and not raised yet.
+/// Raises findings that were made in a free and have not been raised yet.
 #[pyfunction]
 fn sanitizer_raise(py: Python<'_>) -> PyResult<()> {
     raise(py, sanitizer::raise_all())
 }
 
-/// A stream waits for an event that was never recorded.
+/// Reports that a stream waits for an event that was never recorded.
 #[pyfunction]
 fn sanitizer_waits_for_nothing(py: Python<'_>, device: usize, stream: i64) -> PyResult<()> {
     raise(py, sanitizer::waits_for_nothing(Some((device, stream))))
 }
 
-/// What happened before the end of an operation of several processes.
+/// The vector clock at the end of a collective.
 #[pyclass(frozen)]
 struct SanitizerClock(VectorClock);
 
 #[pymethods]
 impl SanitizerClock {
-    /// A stream of the device, or the host where there is none, waits for the operation.
+    /// Orders a stream of the device, or the host if there is none, after the collective.
     fn order(&self, device: usize, stream: Option<i64>) {
         sanitizer::order_behind(stream.map(|stream| (device, stream)), &self.0);
     }
 }
 
-/// An operation of several processes begins behind what a stream holds. `ranges`: address, bytes, and whether it writes. None where
-/// nothing is checked.
+/// Starts a collective after the current work of a stream. `ranges`: address, bytes, and whether it writes. Returns None if
+/// checking is off.
 #[pyfunction]
 fn sanitizer_collective(
     py: Python<'_>,

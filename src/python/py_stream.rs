@@ -27,13 +27,13 @@ pub(super) fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static 
     device::get(device).and_then(|_| device::find_stream(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
 }
 
-/// 0, or -1 for a stream of high priority.
+/// 0, or -1 for a high-priority stream.
 #[pyfunction]
 fn stream_priority(py: Python<'_>, device: usize, stream: i64) -> PyResult<i32> {
     find(py, device, stream).map(Stream::priority)
 }
 
-/// The id of the stream that a native handle names.
+/// The id of the stream with a native handle.
 #[pyfunction]
 fn stream_from_handle(py: Python<'_>, device: usize, handle: usize) -> PyResult<i64> {
     let unknown = || Error::InvalidArgument(format!("{handle:#x} is not the handle of a stream of rustdev:{device}"));
@@ -41,7 +41,7 @@ fn stream_from_handle(py: Python<'_>, device: usize, handle: usize) -> PyResult<
     device::get(device).and_then(|device| known(device).ok_or_else(unknown)).map(Stream::id).map_err(|error| exception(py, &error))
 }
 
-/// A call of a Python function as device work; the function is let go with the interpreter attached.
+/// A call of a Python function as device work; the function is dropped with the GIL held.
 struct Call(Option<Py<PyAny>>);
 
 impl Work for Call {
@@ -61,7 +61,6 @@ impl Drop for Call {
     }
 }
 
-/// Enqueues a call of a Python function.
 #[pyfunction]
 fn launch_host_func(py: Python<'_>, device: usize, stream: i64, function: Py<PyAny>) -> PyResult<()> {
     let stream = find(py, device, stream)?;
@@ -69,19 +68,19 @@ fn launch_host_func(py: Python<'_>, device: usize, stream: i64, function: Py<PyA
     stream.submit(task).map_err(|error| exception(py, &error))
 }
 
-/// Keeps a stream busy for a time; no thread is.
+/// Keeps a stream busy for a time without occupying a thread.
 #[pyfunction]
 fn sleep(py: Python<'_>, device: usize, stream: i64, nanoseconds: u64) -> PyResult<()> {
     let stream = find(py, device, stream)?;
     stream.submit(Task::sleep(Duration::from_nanos(nanoseconds))).map_err(|error| exception(py, &error))
 }
 
-/// Milliseconds between two events that are done, given by their `event_id`.
+/// Milliseconds between two completed events, given by their `event_id`.
 #[pyfunction]
 fn event_elapsed(py: Python<'_>, start: usize, end: usize) -> PyResult<f64> {
     let mut milliseconds = 0.0;
     let (start, end) = (with_exposed_provenance_mut(start), with_exposed_provenance_mut(end));
-    // SAFETY: `rustdev/streams.py` passes the ids of two Event objects that it holds; each keeps its event until it goes itself.
+    // SAFETY: `rustdev/streams.py` passes the ids of two Event objects that it holds; each object keeps its event alive.
     let status = unsafe { rd_event_elapsed(start, end, &raw mut milliseconds) };
     if status == RD_OK { Ok(milliseconds) } else { Err(exception(py, &Error::InvalidArgument(last_error()))) }
 }

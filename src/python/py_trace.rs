@@ -1,4 +1,4 @@
-//! Traces for `rustdev/profiler.py`: the tasks that ran on the devices, without PyTorch's profiler.
+//! Traces of the tasks that ran on the devices, for `rustdev/profiler.py`, independent of PyTorch's profiler.
 
 use pyo3::prelude::*;
 
@@ -21,7 +21,7 @@ fn trace_start(py: Python<'_>) -> PyResult<u64> {
 /// Title, tier, device, stream, thread, (submission begin, end), (begin, end), bytes, members, outcome.
 type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, String);
 
-/// Ends the trace of that number; its tasks, and how many more found no room in it.
+/// Ends the trace with this number. Returns its tasks, and the number of tasks that did not fit in it.
 #[pyfunction]
 fn trace_stop(number: u64) -> Option<(Vec<Task>, usize)> {
     let trace = trace::stop(number)?;
@@ -45,13 +45,13 @@ fn task(row: Row) -> Task {
     )
 }
 
-/// How many tasks a trace has room for.
+/// The most tasks that a trace can hold.
 #[pyfunction]
 fn trace_limit() -> usize {
     trace::limit()
 }
 
-/// Sets that for the traces to come.
+/// Sets the most tasks that future traces can hold.
 #[pyfunction]
 fn trace_set_limit(py: Python<'_>, tasks: usize) -> PyResult<()> {
     trace::set_limit(tasks).map_err(|error| exception(py, &error))

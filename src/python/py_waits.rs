@@ -1,7 +1,9 @@
-//! Reports of waits for `rustdev/waits.py`: how often and how long the host waited for the devices, by line of Python.
+//! Reports of synchronisation for `rustdev/waits.py`: how often and how long the host waited for the devices, by line of
+//! Python.
 //!
-//! The shim tells of each wait as it begins and ends (`src/abi/rd_wait.rs`), while a report is taken. Who waited is the thread
-//! that the wait ends on; its frames are read without running Python code, which signals and finalisers could come into.
+//! While a report is active, the shim reports the beginning and end of each wait (`src/abi/rd_wait.rs`). A wait belongs to the
+//! thread on which it ends. The frames of that thread are read without running Python code, because signal handlers and
+//! finalisers could run in between.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -18,13 +20,13 @@ use crate::abi::rd_wait::{
 use crate::runtime::sync::{LazyLock, Mutex};
 use crate::runtime::{affinity, fork};
 
-/// Waits that are kept one by one; further ones are in the sums alone.
+/// The most waits that are kept one by one; later ones are only added to the sums.
 const SPANS: usize = 1 << 18;
 
 /// A line of Python: file, line and function.
 type Line = (String, u32, String);
 
-/// What is summed up.
+/// The key of a sum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     kind: i32,
@@ -35,12 +37,13 @@ struct Key {
     lines: Lines,
 }
 
-/// The lines that a wait belongs to.
+/// The lines of Python that a wait is attributed to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Lines {
-    /// The innermost one of the user.
+    /// The innermost line of user code.
     user: Option<Line>,
-    /// The innermost one of another library above it; where there is none of the user, the innermost one at all.
+    /// The innermost line of another library, below the user's line if there is one; with neither, the innermost line of torch
+    /// or this package.
     library: Option<Line>,
     prints: bool,
 }
@@ -67,18 +70,18 @@ struct Recorder {
 static RECORDER: LazyLock<Mutex<Recorder>> = LazyLock::new(Mutex::default);
 static OWNERS: LazyLock<Mutex<Owners>> = LazyLock::new(Mutex::default);
 
-/// Whose code a file holds.
+/// The owner of a file's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     User,
     Library,
-    /// Of torch and of this package.
+    /// Files of torch and of this package.
     Torch,
-    /// What prints tensors.
+    /// Files that print tensors.
     Printer,
 }
 
-/// Directories by which files are told apart, and the files so far.
+/// Directories that determine the owner of a file, and a cache of files.
 #[derive(Debug, Default)]
 struct Owners {
     torch: Vec<String>,
@@ -110,7 +113,7 @@ impl Owners {
     }
 }
 
-/// Adds a wait that is over.
+/// Adds a wait that has ended.
 fn add(wait: &rd_wait, begin: u64, end: u64) {
     // SAFETY: the name is NUL-terminated, by the contract of `rd_wait_end`.
     let name = unsafe { CStr::from_ptr(wait.name) }.to_string_lossy().into_owned();
@@ -119,7 +122,7 @@ fn add(wait: &rd_wait, begin: u64, end: u64) {
     RECORDER.lock().add(Key { kind, name, to_device, pinned, waits, lines }, wait, begin, end);
 }
 
-/// The lines that this thread is at.
+/// The lines that this thread is executing.
 fn lines(py: Python<'_>) -> PyResult<Lines> {
     let (mut lines, mut innermost) = (Lines::default(), None);
     frames::visit(py, |code, line| {
@@ -183,8 +186,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(waits_spans, module)?)
 }
 
-/// Begins a report; the sums and spans before it are those of others that are being taken. `torch`: the directories of torch and of this
-/// package, `libraries`: those of other libraries, of Python's own for one.
+/// Starts a report. Overlapping reports share sums and spans, so those from before its start belong to other reports. `torch`:
+/// the directories of torch and of this package. `libraries`: those of other libraries, including Python's own.
 #[pyfunction]
 fn waits_start(py: Python<'_>, torch: Vec<String>, libraries: Vec<String>) -> PyResult<()> {
     fork::check().map_err(|error| exception(py, &error))?;
@@ -237,7 +240,7 @@ fn row((key, sum): &(Key, Sum)) -> Row {
     ((kind_text(kind), name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
 }
 
-/// The waits so far, from that one on.
+/// The waits so far, starting with number `first`.
 #[pyfunction]
 fn waits_spans(first: usize) -> Vec<Span> {
     RECORDER.lock().spans.get(first..).unwrap_or_default().to_vec()

@@ -1,8 +1,8 @@
-//! A kernel of one's own for rustdev: `softcap(x) = cap * tanh(x / cap)`, which some language models put on their logits.
+//! A custom kernel for rustdev: `softcap(x) = cap * tanh(x / cap)`, which some language models apply to their logits.
 //!
-//! The crate knows nothing of PyTorch and does not depend on rustdev: it is handed the C functions of the module that Python has
-//! loaded ([`runtime`]), so that its work goes on the streams that everything else is on. A second copy of the runtime, linked into
-//! this library, would have streams and threads of its own.
+//! The crate neither uses PyTorch nor depends on rustdev. It gets the C functions of the module that Python has loaded
+//! ([`runtime`]), so that its tasks go on the same streams as all others. A second copy of the runtime, linked into this
+//! library, would have its own streams and threads.
 
 mod runtime;
 
@@ -10,12 +10,12 @@ use std::ffi::{c_char, c_void};
 
 use runtime::{Access, OK, Runtime};
 
-/// Elements that one thread takes at a time.
+/// Elements that one thread processes at a time.
 const CHUNK: usize = 16 * 1024;
-/// Nanoseconds of one thread per element: the runtime decides from it how many threads are worth it.
+/// Nanoseconds per element on one thread; they determine how many threads the runtime uses.
 const COST: f64 = 4.0;
 
-/// One call: what the task needs when its turn on the stream comes.
+/// One call: the data that the task needs when it runs.
 struct Softcap {
     runtime: Runtime,
     output: *mut f32,
@@ -40,7 +40,7 @@ impl Softcap {
     }
 }
 
-/// Takes the functions of the loaded runtime; to be called once, before any operator.
+/// Takes the functions of the loaded runtime; must be called once before any operator.
 ///
 /// # Safety
 /// `functions` points at the functions that [`Runtime`] lists, in its order, of a module that stays loaded.
@@ -50,11 +50,12 @@ pub unsafe extern "C" fn connect(functions: *const Runtime) {
     runtime::set(unsafe { functions.read() });
 }
 
-/// Enqueues `output[i] = cap * tanh(input[i] / cap)` on this thread's current stream of the device, and returns a status of rustdev:
-/// 0, or a number whose text `rd_last_error` of the module has.
+/// Enqueues `output[i] = cap * tanh(input[i] / cap)` on this thread's current stream of the device. Returns a status of
+/// rustdev: 0, or an error whose message `rd_last_error` returns.
 ///
 /// # Safety
-/// [`connect`] was called; both pointers have `count` elements of the device's memory, which stay valid in the order of the stream.
+/// [`connect`] was called; both pointers have `count` elements of the device's memory, which stay valid in the order of the
+/// stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn softcap(device: i32, output: *mut f32, input: *const f32, count: usize, cap: f32) -> i32 {
     let Some(runtime) = runtime::get() else {
@@ -63,11 +64,11 @@ pub unsafe extern "C" fn softcap(device: i32, output: *mut f32, input: *const f3
     let work = Box::new(Softcap { runtime, output, input, count, cap });
     let accesses = [Access::write(output, count), Access::read(input, count)];
     let cost = work.cost();
-    // SAFETY: `run` and `destroy` take the context that is given here, a `Softcap` in a box.
+    // SAFETY: `run` and `destroy` take the context that is given here, a boxed `Softcap`.
     unsafe { runtime.submit(device, c"custom_kernel::softcap", &accesses, cost, run, Box::into_raw(work).cast(), destroy) }
 }
 
-/// The task: runs on one of the device's threads when everything before it on the stream is done.
+/// The task. It runs on a thread of the device when all earlier tasks of the stream are done.
 unsafe extern "C" fn run(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool {
     // SAFETY: the runtime hands back the context of `softcap`, which lives until `destroy`.
     let work = unsafe { &*context.cast::<Softcap>() };

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 /// `RD_OK`.
 pub const OK: i32 = 0;
-/// The status of a call before `connect`; none of rustdev's.
+/// The status of a call before `connect`; rustdev has no such status.
 pub const NOT_CONNECTED: i32 = -1;
 
 /// `rd_task_run`.
@@ -24,12 +24,12 @@ pub struct Access {
 }
 
 impl Access {
-    /// `count` elements that are read.
+    /// An access that reads `count` elements.
     pub fn read<T>(begin: *const T, count: usize) -> Self {
         Self { begin: begin.cast(), end: begin.wrapping_add(count).cast(), write: false }
     }
 
-    /// `count` elements that are written.
+    /// An access that writes `count` elements.
     pub fn write<T>(begin: *mut T, count: usize) -> Self {
         Self { write: true, ..Self::read(begin, count) }
     }
@@ -60,12 +60,12 @@ pub struct Runtime {
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 
-/// Keeps the functions; later calls change nothing.
+/// Stores the functions; later calls change nothing.
 pub fn set(runtime: Runtime) {
     let _ = RUNTIME.set(runtime);
 }
 
-/// The functions, once they are known.
+/// The functions, after `set`.
 pub fn get() -> Option<Runtime> {
     RUNTIME.get().copied()
 }
@@ -74,7 +74,7 @@ impl Runtime {
     /// `rd_stream_submit` on this thread's current stream of the device.
     ///
     /// # Safety
-    /// `run` and `destroy` may be called with `context` on any thread; the accesses name all memory that they touch.
+    /// `run` and `destroy` may be called with `context` on any thread; the accesses cover all memory that they touch.
     #[expect(clippy::too_many_arguments, reason = "as rd_stream_submit")]
     pub unsafe fn submit(
         &self,
@@ -86,7 +86,7 @@ impl Runtime {
         context: *mut c_void,
         destroy: Destroy,
     ) -> i32 {
-        // SAFETY: takes any number.
+        // SAFETY: the function accepts any number.
         let stream = unsafe { (self.stream_current)(device) };
         let (list, count) = (accesses.as_ptr(), accesses.len());
         // SAFETY: the caller's promise; the name and the list live through the call, which copies them.

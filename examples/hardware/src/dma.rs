@@ -1,4 +1,4 @@
-//! Copies of bytes through a staging buffer of limited size, at the speed of the device.
+//! Copies through a staging buffer of limited size, at the speed of the device.
 
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::Ordering;
@@ -10,10 +10,9 @@ use rustdev::hardware::Transfer;
 use crate::Counts;
 use crate::speed::Speed;
 
-/// A shorter wait is spent looking at the clock: a sleep would take longer.
+/// Shorter waits poll the clock, because a sleep would take longer.
 const SLEEPABLE: Duration = Duration::from_micros(200);
 
-/// Waits until that moment.
 pub fn wait_until(deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -24,7 +23,7 @@ pub fn wait_until(deadline: Instant) {
     }
 }
 
-/// Moves the bytes of a transfer; returns when the last one is where it belongs.
+/// Copies the bytes of a transfer; returns when the last one has arrived.
 pub fn copy(transfer: &Transfer, staging: &mut [u8], speed: &Speed, counts: &Counts) {
     let begin = Instant::now() + speed.copy;
     wait_until(begin);
@@ -32,8 +31,8 @@ pub fn copy(transfer: &Transfer, staging: &mut [u8], speed: &Speed, counts: &Cou
     while done < transfer.bytes {
         let part = &mut staging[..speed.staging.min(transfer.bytes - done)];
         let source = with_exposed_provenance::<u8>(transfer.source + done);
-        // SAFETY: the runtime promises the bytes of a transfer from its submission to the end of its task, and that no other task writes them;
-        // the staging buffer is this engine's.
+        // SAFETY: the runtime promises the bytes of a transfer from its submission to the end of its task, and that no other
+        // task writes them; the staging buffer is this engine's.
         unsafe { source.copy_to_nonoverlapping(part.as_mut_ptr(), part.len()) };
         counts.staged.fetch_add(1, Ordering::Relaxed);
         wait_until(begin + speed.time_of(done + part.len()));

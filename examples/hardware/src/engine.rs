@@ -1,5 +1,5 @@
-//! An engine: a queue, and the thread that works through it. A driver has a queue of the device here, and a thread that waits for what it
-//! completes.
+//! An engine: a queue and the thread that works through it. In a real driver, these are a command queue of the device and a
+//! thread that waits for completions.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,13 +14,13 @@ use crate::memory::Ranges;
 use crate::speed::Speed;
 use crate::{Counts, Fault};
 
-/// Work of an engine.
+/// An entry of an engine's queue.
 pub enum Job {
     Launch(HardwareTask, Option<Fault>),
     Copy(Transfer, HardwareTask),
 }
 
-/// An engine. Its thread starts with the first work, so that a process which has only loaded this may fork.
+/// An engine. Its thread starts with the first job, so that a process that has only loaded this library may fork.
 pub struct Engine {
     name: String,
     speed: Speed,
@@ -29,7 +29,7 @@ pub struct Engine {
     queue: OnceLock<Mutex<Sender<Job>>>,
 }
 
-/// What the engine's thread has.
+/// The state of the engine's thread.
 struct Worker {
     speed: Speed,
     ranges: Arc<Ranges>,
@@ -38,18 +38,18 @@ struct Worker {
 }
 
 impl Engine {
-    /// An engine whose thread has that name.
+    /// An engine; `name` becomes the name of its thread.
     pub fn new(name: String, speed: Speed, ranges: &Arc<Ranges>, counts: &Arc<Counts>) -> Self {
         Self { name, speed, ranges: Arc::clone(ranges), counts: Arc::clone(counts), queue: OnceLock::new() }
     }
 
-    /// Puts work behind what is there. It waits for nothing.
+    /// Appends a job to the queue without waiting.
     ///
     /// # Panics
-    /// The system starts no thread.
+    /// If the system cannot start a thread.
     pub fn submit(&self, job: Job) {
         let queue = self.queue.get_or_init(|| self.start()).lock().unwrap_or_else(PoisonError::into_inner);
-        // The thread receives as long as there is the queue.
+        // The thread receives jobs as long as the queue exists.
         let _ = queue.send(job);
     }
 
@@ -92,7 +92,7 @@ impl Worker {
         task.finish(outcome);
     }
 
-    /// Refuses a launch that would touch memory of the host.
+    /// An error if a launch would access host memory.
     fn check(&self, task: &HardwareTask) -> Result<(), Cause> {
         let mut outside = None;
         task.accesses(&mut |access| {

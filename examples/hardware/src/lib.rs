@@ -1,14 +1,15 @@
-//! A simulated slow device behind rustdev: each launch has a latency, each copy a latency and a bandwidth, and memory is the device's own.
+//! A simulated slow device behind rustdev: launches have a latency, copies have a latency and a bandwidth, and memory is
+//! separate from the host's.
 //!
-//! It stands for hardware with a driver in Rust, and shows all that a backend implements:
+//! It stands for hardware with a driver in Rust, and shows everything that a backend implements:
 //!
 //! | file | what it is on real hardware |
 //! |---|---|
 //! | [`memory`] | the driver's calls that reserve addresses and map memory of the device |
 //! | [`engine`] | command queues, and the thread that waits for their interrupts |
 //! | [`dma`] | the copy engine, with a staging buffer of limited size |
-//! | [`speed`] | what the data sheet says; here, environment variables |
-//! | `module` (feature `python`) | the extension module: `install`, then what rustdev's own does |
+//! | [`speed`] | the device's data sheet; here, environment variables |
+//! | `module` (feature `python`) | the extension module: `install`, then the same as in rustdev's own |
 //!
 //! ```no_run
 //! let device = slow_device::SlowDevice::new(slow_device::speed::Speed::default());
@@ -36,7 +37,7 @@ use engine::{Engine, Job};
 use memory::{Ranges, SlowMemory};
 use speed::Speed;
 
-/// Hardware: some devices, each with an engine for launches and one for copies.
+/// The hardware: several devices, each with an engine for launches and one for copies.
 pub struct SlowDevice {
     speed: Speed,
     ranges: Arc<Ranges>,
@@ -46,10 +47,10 @@ pub struct SlowDevice {
     copies: Vec<Engine>,
 }
 
-/// What the engines have done so far, of all devices together.
+/// Counters of the engines of all devices together.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Launches, and how many of them ran to their end.
+    /// Launches, and those of them that completed.
     pub launches: AtomicU64,
     pub completed: AtomicU64,
     /// Copies, and their bytes by direction.
@@ -57,16 +58,16 @@ pub struct Counts {
     pub bytes_to_device: AtomicU64,
     pub bytes_to_host: AtomicU64,
     pub bytes_within: AtomicU64,
-    /// The fills of the staging buffers.
+    /// The number of fills of staging buffers.
     pub staged: AtomicU64,
 }
 
-/// What goes wrong with a launch.
+/// A fault of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The engine reports this failure.
     Fails(String),
-    /// The engine forgets the launch.
+    /// The engine never completes the launch.
     Forgets,
 }
 
@@ -77,7 +78,7 @@ impl fmt::Debug for SlowDevice {
 }
 
 impl SlowDevice {
-    /// Devices of that speed.
+    /// Devices with these parameters.
     pub fn new(speed: Speed) -> Arc<Self> {
         let (ranges, counts) = (Arc::new(Ranges::default()), Arc::new(Counts::default()));
         let engines = |name: &str| -> Vec<Engine> {
@@ -87,12 +88,11 @@ impl SlowDevice {
         Arc::new(Self { speed, ranges, counts, faults: Mutex::default(), compute, copies })
     }
 
-    /// What the engines have done so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Lets the next launch of that name go wrong.
+    /// Makes the next launch with this name fail.
     pub fn break_next(&self, name: &'static str, fault: Fault) {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).push((name, fault));
     }
@@ -104,10 +104,10 @@ impl SlowDevice {
     }
 }
 
-/// Puts the device behind rustdev; before anything else of rustdev is called.
+/// Installs the device as rustdev's hardware; must precede any other call of rustdev.
 ///
 /// # Errors
-/// As [`hardware::install`].
+/// Those of [`hardware::install`].
 pub fn install(device: &Arc<SlowDevice>) -> Result<(), Error> {
     hardware::install(Arc::clone(device) as Arc<dyn Hardware>)
 }
@@ -122,7 +122,7 @@ impl Hardware for SlowDevice {
         Ok(Box::new(SlowMemory::reserve(device, length, self.speed.memory, &self.ranges)?))
     }
 
-    /// The copy engine of the task's device makes it, or, within a device, the compute engine, as a kernel would.
+    /// The copy engine of the task's device makes the copy. Copies within a device go to the compute engine, like a kernel.
     fn copy(&self, transfer: Transfer, task: HardwareTask) {
         self.counts.copies.fetch_add(1, Ordering::Relaxed);
         let engines = if transfer.is_host() { &self.copies } else { &self.compute };

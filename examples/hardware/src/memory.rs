@@ -1,4 +1,4 @@
-//! Memory of the device: a mapping of its own, apart from the host's, with as many bytes behind it as the device has.
+//! Device memory: its own address range, apart from the host's, backed by as many bytes as the device has.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use rustdev::runtime::memory::system::Reservation;
 pub struct Ranges(Mutex<Vec<Range<usize>>>);
 
 impl Ranges {
-    /// Whether bytes lie in the memory of a device.
+    /// True if the bytes are within the memory of one device.
     pub fn contain(&self, begin: usize, end: usize) -> bool {
         let ranges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ranges.iter().any(|range| range.start <= begin && end <= range.end)
@@ -25,17 +25,17 @@ impl Ranges {
 pub struct SlowMemory {
     device: usize,
     mapping: Reservation,
-    /// Bytes that have memory behind them, and how many may have.
+    /// Bytes that are backed by memory, and their limit.
     committed: usize,
     most: u64,
     ranges: Arc<Ranges>,
 }
 
 impl SlowMemory {
-    /// Reserves the addresses of a device.
+    /// Reserves the address range of a device.
     ///
     /// # Errors
-    /// The process may not have that much address space.
+    /// If the process may not have that much address space.
     pub fn reserve(device: usize, length: usize, most: u64, ranges: &Arc<Ranges>) -> Result<Self> {
         let mapping = Reservation::new(length)?;
         let range = mapping.base()..mapping.base() + mapping.length();
@@ -65,7 +65,7 @@ impl DeviceMemory for SlowMemory {
 
     fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
         self.mapping.decommit(offset, length)?;
-        // What was mapped from a file of another process was never counted.
+        // Memory that was mapped from a file of another process is not counted.
         self.committed = self.committed.saturating_sub(length);
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! The extension module `rustdev._rustdev` on the slow device: the same as rustdev's own, after the installation.
+//! The extension module `rustdev._rustdev` for the slow device: it installs the device, then does the same as rustdev's own
+//! module.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! [`Speed`]: how slow the device is, and how large.
+//! [`Speed`]: speed and size of the device.
 
 use std::env;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 /// Parameters of the device. [`Speed::from_environment`] reads them from the variables named here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// How many devices there are (`SLOW_DEVICE_COUNT`, 2).
+    /// Number of devices (`SLOW_DEVICE_COUNT`, 2).
     pub devices: usize,
-    /// Bytes of memory of each (`SLOW_DEVICE_MEMORY_MB`, 4096 MiB).
+    /// Bytes of memory of each device (`SLOW_DEVICE_MEMORY_MB`, 4096 MiB).
     pub memory: u64,
-    /// From a launch's turn to its beginning (`SLOW_DEVICE_LAUNCH_US`, 20 microseconds).
+    /// Latency of a launch (`SLOW_DEVICE_LAUNCH_US`, 20 microseconds).
     pub launch: Duration,
-    /// From a copy's turn to its first byte (`SLOW_DEVICE_COPY_US`, 20 microseconds).
+    /// Latency of a copy (`SLOW_DEVICE_COPY_US`, 20 microseconds).
     pub copy: Duration,
-    /// Bytes a second of a copy (`SLOW_DEVICE_GB_PER_S`, 4 GB/s; 0: as fast as the processor copies).
+    /// Bytes per second of a copy (`SLOW_DEVICE_GB_PER_S`, 4 GB/s; 0: as fast as the processor copies).
     pub bandwidth: f64,
     /// Bytes of the staging buffer of a copy engine (`SLOW_DEVICE_STAGING_KB`, 256 KiB).
     pub staging: usize,
@@ -28,10 +28,10 @@ impl Default for Speed {
 }
 
 impl Speed {
-    /// What the environment asks for.
+    /// Reads the parameters from the environment.
     ///
     /// # Errors
-    /// A sentence that names the variable that is malformed.
+    /// A sentence that names the malformed variable.
     pub fn from_environment() -> Result<Self, String> {
         Self::read(|name| env::var(name).ok())
     }
@@ -58,7 +58,7 @@ impl Speed {
         })
     }
 
-    /// How long so many bytes take.
+    /// The time that a copy of this many bytes takes.
     pub fn time_of(&self, bytes: usize) -> Duration {
         if self.bandwidth > 0.0 { Duration::from_secs_f64(bytes as f64 / self.bandwidth) } else { Duration::ZERO }
     }

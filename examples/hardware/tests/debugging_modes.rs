@@ -1,4 +1,4 @@
-//! Debugging modes on the slow device. They belong to the process, so they are tried one after another.
+//! Debugging modes on the slow device. They apply to the whole process, so one test tries them in turn.
 
 mod common;
 
@@ -13,7 +13,7 @@ use rustdev::tensor::dtype::DType;
 
 type Seen = Arc<Mutex<Vec<u32>>>;
 
-/// A task of the device that notes a number.
+/// A device task that records a number.
 fn note(seen: &Seen, number: u32) -> Task {
     let seen = Arc::clone(seen);
     let run = move || {
@@ -46,7 +46,7 @@ fn lazy_runs_nothing_before_a_wait() {
     assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 3, 4]);
 }
 
-/// The order in which the tasks of two streams run: 11 comes after 1, by an event.
+/// The order in which the tasks of two streams run; an event puts 11 after 1.
 fn a_random_order(seed: u64) -> Vec<u32> {
     schedule::switch(Some(Order::Random(seed))).unwrap();
     let (first, second, seen) = (new_stream(), new_stream(), Seen::default());

@@ -1,4 +1,4 @@
-//! Hardware that runs each task in the call that submits it: the shortest way through `rustdev::hardware`.
+//! Hardware that runs each task inside the call that submits it: the minimal implementation of `rustdev::hardware`.
 
 use std::any::Any;
 use std::io;
@@ -19,7 +19,7 @@ use rustdev::runtime::task::{Access, Closure, Task, Work};
 use rustdev::runtime::trace::{self, About, Kind};
 use rustdev::runtime::{Error, config, device, pools};
 
-/// There is one trace at a time.
+/// Only one trace can be active at a time.
 static TRACING: Mutex<()> = Mutex::new(());
 
 /// A task of this name makes the hardware panic.
@@ -32,9 +32,9 @@ struct Direct {
     memory: u64,
     handed: AtomicUsize,
     reserved: Mutex<Vec<(usize, usize)>>,
-    /// What launches of [`Program`] show.
+    /// The calls that launches of [`Program`] show.
     shown: Mutex<Vec<(Kind, &'static str)>>,
-    /// Where launches of [`Draw`] begin to draw.
+    /// The generator states that launches of [`Draw`] get.
     drawn: Mutex<Vec<PhiloxState>>,
 }
 
@@ -125,13 +125,13 @@ fn a_task_runs_in_the_call_that_submits_it() {
     assert!(direct().handed.load(Ordering::Relaxed) > before);
 }
 
-/// Each task ends in the call that submits it: were that a call inside of the one before, the stack would end first.
+/// Each task ends inside the call that submits it. If that call were nested in the previous one, the stack would overflow.
 #[test]
 fn a_long_queue_needs_no_deep_stack() {
     let stream = stream();
     let (gate, opened) = channel::<()>();
     let wait = move || {
-        // It ends with the sender.
+        // It returns when the sender is dropped.
         let _ = opened.recv();
         Ok(())
     };
@@ -159,7 +159,7 @@ fn hardware_that_panics_fails_the_task() {
     stream.synchronize().unwrap();
 }
 
-/// Work that hardware may do in its own way, as it may a kernel of the operator table.
+/// Work that the hardware may execute in its own way, like a kernel of the operator table.
 struct Program(&'static str);
 
 impl Work for Program {
@@ -178,7 +178,7 @@ impl Work for Program {
     }
 }
 
-/// The graph of what `submit` puts on the stream.
+/// A graph that captures what `submit` puts on the stream.
 fn captured(stream: &'static Stream, submit: impl FnOnce(&Capture)) -> Graph {
     let capture = Capture::begin(stream, PrivatePool::new(new_number()), Mode::Relaxed).unwrap();
     submit(&capture);
@@ -204,7 +204,7 @@ fn a_replay_shows_what_a_launch_shows() {
     assert_eq!(rows.iter().map(|row| row.about.kind).collect::<Vec<_>>(), [Kind::Compiled]);
 }
 
-/// A kernel of random numbers that the hardware has itself: it must be told by its call where to draw, as it is not run.
+/// A random kernel that the hardware executes itself: as `run` is not called, its call must tell where to draw.
 struct Draw(&'static Cell);
 
 impl Work for Draw {

@@ -1,4 +1,4 @@
-//! Without hardware that was installed: what installed hardware needs costs this processor no task and no copy more.
+//! Without installed hardware: the support for hardware must not cost this processor additional tasks or copies.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn a_host_copy_is_one_task_and_small_work_runs_in_the_call() {
     let refusal = slow_device::install(&SlowDevice::new(Speed::default())).unwrap_err();
     assert!(refusal.message().contains("the runtime has started on this processor"), "{refusal}");
 
-    // Another dtype and another layout: three tasks on hardware.
+    // Another dtype and another layout; on hardware this takes three tasks.
     let (mut source, sizes) = ([1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
     let block = Memory::new(stream, 64);
     copy(stream, on_device(&block, DType::Double, &sizes, &[3, 1]), host(&mut source, DType::Float, &sizes, &[1, 2]));

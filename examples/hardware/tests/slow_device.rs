@@ -1,4 +1,5 @@
-//! The runtime on the slow device: streams, events, memory, copies, graphs, errors. Tests share one process, and so one device.
+//! The runtime on the slow device: streams, events, memory, copies, graphs, errors. The tests share one process and so one
+//! device.
 
 mod common;
 
@@ -19,7 +20,6 @@ use rustdev::tensor::dtype::DType;
 use slow_device::speed::Speed;
 use slow_device::{Fault, SlowDevice};
 
-/// A task of the device.
 fn kernel(name: &'static str, mut body: impl FnMut() + Send + 'static) -> Task {
     let run = move || {
         body();
@@ -28,11 +28,11 @@ fn kernel(name: &'static str, mut body: impl FnMut() + Send + 'static) -> Task {
     Task::new(name, 100, Closure::new(run))
 }
 
-/// A stream that waits at a task until the sender is dropped.
+/// Blocks a stream with a task until the returned sender is dropped.
 fn held(stream: &'static Stream) -> std::sync::mpsc::Sender<()> {
     let (sender, receiver) = channel::<()>();
     let wait = move || {
-        // It ends with the sender.
+        // It returns when the sender is dropped.
         let _ = receiver.recv();
         Ok(())
     };
@@ -135,7 +135,7 @@ fn read(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
-/// The engine refuses launches that touch host memory, so that these copies cannot have been made by one.
+/// The engine refuses launches that access host memory, so no launch can have made these copies.
 #[test]
 fn copies_that_change_dtype_and_layout_come_as_transfers() {
     let stream = new_stream();
@@ -144,7 +144,7 @@ fn copies_that_change_dtype_and_layout_come_as_transfers() {
     let numel = (rows * columns) as usize;
     let values: Vec<f32> = (0..numel).map(|index| index as f32 / 8.0).collect();
     let mut source = values.clone();
-    // Column after column on the host, float64 with gaps on the device, float32 column after column on the host again.
+    // Column-major on the host, float64 with gaps on the device, then float32 column-major on the host again.
     let device_memory = Memory::new(stream, 2 * numel * 8);
     let gaps = [2 * columns, 2];
     let mut result = vec![0f32; numel];
@@ -152,7 +152,7 @@ fn copies_that_change_dtype_and_layout_come_as_transfers() {
     copy(stream, host(&mut result, DType::Float, &sizes, &[1, rows]), on_device(&device_memory, DType::Double, &sizes, &gaps));
     stream.synchronize().unwrap();
     assert_eq!(result, values);
-    // One side contiguous, the other not.
+    // One side is contiguous, the other is not.
     let mut rows_first = vec![0f64; numel];
     copy(
         stream,
@@ -201,7 +201,7 @@ fn memory_beyond_the_device_is_refused_and_the_device_works_on() {
     let stream = device::get(1).unwrap().create_stream(0);
     let refusal = pools::allocate(1, stream, 2 * MEMORY as usize).unwrap_err();
     assert!(matches!(refusal, Error::OutOfMemory(_)), "{refusal}");
-    // All of it, again and again.
+    // Allocates all memory repeatedly.
     for _ in 0..3 {
         let whole = Memory::new(stream, MEMORY as usize);
         assert!(pools::allocate(1, stream, MEMORY as usize / 2).is_err());
@@ -257,7 +257,7 @@ fn a_task_that_is_short_of_memory_does_not_wait_for_what_is_behind_it() {
     stream
         .submit(kernel("allocates", move || {
             told.send(()).unwrap();
-            // Until the other stream has a task, which the engine has behind this one.
+            // Waits until the other stream has a task, which the engine queues after this one.
             let _ = receiver.recv();
             let refusal = pools::allocate(0, stream, MEMORY as usize - (8 << 20));
             assert!(refusal.is_err(), "half of the memory waits for the other stream");
@@ -287,7 +287,7 @@ fn a_graph_hands_over_each_of_its_kernels() {
     let graph = capture.end().unwrap();
     device::exchange_stream(before);
     for value in [3f32, 5.0] {
-        // SAFETY: the graph reads the memory in replays alone, and the one before has ended.
+        // SAFETY: only replays of the graph read the memory, and the previous one has ended.
         unsafe { input.as_mut_ptr().write_volatile(value) };
         graph.replay(stream).unwrap();
         stream.synchronize().unwrap();

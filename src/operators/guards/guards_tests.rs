@@ -8,7 +8,7 @@ use crate::operators::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// The elements of tensors by their handles.
+/// The elements of tensors, by handle.
 type Memory = HashMap<usize, Vec<i64>>;
 
 impl Reader for Memory {
@@ -33,7 +33,7 @@ fn floats(sizes: &[i64]) -> Value<'static> {
     of_dtype(DType::Float, sizes)
 }
 
-/// Integers that a reader finds under a handle.
+/// Integers that the reader finds by their handle.
 fn longs(handle: usize, sizes: &[i64], strides: &[i64]) -> Value<'static> {
     Value::Tensor(Tensor::leaked(handle, DType::Long, -1, sizes, strides))
 }
@@ -42,7 +42,7 @@ fn integer(value: i64) -> Value<'static> {
     Value::Number(Scalar::Long(value))
 }
 
-/// What a guard says of a call. Names of arguments that are written to end in an exclamation mark.
+/// The result of a guard's check. Names of arguments that are written end with an exclamation mark.
 fn outcome(operator: &str, call: &[(&str, Value<'_>)], reader: Option<&dyn Reader>) -> Result<Changes, Refusal> {
     let argument = |name: &str| Argument { name: name.trim_end_matches('!').into(), is_written: name.ends_with('!') };
     let arguments = call.iter().map(|(name, _)| argument(name)).collect();
@@ -66,7 +66,7 @@ fn made<const N: usize>(changes: [(usize, Change); N]) -> Changes {
 fn most_operators_have_no_guard() {
     assert!(Guard::find("aten::add", Vec::new()).is_none() && Guard::find("other::segment_reduce", Vec::new()).is_none());
     assert!(Guard::find("aten::segment_reduce", Vec::new()).is_some());
-    // How a result lies in memory matters where the caller gives it.
+    // The strides of a result only matter if the caller provides it.
     let out = Argument { name: "out".into(), is_written: true };
     assert!(Guard::find("aten::avg_pool3d", Vec::new()).is_none() && Guard::find("aten::avg_pool3d", vec![out]).is_some());
 }
@@ -254,7 +254,7 @@ fn indices_of_sparse_tensors_name_elements() {
         let Err(Refusal::Invalid(found)) = outcome(compressed, plain) else { panic!("{text}") };
         assert!(found.starts_with("aten::mm: ") && found.contains(text), "{found}");
     }
-    // Columns of blocks, and coordinates.
+    // Indices of columns of blocks (BSR), then coordinates (COO).
     let blocks = |columns: i64| {
         let (sizes, compressed, plain) = ([4, columns], longs(0, &[3], &[1]), longs(1, &[2], &[1]));
         let members = [Value::Text("SparseBsr"), Value::Integers(&sizes), compressed, plain, floats(&[2, 2, 2])];

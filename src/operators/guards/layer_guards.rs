@@ -1,19 +1,19 @@
-//! Guards of losses' backwards, attention, normalisation and quantisation.
+//! Guards of backward kernels of losses, attention, normalisation and quantisation.
 
 use super::named_arguments::{NamedArguments, check, size};
 use crate::operators::call::{Outcome, Refusal, wrap_dim};
 
-/// PyTorch's number of a loss that is not reduced.
+/// `at::Reduction::None`.
 const UNREDUCED: i64 = 0;
 
-/// One gradient of the loss, or one for each row where nothing was reduced.
+/// The loss has one gradient or, if it is not reduced, one for each row.
 pub fn margin_backward(arguments: &mut NamedArguments<'_>) -> Outcome {
     let sizes = arguments.given("self")?.sizes();
     let has_rows = arguments.integer("reduction") == Some(UNREDUCED) && sizes.len() > 1;
     arguments.check_numel("grad_output", if has_rows { sizes[0] } else { 1 })
 }
 
-/// Masks of queries by keys and of batches by keys are for a score of four dimensions.
+/// Masks of (queries, keys) and (batch, keys) need 4-D scores.
 pub fn masked_softmax(arguments: &mut NamedArguments<'_>) -> Outcome {
     if arguments.integer("mask_type").unwrap_or(2) == 2 {
         return Ok(());
@@ -63,7 +63,7 @@ pub fn rescale(arguments: &mut NamedArguments<'_>) -> Outcome {
 
 // ---- normalisation ----
 
-/// One of each for every channel.
+/// Each parameter has one element per channel.
 pub fn batch_norm(arguments: &mut NamedArguments<'_>) -> Outcome {
     let sizes = arguments.given("input")?.sizes();
     let ndim = sizes.len();
@@ -106,7 +106,7 @@ pub fn weight_norm_backward(arguments: &mut NamedArguments<'_>) -> Outcome {
 
 // ---- quantisation ----
 
-/// Ranges of the rows that are all empty are made by the kernel.
+/// If the per-row ranges are empty, the kernel allocates them itself.
 pub fn observer(arguments: &mut NamedArguments<'_>) -> Outcome {
     let input = arguments.given("self")?;
     let has_rows = arguments.flag("per_row_fake_quant");
@@ -151,7 +151,7 @@ pub fn four_bit_product(arguments: &mut NamedArguments<'_>) -> Outcome {
 
 // ---- random numbers ----
 
-/// The kernel of training writes as many elements as self has into an output that it does not resize, whatever its strides.
+/// In training, the kernel writes as many elements as `self` has to an output that it does not resize, whatever its strides.
 pub fn rrelu(arguments: &mut NamedArguments<'_>) -> Outcome {
     if !arguments.flag("training") {
         return Ok(());

@@ -7,7 +7,7 @@ use crate::operators::call::{Outcome, Refusal, broadcast, ensure};
 
 // ---- Fourier transforms ----
 
-/// Nothing below torch.fft wraps negative dimensions.
+/// Below `torch.fft`, nothing wraps negative dimensions.
 pub fn transform(arguments: &mut NamedArguments<'_>) -> Outcome {
     let ndim = arguments.given("self")?.ndim();
     let mut seen: SmallVec<[bool; 8]> = smallvec![false; ndim];
@@ -58,7 +58,7 @@ pub fn distances_of_pairs_backward(arguments: &mut NamedArguments<'_>) -> Outcom
 
 // ---- linear algebra ----
 
-/// LAPACK's search for eigenvalues does not end well; torch.linalg.eig says the same.
+/// LAPACK's eigenvalue search may hang or crash for NaN or infinity; the message is that of `torch.linalg.eigvals`.
 pub fn eigenvalues(arguments: &mut NamedArguments<'_>) -> Outcome {
     let matrices = arguments.given("self")?;
     let is_finite = arguments.reader().is_none_or(|reader| reader.is_finite(matrices));
@@ -76,7 +76,7 @@ pub fn cholesky_solve(arguments: &mut NamedArguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// Pivots are rows, counted from 1. Those of blocks of two rows are negative and come in pairs.
+/// Pivots are row numbers, counted from 1. Pivots of 2x2 blocks are negative and come in pairs.
 pub fn pivots(arguments: &mut NamedArguments<'_>) -> Outcome {
     let pivots = arguments.given("pivots")?;
     let Some(reader) = arguments.reader().filter(|_| pivots.numel() != 0) else { return Ok(()) };
@@ -101,7 +101,7 @@ fn check_pivot(arguments: &NamedArguments<'_>, pivot: i64, rows: i64) -> Outcome
     Ok(())
 }
 
-/// One of LAPACK's drivers needs a column.
+/// LAPACK's driver `gelss` needs a non-empty right-hand side.
 pub fn least_squares(arguments: &mut NamedArguments<'_>) -> Outcome {
     let (matrices, rhs) = (arguments.given("self")?, arguments.given("b")?);
     let takes = arguments.text("driver") != "gelss" || rhs.numel() != 0 || matrices.numel() == 0;
@@ -148,7 +148,8 @@ pub fn plain_indices(arguments: &mut NamedArguments<'_>) -> Outcome {
     arguments.contiguous("plain_idx").map(drop)
 }
 
-/// What the forward found by "amax" or "amin": for each of its results an index of an element of the matrix, or how many it has.
+/// The indices that the forward of "amax" or "amin" found: for each result the index of a matrix element, or the number of
+/// elements.
 pub fn reduced_product_backward(arguments: &mut NamedArguments<'_>) -> Outcome {
     let (matrix, grad, weight) = (arguments.given("self")?, arguments.given("grad_out")?, arguments.given("weight")?);
     let [rows, columns, count] = *matrix.sizes() else {

@@ -1,4 +1,4 @@
-//! [`NamedArguments`]: the arguments of a call by their names in the schema, and what guards are made of.
+//! [`NamedArguments`]: the arguments of a call by their schema names, and the building blocks of guards.
 
 use smallvec::SmallVec;
 
@@ -8,7 +8,7 @@ use crate::operators::{Format, Tensor};
 use crate::tensor::dtype::{INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
-/// Refuses by a `RuntimeError` that names the operator what is not so.
+/// Returns a `RuntimeError` that names the operator unless the condition holds.
 macro_rules! check {
     ($arguments:expr, $condition:expr, $($text:tt)+) => {
         $crate::operators::call::ensure!($condition, "{}: {}", $arguments.operator(), format_args!($($text)+))
@@ -16,33 +16,33 @@ macro_rules! check {
 }
 pub(super) use check;
 
-/// Reads tensors that are in the CPU's memory.
+/// Reads tensors in CPU memory.
 pub trait Reader {
-    /// The elements in the order of the dimensions, as PyTorch's cast makes integers of them.
+    /// The elements in row-major order, cast to integers as by PyTorch.
     fn integers(&self, tensor: Tensor<'_>) -> Vec<i64>;
 
-    /// The least and the greatest element of a tensor of integers; nothing where it has none.
+    /// The least and the greatest element of an integer tensor; `None` if it is empty.
     fn minmax(&self, tensor: Tensor<'_>) -> Option<(i64, i64)>;
 
-    /// Whether no element is infinite or NaN.
+    /// True if no element is infinite or NaN.
     fn is_finite(&self, tensor: Tensor<'_>) -> bool;
 }
 
-/// What becomes of an argument before the kernel gets it.
+/// A change to an argument before the kernel gets it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// A contiguous copy.
+    /// The argument is replaced by a contiguous copy.
     Contiguous,
-    /// A copy with these numbers in the place of NaN, infinity and negative infinity.
+    /// The argument is replaced by a copy with these numbers in place of NaN, infinity and negative infinity.
     Finite([f64; 3]),
-    /// It is resized to the sizes of argument number so and so, as `out=` is.
+    /// The argument is resized to the sizes of the argument with this number, as an `out=` tensor is.
     Resized(usize),
 }
 
 /// Changes, each with the number of its argument.
 pub type Changes = SmallVec<[(usize, Change); 4]>;
 
-/// The arguments of one call. Tensors are those that the kernel gets.
+/// The arguments of one call, with the tensors that the kernel gets.
 pub struct NamedArguments<'a> {
     operator: &'a str,
     schema: &'a [Argument],
@@ -73,12 +73,13 @@ impl<'a> NamedArguments<'a> {
         self.position(name).map_or(&Value::None, |position| &self.values[position])
     }
 
-    /// A tensor; nothing where it is not given, or the schema has none of that name. The same holds for what follows.
+    /// A tensor argument; `None` if it is absent or not in the schema. For absent arguments, the other getters return empty
+    /// values.
     pub fn tensor(&self, name: &str) -> Option<Tensor<'a>> {
         self.find(name).tensor().ok()
     }
 
-    /// A tensor that the schema has.
+    /// A tensor argument; an error if it is absent.
     pub fn given(&self, name: &str) -> Result<Tensor<'a>, Refusal> {
         self.tensor(name).ok_or_else(|| Refusal::Invalid(format!("{}: expected {name} to be defined", self.operator)))
     }
@@ -103,7 +104,7 @@ impl<'a> NamedArguments<'a> {
         if let Value::Text(text) = self.find(name) { text } else { "" }
     }
 
-    /// The integers of a list, or of a tensor that stands for one; nothing where it has no values yet.
+    /// The integers of a list, or of a tensor that serves as one; `None` if that has no values yet.
     pub fn lengths(&self, name: &str) -> Option<Vec<i64>> {
         match self.tensor(name) {
             Some(tensor) => Some(self.reader?.integers(tensor)),
@@ -111,18 +112,19 @@ impl<'a> NamedArguments<'a> {
         }
     }
 
-    /// What reads values; nothing where tensors have none yet.
+    /// The reader of tensors; `None` while tensors have no values yet.
     pub fn reader(&self) -> Option<&'a dyn Reader> {
         self.reader
     }
 
-    /// The elements of a tensor of integers. It is empty where they have no values yet; indices of another dtype the kernels refuse.
+    /// The elements of an integer tensor. Empty if there are no values yet or for other dtypes, which the kernels refuse as
+    /// indices.
     pub fn elements(&self, tensor: Tensor<'_>) -> Vec<i64> {
         let reader = self.reader.filter(|_| INTEGRAL.and(UNSIGNED).contains(tensor.dtype()));
         reader.map(|reader| reader.integers(tensor)).unwrap_or_default()
     }
 
-    /// A tensor that the schema has; the kernel, which does not look at its strides, gets a contiguous one.
+    /// A tensor argument, of which the kernel gets a contiguous copy if necessary, because it ignores strides.
     pub fn contiguous(&mut self, name: &str) -> Result<Tensor<'a>, Refusal> {
         let tensor = self.given(name)?;
         if !tensor.is_dense(Format::Contiguous) {
@@ -131,12 +133,12 @@ impl<'a> NamedArguments<'a> {
         Ok(tensor)
     }
 
-    /// Has an argument changed before the kernel gets it.
+    /// Requests a change to an argument before the kernel gets it.
     pub fn change(&mut self, name: &str, change: Change) {
         self.changes.extend(self.position(name).map(|position| (position, change)));
     }
 
-    /// Resizes a tensor to write to, if it is given, to the sizes of another argument.
+    /// Requests that a written tensor, if it is given, is resized to the sizes of another argument.
     pub fn resize(&mut self, name: &str, like: &str) {
         let (Some(tensor), Some(model)) = (self.tensor(name), self.tensor(like)) else { return };
         if let Some(position) = self.position(like).filter(|_| tensor.sizes() != model.sizes()) {
@@ -144,7 +146,8 @@ impl<'a> NamedArguments<'a> {
         }
     }
 
-    /// Refuses arguments to write to whose elements share memory: they have less of it than a kernel writes. What is resized is contiguous.
+    /// An error if elements of a written argument share memory: the kernel would write more elements than fit in it. Arguments
+    /// that are resized become contiguous.
     pub fn check_results_apart(&self) -> Outcome {
         for (position, argument) in self.schema.iter().enumerate().filter(|(_, argument)| argument.is_written) {
             let Some(result) = self.tensor(&argument.name) else { continue };
@@ -159,7 +162,7 @@ impl<'a> NamedArguments<'a> {
     }
 }
 
-/// Checks of one argument; those of tensors let through what is not given.
+/// Checks of one argument. An absent tensor passes.
 impl NamedArguments<'_> {
     /// The argument has these sizes.
     pub fn check_sizes(&self, name: &str, expected: &[i64]) -> Outcome {
@@ -200,7 +203,7 @@ impl NamedArguments<'_> {
         Ok(())
     }
 
-    /// Every integer of a list is small enough for sums and products of sizes.
+    /// Every integer of a list is small enough for sums and products of sizes: at most `i32::MAX` in magnitude.
     pub fn check_small(&self, name: &str) -> Outcome {
         let limit = i64::from(i32::MAX);
         for value in self.integers(name) {
@@ -215,7 +218,7 @@ impl NamedArguments<'_> {
         self.check_in_range(name, self.tensor(name).and_then(minmax), low, high)
     }
 
-    /// The same of the least and the greatest of values with a name, if there are any.
+    /// The least and the greatest value, if any, are at least `low` and below `high`: `IndexError`.
     pub fn check_in_range(&self, name: &str, ends: Option<(i64, i64)>, low: i64, high: i64) -> Outcome {
         let mut values = ends.into_iter().flat_map(|(least, greatest)| [least, greatest]);
         let Some(value) = values.find(|value| !(low..high).contains(value)) else { return Ok(()) };
@@ -238,7 +241,7 @@ pub fn size(tensor: Tensor<'_>, dim: i64) -> Result<i64, Refusal> {
     wrap_dim(dim, tensor.ndim()).map(|dim| tensor.sizes()[dim])
 }
 
-/// Elements from the first to the last one, both included.
+/// The number of elements from the first to the last one in memory, both included.
 fn memory_of(tensor: Tensor<'_>) -> i64 {
     if tensor.sizes().contains(&0) {
         return 0;

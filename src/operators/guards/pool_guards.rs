@@ -1,9 +1,9 @@
-//! Guards of poolings' backwards, resampling and convolutions.
+//! Guards of backward kernels of pooling, of resampling and of convolutions.
 
 use super::named_arguments::{Change, NamedArguments, check};
 use crate::operators::call::Outcome;
 
-/// The backward of a pooling: as many planes of gradients as of the input.
+/// The backward of a pooling: the gradient has as many planes as the input.
 pub fn planes<const SPATIAL: usize>(arguments: &mut NamedArguments<'_>) -> Outcome {
     let (grad, input) = (arguments.given("grad_output")?, arguments.given("self")?);
     let (ndim, least) = (input.ndim(), SPATIAL + 1);
@@ -18,7 +18,7 @@ pub fn planes<const SPATIAL: usize>(arguments: &mut NamedArguments<'_>) -> Outco
     Ok(())
 }
 
-/// The same where indices say which element of its plane a gradient goes to.
+/// Like `planes`, with indices that say which element of its plane a gradient goes to.
 pub fn indexed_planes<const SPATIAL: usize>(arguments: &mut NamedArguments<'_>) -> Outcome {
     planes::<SPATIAL>(arguments)?;
     arguments.check_sizes("indices", arguments.given("grad_output")?.sizes())?;
@@ -32,18 +32,18 @@ pub fn fractional<const SPATIAL: usize>(arguments: &mut NamedArguments<'_>) -> O
     indexed_planes::<SPATIAL>(arguments)
 }
 
-/// The scale of a dimension, if it is given.
+/// The given scale of a dimension, if any.
 fn scale_of(arguments: &NamedArguments<'_>, spatial: usize, dim: usize) -> Option<f64> {
     let name = if spatial == 1 { "scales" } else { ["scales_d", "scales_h", "scales_w"][3 - spatial + dim] };
     arguments.number(name)
 }
 
-/// A number as C++ writes it.
+/// A number formatted as in C++.
 fn written(number: f64) -> String {
     if number.abs() < 1e-4 { format!("{number:e}") } else { number.to_string() }
 }
 
-/// Positions in the input are computed in doubles or floats and go through an int.
+/// Positions in the input are computed in floating point and converted to an int, so they must fit.
 pub fn resampling<const SPATIAL: usize>(arguments: &mut NamedArguments<'_>) -> Outcome {
     const LIMIT: f64 = 2_147_483_648.0;
     arguments.check_length("output_size", SPATIAL)?;
@@ -61,13 +61,13 @@ pub fn resampling<const SPATIAL: usize>(arguments: &mut NamedArguments<'_>) -> O
     Ok(())
 }
 
-/// With antialiasing, every element of the output has its centre within the input.
+/// With antialiasing, the centre of every output element must be inside the input.
 pub fn antialiased(arguments: &mut NamedArguments<'_>) -> Outcome {
     resampling::<2>(arguments)?;
     if arguments.flag("align_corners") {
         return Ok(());
     }
-    // The sizes of the input: of a tensor forward, a list backward.
+    // The sizes of the input: those of a tensor forward, a list backward.
     let input = arguments.tensor("self").map_or(arguments.integers("input_size"), |tensor| tensor.sizes());
     for (dim, (&size, &from)) in arguments.integers("output_size").iter().zip(&input[2..]).enumerate() {
         if let Some(scale) = scale_of(arguments, 2, dim).filter(|&scale| scale > 0.0) {
@@ -79,11 +79,11 @@ pub fn antialiased(arguments: &mut NamedArguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// PyTorch's numbers of the paddings of a grid.
+/// Values of `padding_mode` of `grid_sampler`.
 const BORDER: i64 = 1;
 const REFLECTION: i64 = 2;
 
-/// The kernel reads and writes anywhere for positions that are NaN: they are kept to the border, as the forward kernel does.
+/// For NaN positions the kernel accesses arbitrary memory. They are moved to the border, as in the forward kernel.
 pub fn grid(arguments: &mut NamedArguments<'_>) -> Outcome {
     const INFINITY: f64 = f64::INFINITY;
     arguments.given("grid")?;
@@ -95,7 +95,7 @@ pub fn grid(arguments: &mut NamedArguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// A convolution whose weight is looped over as the list of the kernel's sizes says.
+/// A convolution whose kernel loops over the weight as `kernel_size` says.
 pub fn convolution<const SPATIAL: usize>(arguments: &mut NamedArguments<'_>) -> Outcome {
     for name in ["kernel_size", "stride", "padding"] {
         arguments.check_length(name, SPATIAL)?;

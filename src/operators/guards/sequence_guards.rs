@@ -1,4 +1,4 @@
-//! Guards of what works over sequences of given lengths: CTC, segments, nested tensors, recurrent layers.
+//! Guards of operators on sequences with given lengths: CTC, segments, nested tensors, recurrent layers.
 
 use super::named_arguments::{NamedArguments, check, minmax};
 use crate::operators::Tensor;
@@ -6,7 +6,7 @@ use crate::operators::call::{Outcome, Refusal, wrap_dim};
 
 // ---- CTC ----
 
-/// Lengths, one for each sequence of the batch, of which each is within its bounds; nothing where they have no values yet.
+/// The lengths, one for each sequence of the batch, each between 0 and `most`; `None` if they have no values yet.
 fn checked_lengths(arguments: &NamedArguments<'_>, name: &str, batch: i64, most: i64) -> Result<Option<Vec<i64>>, Refusal> {
     let Some(lengths) = arguments.lengths(name) else { return Ok(None) };
     let count = lengths.len();
@@ -17,7 +17,7 @@ fn checked_lengths(arguments: &NamedArguments<'_>, name: &str, batch: i64, most:
     Ok(Some(lengths))
 }
 
-/// The targets of each sequence are classes, as far as its length goes; what pads them may be anything.
+/// The targets of each sequence must be classes up to its length; padding may be anything.
 fn check_targets(arguments: &NamedArguments<'_>, targets: Tensor<'_>, lengths: &[i64], classes: i64) -> Outcome {
     let Some(reader) = arguments.reader() else { return Ok(()) };
     let values = reader.integers(targets);
@@ -76,7 +76,8 @@ pub fn ctc_backward(arguments: &mut NamedArguments<'_>) -> Outcome {
 
 // ---- segments ----
 
-/// Lengths or offsets of the segments along `axis`: as many rows as the data, within its bounds. Returns how many segments there are.
+/// Checks lengths or offsets of segments along `axis`: the leading sizes are those of the data, and values are within bounds.
+/// Returns the number of segments.
 fn check_segments_in(arguments: &mut NamedArguments<'_>, name: &str, data: Tensor<'_>, axis: usize) -> Result<i64, Refusal> {
     let given = arguments.contiguous(name)?;
     arguments.check_dim(name, axis + 1)?;
@@ -91,14 +92,14 @@ fn check_segments_in(arguments: &mut NamedArguments<'_>, name: &str, data: Tenso
         return Ok(count - 1);
     }
     arguments.check_range(name, 0, high)?;
-    // Of the lengths that are not said to be safe the kernel asks that they fill the data.
+    // Without `unsafe`, the kernel itself checks that lengths cover the data.
     let lengths = arguments.elements(given);
     let sums = lengths.chunks(count.max(1) as usize).map(|row| row.iter().sum());
     arguments.check_in_range("a sum of lengths", minmax(sums), 0, high)?;
     Ok(count)
 }
 
-/// The axis of the segments, and how many there are.
+/// The axis of the segments, and their number.
 fn check_segments(arguments: &mut NamedArguments<'_>) -> Result<(usize, i64), Refusal> {
     let data = arguments.given("data")?;
     check!(arguments, data.ndim() > 0, "expected data to have dimensions");
@@ -151,7 +152,7 @@ pub fn nested_from_padded(arguments: &mut NamedArguments<'_>) -> Outcome {
 
 // ---- recurrent layers ----
 
-/// PyTorch's numbers of the layers with a kernel of oneDNN.
+/// The modes of layers that have a oneDNN kernel.
 const LSTM: i64 = 2;
 const GRU: i64 = 3;
 

@@ -1,13 +1,13 @@
-//! The guard of sparse tensors: CPU kernels take their indices for addresses, and PyTorch checks them only where it is asked to.
+//! The guard of sparse tensors: CPU kernels use their indices as addresses, and PyTorch checks indices only on request.
 
 use super::Argument;
 use super::named_arguments::{NamedArguments, Reader, check, minmax};
 use crate::operators::call::{Outcome, Value};
 
-/// What a sparse tensor consists of, in the order in which [`check_members`] takes it. Those of COO have no compressed indices.
+/// The members of a sparse tensor, in the order that [`check_members`] takes. COO tensors have no compressed indices.
 const MEMBERS: [&str; 5] = ["layout", "size", "compressed indices", "indices", "values"];
 
-/// Whether the kernels of an operator look at no index: those that return, replace, copy or make members as they are.
+/// True if the operator's kernels read no indices: they return, replace, copy or make members unchanged.
 pub fn looks_at_no_index(operator: &str) -> bool {
     matches!(
         operator.strip_prefix("aten::").unwrap_or(operator),
@@ -35,14 +35,14 @@ pub fn looks_at_no_index(operator: &str) -> bool {
     )
 }
 
-/// Refuses a sparse tensor, a call's argument or result, some of whose indices name no element of it.
+/// An error if an index of a sparse tensor, an argument or a result of a call, is out of bounds.
 pub fn check_members(operator: &str, values: &[Value<'_>], reader: &dyn Reader) -> Outcome {
     let schema = MEMBERS.map(|name| Argument { name: name.into(), is_written: false });
     let members = NamedArguments::new(operator, &schema, values, Some(reader));
     if members.tensor("compressed indices").is_some() { check_compressed(&members) } else { check_coordinates(&members) }
 }
 
-/// COO: a row of indices for each sparse dimension.
+/// COO: one row of indices for each sparse dimension.
 fn check_coordinates(members: &NamedArguments<'_>) -> Outcome {
     let (sizes, indices, values) = (members.integers("size"), members.given("indices")?, members.given("values")?);
     let fits = match (indices.sizes(), values.sizes()) {
@@ -58,7 +58,7 @@ fn check_coordinates(members: &NamedArguments<'_>) -> Outcome {
     Ok(())
 }
 
-/// CSR, CSC, BSR and BSC: where each row, column or row of blocks begins, and the other index of each element.
+/// CSR, CSC, BSR and BSC: the start of each row, column or row of blocks, and the other index of each element.
 fn check_compressed(members: &NamedArguments<'_>) -> Outcome {
     let (layout, sizes) = (members.text("layout"), members.integers("size"));
     let [compressed, plain, values] = ["compressed indices", "indices", "values"].map(|name| members.given(name));
@@ -86,7 +86,7 @@ fn check_compressed(members: &NamedArguments<'_>) -> Outcome {
     check_below(members, "an index", members.reader().and_then(|reader| reader.minmax(plain)), across)
 }
 
-/// The values between these are at least 0 and below a limit.
+/// Both ends of a range of values are at least 0 and below a limit.
 fn check_below(members: &NamedArguments<'_>, what: &str, ends: Option<(i64, i64)>, limit: i64) -> Outcome {
     let wrong = ends.into_iter().flat_map(|(least, greatest)| [least, greatest]).find(|value| !(0..limit).contains(value));
     let text = "of a sparse tensor is out of bounds";

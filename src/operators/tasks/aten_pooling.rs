@@ -1,11 +1,11 @@
-//! Pooling and its reverse, of images and volumes.
+//! Pooling and unpooling of images and volumes by PyTorch's kernels.
 
 use super::{result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape};
 use crate::operators::descriptor::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
-/// Whether these are images of so many dimensions, with or without a batch.
+/// True for images with `SPATIAL` dimensions, with or without a batch.
 fn are_images<const SPATIAL: usize>(images: Tensor<'_>) -> bool {
     [SPATIAL + 1, SPATIAL + 2].contains(&images.ndim())
 }
@@ -14,12 +14,12 @@ fn are_positive(values: &[i64]) -> bool {
     values.iter().all(|&value| value > 0)
 }
 
-/// Results are channels last where the images are; those of volumes are contiguous.
+/// The memory format of results: channels last if the images are; for volumes contiguous.
 fn format_of<const SPATIAL: usize>(images: Tensor<'_>) -> Format {
     if SPATIAL == 2 { images.suggested_format() } else { Format::Contiguous }
 }
 
-/// As many images of another size.
+/// The shape of the same number of images with another size.
 fn resized<const SPATIAL: usize>(images: Tensor<'_>, size: &[i64]) -> Shape {
     let leading = &images.sizes()[..images.ndim() - SPATIAL];
     Shape::new(&[leading, size].concat(), images.dtype(), format_of::<SPATIAL>(images))
@@ -33,7 +33,7 @@ pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &
     result(call, resized::<SPATIAL>(images, size))
 }
 
-/// Their gradients.
+/// The gradients of `_adaptive_avg_pool2d` and `_adaptive_avg_pool3d`.
 pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, images] = with_elements(arguments)?;
     let (grad, images) = (grad.tensor()?, images.tensor()?);
@@ -41,12 +41,12 @@ pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>
     result(call, Shape::new(images.sizes(), images.dtype(), format_of::<SPATIAL>(images)))
 }
 
-/// Volumes; channels last only with a batch.
+/// True for volumes; they may be channels last only with a batch.
 fn are_volumes(images: Tensor<'_>) -> bool {
     are_images::<3>(images) && (images.ndim() == 5 || images.suggested_format() == Format::Contiguous)
 }
 
-/// Windows over a volume, by dimension.
+/// Windows over a volume; one number for each dimension.
 struct Windows {
     kernel: [i64; 3],
     stride: [i64; 3],
@@ -56,7 +56,7 @@ struct Windows {
 }
 
 impl Windows {
-    /// How many there are along a dimension of that size. Nothing, where the numbers are too large.
+    /// The number of windows along a dimension of this size; `None` on integer overflow.
     fn count(&self, dim: usize, size: i64) -> Option<i64> {
         let Self { kernel, stride, padding, dilation, ceil_mode } = self;
         let (stride, padded) = (stride[dim], size.checked_add(padding[dim])?);
@@ -64,12 +64,12 @@ impl Windows {
         let free = padded.checked_add(padding[dim])?.checked_sub(reach)?.checked_sub(1)?;
         let free = if *ceil_mode { free.checked_add(stride - 1)? } else { free };
         let count = free.div_euclid(stride) + 1;
-        // The last window begins within the volume.
+        // The last window must begin inside the volume.
         let is_outside = *ceil_mode && (count - 1).checked_mul(stride)? >= padded;
         Some(if is_outside { count - 1 } else { count })
     }
 
-    /// As many as there are windows, if there are some.
+    /// The number of windows along each dimension; `None` if one has none.
     fn counts(&self, images: Tensor<'_>) -> Option<[i64; 3]> {
         let mut counts = [0; 3];
         for (dim, count) in counts.iter_mut().enumerate() {
@@ -78,14 +78,14 @@ impl Windows {
         Some(counts)
     }
 
-    /// Whether kernels, strides and dilations are positive, and no padding is larger than half a kernel.
+    /// True if kernels, strides and dilations are positive, and paddings are at most half a kernel.
     fn are_valid(&self) -> bool {
         let is_padding = |dim: usize| (0..=self.kernel[dim] / 2).contains(&self.padding[dim]);
         [self.kernel, self.stride, self.dilation].as_flattened().iter().all(|&value| value > 0) && (0..3).all(is_padding)
     }
 }
 
-/// A number for each dimension, or one for all.
+/// One number for each dimension; a single number applies to all.
 fn triple(values: &[i64]) -> Result<[i64; 3], Refusal> {
     match *values {
         [value] => Ok([value; 3]),
@@ -120,7 +120,8 @@ pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
     result(call, Shape::new(images.sizes(), images.dtype(), images.suggested_format()))
 }
 
-/// The kernels refuse where algorithms have to be deterministic; the fallback's do so in the call.
+/// `max_unpool2d`, `max_unpool3d`. The kernels refuse to run if algorithms must be deterministic. The fallback raises that
+/// error during the call.
 fn max_unpool<const SPATIAL: usize>(images: Tensor<'_>, indices: Tensor<'_>, size: &[i64], call: &Call<'_>) -> Outcome {
     let is_index = indices.dtype() == DType::Long && indices.sizes() == images.sizes();
     take_if(are_images::<SPATIAL>(images) && is_index && size.len() == SPATIAL && are_positive(size) && !call.is_deterministic())?;
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(windows(3, 2, 1, false).count(0, 8), Some(4));
         assert_eq!(windows(3, 2, 0, false).count(0, 8), Some(3));
         assert_eq!(windows(3, 2, 0, true).count(0, 8), Some(4));
-        // A window more would begin in the padding.
+        // One more window would begin in the padding.
         assert_eq!(windows(2, 4, 1, true).count(0, 3), Some(1));
         assert_eq!(windows(5, 1, 0, false).count(0, 3), Some(-1));
         assert_eq!(windows(i64::MAX, 1, i64::MAX / 2, false).count(0, i64::MAX), None);

@@ -1,17 +1,17 @@
-//! Distances between rows, and rows of a greatest norm.
+//! Distances between rows, and `renorm`.
 
 use super::matrices::{are_matrices, batch_of};
 use super::{contiguous, of_meta, result, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, StructuredCall, Value, broadcast};
 use crate::operators::descriptor::Format;
 
-/// `renorm`. Without elements some norms are refused.
+/// `renorm`. The fallback serves empty tensors, for which some norms are refused.
 pub fn renorm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     with_elements::<4>(arguments)?;
     of_meta(arguments, call)
 }
 
-/// `_cdist_forward`: of each row to each.
+/// `_cdist_forward`: distances of each row of `x1` to each row of `x2`.
 pub fn of_rows(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [x1, x2, p, mode] = with_elements(arguments)?;
     let (x1, x2, p) = (x1.tensor()?, x2.tensor()?, p.double()?);
@@ -31,7 +31,7 @@ pub fn of_rows_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     result(call, contiguous(&[&batch[..], &[x1.size_from_end(1), x1.size_from_end(0)]].concat(), x1))
 }
 
-/// `_pdist_forward`: of each pair of rows.
+/// `_pdist_forward`: distances of each pair of rows.
 pub fn of_pairs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [rows, p] = with_elements(arguments)?;
     let rows = rows.tensor()?;

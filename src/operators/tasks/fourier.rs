@@ -1,7 +1,7 @@
 //! Fourier transforms, whose results have the strides of PyTorch's CPU kernels.
 //!
-//! With MKL the memory of a result has the dimensions that are not transformed first, in the order of the operand's strides, and then those
-//! that are; without it, and without elements, it is contiguous.
+//! With MKL, the memory of a result is ordered: first the dimensions that are not transformed, by the operand's strides, then
+//! the transformed ones. Without MKL, or if it is empty, the result is contiguous.
 
 use smallvec::smallvec;
 
@@ -10,13 +10,13 @@ use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape, Value};
 use crate::operators::descriptor::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
-/// Dimensions, the one of the greatest stride first.
+/// The dimensions by descending stride.
 fn by_stride(strides: &[i64], mut dims: Vec<usize>) -> Vec<usize> {
     dims.sort_by_key(|&dim| std::cmp::Reverse(strides[dim]));
     dims
 }
 
-/// The dimensions that are not transformed, in the order that `std::partition` leaves them in: it is that of equal strides.
+/// The dimensions that are not transformed, in the order that `std::partition` leaves; it decides between equal strides.
 fn partitioned(ndim: usize, transformed: &[usize]) -> Vec<usize> {
     let mut dims: Vec<usize> = (0..ndim).collect();
     let (mut first, mut last) = (0, ndim);
@@ -35,7 +35,8 @@ fn partitioned(ndim: usize, transformed: &[usize]) -> Vec<usize> {
     dims
 }
 
-/// The strides of a result of these sizes for an operand of those strides, whose last dimensions in memory are `transformed`.
+/// The strides of a result with these sizes, for an operand with these strides; the `transformed` dimensions are innermost in
+/// memory.
 fn result_strides(strides: &[i64], sizes: &[i64], transformed: &[usize], has_mkl: bool) -> Dims {
     if !has_mkl || sizes.contains(&0) {
         return Format::Contiguous.strides(sizes);
@@ -51,7 +52,7 @@ fn result_strides(strides: &[i64], sizes: &[i64], transformed: &[usize], has_mkl
     result
 }
 
-/// The transformed dimensions. The fallback refuses what there is not.
+/// The transformed dimensions. The fallback refuses dimensions that are out of range.
 fn dims_of(dims: &Value<'_>, operand: Tensor<'_>) -> Result<Vec<usize>, Refusal> {
     let dims = dims.integers()?;
     take_if(dims.iter().all(|dim| (0..operand.ndim() as i64).contains(dim)))?;
@@ -85,7 +86,7 @@ pub fn real_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     result(call, Shape { sizes: sizes.into(), strides, dtype })
 }
 
-/// `_fft_c2r`. The last dimension is transformed behind the others.
+/// `_fft_c2r`. The last dimension is transformed after the others.
 pub fn complex_to_real(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [operand, dims, _, last_size] = arguments.all()?;
     let (operand, mut dims) = (operand.tensor()?, dims_of(dims, arguments.tensor(0)?)?);

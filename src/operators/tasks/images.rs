@@ -1,4 +1,4 @@
-//! Images at positions of a grid.
+//! Grid samplers.
 
 use super::{contiguous, result, take_if};
 use crate::operators::call::{Arguments, Call, Outcome, Strides};
@@ -14,7 +14,7 @@ pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call
     result(call, contiguous(&[&images[..2], &positions[1..=SPATIAL]].concat(), input))
 }
 
-/// Their gradients: of the input and of the grid, as far as they are wanted.
+/// The requested gradients of input and grid.
 pub fn grid_sampler_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [_, input, grid, _, _, _, wanted] = arguments.all()?;
     let (operands, wanted) = ([input.tensor()?, grid.tensor()?], wanted.flags()?);

@@ -1,10 +1,10 @@
-//! Losses of margins between classes: rows of scores, or one row or score; a loss for each row or one.
+//! Margin losses between classes. Scores are rows, one row or one score; the result is a loss for each row, or one loss.
 
 use super::{contiguous, result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape};
 use crate::operators::descriptor::Tensor;
 
-/// Number of `at::Reduction`.
+/// A value of `at::Reduction`.
 const NONE: i64 = 0;
 
 fn rows_of(scores: Tensor<'_>) -> i64 {

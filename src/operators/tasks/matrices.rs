@@ -1,4 +1,4 @@
-//! Batches of matrices: equations with triangles, reflections, products and exponentials.
+//! Batches of matrices: triangular systems, Householder reflections, products and exponentials.
 
 use super::{contiguous, result, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape, broadcast};
@@ -27,7 +27,7 @@ fn are_square(a: Tensor<'_>) -> bool {
     a.ndim() >= 2 && rows_of(a) == columns_of(a)
 }
 
-/// Matrices one behind the other, each column by column.
+/// A batch of contiguous column-major matrices.
 fn by_column(sizes: &[i64], dtype: DType) -> Shape {
     let mut shape = Shape::new(sizes, dtype, Format::Contiguous);
     if let [.., rows, columns] = &mut shape.strides[..] {
@@ -36,12 +36,12 @@ fn by_column(sizes: &[i64], dtype: DType) -> Shape {
     shape
 }
 
-/// A result like an operand, each matrix column by column.
+/// A result like an operand, with column-major matrices.
 fn by_column_like(call: &Call<'_>, operand: Tensor<'_>) -> Outcome {
     result(call, by_column(operand.sizes(), operand.dtype()))
 }
 
-/// Whether the transposed matrices lie one behind the other in a tensor that is expanded to a batch.
+/// True if the tensor, expanded to a batch, consists of contiguous column-major matrices.
 fn are_contiguous_by_column(a: Tensor<'_>, batch: &[i64]) -> bool {
     let (sizes, strides) = (a.sizes(), a.strides());
     let [rows, columns] = [a.ndim() - 2, a.ndim() - 1];
@@ -67,7 +67,7 @@ pub fn solve_triangular(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     take_if(columns_of(a) == if left { rows_of(b) } else { columns_of(b) })?;
     let batch = broadcast(batch_of(b, 2), batch_of(a, 2))?;
     let sizes = [&batch[..], &[rows_of(b), columns_of(b)]].concat();
-    // The kernel does not copy such a view, and solves the transposed equation.
+    // The kernel does not copy such a view; it solves the transposed system.
     let is_by_row = a.flags().has(Flags::CONJ) && are_contiguous_by_column(a, &batch);
     result(call, if is_by_row { contiguous(&sizes, b) } else { by_column(&sizes, b.dtype()) })
 }
@@ -102,7 +102,7 @@ pub fn cholesky_solve(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     by_column_like(call, b)
 }
 
-/// `linalg_matrix_exp`. Of one element it is the exponential, whose result has the strides of the operand.
+/// `linalg_matrix_exp`. The fallback serves 1x1 matrices: the kernel computes `exp`, and the result has the operand's strides.
 pub fn matrix_exponential(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [a] = with_elements(arguments)?;
     let a = a.tensor()?;
@@ -110,7 +110,7 @@ pub fn matrix_exponential(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
     result(call, contiguous(a.sizes(), a))
 }
 
-/// `addbmm`: the sum of the products of two batches and a matrix.
+/// `addbmm`: a matrix plus the sum of the products of two batches.
 pub fn sum_of_products(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, a, b, ..] = with_elements::<5>(arguments)?;
     let (input, a, b) = (input.tensor()?, a.tensor()?, b.tensor()?);
@@ -134,7 +134,7 @@ mod tests {
         assert!(are_contiguous_by_column(tensor(&[2, 3, 3], &[9, 1, 3]), &[2]));
         assert!(!are_contiguous_by_column(tensor(&[2, 3, 3], &[9, 3, 1]), &[2]));
         assert!(are_contiguous_by_column(tensor(&[3, 3], &[1, 3]), &[1]));
-        // Expanded, all are the same.
+        // All matrices of an expanded batch are the same memory.
         assert!(!are_contiguous_by_column(tensor(&[3, 3], &[1, 3]), &[2]));
         assert!(!are_contiguous_by_column(tensor(&[1, 3, 3], &[9, 1, 3]), &[2]));
     }

@@ -1,4 +1,4 @@
-//! Sequences and segments of given lengths.
+//! Sequences and segments with given lengths.
 
 use super::{contiguous, result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome};
@@ -7,7 +7,7 @@ fn are_within(lengths: &[i64], most: i64) -> bool {
     lengths.iter().all(|length| (0..=most).contains(length))
 }
 
-/// `_ctc_loss`. Lengths that tensors hold are read at the call: they are the fallback's.
+/// `_ctc_loss`. Lengths in tensors are read during the call, so the fallback serves them.
 pub fn ctc_loss(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [scores, targets, lengths, target_lengths, ..] = with_elements::<6>(arguments)?;
     let (scores, targets) = (scores.tensor()?, targets.tensor()?);
@@ -20,7 +20,7 @@ pub fn ctc_loss(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     results(call, &[contiguous(&[samples], scores), contiguous(&[samples, steps, 2 * longest + 1], scores)])
 }
 
-/// `segment_reduce`. Lengths that have to fill the data are read at the call.
+/// `segment_reduce`. Lengths are read during the call if they must be checked to cover the data, so the fallback serves them.
 pub fn segment_reduce(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [data, _, lengths, _, offsets, axis, is_unsafe, _] = with_elements(arguments)?;
     let (data, axis) = (data.tensor()?, axis.integer()?);

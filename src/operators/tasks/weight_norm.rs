@@ -1,4 +1,4 @@
-//! Weights as a direction and a length (weight normalisation).
+//! Weight normalisation: weights as a direction and a magnitude.
 
 use super::{contiguous, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape};
@@ -9,13 +9,13 @@ fn is_contiguous(tensor: Tensor<'_>) -> bool {
     tensor.is_dense(Format::Contiguous)
 }
 
-/// Whether there is a length in `g` for each slice of `v` along its first or last dimension.
+/// True if `g` has a magnitude for each slice of `v` along its first or last dimension.
 fn are_slices(v: Tensor<'_>, g: Tensor<'_>, dim: i64) -> bool {
     let is_outer = v.ndim() > 0 && (dim == 0 || dim == v.ndim() as i64 - 1);
     is_outer && is_contiguous(v) && is_contiguous(g) && g.numel() == v.sizes()[dim as usize] && v.dtype() == g.dtype()
 }
 
-/// `_weight_norm_interface`. The norms of BFloat16 are in Float.
+/// `_weight_norm_interface`. The norms of BFloat16 weights are `Float`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [v, g, dim] = with_elements(arguments)?;
     let (v, g) = (v.tensor()?, g.tensor()?);

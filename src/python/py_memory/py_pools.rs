@@ -1,4 +1,4 @@
-//! Private pools that the program uses by itself, for `rustdev/mem_pools.py`.
+//! Private pools that a program creates itself, for `rustdev/mem_pools.py`.
 
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_restore_pool, module)?)
 }
 
-/// A use of a new private pool, which lasts as long as the object.
+/// A use of a new private pool; it ends when the object is deleted.
 #[pyclass(frozen, module = "rustdev._rustdev")]
 struct PrivatePoolUse(PrivatePool);
 
@@ -30,19 +30,19 @@ impl PrivatePoolUse {
         self.0.number()
     }
 
-    /// How often the pool is used.
+    /// The number of uses of the pool.
     fn use_count(&self) -> usize {
         self.0.use_count()
     }
 }
 
-/// Takes this thread's memory of a device from a private pool.
+/// Routes this thread's allocations on a device to a private pool.
 #[pyfunction]
 fn memory_choose_pool(py: Python<'_>, device: usize, number: u64) -> PyResult<()> {
     raise(py, routes::choose(device, number))
 }
 
-/// Takes back the last such choice of that pool.
+/// Ends the last such route to that pool.
 #[pyfunction]
 fn memory_restore_pool(py: Python<'_>, device: usize, number: u64) -> PyResult<()> {
     raise(py, routes::restore(device, number))

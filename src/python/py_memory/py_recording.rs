@@ -1,4 +1,4 @@
-//! Recording of Python stacks as the contexts of allocations.
+//! Recording of Python stacks, which are the contexts of allocations.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -22,12 +22,12 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_record_history, module)?)
 }
 
-/// A Python stack: code objects with line numbers, innermost first. Names are looked up only when a snapshot asks for them.
+/// A Python stack: code objects and line numbers, innermost first. Names are looked up only for snapshots.
 struct Stack(Lines);
 
 type Lines = Vec<(Py<PyAny>, u32)>;
 
-/// What threads without the interpreter's lock let go of; the next stack frees it.
+/// Stacks that were dropped by threads without the GIL; the next capture of a stack frees them.
 static LEFT: Mutex<Vec<Lines>> = Mutex::new(Vec::new());
 
 impl Drop for Stack {
@@ -38,7 +38,7 @@ impl Drop for Stack {
     }
 }
 
-/// The stack of this thread; none where the thread never ran Python.
+/// The Python stack of this thread; `None` if the thread never ran Python.
 fn capture() -> Option<Context> {
     let stack = frames::read(walk)?;
     Some(Arc::new(stack) as Arc<dyn Any + Send + Sync>)
@@ -55,7 +55,7 @@ fn walk(py: Python<'_>) -> PyResult<Stack> {
     Ok(stack)
 }
 
-/// The user's place in the program: the innermost frames outside of torch and rustdev.
+/// The innermost frames outside of torch and rustdev, as text.
 fn place() -> Option<String> {
     let of_libraries = |frame: &Frame| ["/torch/", "/rustdev/", "<frozen"].iter().any(|library| frame.file.contains(library));
     let text = |frame: Frame| format!("{}:{} in {}", frame.file, frame.line, frame.function);
@@ -64,10 +64,10 @@ fn place() -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// How many frames a place names.
+/// The number of frames that `place` names.
 const PLACE_FRAMES: usize = 3;
 
-/// The frames of a context, innermost first; none where the interpreter cannot be asked.
+/// The frames of a context, innermost first; empty if the interpreter is not available.
 pub fn frames(context: &Context) -> Vec<Frame> {
     let Some(stack) = context.downcast_ref::<Stack>() else { return Vec::new() };
     interpreter::attach(|py| read_frames(py, stack)).and_then(Result::ok).unwrap_or_default()
@@ -83,7 +83,7 @@ fn frame(code: &Bound<'_, PyAny>, line: u32) -> PyResult<Frame> {
     Ok(Frame { file, line, function })
 }
 
-/// The frames of contexts as Python lists; one list per context, however often it is asked for.
+/// The frames of contexts as Python lists, cached so that there is one list per context.
 pub(super) struct Frames<'py> {
     py: Python<'py>,
     empty: Bound<'py, PyList>,
@@ -95,7 +95,7 @@ impl<'py> Frames<'py> {
         Self { py, empty: PyList::empty(py), known: HashMap::new() }
     }
 
-    /// The frames of a context, innermost first; empty for none.
+    /// The frames of a context, innermost first; empty without a context.
     pub(super) fn of(&mut self, context: Option<&Context>) -> PyResult<Bound<'py, PyList>> {
         let Some(stack) = context.and_then(|context| context.downcast_ref::<Stack>()) else { return Ok(self.empty.clone()) };
         let key = std::ptr::from_ref(stack).cast();
@@ -116,9 +116,10 @@ impl<'py> Frames<'py> {
     }
 }
 
-/// Starts, changes or stops the recording of every device, before its first use as well.
+/// Starts, changes or stops the recording for all devices, including those that are not in use yet.
 ///
-/// `detail`: None, "state", "alloc" or "all", for which events stacks are kept; `skip`: names of actions that are not kept.
+/// `detail`: None, "state", "alloc" or "all", the events for which stacks are kept; `skip`: names of actions that are not
+/// recorded.
 #[pyfunction]
 fn memory_record_history(
     py: Python<'_>,

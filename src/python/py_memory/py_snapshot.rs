@@ -1,4 +1,4 @@
-//! Snapshots in the structure of `torch.cuda.memory._snapshot`, which PyTorch's memory_viz shows.
+//! Snapshots with the structure of `torch.cuda.memory._snapshot`, for PyTorch's memory_viz.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -42,7 +42,7 @@ fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> 
     Ok(dict)
 }
 
-/// The frames of the allocation that starts at an address; None if there is none or no stack was kept.
+/// The frames of the allocation that starts at an address; None if there is no allocation or its stack was not recorded.
 #[pyfunction]
 fn memory_traceback(py: Python<'_>, address: usize) -> PyResult<Option<Bound<'_, PyList>>> {
     raise(py, fork::check())?;

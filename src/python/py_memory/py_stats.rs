@@ -1,4 +1,4 @@
-//! Counters as dictionaries, with the keys of `torch.cuda.memory_stats` and `torch.cuda.host_memory_stats`.
+//! Counters as dictionaries with the keys of `torch.cuda.memory_stats` and `torch.cuda.host_memory_stats`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -102,7 +102,7 @@ fn host_memory_reset_peak(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Forgets the history of every counter of pinned host memory.
+/// Resets the accumulated values of every counter of pinned host memory.
 #[pyfunction]
 fn host_memory_reset_accumulated(py: Python<'_>) -> PyResult<()> {
     host(py)?.with_stats(HostStats::reset_accumulated);

@@ -1,4 +1,4 @@
-//! The one slow device of a test process, and calls as the shim makes them.
+//! The slow device that the tests of a process share, and calls as the shim makes them.
 
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
@@ -19,7 +19,7 @@ pub const MEMORY: u64 = 512 << 20;
 /// Bytes of the staging buffers.
 pub const STAGING: usize = 4 << 10;
 
-/// The device, which the first call installs. Every test begins with it.
+/// The device, which the first call installs. Every test must call this first.
 pub fn slow_device() -> &'static SlowDevice {
     static DEVICE: OnceLock<Arc<SlowDevice>> = OnceLock::new();
     DEVICE.get_or_init(|| {
@@ -37,7 +37,6 @@ pub fn new_stream() -> &'static Stream {
     device::get(0).unwrap().create_stream(0)
 }
 
-/// Memory of the device that a test holds.
 pub struct Memory(pub *mut u8);
 
 impl Memory {
@@ -52,7 +51,7 @@ impl Drop for Memory {
     }
 }
 
-/// An operand: its first element, strides in elements.
+/// An operand: the address of its first element, strides in elements.
 #[derive(Clone, Copy)]
 pub struct Tensor<'a> {
     pub data: *mut u8,
@@ -62,12 +61,12 @@ pub struct Tensor<'a> {
     pub is_host: bool,
 }
 
-/// `target.copy_(source)` on a stream, as the shim calls it.
+/// `target.copy_(source)` on a stream, called as by the shim.
 pub fn copy(stream: &'static Stream, target: Tensor<'_>, source: Tensor<'_>) {
     launch(c"copy_", stream, &[target, source]);
 }
 
-/// An operator with one output on a stream, as the shim calls it; it computes in the output's dtype.
+/// Runs an operator with one output on a stream, called as by the shim; it computes in the output's dtype.
 pub fn launch(name: &CStr, stream: &'static Stream, tensors: &[Tensor<'_>]) {
     let strides: Vec<Vec<i64>> = tensors.iter().map(bytes).collect();
     let operands: Vec<_> = tensors.iter().zip(&strides).map(|(tensor, strides)| operand(tensor, strides)).collect();
@@ -86,7 +85,7 @@ pub fn launch(name: &CStr, stream: &'static Stream, tensors: &[Tensor<'_>]) {
     // SAFETY: the arguments live through the call, and the tests hold the memory until they have waited for the stream.
     let status = unsafe { rd_launch(op, stream.device() as i32, &raw const args) };
     device::exchange_stream(before);
-    // SAFETY: the text of this thread is a string.
+    // SAFETY: the last error of this thread is a string.
     assert_eq!(status, RD_OK, "{:?}", unsafe { CStr::from_ptr(rd_last_error()) });
 }
 
