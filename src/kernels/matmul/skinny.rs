@@ -64,7 +64,7 @@ macro_rules! entry_with_f32_sums {
 
 entry_with_f32_sums!(half::f16, half::bf16, f32);
 entry!(f64: f64::mul_add);
-entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc| left.mul(right).add(sum));
+entry!(u8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc| left.mul(right).add(sum));
 
 /// Runs a product of `T`.
 pub fn run<T: Entry>(problem: &Problem) {

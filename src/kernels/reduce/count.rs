@@ -19,54 +19,51 @@ signature! {
     all(out, input)[] in BOOL | BYTE;
 }
 
-/// The representation of 0: an element is 0 if `element & mask == bits`.
-#[derive(Clone, Copy)]
-struct Zero<V> {
-    mask: V,
-    bits: V,
-}
-
 /// The type as which elements are read.
 trait Bits: Number {
+    /// Whether elements of other dtypes are read as this type, and not cast to it.
+    const ARE_BITS: bool;
     /// An integer that holds 0 or 1, of this type's width if there is one.
     type Truth: Copy + Default + Send + Sync + From<bool> + PartialEq + BitAnd<Output = Self::Truth> + BitOr<Output = Self::Truth>;
 
-    /// Whether it is not 0.
-    fn is_nonzero(self, zero: Zero<Self>) -> bool;
+    /// Whether it is not 0. `mask`: the bits that are not signs of floats.
+    fn is_nonzero(self, mask: Self) -> bool;
 }
 
 macro_rules! bits {
-    ($($integer:ident)*) => {$(
-        impl Bits for $integer {
-            type Truth = $integer;
+    ($($type:ty: $are_bits:expr, $truth:ty, |$value:ident, $mask:pat_param| $is_nonzero:expr;)*) => {$(
+        impl Bits for $type {
+            const ARE_BITS: bool = $are_bits;
+            type Truth = $truth;
 
             #[inline(always)]
-            fn is_nonzero(self, zero: Zero<Self>) -> bool {
-                self & zero.mask != zero.bits
+            fn is_nonzero(self, $mask: Self) -> bool {
+                let $value = self;
+                $is_nonzero
             }
         }
     )*};
 }
 
-bits!(u8 i16 i32 i64);
-
-impl Bits for Complex64 {
-    type Truth = u64;
-
-    #[inline(always)]
-    fn is_nonzero(self, _: Zero<Self>) -> bool {
-        self != Self::ZERO
-    }
+bits! {
+    u8: true, u8, |value, _| value != 0;
+    i16: true, i16, |value, mask| value & mask != 0;
+    i32: true, i32, |value, mask| value & mask != 0;
+    i64: true, i64, |value, mask| value & mask != 0;
+    Complex64: true, u64, |value, _| value != Self::ZERO;
+    Bool: false, u8, |value, _| value.get();
 }
 
 /// Counts elements that are not 0.
 #[derive(Clone, Copy)]
-struct CountNonzero<V>(Zero<V>);
+struct CountNonzero<V> {
+    mask: V,
+}
 
 impl<V: Bits> Fold<V> for CountNonzero<V> {
     type State = i64;
     type Output = i64;
-    const TAKES_BITS: bool = true;
+    const TAKES_BITS: bool = V::ARE_BITS;
 
     #[inline(always)]
     fn start(self, _: V) -> i64 {
@@ -75,7 +72,7 @@ impl<V: Bits> Fold<V> for CountNonzero<V> {
 
     #[inline(always)]
     fn lift(self, value: V) -> i64 {
-        value.is_nonzero(self.0).into()
+        value.is_nonzero(self.mask).into()
     }
 
     #[inline(always)]
@@ -92,13 +89,15 @@ impl<V: Bits> Fold<V> for CountNonzero<V> {
 /// Whether any value is not 0 or, with `ALL`, no value is 0. The state is 0 or 1 in an integer of the values' width, so that vector
 /// lanes keep their width.
 #[derive(Clone, Copy)]
-struct Truth<const ALL: bool, V>(Zero<V>);
+struct Truth<const ALL: bool, V> {
+    mask: V,
+}
 
 impl<V: Bits, const ALL: bool> Fold<V> for Truth<ALL, V> {
     type State = V::Truth;
     type Output = Bool;
     const IDEMPOTENT: bool = true;
-    const TAKES_BITS: bool = true;
+    const TAKES_BITS: bool = V::ARE_BITS;
 
     #[inline(always)]
     fn start(self, _: V) -> V::Truth {
@@ -107,7 +106,7 @@ impl<V: Bits, const ALL: bool> Fold<V> for Truth<ALL, V> {
 
     #[inline(always)]
     fn lift(self, value: V) -> V::Truth {
-        value.is_nonzero(self.0).into()
+        value.is_nonzero(self.mask).into()
     }
 
     #[inline(always)]
@@ -121,39 +120,33 @@ impl<V: Bits, const ALL: bool> Fold<V> for Truth<ALL, V> {
     }
 }
 
-/// Runs a fold over the bits of the input: `$V` is the type that they are read as, `$zero` a [`Zero`].
+/// Runs a fold over the bits of the input: `$V` is the type that they are read as, `$mask` its bits that are not signs of floats.
 macro_rules! over_bits {
-    ($launch:expr, $V:ident, $zero:ident => $run:expr) => {{
+    ($launch:expr, $V:ident, $mask:ident => $run:expr) => {{
         match $launch.view($launch.num_outputs()).dtype() {
-            DType::Half | DType::BFloat16 => over_bits!(@run $V: i16, i16::MAX, $zero => $run),
-            DType::Float => over_bits!(@run $V: i32, i32::MAX, $zero => $run),
-            DType::ComplexHalf => over_bits!(@run $V: i32, 0x7fff_7fff, $zero => $run),
-            DType::Double => over_bits!(@run $V: i64, i64::MAX, $zero => $run),
-            DType::ComplexFloat => over_bits!(@run $V: i64, 0x7fff_ffff_7fff_ffff, $zero => $run),
-            DType::ComplexDouble => over_bits!(@run $V: Complex64, Complex64::ZERO, $zero => $run),
-            DType::Float8E5M2 | DType::Float8E4M3Fn => over_bits!(@run $V: u8, 0x7f, $zero => $run),
-            // This dtype has no 0: no element is equal to `bits` after the mask.
-            DType::Float8E8M0FnU => over_bits!(@run $V: u8, 0, 1, $zero => $run),
-            DType::Short | DType::UInt16 => over_bits!(@run $V: i16, -1, $zero => $run),
-            DType::Int | DType::UInt32 => over_bits!(@run $V: i32, -1, $zero => $run),
-            DType::Long | DType::UInt64 => over_bits!(@run $V: i64, -1, $zero => $run),
-            other if other.size() == 1 => over_bits!(@run $V: u8, 0xff, $zero => $run),
-            other => Err(Error::dtype(other, format!("this kernel does not take {other:?}"))),
+            DType::Byte | DType::Char | DType::Bool => over_bits!(@run $V: u8, 0, $mask => $run),
+            DType::Short | DType::UInt16 => over_bits!(@run $V: i16, -1, $mask => $run),
+            DType::Int | DType::UInt32 => over_bits!(@run $V: i32, -1, $mask => $run),
+            DType::Long | DType::UInt64 => over_bits!(@run $V: i64, -1, $mask => $run),
+            DType::Half | DType::BFloat16 => over_bits!(@run $V: i16, i16::MAX, $mask => $run),
+            DType::Float => over_bits!(@run $V: i32, i32::MAX, $mask => $run),
+            DType::Double => over_bits!(@run $V: i64, i64::MAX, $mask => $run),
+            DType::ComplexHalf => over_bits!(@run $V: i32, 0x7fff_7fff, $mask => $run),
+            DType::ComplexFloat => over_bits!(@run $V: i64, 0x7fff_ffff_7fff_ffff, $mask => $run),
+            DType::ComplexDouble => over_bits!(@run $V: Complex64, Complex64::ZERO, $mask => $run),
+            _ => over_bits!(@run $V: Bool, Bool::ZERO, $mask => $run),
         }
     }};
-    (@run $V:ident: $type:ty, $mask:expr, $zero:ident => $run:expr) => {
-        over_bits!(@run $V: $type, $mask, <$type>::ZERO, $zero => $run)
-    };
-    (@run $V:ident: $type:ty, $mask:expr, $bits:expr, $zero:ident => $run:expr) => {{
+    (@run $V:ident: $type:ty, $value:expr, $mask:ident => $run:expr) => {{
         type $V = $type;
-        let $zero = Zero::<$V> { mask: $mask, bits: $bits };
+        let $mask: $V = $value;
         $run
     }};
 }
 
 /// `aten::count_nonzero`. The output is Long.
 pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), Error> {
-    over_bits!(launch, V, zero => fold::run::<V, i64, _>(launch, CountNonzero(zero)))
+    over_bits!(launch, V, mask => fold::run::<V, i64, _>(launch, CountNonzero { mask }))
 }
 
 /// `aten::any`: whether any value is not 0, as Bool or as Byte 0 or 1.
@@ -167,5 +160,5 @@ pub fn all(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn truth<const ALL: bool>(launch: &Launch<'_>) -> Result<(), Error> {
-    over_bits!(launch, V, zero => fold::run::<V, Bool, _>(launch, Truth::<ALL, V>(zero)))
+    over_bits!(launch, V, mask => fold::run::<V, Bool, _>(launch, Truth::<ALL, V> { mask }))
 }
