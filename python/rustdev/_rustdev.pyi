@@ -419,7 +419,7 @@ def waits_start(torch: list[str], libraries: list[str]) -> None:
         libraries: Those of other libraries that are not the user's.
 
     Raises:
-        RuntimeError: This is a forked child.
+        RuntimeError: If this process is a forked child.
     """
 
 def waits_stop() -> None:

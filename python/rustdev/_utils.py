@@ -48,7 +48,7 @@ def _refuse_in_fork_child() -> None:
     """Raise where the device cannot be used.
 
     Raises:
-        RuntimeError: This is a forked child of a process that had used it.
+        RuntimeError: If this is a forked child of a process that used the device.
     """
     if _rustdev.is_fork_child():
         raise RuntimeError(_FORK_REFUSAL)
@@ -58,7 +58,7 @@ def _use() -> None:
     """Have PyTorch set the device up: it calls ``device._lazy_init`` once, and synchronises no device before it has.
 
     Raises:
-        RuntimeError: This is a forked child of a process that had used the device.
+        RuntimeError: If this is a forked child of a process that used the device.
     """
     _refuse_in_fork_child()
     torch._C._accelerator_getDeviceIndex()
