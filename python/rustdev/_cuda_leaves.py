@@ -68,7 +68,7 @@ def _clipping_without_mode(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _method_without_mode(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``_without_mode(method)`` for PyTorch's own classes. Subclasses of user code keep the mode: they may override callees."""
+    """Return ``_without_mode(method)`` for PyTorch's own classes. User subclasses keep the mode: they may override callees."""
     aside = _without_mode(method)
 
     @functools.wraps(method)

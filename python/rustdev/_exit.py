@@ -2,8 +2,8 @@
 
 With multithreading enabled, PyTorch runs the backward of device tensors on one thread per device. That thread signals the end of a
 backward pass before it releases the state of the pass, which includes Python objects (``Engine::thread_main`` in
-``torch/csrc/autograd/engine.cpp``; ``thread_locals_`` of ``graph_task.h``). If the program exits at that moment, the thread waits for
-the GIL of a finalized interpreter. CPython then terminates the thread by unwinding, and the C++ runtime calls ``std::terminate``.
+``torch/csrc/autograd/engine.cpp``; ``thread_locals_`` of ``graph_task.h``). If the program exits at that moment, the thread waits
+for a finalized interpreter. CPython then terminates the thread by unwinding, and the C++ runtime calls ``std::terminate``.
 """
 
 import atexit

@@ -31,8 +31,8 @@ def coverage() -> dict[str, Tier | None]:
     """Return the tier that serves each PyTorch operator on the device.
 
     Returns:
-        The tier of every ``aten::`` operator, by name: ``"rust"`` (a kernel of the operator table, or the runtime itself), ``"aten"``
-        (PyTorch's own code on device memory; computation runs on the device's streams), ``"fallback"`` (PyTorch's CPU kernel on
+        The tier of every ``aten::`` operator, by name: ``"rust"`` (a kernel of the operator table, or the runtime), ``"aten"``
+        (PyTorch's own code on device memory; if it computes, on the device's streams), ``"fallback"`` (PyTorch's CPU kernel on
         aliases of the same memory), ``"composite"`` (made of other operators), or None (not supported).
     """
     tiers: dict[str, Tier] = {**dict(_rustdev.operator_tiers()), **dict.fromkeys(composites, "composite")}

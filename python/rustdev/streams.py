@@ -147,7 +147,7 @@ class Event(torch.Event):
 
     Args:
         enable_timing: Whether the event measures time, for ``elapsed_time``.
-        blocking: Ignored, accepted for compatibility with ``torch.cuda``: ``synchronize`` spins briefly, then sleeps.
+        blocking: Ignored, accepted for compatibility with ``torch.cuda``: ``synchronize`` never spins for long.
         interprocess: Whether the event can be shared between processes by ``ipc_handle``. Excludes ``enable_timing``.
         external: Ignored, accepted for compatibility with ``torch.cuda``, where it concerns graph capture.
 

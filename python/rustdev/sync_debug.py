@@ -12,7 +12,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     """Set the debug mode for operators that implicitly wait for the device.
 
     Such operators are: copies to and from the host, except copies of pinned memory with ``non_blocking=True``; operators that read
-    values, such as ``tensor.item()``, ``tensor.tolist()``, ``nonzero`` and indexing with masks; operators that fall back to the CPU.
+    values, such as ``tensor.item()``, ``tensor.tolist()``, ``nonzero`` and mask indexing; operators that fall back to the CPU.
     Explicit waits, such as :func:`synchronize`, are allowed in every mode.
 
     Args:
