@@ -176,7 +176,7 @@ def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
     yield torch.backends.cuda, "is_built", lambda: True
     yield torch.backends.cudnn, "is_available", lambda: False
     yield torch.backends.cudnn, "version", lambda: None
-    # What libraries ask a stream or an event of CUDA for.
+    # Attributes that libraries read from CUDA's streams and events.
     yield streams.Stream, "cuda_stream", property(lambda self: self.rustdev_stream)
     yield streams.Event, "cuda_event", property(lambda self: self.event_id)
 

@@ -236,11 +236,7 @@ class SanitizerClock:
         """Record that a stream (None: the host) waits for the operation."""
 
 def sanitizer_collective(name: str, device: int, stream: int, ranges: list[tuple[int, int, bool]]) -> SanitizerClock | None:
-    """Record a collective ordered after the work of a stream. None if the race detector is disabled.
-
-    Args:
-        ranges: Memory that the operation accesses: (address, bytes, whether it is written).
-    """
+    """Record a collective ordered after the work of a stream; ``ranges`` are (address, bytes, is written). None if disabled."""
 
 def sanitizer_begin(error: type[Exception], libraries: list[str]) -> None:
     """Set the exception type and the directories of libraries, and enable the mode that ``RUSTDEV_SANITIZE`` names."""

@@ -105,7 +105,7 @@ def check_same_length(name: str, outputs: Sequence[Tensor], inputs: Sequence[Ten
 
 
 def only(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the only tensor of a list. (Longer lists are for several devices per process, which is not supported.)
+    """Return the only tensor of a list. Longer lists are for several devices per process, which is not supported.
 
     Raises:
         ValueError: If there is not exactly one tensor.
