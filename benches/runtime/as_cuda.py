@@ -1,10 +1,10 @@
-"""The cost of ``rustdev.as_cuda``: small programs that say "cuda", beside the same ones that say "rustdev".
+"""The overhead of ``rustdev.as_cuda``: small programs for "cuda", compared with the same programs for "rustdev".
 
     python benches/runtime/as_cuda.py [--rounds N]
 
-The programs are reinforcement learning with networks of two small layers, whose time is that of calls: Q-learning from replayed
-transitions (DQN) and proximal policy optimization (PPO). Blocks of both ways take turns in one process, and both have to end with
-the same parameters. Prints the processor and, for each program, the median over the rounds of the scope's time over the other's.
+The programs are reinforcement learning with networks of two small layers, whose time is mostly call overhead: Q-learning from
+replayed transitions (DQN) and proximal policy optimization (PPO). Blocks of both variants alternate in one process, and both must
+end with the same parameters. Prints the processor and, for each program, the median over the rounds of the ratio of their times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PPO_ENVIRONMENTS, PPO_STEPS, PPO_EPOCHS, PPO_BATCHES = 4, 32, 2, 4
 
 
 class Pole:
-    """A cart with a pole, in plain Python: what a program computes beside its network."""
+    """The cart-pole environment in plain Python: the part of a program outside its network."""
 
     def __init__(self) -> None:
         self.state = [0.0] * STATE

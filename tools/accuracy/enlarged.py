@@ -116,7 +116,7 @@ def elements(op: Any, tree: Any) -> int:
 
 
 def enlarged(tree: Any, terms: int) -> Iterator[Any]:
-    """Yield copies of a tree with a dimension repeated: in tensors that have its size at its index, from either end, or anywhere."""
+    """Yield copies of a tree with a dimension repeated: in tensors with this size at its index, from either end, or anywhere."""
     found = [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided]
     first = next((leaf for leaf in found if leaf.dim() > 0), None)
     if first is None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "target/mutants"
 TREE = DIRECTORY / "tree"
 
-#: Source of the module that selects a fault in the crate. The selection is a plain variable, which compilers can hoist out of loops.
+#: Source of the module that selects a fault in the crate. The selection is a plain variable, so its load can be hoisted from loops.
 _SELECTOR = f"""\
 //! The fault that this process has.
 
