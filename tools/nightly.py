@@ -145,7 +145,7 @@ def run(of: str, target: str, minutes: float) -> Result:
     begin = time.monotonic()
     with log.open("wb") as output:
         command = ["make", *shlex.split(target)]
-        # A group of its own, which is ended as a whole.
+        # A new process group, which is terminated as a whole.
         process = subprocess.Popen(
             command,
             cwd=ROOT,

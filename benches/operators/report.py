@@ -45,7 +45,7 @@ class Aim:
 
 
 def of_operator(name: str) -> Aim:
-    """Return the aim for a single operator."""
+    """Return the target for a single operator."""
     assert any(name in family.operators for family in FAMILIES), name
     return Aim(name, 4.0, lambda row: row.operator == name)
 

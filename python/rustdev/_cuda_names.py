@@ -159,7 +159,7 @@ def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
         if name in profiled and module is torch.cuda:
             yield module, name, profiled[name]
         elif isinstance(value, type) and value.__module__ == "torch.rustdev":
-            yield module, name, value  # the types of tensors and storages, whose name PyTorch reads
+            yield module, name, value  # legacy tensor and storage types: PyTorch parses their names
         elif name == "graph":
             yield module, name, _stand_in(value, cuda_graph="rustdev_graph")
         else:
@@ -212,7 +212,7 @@ def _autocast() -> Iterator[tuple[Any, str, Any]]:
     ) -> None:
         place = _mapped(device_type)
         is_ours = place == "rustdev"
-        # The check of the dtype is made where autocast is on. CUDA's takes every dtype, and casts to it.
+        # PyTorch checks the dtype only if autocast is enabled. For CUDA it accepts every dtype, and casts to it.
         begin(self, place, dtype, enabled and not is_ours, cache_enabled)
         if is_ours:
             self._enabled = enabled
@@ -221,7 +221,7 @@ def _autocast() -> Iterator[tuple[Any, str, Any]]:
     scaler = torch.amp.GradScaler.__init__
 
     @functools.wraps(scaler)
-    def initialize(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:  # the default is no argument, to be mapped
+    def initialize(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:  # a default is not mapped like an argument
         scaler(self, _mapped(device), *args, **kwargs)
 
     yield torch.amp.GradScaler, "__init__", initialize

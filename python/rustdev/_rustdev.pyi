@@ -174,7 +174,7 @@ def current_device() -> int:
     """Return the calling thread's current device, without starting the runtime."""
 
 def is_fork_child() -> bool:
-    """Return whether this is a forked child of a process that had started the runtime."""
+    """Return whether this is a forked child of a process that started the runtime."""
 
 def is_started() -> bool:
     """Return whether the runtime is started in this process. The first use of a device starts it."""
@@ -265,7 +265,7 @@ def sanitizer_waits_for_nothing(device: int, stream: int) -> None:
 # src/python/py_stream.rs
 
 def stream_priority(device: int, stream: int) -> int:
-    """Return 0, or -1 for a stream of high priority."""
+    """Return the priority of a stream: 0, or -1 for high priority."""
 
 def stream_from_handle(device: int, handle: int) -> int:
     """Return the id of the stream that a native handle names."""
@@ -314,10 +314,10 @@ def memory_attach_shortage_observer(observer: Callable[[int, int, int, int], obj
 def memory_record_history(
     events: bool, detail: Literal["state", "alloc", "all"] | None, max_entries: int, skip: list[str], clear: bool
 ) -> None:
-    """Start, change or stop the recording of every device."""
+    """Start, change or stop the recording of the memory history, on all devices."""
 
 def memory_snapshot(traces: bool) -> dict[str, Any]:
-    """Return segments, blocks, events and settings of every device."""
+    """Return the segments, blocks, events and settings of all devices."""
 
 def memory_traceback(address: int) -> list[dict[str, Any]] | None:
     """Return the stack of the allocation that starts at an address; None if there is none or no stack was recorded."""

@@ -116,6 +116,6 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
-    """Return the seed of the current device's generator."""
+    """Return the current seed of the current device's generator."""
     _use()
     return _get_generator(None).initial_seed()

@@ -28,7 +28,7 @@ def installed(root: Path, name: str, release: str) -> Path:
     Raises:
         UnavailableError: If pip fails.
     """
-    target = root / "site-packages" / f"{name}-{release}"  # a folder that dill knows as one of libraries
+    target = root / "site-packages" / f"{name}-{release}"  # dill treats modules below "site-packages" as libraries
     if not target.exists():
         beside = _empty(target)
         _pip("install", "--no-deps", "--no-compile", "--target", str(beside), f"{name}=={release}")

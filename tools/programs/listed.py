@@ -5,21 +5,21 @@ Each table of the list is a program, named after its distribution::
     [julius]
     what = "filters and resampling of sound"
     way = "default"                     # see `WAYS`
-    tests = ["tests"]                   # files and folders of the distribution, as pytest takes them
-    arguments = ["-k", "not cosine"]    # more arguments of pytest's
-    without = ["tests/test_x.py::*[8]"] # tests that are not run
-    left_out = "test_x takes files that it downloads"  # why the selection is not the whole
-    takes = ["@hub", "einops"]          # other distributions, to the last one that torch and pytest do not bring; @ names a group
+    tests = ["tests"]                   # files and folders of the distribution, as arguments of pytest
+    arguments = ["-k", "not cosine"]    # further arguments of pytest
+    without = ["tests/test_x.py::*[8]"] # excluded tests
+    left_out = "test_x takes files that it downloads"  # why tests are excluded
+    takes = ["@hub", "einops"]          # all dependencies that torch and pytest do not bring, also indirect ones; @ names a group
     environment = {NAME = "value"}
-    device_arguments = ["--device=cuda"]      # of the run with the device alone, where its tests have to be told
-    device_environment = {DEVICE = "cuda"}    # likewise
+    device_arguments = ["--device=cuda"]      # only for the run with the device
+    device_environment = {DEVICE = "cuda"}    # only for the run with the device
     devices = 2                         # default: 1
 
     [[julius.failures]]
     tests = ["*::test_resample[*]"]     # patterns
     whose = "cuda"                      # see `WHOSE`
     reason = "one short sentence"
-    flaky = true                        # default: false; it does not happen every time
+    flaky = true                        # default: false; whether the failure is intermittent
 """
 
 from __future__ import annotations

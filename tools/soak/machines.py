@@ -179,7 +179,7 @@ class Devices:
             return self.insist(value.cpu)
 
     def end(self) -> None:
-        """Free the values, and wait for everything."""
+        """Free the values, and wait for all work."""
         self.values.clear()
         self.memory.clear()
         settle()

@@ -38,6 +38,6 @@ MODES: dict[str, Mode] = {
     "fill": Mode(1, {"RUSTDEV_FILL": "nan"}),
     # Processes of a group, one of which is late or lost.
     "ranks": Mode(2),
-    # Twenty shortages in a row do not happen by chance.
+    # With probability 0.1, twenty consecutive shortages practically never occur by chance.
     "faults": Mode(1, {"RUSTDEV_FAULTS": f"oom:p={SHORTAGE},seed={{seed}}"}, tries=20),
 }

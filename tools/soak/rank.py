@@ -32,7 +32,7 @@ class Wrong(Exception):  # noqa: N818
 
 
 class Leaves(Exception):  # noqa: N818
-    """The exception by which a rank leaves."""
+    """The exception by which a rank leaves the group."""
 
 
 def data(call: Call, rank: int, elements: int) -> Tensor:
@@ -231,7 +231,7 @@ class Rank:
         sys.exit()
 
     def run(self) -> None:
-        """Make all calls, to the program's end."""
+        """Run the whole program."""
         for call in self.program.calls:
             if call.number == self.program.point:
                 if self.rank == self.program.leaver:
@@ -240,7 +240,7 @@ class Rank:
                     self.compare_all()  # what was called before it left
             self.make(call)
         if self.program.end == "return" or (self.program.end == "exit" and self.rank == self.program.leaver):
-            return  # and the process ends with what is queued
+            return  # the process exits with queued work
         if self.program.end == "destroy":
             dist.destroy_process_group()
         self.compare_all()

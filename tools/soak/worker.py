@@ -1,6 +1,6 @@
 """Runs the programs of one mode, in this process: ``python -m soak.worker``.
 
-``python -m soak`` starts it with the variables of the mode.
+``python -m soak`` starts it with the environment variables of the mode.
 """
 
 import argparse

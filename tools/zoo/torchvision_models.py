@@ -1,4 +1,4 @@
-"""Models of torchvision for small images and films: classification, segmentation, detection."""
+"""Models of torchvision for small images and videos: classification, segmentation, detection."""
 
 from __future__ import annotations
 

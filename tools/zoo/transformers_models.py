@@ -163,7 +163,7 @@ MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
     "llama4_text": (HEADS | {"num_local_experts": 2, "intermediate_size_mlp": 128}, sentences),
     "mixtral": (GROUPED | {"num_local_experts": 4}, sentences),
     "qwen3_moe": (HEADS | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}, sentences),
-    # state spaces, alone and beside attention
+    # state space models, with and without attention
     "granitemoehybrid": (
         GROUPED | {
             "layer_types": ["mamba", "attention"], "num_local_experts": 2, "num_experts_per_tok": 1, "mamba_n_heads": 8,
@@ -186,7 +186,7 @@ MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
         },
         words,
     ),
-    # from text to text
+    # text to text
     "bart": (BOTH_SIDES, translations),
     "led": (
         BOTH_SIDES | {"max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64, "attention_window": 8},
@@ -253,7 +253,7 @@ MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
         },
         larger_images,
     ),
-    # films, text and images together, series
+    # videos, text with images, time series
     "clip": (
         {"text_config": TEXT | {"eos_token_id": WORDS - 1}, "vision_config": IMAGE, "projection_dim": 32},
         lambda: sentences() | images(),

@@ -37,12 +37,12 @@ MARK = "// rustdev"
 _NANOSECONDS_PER_OPERATION = 0.1
 #: Placeholder for the lambda captures of a parallel loop, replaced when all arguments of the kernel are known.
 _CAPTURES = "RUSTDEV_CAPTURES"
-#: A loop that draws a random number for each lane of a vector.
+#: Loop that draws a random number for each lane of a vector.
 _RANDOM_LANES = re.compile(
     r"for\( int64_t offset_idx = 0; offset_idx < \d+; offset_idx\+\+ \)\s*\{\s*"
     r"result\[offset_idx\] = normalized_rand_cpu\((\w+), offset\[offset_idx\]\);\s*\}"
 )
-#: A mask that is loaded, and a vector that is stored.
+#: Load of a mask, and store of a vector.
 _MASK_LOAD = re.compile(r"at::vec::VecMask<(\w+,\d+)>::from\((\w*ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\)")
 _VECTOR_STORE = re.compile(r"(?<![\w.])(\w+)\.store\((\w*out_ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\);")
 
