@@ -279,7 +279,7 @@ def sleep(device: int, stream: int, nanoseconds: int) -> None:
 def event_elapsed(start: int, end: int) -> float:
     """Return the milliseconds between two completed events, given by their ``event_id``."""
 
-# src/python/memory/
+# src/python/py_memory/
 
 def memory_info(device: int) -> tuple[int, int]:
     """Return free and total bytes of a device's budget."""

@@ -271,9 +271,9 @@ def set_num_threads(count: int) -> None:
     """Set the number of compute threads, which all devices share. ``RUSTDEV_NUM_THREADS`` sets the initial number.
 
     Args:
-        count: Number of threads, at least 1.
+        count: Number of threads, from 1 to 1024.
 
     Raises:
-        ValueError: If ``count`` is not possible.
+        ValueError: If ``count`` is out of range.
     """
     _rustdev.set_num_threads(count)
