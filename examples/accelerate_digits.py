@@ -1,9 +1,9 @@
-"""Trains the network of digits.py with Hugging Face's accelerate, on one device or, with a process for each, on several.
+"""Trains the network of digits.py with Hugging Face's accelerate, on one device or on several, with one process per device.
 
     python examples/accelerate_digits.py [--epochs N] [--precision no|bf16]
     RUSTDEV_DEVICE_COUNT=2 accelerate launch --multi_gpu --num_processes 2 examples/accelerate_digits.py
 
-It takes what `make test-libraries` installs. The first line of main() is the only one that is written for rustdev.
+Requires the libraries that `make test-libraries` installs. Only the first line of main() is specific to rustdev.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ EPOCHS = 15
 
 
 def train(epochs: int, precision: str) -> float:
-    """Trains, reports on the first process, and returns the share of the test digits that are read right.
+    """Train, report on the first process, and return the accuracy on the test digits.
 
     Args:
-        epochs: how often every training image is seen.
-        precision: what accelerate's mixed_precision takes.
+        epochs: Number of epochs.
+        precision: Value of accelerate's mixed_precision.
     """
     accelerator = Accelerator(mixed_precision=precision)
     set_seed(SEED)
@@ -59,7 +59,7 @@ def train(epochs: int, precision: str) -> float:
 
 
 def main() -> None:
-    """Reads the command line, trains."""
+    """Read the command line and train."""
     rustdev.integrations.enable()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=EPOCHS)

@@ -1,9 +1,9 @@
-"""Trains the network of digits.py on several ranks: each sees its part of every batch, and they share their gradients.
+"""Trains the network of digits.py by DistributedDataParallel: each rank processes its part of every batch.
 
     torchrun --nproc-per-node 2 examples/ddp.py [--epochs N]
 
-The ranks are processes of one machine, each with a device of its own where there are enough of them (RUSTDEV_DEVICE_COUNT).
-Nothing here is written for rustdev: init_process_group finds the device's communication backend by itself.
+The ranks are processes of one machine, each with its own device if there are enough of them (RUSTDEV_DEVICE_COUNT).
+Nothing here is specific to rustdev: init_process_group finds the device's communication backend by itself.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 EPOCHS = 15
-#: What every run of the default length reaches.
+#: Accuracy that every run of the default length reaches.
 WANTED = 0.97
 
 
 def choose_device() -> torch.device:
-    """Makes the rank's device the current one: its own, or one that it shares."""
+    """Set the current device of the rank, which may be shared with other ranks, and return it."""
     accelerator = torch.accelerator.current_accelerator()
     if accelerator is None:
         sys.exit("there is no accelerator")
@@ -36,13 +36,13 @@ def choose_device() -> torch.device:
 
 
 def epoch(model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits, order: Tensor) -> float:
-    """Sees every training image once and returns the mean loss of all ranks.
+    """Train for one epoch and return the mean loss of all ranks.
 
     Args:
-        model: whose gradients are those of all ranks.
-        optimizer: of its parameters.
-        digits: the data, on this rank's device.
-        order: of the training images; every rank has the same.
+        model: Model wrapped in DistributedDataParallel.
+        optimizer: Optimizer of its parameters.
+        digits: Data on this rank's device.
+        order: Permutation of the training images, the same on every rank.
     """
     model.train()
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -61,7 +61,7 @@ def epoch(model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits, or
 
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
-    """The share of right answers; each rank reads its part of the images."""
+    """Return the accuracy of the model; each rank evaluates its part of the images."""
     model.eval()
     rank, ranks = dist.get_rank(), dist.get_world_size()
     right = (model(images[rank::ranks]).argmax(dim=1) == labels[rank::ranks]).sum()
@@ -70,10 +70,10 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
 
 
 def train(epochs: int) -> float:
-    """Trains, reports on the first rank, and returns the accuracy on the test digits.
+    """Train, report on rank 0, and return the accuracy on the test digits.
 
     Args:
-        epochs: how often every training image is seen.
+        epochs: Number of epochs.
     """
     device = choose_device()
     torch.manual_seed(SEED)
@@ -93,7 +93,7 @@ def train(epochs: int) -> float:
 
 
 def main() -> None:
-    """Reads the command line, joins the group, trains."""
+    """Read the command line, join the process group and train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
-"""Trains a denoising diffusion model on handwritten digits, then draws some from noise and prints them.
+"""Trains a denoising diffusion model on handwritten digits, then samples some digits and prints them.
 
     python examples/diffusion.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
-The training is that of Ho et al., Denoising Diffusion Probabilistic Models (https://arxiv.org/abs/2006.11239), with the cosine
-schedule of Nichol and Dhariwal (https://arxiv.org/abs/2102.09672); the digits are drawn in fewer steps, as in Song et al.,
-Denoising Diffusion Implicit Models (https://arxiv.org/abs/2010.02502).
+Training follows Ho et al., Denoising Diffusion Probabilistic Models (https://arxiv.org/abs/2006.11239), with the cosine schedule of
+Nichol and Dhariwal (https://arxiv.org/abs/2102.09672). Sampling takes fewer steps, as in Song et al., Denoising Diffusion Implicit
+Models (https://arxiv.org/abs/2010.02502).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 SIZE, BATCH = 8, 64
-#: Steps from an image to noise.
+#: Number of diffusion steps from an image to noise.
 STEPS = 200
 INK = " .:-=+*#%@"
 
 
 def kept(times: Tensor) -> Tensor:
-    """The share of an image that is left after some steps, by the cosine schedule: from nearly 1 to nearly 0."""
+    """Return the remaining fraction of the signal (alpha bar) at some times, by the cosine schedule: from nearly 1 to nearly 0."""
     return torch.cos((times / STEPS + 0.008) / 1.008 * (math.pi / 2)).square().clamp(1e-4, 0.9999)
 
 
 class Denoiser(nn.Module):
-    """Convolutions with a residual each, told the time: images [N, 1, H, W] and times [N] to the noise in them.
+    """Residual convolutions, conditioned on the time: images [N, 1, H, W] and times [N] to the noise in the images.
 
     Args:
-        width: channels.
-        layers: residual layers.
+        width: Number of channels.
+        layers: Number of residual layers.
     """
 
     def __init__(self, width: int = 48, layers: int = 4) -> None:
@@ -55,13 +55,13 @@ class Denoiser(nn.Module):
         )
 
     def waves(self, times: Tensor) -> Tensor:
-        """Sines and cosines of the times: [N] to [N, width]."""
+        """Return the sinusoidal embedding of times: [N] to [N, width]."""
         rates = torch.exp(torch.arange(self.width // 2, device=times.device, dtype=times.dtype) * (-8 * math.log(2) / self.width))
         angles = times[:, None] * rates
         return torch.cat((angles.sin(), angles.cos()), dim=1)
 
     def forward(self, images: Tensor, times: Tensor) -> Tensor:
-        """Finds the noise."""
+        """Predict the noise."""
         shifts = self.times(self.waves(times)).chunk(len(self.layers), dim=1)
         found = self.first(images)
         for layer, shift in zip(self.layers, shifts, strict=True):
@@ -71,10 +71,10 @@ class Denoiser(nn.Module):
 
 
 class Diffusion(nn.Module):
-    """Mixes noise into images, and finds it again.
+    """Adds noise to images, and predicts the noise.
 
     Args:
-        denoiser: finds noise in images [N, 1, H, W] at times [N].
+        denoiser: Predicts the noise in images [N, 1, H, W] at times [N].
     """
 
     def __init__(self, denoiser: nn.Module) -> None:
@@ -82,14 +82,14 @@ class Diffusion(nn.Module):
         self.denoiser = denoiser
 
     def forward(self, images: Tensor, times: Tensor, noise: Tensor) -> Tensor:
-        """Returns the noise that the denoiser finds where noise [N, 1, H, W] was mixed into images, at times [N]."""
+        """Return the noise that the denoiser predicts for images with added noise [N, 1, H, W] at times [N]."""
         share = kept(times)[:, None, None, None]
         found: Tensor = self.denoiser(share.sqrt() * images + (1 - share).sqrt() * noise, times)
         return found
 
     @torch.no_grad()
     def draw(self, noise: Tensor, steps: int) -> Tensor:
-        """Turns noise [N, 1, H, W] into images between -1 and 1, in some steps."""
+        """Sample images between -1 and 1 from noise [N, 1, H, W] in ``steps`` steps."""
         times = torch.linspace(STEPS, 0, steps + 1, dtype=noise.dtype, device=noise.device)
         images = noise
         for time, after in itertools.pairwise(times):
@@ -101,7 +101,7 @@ class Diffusion(nn.Module):
 
 
 def batch(generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Draws digits between -1 and 1, times and noise; the noise is what shall be found."""
+    """Return digits between -1 and 1, times and noise, and the noise as target."""
     images, _ = resnet.batch(generator, BATCH, SIZE)
     times = torch.randint(1, STEPS + 1, (BATCH,), generator=generator).to(images.dtype)
     noise = torch.randn(images.shape, generator=generator)
@@ -109,7 +109,7 @@ def batch(generator: torch.Generator) -> tuple[Tensor, ...]:
 
 
 def show(images: Tensor) -> str:
-    """Returns images [N, 1, H, W] between -1 and 1 as characters, in one row."""
+    """Return images [N, 1, H, W] between -1 and 1 as text, next to each other."""
     levels = ((images[:, 0] + 1) / 2 * (len(INK) - 1)).round().clamp(0, len(INK) - 1).long().cpu()
     return "\n".join(
         "   ".join("".join(2 * INK[level] for level in row) for row in rows) for rows in levels.transpose(0, 1).tolist()
@@ -125,7 +125,7 @@ FAMILY = training_loop.Family(
 
 
 def main() -> None:
-    """Trains, and prints what the network draws."""
+    """Train, sample digits and print them."""
     network = training_loop.main(FAMILY, __doc__, steps=500)
     assert isinstance(network, Diffusion)
     noise = torch.randn(6, 1, SIZE, SIZE, device=next(network.parameters()).device)

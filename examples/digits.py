@@ -1,9 +1,9 @@
-"""Trains a small convolutional network on scikit-learn's handwritten digits, on the device and on PyTorch's CPU in turn.
+"""Trains a small convolutional network on scikit-learn's handwritten digits, on the device and then on PyTorch's CPU device.
 
     python examples/digits.py [--device rustdev|cpu] [--epochs N] [--plot FILE.png]
 
-The data are real: 1,797 scans of 8 by 8 pixels, a quarter of them kept for testing. The same program runs for both devices: same
-seed, same initial weights, same order of batches. Nothing in it is written for rustdev but the report at the end.
+The data set has 1,797 scans of 8 by 8 pixels, a quarter of which are the test set. Both devices run the same program with the same
+seed, initial weights and order of batches. Only the report at the end is specific to rustdev.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SEED = 7
 BATCH = 64
 EPOCHS = 20
-# What every run of the default length reaches, and by how much devices may differ: 2 % are nine of the 450 test digits.
+# Accuracy that every run of the default length reaches, and allowed difference of the devices: 2 % are nine of 450 test digits.
 WANTED = 0.97
 NOISE = 0.02
 
@@ -47,10 +47,10 @@ class Digits:
 
     @classmethod
     def load(cls, device: str) -> Digits:
-        """Reads, splits and copies the data set.
+        """Load and split the data set, and copy it to a device.
 
         Args:
-            device: where the tensors go.
+            device: Device of the tensors.
         """
         images, labels = load_digits(return_X_y=True)
         parts = train_test_split(images, labels, test_size=0.25, random_state=SEED, stratify=labels)
@@ -61,7 +61,7 @@ class Digits:
 
 @dataclass
 class Run:
-    """What one training leaves behind."""
+    """Results of one training run."""
 
     device: str
     losses: list[float]
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def epoch_time(self) -> float:
-        """The median epoch, in seconds: the first ones warm caches up."""
+        """Median time of an epoch in seconds; the first epochs include warm-up."""
         return sorted(self.epoch_seconds)[len(self.epoch_seconds) // 2]
 
 
@@ -92,12 +92,12 @@ def network() -> nn.Module:
 
 
 def train(device: str, epochs: int, progress: bool = True) -> Run:
-    """Trains from the same start on any device.
+    """Train on a device, with the same initial weights and batches on every device.
 
     Args:
-        device: a device's name, as torch.device takes it.
-        epochs: how often every training image is seen.
-        progress: whether to show a bar.
+        device: Name of the device.
+        epochs: Number of epochs.
+        progress: Whether to show a progress bar.
     """
     torch.manual_seed(SEED)
     digits = Digits.load(device)
@@ -117,7 +117,7 @@ def train(device: str, epochs: int, progress: bool = True) -> Run:
 
 
 def epoch_bar(device: str, epochs: int) -> Iterable[int]:
-    """The numbers of the epochs, with a progress bar."""
+    """Return the epoch numbers with a progress bar."""
     from tqdm import tqdm
 
     numbers: Iterable[int] = tqdm(range(epochs), desc=f"{device:>8}", unit="epoch")
@@ -125,9 +125,9 @@ def epoch_bar(device: str, epochs: int) -> Iterable[int]:
 
 
 def epoch(model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits, order: Tensor) -> float:
-    """Sees every training image once and returns the mean loss.
+    """Train for one epoch and return the mean loss.
 
-    The losses are summed where they are made: reading each of them with ``.item()`` would wait for the device at every step.
+    The losses are summed on the device: reading each loss by ``.item()`` would wait for the device at every step.
     """
     model.train()
     total = torch.zeros((), device=digits.train_images.device)
@@ -143,14 +143,14 @@ def epoch(model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits, or
 
 @torch.no_grad()
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[float, Tensor]:
-    """The share of right answers, and the answers, in the host's memory."""
+    """Return the accuracy, and the predictions on the CPU."""
     model.eval()
     predictions = model(images).argmax(dim=1)
     return (predictions == labels).float().mean().item(), predictions.cpu()
 
 
 def report(runs: list[Run]) -> None:
-    """Prints the runs as a table."""
+    """Print the runs as a table."""
     print(f"\n{'':10}{'train':>10}{'test':>10}{'loss':>10}{'per epoch':>14}")
     for run in runs:
         accuracies = f"{run.train_accuracy:>10.2%}{run.test_accuracy:>10.2%}"
@@ -160,7 +160,7 @@ def report(runs: list[Run]) -> None:
 
 
 def shortfall(runs: list[Run]) -> str | None:
-    """What is wrong with the accuracies, if anything is."""
+    """Return what is wrong with the accuracies; None if nothing is."""
     for run in runs:
         if run.test_accuracy < WANTED:
             return f"the network on {run.device} reads {run.test_accuracy:.1%} of the test digits, and should read {WANTED:.0%}"
@@ -169,7 +169,7 @@ def shortfall(runs: list[Run]) -> str | None:
 
 
 class Operators(TorchDispatchMode):
-    """Counts the operators that PyTorch calls with tensors of the device while it is entered."""
+    """Dispatch mode that counts the operator calls with device tensors."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -178,7 +178,7 @@ class Operators(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: torch._ops.OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Passes a call on and counts it if it takes or makes a tensor of the device."""
+        """Run an operator, and count it if an argument or a result is a device tensor."""
         result = func(*args, **(kwargs or {}))
         tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
         self.calls[func.name()] += any(tensor.device.type == "rustdev" for tensor in tensors)
@@ -186,7 +186,7 @@ class Operators(TorchDispatchMode):
 
 
 def report_device() -> None:
-    """Prints the memory used, what fell back to the CPU's kernels, and in which tier the operators of one epoch run."""
+    """Print the peak memory, the operators that fell back, and the tiers of the operators of one epoch."""
     import rustdev
 
     allocated, reserved = rustdev.max_memory_allocated() / 2**20, rustdev.max_memory_reserved() / 2**20
@@ -207,11 +207,11 @@ def report_device() -> None:
 
 
 def draw_losses(axes: Any, runs: list[Run]) -> None:
-    """Draws the training loss of every run over its epochs.
+    """Plot the training loss of every run over the epochs.
 
     Args:
-        axes: where, as matplotlib has it.
-        runs: the trainings; the later ones are dashed, since equal curves would hide each other.
+        axes: Axes of matplotlib.
+        runs: Training runs. The second is dashed, since equal curves would hide each other.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -225,11 +225,11 @@ def draw_losses(axes: Any, runs: list[Run]) -> None:
 
 
 def draw_digits(figure: Any, run: Run) -> None:
-    """Draws the first test digits, each under what the network reads, with its label where that is wrong.
+    """Plot the first test digits with their predictions, and with the labels of wrong predictions.
 
     Args:
-        figure: where, as matplotlib has it.
-        run: the training whose network reads.
+        figure: Figure of matplotlib.
+        run: Training run with the predictions.
     """
     digits = Digits.load("cpu")
     labels, guesses = digits.test_labels.tolist(), run.predictions.tolist()
@@ -243,11 +243,11 @@ def draw_digits(figure: Any, run: Run) -> None:
 
 
 def plot(runs: list[Run], file: Path) -> None:
-    """Draws the loss of every run and some test digits as the first run reads them.
+    """Plot the loss of every run, and some test digits with the predictions of the first run.
 
     Args:
-        runs: the trainings, the one to show first.
-        file: the picture to write.
+        runs: Training runs.
+        file: Picture file to write.
     """
     import matplotlib as mpl
 
@@ -265,7 +265,7 @@ def plot(runs: list[Run], file: Path) -> None:
 
 
 def main() -> None:
-    """Reads the command line, trains, reports."""
+    """Read the command line, train and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("rustdev", "cpu"), default="rustdev")
     parser.add_argument("--epochs", type=int, default=EPOCHS)

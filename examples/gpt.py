@@ -1,9 +1,9 @@
-"""Trains a transformer, built as GPT-2 is, on real text, character by character, and lets it write.
+"""Trains a character-level transformer with the architecture of GPT-2 on text, then generates text.
 
     python examples/gpt.py [--device rustdev|cpu] [--steps N] [--amp] [--text FILE] [--start TEXT] [--characters N] [--quiet]
 
-Without a file it reads what comes with Python: the topics of help(), 460,000 characters. A tenth of the text is kept for testing.
-The default takes less than a minute on two cores. Nothing is written for rustdev but the report of its memory.
+Without a file the text is that of Python's help() topics, 460,000 characters. A tenth of the text is the test set. The default
+takes less than a minute on two cores. Only the memory report is specific to rustdev.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ RATE, WARMUP, CLIP = 4e-3, 20, 1.0
 
 
 def topics() -> str:
-    """What help() knows about Python's language, one topic after the other."""
+    """Return the text of Python's help() topics."""
     return "\n\n".join(python_topics[name] for name in sorted(python_topics))
 
 
 class Text:
-    """A text as numbers of its characters, in the host's memory; the last tenth is for testing.
+    """A text as character indices on the CPU; the last tenth is the test set.
 
     Args:
-        text: at least 20 characters.
+        text: Text of at least 20 characters.
     """
 
     def __init__(self, text: str) -> None:
@@ -43,15 +43,15 @@ class Text:
         self.training, self.testing = self.numbers(text).tensor_split([len(text) * 9 // 10])
 
     def numbers(self, text: str) -> Tensor:
-        """Returns the numbers [T] of the characters that the whole text has; others are left out."""
+        """Return the indices [T] of characters; characters that are not in the vocabulary are left out."""
         return torch.tensor([self._positions[character] for character in text if character in self._positions])
 
     def string(self, numbers: Tensor) -> str:
-        """Returns the characters of numbers [T]."""
+        """Return the characters of indices [T]."""
         return "".join(self.characters[number] for number in numbers.tolist())
 
     def batch(self, generator: torch.Generator, count: int, length: int, testing: bool = False) -> tuple[Tensor, Tensor]:
-        """Draws parts of the text [count, length], and the same a character further on."""
+        """Return random excerpts of the text [count, length], and the same excerpts shifted by one character as targets."""
         numbers = self.testing if testing else self.training
         starts = torch.randint(len(numbers) - length, (count, 1), generator=generator)
         parts = numbers[starts + torch.arange(length + 1)]
@@ -59,12 +59,12 @@ class Text:
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward network, each behind a layer normalisation: [N, T, width] to the same.
+    """Pre-norm transformer block: attention and a feed-forward network, [N, T, width] to [N, T, width].
 
     Args:
-        width: numbers of a place.
-        heads: parts of the width that attend by themselves.
-        is_causal: whether a place sees only those before it.
+        width: Embedding size.
+        heads: Number of attention heads.
+        is_causal: Whether attention is causal.
     """
 
     def __init__(self, width: int, heads: int, is_causal: bool = True) -> None:
@@ -75,7 +75,7 @@ class Block(nn.Module):
         self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Adds both to their input."""
+        """Apply attention and the feed-forward network, with residual connections."""
         parts = self.project(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         attended = functional.scaled_dot_product_attention(query, key, value, is_causal=self.is_causal)
@@ -85,14 +85,14 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Characters [N, T] to scores of the next one at each place [N, T, characters].
+    """Character indices [N, T] to logits of the next character at each position [N, T, characters].
 
     Args:
-        characters: how many different ones there are.
-        context: the greatest T.
-        width: numbers of a place.
-        heads: heads of attention.
-        layers: layers of attention.
+        characters: Size of the vocabulary.
+        context: Maximum T.
+        width: Embedding size.
+        heads: Number of attention heads.
+        layers: Number of blocks.
     """
 
     def __init__(self, characters: int, context: int, width: int, heads: int, layers: int) -> None:
@@ -103,19 +103,19 @@ class GPT(nn.Module):
         self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, characters))
 
     def forward(self, characters: Tensor) -> Tensor:
-        """Scores the next characters."""
+        """Return the logits of the next characters."""
         positions = torch.arange(characters.shape[1], device=characters.device)
         scores: Tensor = self.head(self.blocks(self.characters(characters) + self.positions(positions)))
         return scores
 
     @torch.no_grad()
     def write(self, start: Tensor, count: int, temperature: float = 0.8) -> Tensor:
-        """Goes on after the characters [T], with those that it draws: [T + count].
+        """Generate characters after a start [T], and return both: [T + count].
 
         Args:
-            start: at least one character.
-            count: how many to draw.
-            temperature: below 1, likely ones come more often still.
+            start: Indices of at least one character.
+            count: Number of characters to sample.
+            temperature: Sampling temperature. Below 1, likely characters become more likely.
         """
         written = start[None]
         for _ in range(count):
@@ -125,19 +125,19 @@ class GPT(nn.Module):
 
 
 def loss(scores: Tensor, wanted: Tensor) -> Tensor:
-    """The mean cross entropy of scores [N, T, characters] and characters [N, T]."""
+    """Return the mean cross entropy of logits [N, T, characters] and character indices [N, T]."""
     return functional.cross_entropy(scores.flatten(0, 1), wanted.flatten())
 
 
 def train(text: Text, device: str, steps: int, amp: bool, progress: bool = True) -> tuple[GPT, list[float]]:
-    """Trains a new network and returns it with the loss of each step.
+    """Train a new network and return it with the loss of each step.
 
     Args:
-        text: what it reads.
-        device: a device's name, as torch.device takes it.
-        steps: how many batches are seen.
-        amp: whether products round to bfloat16.
-        progress: whether to show a bar.
+        text: Training text.
+        device: Name of the device.
+        steps: Number of steps.
+        amp: Whether to use autocast to bfloat16.
+        progress: Whether to show a progress bar.
     """
     torch.manual_seed(SEED)
     generator = torch.Generator().manual_seed(SEED)
@@ -167,7 +167,7 @@ def train(text: Text, device: str, steps: int, amp: bool, progress: bool = True)
 
 @torch.no_grad()
 def evaluate(network: GPT, text: Text, amp: bool, batches: int = 8) -> float:
-    """The loss on the part of the text that was not trained on."""
+    """Return the mean loss on batches of the test set."""
     device = next(network.parameters()).device
     generator = torch.Generator().manual_seed(SEED)
     found = []
@@ -179,7 +179,7 @@ def evaluate(network: GPT, text: Text, amp: bool, batches: int = 8) -> float:
 
 
 def main() -> None:
-    """Reads the command line, trains, reports, writes."""
+    """Read the command line, train, report and generate text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="rustdev", help="rustdev, cpu, or another one that torch knows")
     parser.add_argument("--steps", type=int, default=600)

@@ -1,10 +1,10 @@
-"""Trains a graph network to find the communities of random graphs, from edges and from what little the nodes know.
+"""Trains a graph neural network to detect the communities of random graphs, from the edges and from a few labelled nodes.
 
     python examples/graph_network.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
-Nodes of one community are joined more often than others, and a tenth of the nodes know to which one they belong. A layer brings
-messages along the edges: it takes the mean of what the neighbours say, and the greatest of it (Hamilton et al., Inductive
-Representation Learning on Large Graphs, https://arxiv.org/abs/1706.02216).
+Edges are more likely within a community, and a tenth of the nodes are labelled with their community. A layer passes messages along
+the edges and aggregates them by mean and by maximum (Hamilton et al., Inductive Representation Learning on Large Graphs,
+https://arxiv.org/abs/1706.02216).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 NODES, COMMUNITIES, WIDTH = 160, 4, 64
-#: How likely an edge is within a community, and between two; how many nodes know theirs.
+#: Probability of an edge within a community and between communities; fraction of labelled nodes.
 WITHIN, BETWEEN, KNOWN = 0.12, 0.015, 0.1
 
 
 class Layer(nn.Module):
-    """Nodes [N, width] and edges [2, E], from their first row to their second, to nodes [N, width].
+    """Message-passing layer: nodes [N, width] and edges [2, E] (source and target nodes) to nodes [N, width].
 
     Args:
-        width: numbers of a node.
+        width: Number of features of a node.
     """
 
     def __init__(self, width: int) -> None:
@@ -32,7 +32,7 @@ class Layer(nn.Module):
         self.update = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, width))
 
     def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
-        """Adds what the neighbours say."""
+        """Aggregate the messages of the neighbours, and add the update to the nodes."""
         source, target = edges
         said = functional.relu(self.message(torch.cat((nodes[source], nodes[target]), dim=1)))
         degree = said.new_zeros(len(nodes)).index_add(0, target, said.new_ones(len(target)))
@@ -45,12 +45,12 @@ class Layer(nn.Module):
 
 
 class GraphNetwork(nn.Module):
-    """What nodes know [N, communities] and edges [2, E] to scores [N, communities].
+    """Node labels [N, communities] (0 if unknown) and edges [2, E] to logits [N, communities].
 
     Args:
-        communities: how many there are.
-        width: numbers of a node.
-        layers: how far messages go.
+        communities: Number of communities.
+        width: Number of features of a node.
+        layers: Number of layers.
     """
 
     def __init__(self, communities: int, width: int = WIDTH, layers: int = 3) -> None:
@@ -60,7 +60,7 @@ class GraphNetwork(nn.Module):
         self.last = nn.Linear(width, communities)
 
     def forward(self, known: Tensor, edges: Tensor) -> Tensor:
-        """Scores the communities of each node."""
+        """Return the logits of the communities of each node."""
         nodes = self.first(known)
         for layer in self.layers:
             nodes = layer(nodes, edges)
@@ -69,7 +69,7 @@ class GraphNetwork(nn.Module):
 
 
 def batch(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Draws a graph: what nodes know [NODES, COMMUNITIES], edges in both directions [2, E], and the communities [NODES]."""
+    """Return a random graph: labels [NODES, COMMUNITIES], edges in both directions [2, E], and the communities [NODES]."""
     communities = torch.randint(COMMUNITIES, (NODES,), generator=generator)
     likely = torch.where(communities[:, None] == communities, WITHIN, BETWEEN)
     joined = (torch.rand(NODES, NODES, generator=generator) < likely).triu(1)

@@ -1,9 +1,8 @@
-"""Trains a small network on a made-up task by replaying one step as a graph, beside the same steps without a graph.
+"""Trains a small network on a synthetic task by replaying a captured training step, and compares with eager steps.
 
     python examples/graph_training.py [--steps N]
 
-The step reads its batch from two tensors that stay where they are. All of it, from the forward pass to the optimizer, is started
-by one call.
+The step reads its batch from two static tensors. One call replays the whole step, from the forward pass to the optimizer.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ BATCH, INPUTS, CLASSES = 32, 16, 4
 
 
 def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Makes points and the quadrant that the signs of two sums put them into."""
+    """Return random points, and as classes the quadrants given by the signs of two partial sums."""
     points = torch.randn(BATCH, INPUTS, generator=generator)
     signs = points.unflatten(1, (2, INPUTS // 2)).sum(2) > 0
     return points, signs[:, 0].long() * 2 + signs[:, 1].long()
 
 
 class Training:
-    """A network with its optimizer, and the tensors that every step reads and writes.
+    """A network with its optimizer, and the static tensors of a step.
 
     Args:
-        seed: of the first weights.
+        seed: Seed of the initial weights.
     """
 
     def __init__(self, seed: int) -> None:
@@ -46,7 +45,7 @@ class Training:
         self.loss = torch.zeros((), device="rustdev")
 
     def step(self) -> None:
-        """Takes one step on the batch that is there."""
+        """Run a training step on the batch in the static tensors."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(self.network(self.points), self.classes)
         loss.backward()
@@ -54,7 +53,7 @@ class Training:
         self.loss.copy_(loss.detach())
 
     def run(self, steps: int, step: Callable[[], None]) -> tuple[float, float]:
-        """Takes steps on new batches; returns the last loss and the seconds they took."""
+        """Run ``step`` on new batches. Return the last loss and the elapsed seconds."""
         generator = torch.Generator().manual_seed(1)
         batches = [[tensor.pin_memory() for tensor in batch(generator)] for _ in range(steps)]
         rustdev.synchronize()
@@ -67,7 +66,7 @@ class Training:
 
 
 def capture(training: Training) -> rustdev.Graph:
-    """Captures a step after three that warm up."""
+    """Capture a step after three warm-up steps."""
     stream = rustdev.Stream()
     stream.wait_stream(rustdev.current_stream())
     with rustdev.stream(stream):
@@ -81,13 +80,13 @@ def capture(training: Training) -> rustdev.Graph:
 
 
 def main() -> None:
-    """Trains twice from the same weights and compares the losses."""
+    """Train twice from the same weights, eagerly and by replays, and compare the losses."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     steps = parser.parse_args().steps
     eager, graphed = Training(0), Training(0)
     for _ in range(3):
-        eager.step()  # as often as the other one warms up
+        eager.step()  # as many steps as the warm-up of the capture
     graph = capture(graphed)
     expected, slow = eager.run(steps, eager.step)
     loss, fast = graphed.run(steps, graph.replay)

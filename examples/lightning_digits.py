@@ -1,9 +1,10 @@
-"""Trains the network of digits.py with Lightning, on one device or, with a process for each, on several.
+"""Trains the network of digits.py with Lightning, on one device or on several, with one process per device.
 
     python examples/lightning_digits.py [--epochs N] [--precision 32-true|bf16-mixed]
     RUSTDEV_DEVICE_COUNT=2 python examples/lightning_digits.py --devices 2
 
-It takes what `make test-libraries` installs. The first line of main() is written for rustdev, and the name of the accelerator.
+Requires the libraries that `make test-libraries` installs. Only the first line of main() and the name of the accelerator are
+specific to rustdev.
 """
 
 from __future__ import annotations
@@ -32,30 +33,30 @@ class Reader(pl.LightningModule):  # type: ignore[misc]
         self.accuracy = MulticlassAccuracy(10, average="micro")
 
     def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:
-        """Returns the loss of a batch."""
+        """Return the loss of a batch."""
         images, labels = batch
         loss = functional.cross_entropy(self.network(images), labels)
         self.log("loss", loss)
         return loss
 
     def test_step(self, batch: tuple[Tensor, Tensor], index: int) -> None:
-        """Counts the right answers of a batch."""
+        """Update and log the accuracy."""
         images, labels = batch
         self.accuracy(self.network(images), labels)
         self.log("accuracy", self.accuracy)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Returns the optimizer."""
+        """Return the optimizer."""
         return torch.optim.AdamW(self.parameters(), lr=2e-3)
 
 
 def train(epochs: int, precision: str, devices: int) -> float:
-    """Trains, reports on the first process, and returns the share of the test digits that are read right.
+    """Train, report on the first process, and return the accuracy on the test digits.
 
     Args:
-        epochs: how often every training image is seen.
-        precision: what the Trainer takes as such.
-        devices: how many, each in a process of its own.
+        epochs: Number of epochs.
+        precision: Precision of the Trainer.
+        devices: Number of devices, with one process each.
     """
     pl.seed_everything(SEED)
     digits = Digits.load("cpu")
@@ -81,7 +82,7 @@ def train(epochs: int, precision: str, devices: int) -> float:
 
 
 def main() -> None:
-    """Reads the command line, trains."""
+    """Read the command line and train."""
     rustdev.integrations.enable()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=EPOCHS)

@@ -1,8 +1,8 @@
-"""Trains a language model of LSTM layers on real text, character by character, and lets it write.
+"""Trains a character-level LSTM language model on text, then generates text.
 
     python examples/lstm.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
-The text is that of gpt.py: the topics of Python's help().
+The text is that of gpt.py: Python's help() topics.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ BATCH, LENGTH = 16, 64
 
 
 class LanguageModel(nn.Module):
-    """Characters [N, T] to scores of the next one at each place [N, T, characters].
+    """Character indices [N, T] to logits of the next character at each position [N, T, characters].
 
     Args:
-        characters: how many different ones there are.
-        width: numbers of a character and of a layer's state.
-        layers: layers of LSTM.
+        characters: Size of the vocabulary.
+        width: Size of embeddings and hidden states.
+        layers: Number of LSTM layers.
     """
 
     def __init__(self, characters: int, width: int = 160, layers: int = 2) -> None:
@@ -33,13 +33,13 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(width, characters)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """Scores the next characters."""
+        """Return the logits of the next characters."""
         scores: Tensor = self.head(self.layers(self.characters(characters))[0])
         return scores
 
     @torch.no_grad()
     def write(self, start: Tensor, count: int) -> Tensor:
-        """Goes on after the characters [T], with those that it draws: [T + count]. The state is kept from one to the next."""
+        """Generate ``count`` characters after a start [T], and return both: [T + count]. The state is carried from step to step."""
         written, state, given = [start], None, start[None]
         for _ in range(count):
             found, state = self.layers(self.characters(given), state)
@@ -50,12 +50,12 @@ class LanguageModel(nn.Module):
 
 @functools.cache
 def text() -> gpt.Text:
-    """What is read."""
+    """Return the training text."""
     return gpt.Text(gpt.topics())
 
 
 def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draws parts of the text [BATCH, LENGTH], and the same a character further on."""
+    """Return random excerpts of the text [BATCH, LENGTH], and the same excerpts shifted by one character as targets."""
     return text().batch(generator, BATCH, LENGTH)
 
 
@@ -68,7 +68,7 @@ FAMILY = training_loop.Family(
 
 
 def main() -> None:
-    """Trains, and prints what the network writes."""
+    """Train, generate text and print it."""
     network = training_loop.main(FAMILY, __doc__, steps=400)
     assert isinstance(network, LanguageModel)
     start = text().numbers("The ").to(next(network.parameters()).device)

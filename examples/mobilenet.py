@@ -1,4 +1,4 @@
-"""Trains a small network of depthwise convolutions, built as MobileNetV2 is, on scikit-learn's handwritten digits.
+"""Trains a small network of depthwise convolutions with the architecture of MobileNetV2 on scikit-learn's handwritten digits.
 
     python examples/mobilenet.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
@@ -14,19 +14,21 @@ from torch.nn import functional
 
 
 def convolution(before: int, after: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    """A convolution that keeps the size but for its stride, and a batch normalisation."""
+    """Return a convolution with "same" padding, and a batch norm."""
     layer = nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
     return [layer, nn.BatchNorm2d(after)]
 
 
 class InvertedResidual(nn.Module):
-    """Widens, filters each channel by itself, narrows: [N, before, H, W] to [N, after, H / stride, W / stride].
+    """Inverted residual block: expansion, depthwise convolution, projection.
+
+    [N, before, H, W] to [N, after, H / stride, W / stride].
 
     Args:
-        before: channels of what it reads.
-        after: channels of what it gives.
-        stride: of the depthwise convolution.
-        factor: how many times as many channels there are between the two.
+        before: Input channels.
+        after: Output channels.
+        stride: Stride of the depthwise convolution.
+        factor: Expansion factor of the channels.
     """
 
     def __init__(self, before: int, after: int, stride: int, factor: int) -> None:
@@ -42,18 +44,18 @@ class InvertedResidual(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        """Adds its input where the shapes agree."""
+        """Apply the block, with a residual connection if the shapes agree."""
         found: Tensor = self.path(images)
         return images + found if self.is_added else found
 
 
 class MobileNet(nn.Module):
-    """Images [N, channels, H, W] to scores [N, classes].
+    """Images [N, channels, H, W] to logits [N, classes].
 
     Args:
-        classes: how many there are.
-        channels: of the images.
-        width: channels of the first block; the later ones have up to five times as many.
+        classes: Number of classes.
+        channels: Channels of the images.
+        width: Channels of the first block; later blocks have up to five times as many.
     """
 
     def __init__(self, classes: int, channels: int = 3, width: int = 16) -> None:
@@ -71,7 +73,7 @@ class MobileNet(nn.Module):
         self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(10 * width, classes))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores each image."""
+        """Return the logits of each image."""
         scores: Tensor = self.head(self.blocks(self.stem(images)))
         return scores
 

@@ -1,9 +1,9 @@
-"""Profiles a small transformer's training step: prints the table of the kernels, writes a trace for Perfetto, draws it too.
+"""Profiles a training step of a small transformer: prints a table of kernels, writes a trace for Perfetto, and plots it.
 
     python examples/profile_transformer.py [--trace FILE.json] [--plot FILE.png]
 
-The trace opens in https://ui.perfetto.dev or chrome://tracing. The training is written as for a GPU: batches come from pinned
-memory on a stream of their own while the step before computes.
+The trace opens in https://ui.perfetto.dev or chrome://tracing. The training is written as for a GPU: batches are copied from pinned
+memory on a separate stream while the previous step computes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS, BATCH = 256, 64, 128, 4, 2, 16
 
 
 class Block(nn.Module):
-    """Causal attention and a feed-forward network, each behind a layer normalisation: [N, T, WIDTH] to the same."""
+    """Pre-norm transformer block: causal attention and a feed-forward network, [N, T, WIDTH] to [N, T, WIDTH]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Block(nn.Module):
         self.feed_forward = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Adds both to their input."""
+        """Apply attention and the feed-forward network, with residual connections."""
         split = [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.heads(self.attention_norm(x)).chunk(3, dim=-1)]
         attended = functional.scaled_dot_product_attention(split[0], split[1], split[2], is_causal=True)
         x = x + self.joined(attended.transpose(1, 2).flatten(2))
@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A GPT of half a million parameters: tokens [N, T] to logits [N, T, VOCABULARY]."""
+    """A GPT with half a million parameters: tokens [N, T] to logits [N, T, VOCABULARY]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,14 +50,14 @@ class Transformer(nn.Module):
         self.norm, self.logits = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Predicts the next token at every place."""
+        """Return the logits of the next token at every position."""
         steps = torch.arange(tokens.shape[1], device=tokens.device)
         logits: Tensor = self.logits(self.norm(self.blocks(self.tokens(tokens) + self.positions(steps))))
         return logits
 
 
 class Batches:
-    """Random text in pinned memory, copied to the device on a stream of its own, one batch ahead."""
+    """Random tokens in pinned memory, copied to the device on a separate stream, one batch ahead."""
 
     def __init__(self) -> None:
         self.text = torch.randint(VOCABULARY, (BATCH, CONTEXT + 1)).pin_memory()
@@ -65,12 +65,12 @@ class Batches:
         self.fetch()
 
     def fetch(self) -> None:
-        """Begins to copy the next batch."""
+        """Start copying the next batch."""
         with rustdev.stream(self.stream), record_function("fetch"):
             self.coming = self.text.to("rustdev", non_blocking=True)
 
     def next(self) -> Tensor:
-        """The batch that was fetched; the next one is on its way."""
+        """Return the fetched batch, and start copying the next one."""
         current = rustdev.current_stream()
         current.wait_stream(self.stream)
         batch = self.coming
@@ -80,7 +80,7 @@ class Batches:
 
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches) -> None:
-    """Trains on one batch."""
+    """Run a training step on one batch."""
     batch = batches.next()
     optimizer.zero_grad()
     with record_function("forward"):
@@ -93,7 +93,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, batches: Batches) -
 
 
 def take() -> Any:
-    """Profiles two steps after three others, which warm caches up."""
+    """Profile two steps after three warm-up steps."""
     torch.manual_seed(0)
     model = Transformer().to("rustdev")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
@@ -117,11 +117,11 @@ ON_STREAMS = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def draw(events: list[dict[str, Any]], file: Path) -> None:
-    """Draws the first step: the operators of the host, the lines of the streams below, and what leads from one to the other.
+    """Plot the first step: the operators of the host, the streams below, and the links between them.
 
     Args:
-        events: those of the trace.
-        file: the picture to write.
+        events: Events of the trace.
+        file: Picture file to write.
     """
     import matplotlib as mpl
 
@@ -178,12 +178,12 @@ def draw(events: list[dict[str, Any]], file: Path) -> None:
 
 
 def begin(span: dict[str, Any]) -> float:
-    """When a span begins."""
+    """Return the beginning of a span."""
     return float(span["ts"])
 
 
 def main() -> None:
-    """Reads the command line, profiles, reports."""
+    """Read the command line, profile and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trace", type=Path, default=Path("demo-output/transformer.json"), metavar="FILE.json")
     parser.add_argument("--plot", type=Path, metavar="FILE.png")

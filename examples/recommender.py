@@ -1,9 +1,9 @@
-"""Trains a recommender with large tables, of which a step changes only the rows that it saw: sparse gradients.
+"""Trains a recommender with large embedding tables and sparse gradients: a step updates only the rows that it used.
 
     python examples/recommender.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
-A user is the bag of the items that they liked before, as many as there happen to be. The network says how likely they like another
-one (He et al., Neural Collaborative Filtering, https://arxiv.org/abs/1708.05031). The likings are made here, from hidden tastes.
+A user is represented by the bag of the items that they liked, of any number. The network predicts whether they like another item
+(He et al., Neural Collaborative Filtering, https://arxiv.org/abs/1708.05031). The data are synthetic, from hidden preferences.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 ITEMS, TASTES, BATCH = 500, 4, 256
-#: Items that a user has seen, and how much is liked.
+#: Number of items that a user has seen, and threshold above which an item is liked.
 SEEN, LIKED = 24, 0.4
 
 
 class Recommender(nn.Module):
-    """Bags of items, one after the other [M] with their starts [N], and items [N] to scores [N].
+    """Concatenated bags of items [M] with their offsets [N], and items [N], to logits [N].
 
     Args:
-        items: how many different ones there are.
-        width: numbers of an item.
-        sparse: whether the tables' gradients hold only the rows that were seen.
+        items: Number of items.
+        width: Embedding size.
+        sparse: Whether the gradients of the tables are sparse.
     """
 
     def __init__(self, items: int, width: int = 32, sparse: bool = True) -> None:
@@ -38,7 +38,7 @@ class Recommender(nn.Module):
         self.network = nn.Sequential(nn.Linear(3 * width, 2 * width), nn.ReLU(), nn.Linear(2 * width, 1))
 
     def forward(self, liked: Tensor, starts: Tensor, offered: Tensor) -> Tensor:
-        """Scores an item for each bag."""
+        """Return the logit of an item for each bag."""
         user, item = self.liked(liked, starts), self.offered(offered)
         scores: Tensor = self.network(torch.cat((user, item, user * item), dim=1))[:, 0]
         return scores
@@ -46,12 +46,12 @@ class Recommender(nn.Module):
 
 @functools.cache
 def tastes() -> Tensor:
-    """What each item is like: [ITEMS, TASTES]."""
+    """Return the hidden features of the items: [ITEMS, TASTES]."""
     return functional.normalize(torch.randn(ITEMS, TASTES, generator=torch.Generator().manual_seed(2)), dim=1)
 
 
 def batch(generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Draws users with the items that they liked of SEEN, an item for each, and whether it is liked: 1 or 0."""
+    """Return random users: the items that they liked of SEEN items, an item for each user, and whether it is liked (1 or 0)."""
     users = functional.normalize(torch.randn(BATCH, TASTES, generator=generator), dim=1)
     items = torch.randint(ITEMS, (BATCH, SEEN + 1), generator=generator)
     likings = (tastes()[items] @ users[:, :, None])[:, :, 0]
@@ -69,6 +69,7 @@ FAMILY = training_loop.Family(
 
 
 if __name__ == "__main__":
-    # PyTorch asks to say whether sparse tensors are checked, which takes time; autograd and the optimizer make theirs right.
+    # PyTorch warns unless the checks of sparse tensors are explicitly enabled or disabled. They take time, and are not needed for
+    # sparse tensors that autograd and the optimizer make.
     torch.sparse.check_sparse_tensor_invariants.disable()
     training_loop.main(FAMILY, __doc__, steps=600)

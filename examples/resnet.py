@@ -2,8 +2,8 @@
 
     python examples/resnet.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
-The network is that of He et al., Deep Residual Learning for Image Recognition (https://arxiv.org/abs/1512.03385): eighteen layers
-with weights, in four stages of two blocks.
+The network is that of He et al., Deep Residual Learning for Image Recognition (https://arxiv.org/abs/1512.03385): eighteen weight
+layers, in four stages of two blocks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BATCH, SIZE, CLASSES = 16, 32, 10
 
 
 class Block(nn.Module):
-    """Two convolutions beside a short cut: [N, before, H, W] to [N, after, H / stride, W / stride].
+    """Residual block of two convolutions and a shortcut: [N, before, H, W] to [N, after, H / stride, W / stride].
 
     Args:
-        before: channels of what it reads.
-        after: channels of what it gives.
-        stride: of the first convolution, and of the short cut.
+        before: Input channels.
+        after: Output channels.
+        stride: Stride of the first convolution and of the shortcut.
     """
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -43,17 +43,17 @@ class Block(nn.Module):
             self.short = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Adds the two ways."""
+        """Add the convolutions and the shortcut."""
         return functional.relu(self.path(images) + self.short(images))
 
 
 class ResNet18(nn.Module):
-    """Images [N, channels, H, W] to scores [N, classes].
+    """Images [N, channels, H, W] to logits [N, classes].
 
     Args:
-        classes: how many there are.
-        channels: of the images.
-        width: channels of the first stage; each later one has twice as many. 64 in the paper.
+        classes: Number of classes.
+        channels: Channels of the images.
+        width: Channels of the first stage, doubled in each later stage. 64 in the paper.
     """
 
     def __init__(self, classes: int, channels: int = 3, width: int = 64) -> None:
@@ -74,19 +74,19 @@ class ResNet18(nn.Module):
         self.head = nn.Linear(8 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores each image."""
+        """Return the logits of each image."""
         scores: Tensor = self.head(self.stages(self.stem(images)).mean(dim=(2, 3)))
         return scores
 
 
 @functools.cache
 def digits() -> Digits:
-    """The data set, in the host's memory."""
+    """Return the data set on the CPU."""
     return Digits.load("cpu")
 
 
 def batch(generator: torch.Generator, count: int = BATCH, size: int = SIZE) -> tuple[Tensor, Tensor]:
-    """Draws digits: images [count, 1, size, size] and their labels [count]."""
+    """Return random digits: images [count, 1, size, size] and labels [count]."""
     data = digits()
     chosen = torch.randint(len(data.train_labels), (count,), generator=generator)
     images = functional.interpolate(data.train_images[chosen], size=(size, size), mode="bilinear", align_corners=False)
@@ -94,7 +94,7 @@ def batch(generator: torch.Generator, count: int = BATCH, size: int = SIZE) -> t
 
 
 def sgd(network: nn.Module) -> torch.optim.Optimizer:
-    """The paper's optimizer."""
+    """Return the optimizer of the paper."""
     return torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-4)
 
 

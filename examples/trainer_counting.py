@@ -1,10 +1,10 @@
-"""Teaches a tiny language model to count with transformers' Trainer, then has a pipeline write with it.
+"""Trains a tiny language model to count by transformers' Trainer, then generates text by a pipeline.
 
     python examples/trainer_counting.py [--epochs N] [--bf16]
 
-Nothing is downloaded: the weights are random at first, the vocabulary has ten words, and a sentence counts on from any of them:
-"seven eight nine zero one". It takes what `make test-libraries` installs. The first line of main() is the only one that is written
-for rustdev.
+Nothing is downloaded: the initial weights are random, the vocabulary has ten words, and a sentence counts from any of them, such as
+"seven eight nine zero one". Requires the libraries that `make test-libraries` installs. Only the first line of main() is specific
+to rustdev.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ SEED = 7
 
 
 def sentence(first: int, length: int) -> list[str]:
-    """The words that count on from a number, and from nine to zero."""
+    """Return the words that count from a number; zero follows nine."""
     return [WORDS[(first + place) % len(WORDS)] for place in range(length)]
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer with a token for each word."""
+    """Return a tokenizer with a token for each word."""
     vocabulary = {word: number for number, word in enumerate((*WORDS, "<end>"))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<end>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -39,7 +39,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_model() -> GPT2LMHeadModel:
-    """A model with two layers, 30,000 parameters and random weights."""
+    """Return a model with two layers, 30,000 parameters and random weights."""
     end = len(WORDS)
     return GPT2LMHeadModel(
         GPT2Config(
@@ -50,11 +50,11 @@ def make_model() -> GPT2LMHeadModel:
 
 
 def train(epochs: int, bf16: bool) -> float:
-    """Trains, lets the model write, and returns the share of words that it writes right.
+    """Train, generate text, and return the fraction of correct words.
 
     Args:
-        epochs: how often every sentence is seen.
-        bf16: whether products round to bfloat16.
+        epochs: Number of epochs.
+        bf16: Whether to train in bfloat16 mixed precision.
     """
     set_seed(SEED)
     tokenizer, model = make_tokenizer(), make_model()
@@ -82,7 +82,7 @@ def train(epochs: int, bf16: bool) -> float:
 
 
 def main() -> None:
-    """Reads the command line, trains."""
+    """Read the command line and train."""
     rustdev.integrations.enable()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=EPOCHS)

@@ -1,7 +1,7 @@
-"""What the programs of single networks share: a family is a network with its data and its loss, and here is how one is trained.
+"""Training loop shared by the examples of single networks. A family is a network with its data, loss and optimizer.
 
-It is no program itself; resnet.py, mobilenet.py, vision_transformer.py, unet.py, diffusion.py, lstm.py, graph_network.py and
-recommender.py are. Nothing in them is written for rustdev: another device's name does as well.
+The programs are resnet.py, mobilenet.py, vision_transformer.py, unet.py, diffusion.py, lstm.py, graph_network.py and
+recommender.py. Nothing in them is specific to rustdev: they accept the names of other devices.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-#: Steps after which the progress bar shows a new loss: reading it waits for the device.
+#: Number of steps between updates of the loss in the progress bar, which wait for the device.
 SHOWN = 10
 
 
 class Family(NamedTuple):
-    """A network, and what it learns from.
+    """A network with its data, loss and optimizer.
 
     Args:
-        network: makes it, with first weights from torch's generator.
-        batch: draws a batch on the CPU: the network's arguments, and last what its result is held against.
-        loss: of the network's result and that last tensor: a scalar.
-        optimizer: makes the optimizer for a network.
+        network: Makes the network, with initial weights from torch's default generator.
+        batch: Returns a random batch on the CPU: the arguments of the network, followed by the target.
+        loss: Function of the network's output and the target that returns a scalar.
+        optimizer: Makes the optimizer of a network.
     """
 
     network: Callable[[], nn.Module]
@@ -39,31 +39,31 @@ class Family(NamedTuple):
 
 
 def adamw(network: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer of most families."""
+    """Return the optimizer of most families."""
     return torch.optim.AdamW(network.parameters(), lr=1e-3)
 
 
 def autocast(device: str, enabled: bool) -> AbstractContextManager[object]:
-    """The context that rounds products to bfloat16, if it is enabled."""
+    """Return a context with autocast to bfloat16, if it is enabled."""
     return torch.autocast(torch.device(device).type, torch.bfloat16) if enabled else contextlib.nullcontext()
 
 
 def progress_bar(device: str, steps: int) -> Any:
-    """The numbers of the steps, with tqdm's bar."""
+    """Return the step numbers with a progress bar of tqdm."""
     from tqdm import tqdm
 
     return tqdm(range(steps), desc=device, unit="step")
 
 
 def train(family: Family, device: str, steps: int, amp: bool = False, progress: bool = True) -> tuple[nn.Module, list[float]]:
-    """Trains a new network and returns it with the loss of each step.
+    """Train a new network and return it with the loss of each step.
 
     Args:
-        family: what is trained, and from what.
-        device: a device's name, as torch.device takes it.
-        steps: how many batches are seen.
-        amp: whether products round to bfloat16.
-        progress: whether to show a bar.
+        family: Family to train.
+        device: Name of the device.
+        steps: Number of steps.
+        amp: Whether to use autocast to bfloat16.
+        progress: Whether to show a progress bar.
     """
     generator = torch.Generator().manual_seed(1)
     network = family.network().to(device)
@@ -84,12 +84,12 @@ def train(family: Family, device: str, steps: int, amp: bool = False, progress: 
 
 
 def main(family: Family, description: str, steps: int) -> nn.Module:
-    """Reads the command line, trains, reports, and returns the network.
+    """Read the command line, train, report, and return the network.
 
     Args:
-        family: what is trained, and from what.
-        description: what ``--help`` prints.
-        steps: how many there are without ``--steps``.
+        family: Family to train.
+        description: Text of ``--help``.
+        steps: Default of ``--steps``.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="rustdev", help="rustdev, cpu, or another one that torch knows")

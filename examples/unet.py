@@ -1,9 +1,9 @@
-"""Trains a U-Net to find the pixels of handwritten digits in noisy images.
+"""Trains a U-Net to segment handwritten digits in noisy images.
 
     python examples/unet.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
-The network is that of Ronneberger et al., U-Net (https://arxiv.org/abs/1505.04597), smaller and with padding, so that what it gives
-is as large as what it reads. The digits are scikit-learn's; the noise and the masks are made here.
+The network is that of Ronneberger et al., U-Net (https://arxiv.org/abs/1505.04597), smaller and with padding, so that output and
+input have the same size. The digits are scikit-learn's; the noise and the masks are synthetic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOISE = 0.5
 
 
 def convolutions(before: int, after: int) -> nn.Module:
-    """Two convolutions, each with its normalisation: [N, before, H, W] to [N, after, H, W]."""
+    """Return two convolutions, each with a batch norm: [N, before, H, W] to [N, after, H, W]."""
     return nn.Sequential(
         nn.Conv2d(before, after, 3, padding=1, bias=False),
         nn.BatchNorm2d(after),
@@ -32,12 +32,12 @@ def convolutions(before: int, after: int) -> nn.Module:
 
 
 class UNet(nn.Module):
-    """Images [N, channels, H, W] to a score for each pixel [N, 1, H, W]; H and W are multiples of 2 ** (depth - 1).
+    """Images [N, channels, H, W] to a logit for each pixel [N, 1, H, W]; H and W are multiples of 2 ** (depth - 1).
 
     Args:
-        channels: of the images.
-        width: channels at full size; there are twice as many at each smaller one.
-        depth: how many sizes there are.
+        channels: Channels of the images.
+        width: Channels at full resolution, doubled at each lower one.
+        depth: Number of resolutions.
     """
 
     def __init__(self, channels: int = 1, width: int = 16, depth: int = 3) -> None:
@@ -51,7 +51,7 @@ class UNet(nn.Module):
         self.last = nn.Conv2d(width, 1, 1)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores each pixel."""
+        """Return the logit of each pixel."""
         levels = [self.first(images)]
         for down in self.down:
             levels.append(down(functional.max_pool2d(levels[-1], 2)))
@@ -63,7 +63,7 @@ class UNet(nn.Module):
 
 
 def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draws noisy digits [N, 1, SIZE, SIZE], and 1 where ink is, else 0, of the same shape."""
+    """Return noisy digits [N, 1, SIZE, SIZE], and masks of the same shape: 1 for ink, else 0."""
     images, _ = resnet.batch(generator)
     return images + NOISE * torch.randn(images.shape, generator=generator), (images > 0.5).to(images.dtype)
 

@@ -3,7 +3,7 @@
     python examples/vision_transformer.py [--device rustdev|cpu] [--steps N] [--amp] [--quiet]
 
 The network is that of Dosovitskiy et al., An Image is Worth 16x16 Words (https://arxiv.org/abs/2010.11929): the patches of an image
-and one more place, which gathers what the classes are found from, attend to each other.
+and a class token attend to each other.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from torch.nn import functional
 
 
 class VisionTransformer(nn.Module):
-    """Images [N, channels, side, side] to scores [N, classes].
+    """Images [N, channels, side, side] to logits [N, classes].
 
     Args:
-        classes: how many there are.
-        side: of the images.
-        channels: of the images.
-        patch: the side of a patch.
-        width: numbers of a patch.
-        heads: heads of attention.
-        layers: layers of attention.
+        classes: Number of classes.
+        side: Side of the images in pixels.
+        channels: Channels of the images.
+        patch: Side of a patch in pixels.
+        width: Embedding size.
+        heads: Number of attention heads.
+        layers: Number of blocks.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class VisionTransformer(nn.Module):
         self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, classes))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scores each image."""
+        """Return the logits of each image."""
         patches = self.patches(images).flatten(2).transpose(1, 2)
         positions = torch.cat((self.gathered.expand(len(images), -1, -1), patches), dim=1) + self.positions
         scores: Tensor = self.head(self.blocks(positions)[:, 0])

@@ -1,4 +1,4 @@
-"""Calls on the device held against the same calls on the CPU device: values to call with, and comparisons of what comes out."""
+"""Comparison of calls on the device with the same calls on the CPU: values for arguments, and comparisons of results."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Which tests ``pytest --layer=check`` runs: a part of all that takes few minutes and touches everything.
+"""Selection of the tests of ``pytest --layer=check``: a subset that takes few minutes and covers everything.
 
 The rule, for the tests of one function:
 
-- A test that is marked ``slow`` is left out.
-- Of folders whose tests compile or start processes (``FEW``), each file has its first functions, as many as the table says; a file
-  whose tests are all slow has the first of them.
-- A test that is marked ``every_operator`` runs with all its parameters.
-- Any other runs with each value of each of its parameters once, where dtypes of one class are one value. Of more than ``MOST`` such
-  sets of parameters there are that many, at even distances.
+- Tests marked ``slow`` are left out.
+- In folders whose tests compile or start processes (``FEW``), only the first functions of each file run, as many as the table
+  says; in a file with only slow tests, the first of them runs.
+- Tests marked ``every_operator`` run with all parameters.
+- Other tests run so that each value of each parameter occurs once, where all dtypes of a class count as one value. If there are
+  more than ``MOST`` such parameter sets, ``MOST`` evenly spaced ones run.
 """
 
 from __future__ import annotations

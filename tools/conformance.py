@@ -1,9 +1,9 @@
-"""Writes docs/conformance.md from the results of a conformance run; ends with 1 where a test failed.
+"""Writes docs/conformance.md from the results of a conformance run. The exit status is 1 if a test failed.
 
     conformance.py RESULTS OUTPUT [--entries]
 
 RESULTS is the ``results.json`` that ``tools/upstream`` writes for the tests in ``tests/ops/conformance``. With ``--entries``, which
-takes a whole run, the page lists the entries of the database that no test ran.
+requires the results of all tests, the page lists the entries of the database that no test ran.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ The fallback is allowed here: every operator must work.
 
 
 def kind_of(test: str) -> str:
-    """Return the kind of a test: the longest that its name begins with."""
+    """Return the kind of a test: the longest kind that is a prefix of its name."""
     name = test.rpartition("::")[2].removeprefix("test_")
     return max((kind for kind in KINDS if name.startswith(kind + "_")), key=len, default="other")
 
 
 def never_run(results: dict[str, dict[str, str]], entries: list[str]) -> dict[str, str]:
-    """Return the entries, of these names in tests, that no test ran, each with the reason that its tests were skipped for."""
+    """Return the entries that no test ran, each with the reason for which its tests were skipped."""
     ran, skipped = set(), {}
     for test, line in results.items():
         entry = test.rpartition("::")[2].removeprefix(f"test_{kind_of(test)}_").partition("_rustdev")[0]
@@ -83,7 +83,7 @@ def never_run(results: dict[str, dict[str, str]], entries: list[str]) -> dict[st
 
 
 def page(results: dict[str, dict[str, str]], entries: list[str] | None = None) -> str:
-    """Return the page; ``entries``: those of the database, of which it lists the ones that no test ran."""
+    """Return the page. It lists those of ``entries``, the entries of the database, that no test ran."""
     counts: dict[str, Counter[str]] = {}
     for test, line in results.items():
         counts.setdefault(kind_of(test), Counter())[line["outcome"]] += 1

@@ -1,4 +1,4 @@
-"""Parameters of classes that are made by ``__new__``, for the reference of the documentation site (mkdocs.yml names this file)."""
+"""Extension for the reference of the documentation site (see mkdocs.yml): shows the parameters of classes with ``__new__``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import griffe
 
 
 class Constructors(griffe.Extension):
-    """Shows ``__new__`` as ``__init__``, where a class has no ``__init__``."""
+    """Shows the parameters of ``__new__`` as those of ``__init__`` if a class has no ``__init__``."""
 
     def on_class_members(self, *, cls: griffe.Class, **kwargs: Any) -> None:
-        """Adds the method to a class that has been read."""
+        """Adds ``__init__`` to a class."""
         made = cls.members.get("__new__")
         if isinstance(made, griffe.Function) and "__init__" not in cls.members:
             cls["__init__"] = griffe.Function("__init__", parameters=made.parameters, lineno=made.lineno, endlineno=made.endlineno)

@@ -1,4 +1,4 @@
-"""Writes docs/coverage.md: what serves each of PyTorch's operators on the device.
+"""Writes docs/coverage.md: the tier that serves each PyTorch operator on the device.
 
 coverage.py OUTPUT
 """
@@ -29,7 +29,7 @@ fallback (`rustdev.fallback_stats()` tells which). [architecture.md](architectur
 
 
 def base(name: str) -> str:
-    """Return an operator's name without namespace, overload and the mark of the in-place form."""
+    """Return the name of an operator without namespace, overload and the trailing underscore of in-place operators."""
     short = name.removeprefix("aten::").partition(".")[0]
     return short if short.endswith("__") else short.removesuffix("_")
 

@@ -1,8 +1,8 @@
-"""What the documentation site makes of pages that are written for the repository: the hooks of mkdocs.yml (``make docs``).
+"""Hooks of mkdocs.yml (``make docs``): they adapt pages that are written for the repository to the documentation site.
 
-Pages that lie outside docs/ become pages of the site, and links between all of them lead there. A link to any other file of the
-repository leads to it where ``repo_url`` says where the repository is (the variable ``REPOSITORY_URL``); else the file's path
-stands there as text. A link to what is not there is left to mkdocs, which refuses it.
+Some pages outside docs/ become pages of the site, and links between all pages are rewritten. A link to another file of the
+repository leads to ``repo_url`` (the variable ``REPOSITORY_URL``) if that is set; else it becomes the path of the file as text. A
+dead link is left as it is, and mkdocs rejects it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-#: Pages outside docs/, and their names on the site.
+#: Pages outside docs/, with their names on the site.
 OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -30,30 +30,30 @@ OUTSIDE = {
 }
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^()\s]+)\)")
-#: A list or a table that follows a line of a paragraph; Python's Markdown wants an empty line between them.
+#: A list or table directly after a paragraph: Python-Markdown requires an empty line between them.
 FOLLOWS = re.compile(r"^((?![ \t]|[-*|#>]|\d+\. ).+\n)(?=[-*] |1\. |\|)", re.MULTILINE)
 
 
 def slug(heading: str, separator: str = "-") -> str:
-    """The anchor of a heading, as GitHub makes it."""
+    """Return the anchor of a heading, as GitHub generates it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", separator)
 
 
 def relative(target: str, page: str) -> str:
-    """The way from one page of the site to another, as links in Markdown have it."""
+    """Return the relative link from one page of the site to another."""
     return "../" * page.count("/") + target
 
 
 def resolve(label: str, link: str, page: Path, uri: str, site: dict[Path, str], repository: str | None) -> str:
-    """A link of a page as the site has it.
+    """Return a link of a page, rewritten for the site.
 
     Args:
-        label: what the link reads.
-        link: where it leads, relative to the page's place in the repository.
-        page: that place.
-        uri: the page's name on the site.
-        site: the names on the site, by place in the repository.
-        repository: where the repository is on the web.
+        label: Text of the link.
+        link: Target, relative to the page's path in the repository.
+        page: Path of the page in the repository.
+        uri: Name of the page on the site.
+        site: Names on the site, by path in the repository.
+        repository: URL of the repository, if known.
     """
     path, anchor = re.fullmatch(r"([^#]*)(#.*)?", link).groups("")  # type: ignore[union-attr]
     if not path or "://" in path or path.startswith("mailto:"):
@@ -71,27 +71,27 @@ def resolve(label: str, link: str, page: Path, uri: str, site: dict[Path, str], 
 
 
 def rewrite(markdown: str, page: Path, uri: str, site: dict[Path, str], repository: str | None) -> str:
-    """The text of a page of the repository as a page of the site; see `resolve` for the arguments."""
+    """Return the text of a page, rewritten for the site; see `resolve` for the arguments."""
     parts, end = [], 0
     for block in [*FENCED.finditer(markdown), None]:
         prose = FOLLOWS.sub(r"\1\n", markdown[end : block.start() if block else None])
         parts.append(LINK.sub(lambda match: resolve(match[1], match[2], page, uri, site, repository), prose))
         if block:
-            # Words behind the language say how a test runs the block.
+            # Words after the language say how a test runs the block; they are removed.
             parts.append(re.sub(r"\A(```\w*).*", r"\1", block[0]))
             end = block.end()
     return "".join(parts)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Has anchors made as GitHub makes them, which the links of the pages are written for."""
+    """Makes mkdocs generate the anchors of GitHub, which the links of the pages use."""
     config.mdx_configs.setdefault("toc", {})["slugify"] = slug
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages outside docs/."""
-    from mkdocs.structure.files import File  # tests of the rest do without mkdocs
+    from mkdocs.structure.files import File  # imported here, so that the other functions can be tested without mkdocs
 
     for place, name in OUTSIDE.items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / place)))
@@ -99,7 +99,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Makes a page of the site from a page of the repository."""
+    """Rewrites a page of the repository for the site."""
     site = {Path(file.abs_src_path): file.src_uri for file in files if file.abs_src_path}
     assert page.file.abs_src_path
     return rewrite(markdown, Path(page.file.abs_src_path), page.file.src_uri, site, config.repo_url)

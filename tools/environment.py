@@ -1,4 +1,4 @@
-"""What the Makefile asks of a Python environment.
+"""Queries of a Python environment for the Makefile.
 
     environment.py torch [VERSION]   print the version of this Python's torch, if it is supported (and is VERSION)
     environment.py lacks FILE        succeed if every requirement of FILE is installed here, at any version; name the others
@@ -19,10 +19,10 @@ OLDEST_PYTHON = (3, 11)
 
 
 def torch_version(wanted: str | None) -> str | None:
-    """The release of the installed torch, without its local part.
+    """Return the release of the installed torch without its local part, or None if it is not accepted.
 
     Args:
-        wanted: the only release that is accepted, or None for any supported one.
+        wanted: The only accepted release; None accepts all supported releases.
     """
     try:
         version = metadata.version("torch").partition("+")[0]
@@ -33,22 +33,22 @@ def torch_version(wanted: str | None) -> str | None:
 
 
 def lacking(requirements: Path) -> list[str]:
-    """The pinned requirements of a file that are not installed at all."""
+    """Return the pinned requirements of a file that are not installed at any version."""
     names = [line.partition("==")[0].strip() for line in requirements.read_text().splitlines() if "==" in line and line[0] != "#"]
     installed = {normalized(distribution.metadata["Name"]) for distribution in metadata.distributions()}
     return [name for name in names if normalized(name) not in installed]
 
 
 def normalized(name: str) -> str:
-    """A distribution's name as package indices compare it."""
+    """Return the normalized name of a distribution, as package indices compare names."""
     return name.lower().replace("_", "-").replace(".", "-")
 
 
 def create(directory: Path) -> None:
-    """Makes a virtual environment, with pip.
+    """Create a virtual environment with pip.
 
     Raises:
-        SystemExit: this Python is too old.
+        SystemExit: If this Python is too old.
     """
     if sys.version_info < OLDEST_PYTHON:
         version = sys.version.split()[0]
@@ -57,7 +57,7 @@ def create(directory: Path) -> None:
 
 
 def main(command: str, argument: str | None = None) -> None:
-    """Runs one command of the command line."""
+    """Run a command of the command line."""
     if command == "torch":
         print(torch_version(argument) or "")
     elif command == "lacks" and argument is not None:

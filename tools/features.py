@@ -1,4 +1,4 @@
-"""Writes docs/features.md: what of torch.cuda, name by name, torch.rustdev has.
+"""Writes docs/features.md: for each name of torch.cuda, whether torch.rustdev has it.
 
 features.py OUTPUT
 """
@@ -16,7 +16,7 @@ from types import ModuleType
 import torch
 from rustdev._absent import OTHER_NAMES, REASONS
 
-#: The modules of CUDA, the device's in their place, and the entry of ``rustdev._absent`` that has the reasons.
+#: Module of CUDA to (the device's module, key of ``rustdev._absent`` with the reasons).
 MODULES = {
     "torch.cuda": ("torch.rustdev", "torch.rustdev"),
     "torch.cuda.amp": ("torch.rustdev.amp", "torch.rustdev.amp"),
@@ -32,7 +32,7 @@ and that are defined there, is here under the same name, under another, or left 
 left out, so that a program stops where it relies on it; `torch.rustdev.nccl` raises AttributeError with the reason.
 `tests/registration/test_features.py` holds the page and the reasons against PyTorch.
 """
-#: What goes beyond names: feature, what is here, the test.
+#: Features beyond names: (feature, state on this device, test).
 BEYOND = (
     ("`Tensor.rustdev()`, `is_rustdev`; of modules, storages, packed sequences", "as `cuda()`", "registration/test_names.py"),
     ("`torch.rustdev.Stream` and `Event`", "subclasses of `torch.Stream` and `torch.Event`", "registration/test_features.py"),
@@ -69,7 +69,7 @@ BEYOND = (
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Return the names that a module gives to programs, in alphabetical order: not what it has imported from elsewhere."""
+    """Return the public names that a module defines itself, in alphabetical order."""
 
     def is_defined_here(name: str) -> bool:
         value = getattr(module, name)
@@ -83,7 +83,7 @@ def states(cuda: str) -> dict[str, str]:
     """Return the state of each public name of a module of CUDA: "present", "another name: ...", "left out: ..." or "unknown".
 
     Args:
-        cuda: The module's name, a key of MODULES.
+        cuda: Name of the module, a key of MODULES.
     """
     here, entry = MODULES[cuda]
     ours = attrgetter(here.removeprefix("torch."))(torch)
@@ -101,12 +101,12 @@ def states(cuda: str) -> dict[str, str]:
 
 
 def listing(names: list[str]) -> str:
-    """Return names for a table or a paragraph."""
+    """Return names as a Markdown list in one line."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 def section(cuda: str) -> list[str]:
-    """Return the lines about a module."""
+    """Return the lines of the page about a module."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name, state in states(cuda).items():
         groups[state].append(name)

@@ -1,10 +1,10 @@
-"""Calls the operators of the device with bad arguments, in child processes, and tells which calls end the process.
+"""Calls the operators of the device with bad arguments in child processes, and reports calls that crash the process.
 
-PyTorch's CPU kernels, which the fallback runs, trust some of their arguments. Calls of each operator are taken from PyTorch's
-operator database as they reach the device, forward and backward, and from fuzz_calls.txt; one to four arguments of one are changed;
-the call is made in a child that was forked for the operator. What the child is about to call stands in memory that it shares with
-its parent, so that the parent knows which call ended it, and goes on behind it in a new child. An exception is what is asked for.
-Hangs and refused allocations are counted, and are no crashes.
+PyTorch's CPU kernels, which the fallback runs, do not validate all arguments. Calls of each operator, as they reach the device
+forward and backward, are recorded from PyTorch's operator database and from fuzz_calls.txt. One to four arguments of a call are
+changed, and the call is made in a child process that is forked for the operator. The child writes the number of the call to shared
+memory first. So the parent knows which call ended the child, and continues after it in a new child. The correct outcome is an
+exception. Hangs and refused allocations are counted, but are not crashes.
 
     python tools/fuzz_fallback.py --seconds 600 --output target/fuzz/report.json
     python tools/fuzz_fallback.py --only max_pool3d --device cpu
@@ -38,15 +38,15 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: Calls that are kept of each operator, and the most elements that the tensors of one may have.
+#: Maximum number of recorded calls per operator, and maximum number of elements of the tensors of a call.
 CALLS, ELEMENTS = 6, 4096
-#: Address space beyond what the process has when the cases begin, and seconds without progress that count as a hang.
+#: Limit of additional address space in bytes while the cases run, and seconds without progress that count as a hang.
 SPACE, PATIENCE = 2 << 30, 4.0
-#: Crashes and hangs after which an operator is left.
+#: Number of crashes and hangs after which the rest of an operator is skipped.
 ENOUGH = 40
 OUTCOMES = {1: "accepted", 2: "refused", 3: "refused by the accelerator", 4: "out of memory", 5: "not to be made"}
 
-#: What arguments are made of.
+#: Types of arguments that are recorded.
 PLAIN = (
     torch.Tensor,
     torch.nn.Parameter,
@@ -61,7 +61,7 @@ PLAIN = (
     torch.memory_format,
 )
 
-#: The names in fuzz_calls.txt: T is a tensor of random numbers, I one of these integers, C one of classes from 1 to 4.
+#: Names in fuzz_calls.txt: T makes a tensor of random numbers, I of the given integers, C of random classes from 1 to 4.
 NAMES: dict[str, Any] = {
     "torch": torch,
     "aten": torch.ops.aten,
@@ -79,7 +79,7 @@ WORDS = ["", "none", "mean", "sum", "prod", "amax", "max", "min", "reduced", "N"
 
 # ---- calls as they reach the device ---------------------------------------------------------------------------------------------
 class Recorder(TorchDispatchMode):
-    """Keeps some calls of each operator, those of different arguments."""
+    """Records some calls of each operator with different arguments."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Recorder(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def keep(self, func: Any, args: Any, kwargs: Any) -> None:
-        """Note a call unless there are enough, or it is too large or of an unusual kind."""
+        """Record a call unless there are enough, it is too large, or it has arguments of other types."""
         known = self.calls.setdefault(func._schema.name + ("." + func._schema.overload_name).rstrip("."), {})
         leaves = pytree.tree_leaves((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -109,7 +109,7 @@ class Recorder(TorchDispatchMode):
 
 
 def record(path: Path) -> None:
-    """Run the operator database on the CPU and write the calls that it makes."""
+    """Run the operator database on the CPU and write the recorded calls to a file."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     recorder = Recorder()
@@ -131,7 +131,7 @@ def record(path: Path) -> None:
 
 
 def add_overloads(calls: dict[str, list[Any]]) -> None:
-    """Add calls of operators' overloads that write into given tensors or in place, made of those of another overload."""
+    """Add calls of out= and in-place overloads, derived from those of another overload."""
     bases: dict[str, str] = {}
     for name in calls:
         bases.setdefault(name.partition(".")[0].rstrip("_"), name)
@@ -152,7 +152,7 @@ def add_overloads(calls: dict[str, list[Any]]) -> None:
 
 
 def run_samples(op: Any, dtype: torch.dtype, recorder: Recorder) -> None:
-    """Call an operator of the database and its backward with its first samples."""
+    """Run an operator of the database and its backward on its first samples."""
     gradient = op.supports_autograd and dtype.is_floating_point
     for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=gradient)):
         if number >= 40:
@@ -170,7 +170,7 @@ class CannotChangeError(Exception):
 
 
 def filled(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
-    """Return a tensor of another shape with the same values over and over."""
+    """Return a tensor of another shape with the values repeated."""
     count = 1
     for size in shape:
         count *= size
@@ -181,7 +181,7 @@ def filled(tensor: torch.Tensor, shape: list[int]) -> torch.Tensor:
 
 
 def resized(change: Callable[[int], int]) -> Callable[[torch.Tensor, random.Random], torch.Tensor]:
-    """Return the change of one dimension's size."""
+    """Return a function that changes the size of one dimension."""
 
     def apply(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
         if tensor.dim() == 0:
@@ -195,7 +195,7 @@ def resized(change: Callable[[int], int]) -> Callable[[torch.Tensor, random.Rand
 
 
 def with_values(*values: int, whole: bool = False) -> Callable[[torch.Tensor, random.Random], torch.Tensor]:
-    """Return the change of one element, or of all, to one of some integers."""
+    """Return a function that sets one element, or all, to one of some integers."""
 
     def apply(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
         if tensor.numel() == 0 or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool:
@@ -212,7 +212,7 @@ def with_values(*values: int, whole: bool = False) -> Callable[[torch.Tensor, ra
 
 
 def with_numbers(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
-    """Fill a floating tensor with one value, or put it into one element."""
+    """Set one element of a floating-point tensor, or all, to a special value."""
     if not tensor.is_floating_point() or tensor.numel() == 0:
         raise CannotChangeError
     changed = tensor.clone().contiguous()
@@ -224,14 +224,14 @@ def with_numbers(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
 
 
 def reordered(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
-    """Turn the values of integers around."""
+    """Reverse the values of an integer tensor."""
     if tensor.is_floating_point() or tensor.numel() < 2:
         raise CannotChangeError
     return tensor.reshape(-1).flip(0).reshape(tensor.shape)
 
 
 def expanded(tensor: torch.Tensor, rng: random.Random) -> torch.Tensor:
-    """Make every element the same one."""
+    """Expand one element to the whole tensor, with strides 0."""
     if tensor.dim() == 0 or tensor.numel() == 0:
         raise CannotChangeError
     return tensor.reshape(-1)[:1].as_strided(tensor.shape, [0] * tensor.dim())
@@ -266,7 +266,7 @@ TENSORS: dict[str, Callable[[torch.Tensor, random.Random], torch.Tensor]] = {
 
 
 def change_list(values: Any, rng: random.Random, element: Callable[[Any], Any]) -> list[Any]:
-    """Change one element, all of them, or the length."""
+    """Change one element of a list, all of them, or the length."""
     values = list(values)
     kind = rng.choice(["one", "one", "all", "longer", "shorter", "none"])
     if kind == "none" or not values:
@@ -282,7 +282,7 @@ def change_list(values: Any, rng: random.Random, element: Callable[[Any], Any]) 
 
 
 def change(value: Any, kind: str, rng: random.Random) -> tuple[str, Any]:
-    """Return what was done to an argument of a schema's type, and the result."""
+    """Change an argument of a schema type. Return the name of the change and the new value."""
     optional = kind.startswith("Optional[") or kind.endswith("?")
     if optional and value is not None and rng.random() < 0.15:
         return "none", None
@@ -309,7 +309,7 @@ def change(value: Any, kind: str, rng: random.Random) -> tuple[str, Any]:
 
 
 def make(kind: str, rng: random.Random) -> tuple[str, Any]:
-    """Return a value for an optional argument that was not given."""
+    """Make a value for an optional argument that the call omits. Return its description and the value."""
     if "Tensor" in kind and "List" not in kind:
         shape = [rng.choice([0, 1, 2, 5]) for _ in range(rng.randrange(4))]
         dtype = rng.choice([torch.float32, torch.int64])
@@ -327,7 +327,7 @@ def make(kind: str, rng: random.Random) -> tuple[str, Any]:
 
 
 def describe(value: Any) -> str:
-    """Return arguments in words, tensors by dtype, shape and, where they are integers, values."""
+    """Return a description of arguments: tensors by dtype, shape and, for few integers, values."""
     if isinstance(value, torch.Tensor):
         short = str(value.dtype).removeprefix("torch.")
         values = "" if value.is_floating_point() or value.is_complex() or value.numel() > 24 else f" = {value.tolist()}"
@@ -341,17 +341,17 @@ def describe(value: Any) -> str:
 
 
 def case(seed: int, name: str, number: int, calls: list[Any], schema: Any) -> tuple[frozenset[str], list[Any], dict[str, Any]]:
-    """Return what is changed in a case, and its arguments; they depend on nothing else.
+    """Return the changes of a case, and its arguments. They are a function of the parameters alone.
 
     Args:
-        seed: of all cases.
-        name: the operator's.
-        number: the case's.
-        calls: those that were recorded of the operator.
-        schema: the operator's.
+        seed: Seed of the run.
+        name: Name of the operator.
+        number: Number of the case.
+        calls: Recorded calls of the operator.
+        schema: Schema of the operator.
 
     Raises:
-        CannotChangeError: the changes that were drawn do not apply.
+        CannotChangeError: If the drawn changes do not apply.
     """
     rng = random.Random(f"{seed} {name} {number}")
     args, kwargs = rng.choice(calls)
@@ -361,7 +361,8 @@ def case(seed: int, name: str, number: int, calls: list[Any], schema: Any) -> tu
         if key not in given and argument.has_default_value():
             given[key] = argument.default_value
     changes = set()
-    # Numbers in the place of dtypes and the like reach PyTorch's tables unchecked, on every device; no program writes them.
+    # Invalid dtypes, layouts, memory formats and devices are not generated: PyTorch indexes tables with them unchecked, on every
+    # device.
     positions = [key for key in given if not re.search("ScalarType|Layout|MemoryFormat|Device", str(kinds[key].real_type))]
     count = 1 if number % 3 == 0 else rng.choice([2, 2, 3, 4])
     for key in rng.sample(positions, min(len(positions), count)):
@@ -380,7 +381,7 @@ def operator(name: str) -> Any:
 
 
 def on_device(tree: Any, device: str) -> Any:
-    """Move the tensors of a tree, and what names a device."""
+    """Move the tensors of a tree to a device, and replace device arguments."""
     if device == "cpu":
         return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.clone() if 0 not in tensor.stride() else tensor, tree)
     moved = pytree.tree_map_only(torch.Tensor, lambda tensor: to_device(tensor, device), tree)
@@ -388,7 +389,7 @@ def on_device(tree: Any, device: str) -> Any:
 
 
 def to_device(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """Move a tensor, whose strides stay."""
+    """Move a tensor to a device, keeping strides of 0."""
     if tensor.is_contiguous() or 0 not in tensor.stride():
         return tensor.to(device)
     return tensor.reshape(-1)[:1].to(device).as_strided(tensor.shape, tensor.stride())
@@ -413,7 +414,7 @@ def attempt(op: Any, args: Any, kwargs: Any, device: str) -> int:
 def child(
     name: str, calls: list[Any], cases: range, skip: list[frozenset[str]], options: argparse.Namespace, shared: mmap.mmap
 ) -> None:
-    """Make cases; each stands in the shared memory before it is called."""
+    """Run cases in a child process. The number of each is written to shared memory before the call."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + SPACE, used + SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -436,7 +437,7 @@ def child(
 
 
 def fork(*arguments: Any) -> int:
-    """Start a child and return its id."""
+    """Fork a child process and return its pid."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -449,7 +450,7 @@ def fork(*arguments: Any) -> int:
 
 
 def watch(pid: int, shared: mmap.mmap) -> int | None:
-    """Wait for a child; return how it ended, or None if it made no progress."""
+    """Wait for a child and return its wait status; None if it made no progress and was killed."""
     descriptor = os.pidfd_open(pid)
     try:
         last, since = b"", time.monotonic()
@@ -467,7 +468,7 @@ def watch(pid: int, shared: mmap.mmap) -> int | None:
 
 
 def fuzz(name: str, calls: list[Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Make all cases of an operator and return counts of outcomes, crashes and hangs."""
+    """Run all cases of an operator and return the counts of outcomes, crashes and hangs."""
     shared = mmap.mmap(-1, 8 + options.cases)
     found: dict[str, list[Any]] = {"crashes": [], "hangs": []}
     skip: list[frozenset[str]] = []
@@ -496,7 +497,7 @@ def fuzz(name: str, calls: list[Any], options: argparse.Namespace) -> dict[str, 
 
 # ---- all operators --------------------------------------------------------------------------------------------------------------
 def chosen(options: argparse.Namespace, known: dict[str, list[Any]]) -> Iterator[str]:
-    """Yield the operators that are called: those of the tiers, with recorded calls."""
+    """Yield the operators of the chosen tiers that have recorded calls."""
     tiers = json.loads(Path(options.tiers).read_text()) if options.tiers else torch.rustdev.coverage()
     for name, tier in tiers.items():
         if tier in options.tier.split(",") and known.get(name) and (not options.only or options.only in name):
@@ -504,7 +505,7 @@ def chosen(options: argparse.Namespace, known: dict[str, list[Any]]) -> Iterator
 
 
 def main() -> int:
-    """Make all calls and print what was tried."""
+    """Run all cases and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="rustdev", choices=["rustdev", "cpu"])
     parser.add_argument("--tier", default="fallback,aten,rust", help="tiers of the operators, as rustdev.coverage() names them")
@@ -521,7 +522,7 @@ def main() -> int:
         record(options.calls)
         return 0
     if not options.calls.exists():
-        # In a process of its own: a backward starts threads, which a fork would lose.
+        # In a separate process: backward starts threads, which do not survive a fork.
         subprocess.run([sys.executable, __file__, "--record", "--calls", str(options.calls)], check=True)
     calls = torch.load(options.calls, weights_only=False)
     gc.freeze()

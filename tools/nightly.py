@@ -1,10 +1,10 @@
-"""Run what is too long for each change, one target of the Makefile after the other, and write one page: ``make nightly``.
+"""Run the targets of the Makefile that take too long for each change, and write a report: ``make nightly``.
 
     python tools/nightly.py [--only TARGET ...] [--again] [--older] [--list]
 
-It goes on where it was interrupted, as long as the commit and the sources are the same; with `--older`, results of other commits
-are enough too, and the page says of which. Each target has a time limit. What a target says is in ``target/nightly/logs/``, the
-page in ``target/nightly/report.md``. The exit status is 1 where a target failed.
+An interrupted run is continued if the commit and the sources are unchanged. With `--older`, results of other commits are accepted,
+too, and the report names the commits. Each target has a time limit. The output of the targets is in ``target/nightly/logs/``, the
+report in ``target/nightly/report.md``. The exit status is 1 if a target failed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DIRECTORY = ROOT / "target/nightly"
 STATE = DIRECTORY / "state.json"
 REPORT = DIRECTORY / "report.md"
 
-#: What make is asked for, and how many minutes that may take: several times what it takes on two cores. Targets that leave another
-#: module behind come last.
+#: Targets of make with time limits in minutes, several times what they take on two cores. Targets that replace the installed module
+#: are last.
 TARGETS = {
     "lint-cpp": 60,
     "asan": 60,
@@ -50,16 +50,16 @@ TARGETS = {
     "test-python TORCH=2.13.0": 240,
     "test-python TORCH=2.14.1": 240,
 }
-#: Of the variables by which make speaks with itself.
+#: Variables that make sets for its recursive calls.
 _OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
-#: How long a target that is told to end may take for it.
+#: How long a target may take to end after SIGTERM.
 _PATIENCE_SECONDS = 20
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass
 class Result:
-    """What came of a target, and of which version."""
+    """Result of a target, with the version that it ran on."""
 
     of: str
     outcome: str
@@ -68,7 +68,10 @@ class Result:
 
 
 def version() -> str:
-    """Return what the results are of: the commit, and the changes beside it; documents do not count, as targets write some."""
+    """Return the version of the sources: the commit, and a hash of uncommitted changes outside docs/ and benches/.
+
+    Targets write files in these two directories.
+    """
     git = ["git", "-C", str(ROOT)]
     commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     changes = subprocess.run([*git, "diff", "HEAD", "--", ".", ":!docs", ":!benches"], check=True, capture_output=True).stdout
@@ -76,15 +79,15 @@ def version() -> str:
 
 
 def read() -> dict[str, Result]:
-    """Return the results so far, of whatever version."""
+    """Return the stored results, of any version."""
     return {name: Result(**result) for name, result in json.loads(STATE.read_text()).items()} if STATE.exists() else {}
 
 
 def save(results: dict[str, Result]) -> None:
-    """Write the results, so that an interruption loses none.
+    """Store the results, atomically.
 
     Args:
-        results: Those so far.
+        results: Results so far.
     """
     text = json.dumps({name: asdict(result) for name, result in results.items()}, indent=1)
     STATE.with_suffix(".new").write_text(text + "\n")
@@ -92,29 +95,29 @@ def save(results: dict[str, Result]) -> None:
 
 
 def log_of(target: str) -> Path:
-    """Return the file for what a target says.
+    """Return the log file of a target.
 
     Args:
-        target: With its variables.
+        target: Target with its variables.
     """
     return DIRECTORY / "logs" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', target)}.log"
 
 
 def closing_line(log: Path) -> str:
-    """Return the last line of a log that says something: make's own lines do not.
+    """Return the last line of a log that is not empty and not from make.
 
     Args:
-        log: The file.
+        log: Log file.
     """
     lines = [_ESCAPES.sub("", line).strip(" =\r") for line in log.read_text(errors="replace").splitlines()]
     return next((line for line in reversed(lines) if line and not line.startswith("make")), "")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a target and all that it has started.
+    """Terminate the process group of a target.
 
     Args:
-        process: The leader of their group.
+        process: Leader of the group.
     """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -132,9 +135,9 @@ def run(of: str, target: str, minutes: float) -> Result:
     """Run a target.
 
     Args:
-        of: The version.
-        target: With its variables.
-        minutes: Its time limit.
+        of: Version of the sources.
+        target: Target with its variables.
+        minutes: Time limit.
     """
     log = log_of(target)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +145,7 @@ def run(of: str, target: str, minutes: float) -> Result:
     begin = time.monotonic()
     with log.open("wb") as output:
         command = ["make", *shlex.split(target)]
-        # A group of its own, which is ended as a whole.
+        # A new process group, which is terminated as a whole.
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -163,36 +166,36 @@ def run(of: str, target: str, minutes: float) -> Result:
 
 
 def processor() -> str:
-    """Return the name of the processor and how many cores of it there are."""
+    """Return the name of the processor and the number of available cores."""
     found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return f"{found[1] if found else 'processor'}, {len(os.sched_getaffinity(0))} cores"
 
 
 def time_of(seconds: float) -> str:
-    """Return a time as a reader of a page wants it.
+    """Return a duration in minutes, or in seconds below ten minutes.
 
     Args:
-        seconds: The time.
+        seconds: Duration.
     """
     return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"
 
 
 def short(of: str) -> str:
-    """Return the beginning of a version's commit, and a mark where there were changes beside it.
+    """Return the abbreviated commit of a version, with a "+" if there were uncommitted changes.
 
     Args:
-        of: The version.
+        of: Version of the sources.
     """
     commit, plus, _ = of.partition("+")
     return commit[:10] + plus
 
 
 def write(targets: list[str], results: dict[str, Result]) -> None:
-    """Write the page.
+    """Write the report.
 
     Args:
-        targets: Those that are asked for.
-        results: Of any target.
+        targets: Requested targets.
+        results: Results of all targets.
     """
     head = ["| target | outcome | commit | time | closing line |", "|---|---|---|---|---|"]
     lines = ["# Nightly", "", f"On {processor()}.", "", *head]
@@ -208,7 +211,7 @@ def write(targets: list[str], results: dict[str, Result]) -> None:
 
 
 def main() -> int:
-    """Run what has no result yet."""
+    """Run the targets without a result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", nargs="+", default=list(TARGETS), metavar="TARGET", help="some targets, with their variables")
     parser.add_argument("--again", action="store_true", help="run anew what failed")

@@ -1,9 +1,9 @@
-"""Run the Python tests on another build of the extension module, without installing it: ``make test-hardware``.
+"""Run the Python tests on another build of the extension module without installing it: ``make test-hardware``.
 
     python tools/other_module.py MODULE SHIMS [arguments of pytest]
 
-MODULE is a library that cargo has built, with the entry point of ``rustdev._rustdev``; SHIMS is the directory of its shims.
-Beside the module, in ``package/``, comes the package with both. Processes that a test starts import it too.
+MODULE is a library built by cargo, with the entry point of ``rustdev._rustdev``; SHIMS is the directory of its shims. The package
+with both is created in ``package/`` next to the module. Processes that a test starts import it, too.
 """
 
 import os
@@ -19,13 +19,13 @@ PACKAGES = ("rustdev", "rustdev_autoload", "rustdev_pytest")
 
 
 def link(path: Path, target: Path) -> None:
-    """Make a symbolic link, in place of what is there."""
+    """Create or replace a symbolic link."""
     path.unlink(missing_ok=True)
     path.symlink_to(target)
 
 
 def place_package(module: Path, shims: Path, directory: Path) -> None:
-    """Put the package into a directory, with the module, the shims and with the entry points by which torch and pytest find it."""
+    """Create the package in a directory, with the module, the shims, and the entry points for torch and pytest."""
     shutil.rmtree(directory, ignore_errors=True)
     for name in PACKAGES:
         (directory / name).mkdir(parents=True)
@@ -45,7 +45,7 @@ def place_package(module: Path, shims: Path, directory: Path) -> None:
 
 
 def run_tests(interpreter: Path, package: Path, arguments: list[str], variables: dict[str, str]) -> int:
-    """Run pytest in an interpreter that finds the package there, and return its exit status."""
+    """Run pytest with the package on the path, and return its exit status."""
     environment = {**os.environ, **variables, "PYTHONPATH": str(package)}
     return subprocess.run([str(interpreter), "-m", "pytest", *arguments], env=environment, cwd=ROOT, check=False).returncode
 

@@ -1,12 +1,12 @@
-"""What `make release` and `make wheel` ask about a release.
+"""Checks and SBOM of a release, for `make release` and `make wheel`.
 
-    release.py check            fail where versions, the changelog and git's tags do not agree
-    release.py sbom FILE        write what a wheel is made of, as CycloneDX
-    release.py validate FILE    hold such a file against CycloneDX's schema; takes requirements/release.txt
-    release.py notes            print what the changelog says of the version
+    release.py check            fail if versions, the changelog and git's tags do not agree
+    release.py sbom FILE        write the bill of materials of a wheel, as CycloneDX
+    release.py validate FILE    validate such a file by CycloneDX's schema; needs requirements/release.txt
+    release.py notes            print the changelog of the version
 
-The parts are those of this machine's build: crates whose code is in the module, the standard library of Rust, and torch, which the
-environment brings. Tools that only take part in building are left out.
+The components are those of this machine's build: crates whose code is in the module, Rust's standard library, and torch, which the
+environment provides. Build tools are left out.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def toml(path: Path) -> dict[str, Any]:
-    """What a file says."""
+    """Return the content of a TOML file."""
     return tomllib.loads(path.read_text())
 
 
 def output(*command: str) -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
@@ -37,18 +37,18 @@ def output(*command: str) -> str:
 
 
 def sections(changelog: str) -> dict[str, str]:
-    """The changelog's text by version, the newest first; what is not released is `Unreleased`."""
+    """Return the text of the changelog by version, newest first, with `Unreleased` for the unreleased changes."""
     parts = re.split(r"^## \[([^\]]+)\].*$", changelog, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def disagreements(root: Path, tags: list[str], tags_here: list[str]) -> list[str]:
-    """What does not agree, a line for each.
+    """Return a line for each disagreement of versions, changelog and tags.
 
     Args:
-        root: where the files are.
-        tags: the releases among git's tags, `v0.1.0` and so on.
-        tags_here: those of them that name the commit.
+        root: Directory of the files.
+        tags: Git tags of releases, such as `v0.1.0`.
+        tags_here: Those of them that point to the current commit.
     """
     version = toml(root / "Cargo.toml")["package"]["version"]
     module = toml(root / "shim/Cargo.toml")
@@ -71,7 +71,7 @@ def disagreements(root: Path, tags: list[str], tags_here: list[str]) -> list[str
 
 
 def check() -> None:
-    """Fails where versions, the changelog and git's tags do not agree."""
+    """Exit with an error if versions, the changelog and git's tags do not agree."""
     found = disagreements(
         ROOT, output("git", "tag", "--list", "v*").split(), output("git", "tag", "--points-at", "HEAD", "v*").split()
     )
@@ -84,7 +84,7 @@ def check() -> None:
 
 
 class Crate(NamedTuple):
-    """A crate, as cargo's tree and its lock file say."""
+    """A crate, from cargo's tree and the lock file."""
 
     name: str
     version: str
@@ -92,15 +92,15 @@ class Crate(NamedTuple):
 
     @property
     def purl(self) -> str:
-        """Its package URL."""
+        """Package URL of the crate."""
         return f"pkg:cargo/{self.name}@{self.version}"
 
 
 def dependencies(tree: str) -> dict[Crate, set[Crate]]:
-    """The crates of a tree, each with those that it uses.
+    """Return the crates of a tree with their direct dependencies.
 
     Args:
-        tree: lines of cargo: depth, name, version and license.
+        tree: Lines of cargo with depth, name, version and license.
     """
     uses: dict[Crate, set[Crate]] = {}
     above: list[Crate] = []
@@ -117,7 +117,7 @@ def dependencies(tree: str) -> dict[Crate, set[Crate]]:
 
 
 def component(crate: Crate, checksum: str | None) -> dict[str, Any]:
-    """A crate as a part of the bill."""
+    """Return a crate as a component of the bill."""
     entry: dict[str, Any] = {"type": "library", "bom-ref": crate.purl, "name": crate.name, "version": crate.version}
     entry |= {"scope": "required", "purl": crate.purl}
     if checksum:
@@ -130,13 +130,13 @@ def component(crate: Crate, checksum: str | None) -> dict[str, Any]:
 def bill(
     uses: dict[Crate, set[Crate]], checksums: dict[tuple[str, str], str], rust: str, project: dict[str, Any]
 ) -> dict[str, Any]:
-    """The bill of materials of a wheel.
+    """Return the bill of materials of a wheel.
 
     Args:
-        uses: the crates of the extension module, whose own is the first.
-        checksums: of the crates' archives, by name and version.
-        rust: the version of the compiler.
-        project: the table of pyproject.toml.
+        uses: Crates of the extension module with their dependencies; the module's own crate is the first.
+        checksums: Checksums of the crates' archives, by name and version.
+        rust: Version of the compiler.
+        project: Table `project` of pyproject.toml.
     """
     module, *crates = uses
     wheel = {"type": "library", "bom-ref": f"pkg:pypi/{project['name']}@{project['version']}", "name": project["name"]}
@@ -168,7 +168,7 @@ def bill(
 
 
 def write_bill(file: Path) -> None:
-    """Writes the bill of this machine's build."""
+    """Write the bill of this machine's build."""
     host = re.search(r"^host: (.*)$", output("rustc", "-vV"), re.MULTILINE)
     rust = re.search(r"^release: (.*)$", output("rustc", "-vV"), re.MULTILINE)
     assert host
@@ -182,7 +182,7 @@ def write_bill(file: Path) -> None:
 
 
 def validate(file: Path) -> None:
-    """Fails where a bill is not what CycloneDX's schema says."""
+    """Exit with an error if a bill does not conform to CycloneDX's schema."""
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
@@ -194,7 +194,7 @@ def validate(file: Path) -> None:
 
 
 def main(command: str, *arguments: str) -> None:
-    """Runs one command of the command line."""
+    """Run a command of the command line."""
     if command == "check" and not arguments:
         check()
     elif command == "sbom" and len(arguments) == 1:

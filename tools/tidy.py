@@ -1,4 +1,4 @@
-"""Runs clang-tidy over the given C++ files, as many at a time as there are cores, with the include paths of this Python's torch."""
+"""Runs clang-tidy on C++ files, one process per core, with the include paths of this Python's torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def flags() -> list[str]:
-    """The compiler's arguments, as build_shim.py gives them."""
+    """Return the compiler arguments that build_shim.py uses."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         sys.exit("tidy: this Python has no torch")
@@ -26,12 +26,12 @@ def flags() -> list[str]:
 
 
 def check(source: str) -> subprocess.CompletedProcess[str]:
-    """Runs clang-tidy over one file."""
+    """Run clang-tidy on one file."""
     return subprocess.run(["clang-tidy", "--quiet", source, "--", *flags()], capture_output=True, text=True, check=False)
 
 
 def main(sources: list[str]) -> None:
-    """Prints what clang-tidy finds, as it comes, and how far it is; fails if it finds anything."""
+    """Print findings and progress. Exit with an error if there are findings."""
     failed = False
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for number, result in enumerate(pool.map(check, sources), 1):

@@ -1,10 +1,10 @@
-"""Compiled models beside the same models uncompiled, and beside compiled ones on PyTorch's CPU device; writes a table.
+"""Compare compiled models with uncompiled ones, and with compiled ones on PyTorch's CPU device; write a table.
 
     python benches/models/compare_compiled.py [--only TEXT] [--threads N] [--mode MODE] [--output FOLDER]
 
-The models are those of `make bench-models`, in float32 with its steps, blocks and check of the losses; the model is compiled, the
-loss and the optimizer are not. All take turns in one process with the same number of threads; a figure is the least of the blocks.
-`over eager` is the uncompiled model's time over the compiled one's, `over CPU` the CPU device's compiled time over it.
+The models are those of `make bench-models`, in float32, with its steps, blocks and check of the losses. The model is compiled, the
+loss and the optimizer are not. All variants alternate in one process with the same number of threads; a figure is the minimum of
+the blocks. `over eager` is the uncompiled model's time over the compiled one's, `over CPU` the CPU device's compiled time over it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Row(NamedTuple):
 
     @property
     def over_eager(self) -> float:
-        """The uncompiled model's time over the compiled one's."""
+        """Time of the uncompiled model over that of the compiled model."""
         return self.eager / self.compiled
 
     @property
     def over_cpu(self) -> float:
-        """The CPU device's compiled time over the device's."""
+        """Time of the compiled model on the CPU device over that on the device."""
         return self.cpu_compiled / self.compiled
 
 
@@ -71,7 +71,7 @@ def measure(name: str, mode: str) -> list[Row]:
 
 
 def record(folder: Path, rows: list[Row]) -> Path:
-    """Write the table; return where."""
+    """Write the table and return its path."""
     processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
     file = folder / f"compiled-{processor}-{rows[0].threads}-threads.csv"
     with file.open("w", newline="") as stream:
@@ -84,7 +84,7 @@ def record(folder: Path, rows: list[Row]) -> Path:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print as it goes, and write."""
+    """Measure, print the results as they come, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models whose name has this text")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="how many threads both devices have")

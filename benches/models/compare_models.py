@@ -1,12 +1,11 @@
-"""Whole models beside PyTorch's CPU device: training steps, inference, memory, operators; writes tables and a page.
+"""Compare whole models with PyTorch's CPU device: training steps, inference, memory, operators; write tables and a page.
 
     python benches/models/compare_models.py [--only TEXT] [--threads N ...] [--quick] [--output FOLDER] [--page FILE.md]
 
-Both devices start from the same weights and data in one process with the same number of threads, and take turns; a figure is the
-least over the blocks. The losses of the first steps are held against each other. The optimizer is AdamW with PyTorch's defaults;
-bfloat16 is autocast. Factors are the CPU's time over the device's. The fallback is forbidden: every operator is the device's.
-The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step. Memory is the greatest that tensors
-and scratch memory take.
+Both devices start from the same weights and data and alternate in one process with the same number of threads; a figure is the
+minimum of the blocks. The losses of the first steps are compared. The optimizer is AdamW with PyTorch's defaults; bfloat16 means
+autocast. Factors are the CPU's time over the device's. The fallback is forbidden. The kind `graph` is a training step as the replay
+of a graph, compared with the CPU device's ordinary step. Memory is the peak of tensors and scratch memory.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from torch.profiler import ProfilerActivity, profile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Blocks of each device, and about how long one is, in seconds; and both of a short run.
+#: Number of blocks per device and approximate seconds of a block; the same for `--quick`.
 BLOCKS, SECONDS = 7, 0.2
 QUICK_BLOCKS, QUICK_SECONDS = 2, 0.02
-#: The pause before each block, in which the other device's threads stop looking for work.
+#: Pause in seconds before each block, in which the other device's threads stop spinning.
 PAUSE = 1e-2
-#: Steps after which the losses are compared, and those that are profiled.
+#: Number of steps whose losses are compared, and of steps that are profiled.
 STEPS = 3
-#: How many operators are named at most, and the share below which none is.
+#: Maximum number of listed operators, and minimum share of the time of a listed operator.
 OPERATORS, LEAST = 4, 0.01
 
 
@@ -44,10 +43,10 @@ class Contender:
     """A copy of a task's model on a device, with an optimizer.
 
     Args:
-        task: what is copied.
-        device: where to.
-        dtype: of autocast; float32 is none.
-        capturable: whether a graph shall take the optimizer's step.
+        task: Task to copy.
+        device: Device of the copy.
+        dtype: Autocast dtype; float32 for no autocast.
+        capturable: Whether the optimizer's step can be captured in a graph.
     """
 
     def __init__(self, task: Task, device: str, dtype: torch.dtype, *, capturable: bool = False) -> None:
@@ -58,11 +57,11 @@ class Contender:
         self.device, self.dtype = device, dtype
 
     def cast(self) -> contextlib.AbstractContextManager[object]:
-        """Return the context in which the model runs."""
+        """Return the autocast context of the model."""
         return contextlib.nullcontext() if self.dtype is torch.float32 else torch.autocast(self.device, dtype=self.dtype)
 
     def train(self) -> torch.Tensor:
-        """Take a step; return the loss."""
+        """Run a training step and return the loss."""
         with self.cast():
             result = self.model(*self.given)
         loss = self.loss(result.float(), self.wanted)
@@ -72,7 +71,7 @@ class Contender:
         return loss.detach()
 
     def captured(self) -> Callable[[], None]:
-        """Return the replay of a step."""
+        """Capture a training step and return its replay."""
         with rustdev.stream(rustdev.Stream()):
             for _ in range(STEPS):
                 self.train()
@@ -83,13 +82,13 @@ class Contender:
         return graph.replay
 
     def infer(self) -> torch.Tensor:
-        """Return the model's result."""
+        """Run the model without gradients and return its output."""
         with torch.no_grad(), self.cast():
             return torch.as_tensor(self.model(*self.given))
 
 
 def block(call: Callable[[], object], count: int) -> float:
-    """Return the milliseconds of a call, over some of them."""
+    """Return the mean milliseconds of ``count`` calls."""
     time.sleep(PAUSE)
     call()
     rustdev.synchronize()
@@ -104,7 +103,7 @@ def check(host: Contender, mine: Contender) -> None:
     """Train both for some steps and compare the losses.
 
     Raises:
-        AssertionError: They differ.
+        AssertionError: If the losses differ.
     """
     rtol = 1e-4 if host.dtype is torch.float32 else 3e-2
     for _ in range(STEPS):
@@ -112,7 +111,7 @@ def check(host: Contender, mine: Contender) -> None:
 
 
 def peak(call: Callable[[], object]) -> float:
-    """Return the greatest memory that the device holds during a call, in MiB."""
+    """Return the peak device memory during a call, in MiB."""
     rustdev.synchronize()
     rustdev.reset_peak_memory_stats()
     call()
@@ -121,9 +120,9 @@ def peak(call: Callable[[], object]) -> float:
 
 
 def host_peak(task: Task, dtype: torch.dtype, kind: str) -> float:
-    """Return the greatest memory that tensors take on the CPU device, weights and data among them, in MiB.
+    """Return the peak memory of tensors on the CPU device, including weights and data, in MiB.
 
-    The CPU device keeps no count: the profiler tells of each allocation and release, which is negative.
+    The CPU device has no statistics. The profiler reports each allocation, and each release as a negative size.
     """
     given = sum(tensor.nbytes for tensor in [*task.given, task.wanted])
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
@@ -137,7 +136,7 @@ def host_peak(task: Task, dtype: torch.dtype, kind: str) -> float:
 
 
 def operators(call: Callable[[], object]) -> str:
-    """Return the operators whose tasks take most of the device's time, with their shares of the time of all."""
+    """Return the operators whose tasks take most of the device's time, with their shares of the total."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], acc_events=True) as profiler:
         for _ in range(STEPS):
             call()
@@ -158,7 +157,7 @@ def measure(name: str, dtype: torch.dtype, *, quick: bool) -> list[Row]:
     peaks = {"infer": peak(mine.infer) - before}
     check(host, mine)
     peaks["train"] = peak(mine.train) - before
-    # It holds what the graph reads.
+    # Kept alive: it holds the tensors that the graph reads.
     graphed = Contender(task, "rustdev", dtype, capturable=True)
     kinds: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "train": (host.train, mine.train),
@@ -194,7 +193,7 @@ def show(row: Row) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print as it goes, and write."""
+    """Measure, print the results as they come, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models whose name has this text")
     parser.add_argument("--threads", type=int, nargs="+", help="how many threads both devices have, one after the other")

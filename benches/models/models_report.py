@@ -1,4 +1,4 @@
-"""What was measured of whole models, as tables in benches/record/, and as a page with a plot."""
+"""Results of the benchmark of models: tables in benches/record/, and a page with a plot."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ KINDS = {"train": "tab:blue", "graph": "tab:green", "infer": "tab:orange"}
 
 
 class Row(NamedTuple):
-    """One model: times in milliseconds, the peak memory of both devices in MiB, and the operators that take most of its time.
+    """Result of a model: times in milliseconds, peak memory of both devices in MiB, and the operators that take most of the time.
 
-    A graph has neither of these: its memory is its pool's, and its replay is one task.
+    A graph has neither memory nor operators: its memory is that of its pool, and its replay is one task.
     """
 
     threads: int
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """The CPU's time over the device's."""
+        """Time on the CPU over time on the device."""
         return self.cpu / self.device
 
 
@@ -46,12 +46,12 @@ def mean(rows: list[Row]) -> float:
 
 
 def memory(peak: float | None) -> str:
-    """Return MiB with a digit, or nothing."""
+    """Return MiB with one decimal; an empty string for None."""
     return "" if peak is None else f"{peak:.1f}"
 
 
 def values(rows: list[Row], column: str) -> list[str]:
-    """Return what a column has, in the order of the rows."""
+    """Return the distinct values of a column, in order of appearance."""
     return list(dict.fromkeys(str(getattr(row, column)) for row in rows))
 
 
@@ -67,7 +67,7 @@ def means(rows: list[Row]) -> Iterator[str]:
 
 
 def times(rows: list[Row]) -> Iterator[str]:
-    """Yield a table of rows of one number of threads and one dtype: a line for each model."""
+    """Yield a table with a line for each model, from rows with one number of threads and one dtype."""
     columns = (
         "model | train: CPU | device | factor | graph: device | factor | infer: CPU | device | factor"
         " | train, MiB: CPU | device | infer, MiB: CPU | device"
@@ -95,7 +95,7 @@ def shares(rows: list[Row]) -> Iterator[str]:
 
 
 def page(rows: list[Row], picture: str, *, quick: bool) -> str:
-    """Return docs/models.md."""
+    """Return the text of docs/models.md."""
     most = max(row.threads for row in rows)
     machine = f"{rustdev.get_device_name()} with {torch.backends.cpu.get_cpu_capability()}"
     threads = " and ".join(values(rows, "threads"))
@@ -141,7 +141,7 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
 
 
 def plot(rows: list[Row], file: Path) -> None:
-    """Draw the factors of each model: a part for each dtype, hollow where there were fewer threads."""
+    """Plot the factors of each model, with a panel for each dtype and hollow markers for fewer threads."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -177,7 +177,7 @@ def plot(rows: list[Row], file: Path) -> None:
 
 
 def record(folder: Path, rows: list[Row]) -> list[Path]:
-    """Write the rows to the processor's files, one for each number of threads."""
+    """Write the rows to files named after the processor, one for each number of threads."""
     processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
     folder.mkdir(parents=True, exist_ok=True)
     written = []

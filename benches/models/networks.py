@@ -1,4 +1,4 @@
-"""The models of the benchmark: networks of the kinds that people train, with inputs and targets. Most are those of examples/."""
+"""The models of the benchmark: typical networks with inputs and targets. Most of them are those of examples/."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CHARACTERS, CLASSES = 65, 10
 
 
 def cross_entropy(result: Tensor, wanted: Tensor) -> Tensor:
-    """Return that of classes along the last dimension of the result."""
+    """Return the cross entropy, with classes along the last dimension of the result."""
     return functional.cross_entropy(result.flatten(0, -2), wanted.flatten())
 
 
 class Task(NamedTuple):
-    """A model, its inputs, and what its result is held against by a loss."""
+    """A model with its inputs, targets and loss."""
 
     model: nn.Module
     given: tuple[Tensor, ...]
@@ -43,12 +43,12 @@ class Task(NamedTuple):
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a short cut.
+    """Residual block: two convolutions and a shortcut.
 
     Args:
-        before: channels of the input.
-        after: channels of the output.
-        stride: of the first convolution.
+        before: Channels of the input.
+        after: Channels of the output.
+        stride: Stride of the first convolution.
     """
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -64,12 +64,12 @@ class Residual(nn.Module):
         self.short = nn.Identity() if same else nn.Conv2d(before, after, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return images of `after` channels."""
+        """Return images with `after` channels."""
         return functional.relu(self.path(x) + self.short(x))
 
 
 class Recurrent(nn.Module):
-    """Two layers of LSTM, and classes at each step."""
+    """Two LSTM layers with a classifier at each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Recurrent(nn.Module):
 
 
 def classes(model: nn.Module, given: Tensor, *shape: int) -> Task:
-    """Classes to find in an input: one for each sample, or as many as a shape has."""
+    """Classification with random targets of a shape; default: one per sample."""
     return Task(model, (given,), torch.randint(CLASSES, shape or (len(given),)))
 
 
@@ -92,7 +92,7 @@ def mlp() -> Task:
 
 
 def language(model: nn.Module, batch: int, length: int) -> Task:
-    """Characters, and the next one at each place."""
+    """Prediction of the next character at each position."""
     characters = torch.randint(CHARACTERS, (batch, length + 1))
     return Task(model, (characters[:, :-1].contiguous(),), characters[:, 1:].contiguous())
 
@@ -115,27 +115,27 @@ def recurrent_network() -> Task:
 
 
 def segmentation() -> Task:
-    """A U-Net that finds which pixels are meant."""
+    """A U-Net for binary segmentation."""
     wanted = torch.randint(2, (4, 1, 64, 64)).float()
     return Task(unet.UNet(3), (torch.randn(4, 3, 64, 64),), wanted, functional.binary_cross_entropy_with_logits)
 
 
 def denoising() -> Task:
-    """A diffusion model that finds the noise that it mixes in."""
+    """A denoising diffusion model."""
     images, noise = torch.randn(2, 32, 1, 16, 16)
     times = torch.randint(1, diffusion.STEPS, (32,)).float()
     return Task(diffusion.Diffusion(diffusion.Denoiser()), (images, times, noise), noise, functional.mse_loss)
 
 
 def graph() -> Task:
-    """A graph network that finds communities."""
+    """A graph network for community detection."""
     nodes, edges = 2000, torch.randint(2000, (2, 20_000))
     known = torch.randn(nodes, graph_network.COMMUNITIES)
     return Task(graph_network.GraphNetwork(graph_network.COMMUNITIES), (known, edges), torch.randint(4, (nodes,)))
 
 
 def recommendation() -> Task:
-    """Bags of 12 of 5,000 items each; all of the tables' gradients are kept, as AdamW takes them."""
+    """Embedding bags of 12 of 5,000 items each, with dense gradients for AdamW."""
     items, batch, bag = 5000, 512, 12
     liked, starts = torch.randint(items, (batch * bag,)), torch.arange(0, batch * bag, bag)
     model = recommender.Recommender(items, sparse=False)

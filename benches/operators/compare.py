@@ -1,13 +1,13 @@
-"""Every operator family beside PyTorch's CPU device, over sizes, dtypes and layouts; writes benches/record/ and the page.
+"""Compare every operator family with PyTorch's CPU device, over sizes, dtypes and layouts; write benches/record/ and the page.
 
     python benches/operators/compare.py [--only TEXT] [--quick] [--output FOLDER [--page FILE.md]]
 
-Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks,
-since what else the machine does only adds to a time. The whole table is measured twice, so that a busy neighbour of some minutes
-has no row to itself, and a third time where the two least differ. Every family has a new process each time: whether the CPU's
-allocator has the memory for a large result at hand depends on what ran before. Each case first checks that both devices compute
-the same. Factors are the CPU's time over the device's: above 1 the device is faster. Beside the operators a copy of as many bytes
-as their tensors have runs on the device, in the same blocks. A table is only good for the processor that it names.
+Both devices run in one process with the same number of threads, in alternating blocks. A figure is the minimum of the blocks, since
+other load on the machine only increases a time. The whole table is measured twice, so that no row depends on one busy period, and a
+third time where the two minima differ. Every family runs in a new process each time, because memory for a large result may be
+cached by the CPU's allocator or not, depending on earlier calls. Each case first checks that both devices compute the same values.
+Factors are the CPU's time over the device's: above 1 the device is faster. In the same blocks, a copy of as many bytes as the
+operator's tensors have runs on the device. A table is valid only for the processor that it names.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from torch.utils import _pytree as pytree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: How often the table is measured; the last time only the cases of which the two least times of a contender differ by more than
-#: `SPREAD`.
+#: Number of sweeps over the table. The last one measures only cases in which the two smallest times of a contender differ by more
+#: than the factor `SPREAD`.
 SWEEPS = 3
 SPREAD = 1.05
 
 
 class Pace(NamedTuple):
-    """How a case is measured in a sweep: so many blocks of about so many seconds, with a pause before each.
+    """How a case is measured in a sweep: number of blocks, approximate seconds of a block, and seconds of the pause before each.
 
-    In a pause the other device's threads stop looking for work: OpenMP's spin for some milliseconds, and would take a core away. A
-    call that is not timed wakes the device's own.
+    In a pause the other device's threads stop spinning: OpenMP's threads spin for some milliseconds and would occupy a core. An
+    untimed call then wakes the device's own threads.
     """
 
     blocks: int
@@ -52,10 +52,10 @@ class Pace(NamedTuple):
     pause: float
 
 
-#: Calls on one thread need no pause. A core of a shared machine may change its speed within milliseconds: short blocks in quick
-#: turns meet each of its speeds on both devices.
+#: Calls on one thread need no pause. The speed of a core of a shared machine may change within milliseconds: by many short
+#: alternating blocks, both devices are measured at each speed.
 SMALL_PACE = Pace(100, 5e-4, 0)
-#: Calls of which several fit a block, others, and those longer than `LONG` seconds.
+#: For calls of which several fit in a block, for longer ones, and for those longer than `LONG` seconds.
 SHORT_PACE = Pace(12, 2e-3, 1e-2)
 PACE = Pace(4, 2e-3, 1e-2)
 LONG_PACE = Pace(2, 2e-3, 1e-2)
@@ -67,7 +67,7 @@ LARGE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is measured: an operator of a family for inputs of one size, dtype and layout."""
+    """An operator of a family for inputs of one size, dtype and layout."""
 
     family: Family
     operator: str
@@ -81,11 +81,11 @@ class Case:
         tensors = [noise(shape, seed).to(self.dtype, copy=True) for seed in range(self.family.inputs)]
         if self.family.positive:
             tensors = [tensor.abs() + 0.1 for tensor in tensors]
-        # One transposed input is what cannot be had by renaming dimensions.
+        # Only one input is transposed: if all were, this would be the same as renaming dimensions.
         return [tensors[0].t(), *tensors[1:]] if self.is_transposed else tensors
 
     def row(self, times: list[list[float]]) -> Row:
-        """Return what the times of the blocks come to."""
+        """Return the result of the times of the blocks."""
         cpu, device, *copy = map(min, zip(*times, strict=True))
         layout = "transposed" if self.is_transposed else "contiguous"
         name = str(self.dtype).removeprefix("torch.")
@@ -94,7 +94,7 @@ class Case:
 
 @functools.cache
 def cases(*, quick: bool, only: str) -> list[Case]:
-    """Return what is measured, of operators or families whose name has a text."""
+    """Return the cases of operators or families whose name contains ``only``."""
     found = []
     for family in FAMILIES:
         for operator in family.operators:
@@ -117,14 +117,14 @@ def noise(shape: tuple[int, ...], seed: int) -> torch.Tensor:
 
 
 def copying(arguments: list[torch.Tensor], results: list[torch.Tensor]) -> Callable[..., Any]:
-    """Return a copy on the device that reads and writes together as many bytes as the arguments and results have."""
+    """Return a device copy that reads and writes in total as many bytes as the arguments and results have."""
     count = max(1, sum(tensor.nbytes for tensor in (*arguments, *results)) // 8)
     source, target = torch.ones(count, device="rustdev"), torch.zeros(count, device="rustdev")
     return lambda *_: target.copy_(source)
 
 
 def block(call: Callable[..., Any], arguments: list[torch.Tensor], count: int, pause: float = 0) -> float:
-    """Return the seconds of a call, over some of them, after a pause of so many seconds."""
+    """Return the mean seconds of ``count`` calls, after a pause."""
     if pause:
         time.sleep(pause)
     call(*arguments)
@@ -137,16 +137,16 @@ def block(call: Callable[..., Any], arguments: list[torch.Tensor], count: int, p
 
 
 def are_steady(times: list[list[float]]) -> bool:
-    """Return whether every contender's least time was nearly reached twice."""
+    """Return whether the two smallest times of every contender differ by at most `SPREAD`."""
     least = [sorted(column)[:2] for column in zip(*times, strict=True)]
     return all(second <= SPREAD * first for first, second in least)
 
 
 def check(case: Case, call: Callable[..., Any], host: list[torch.Tensor], mine: list[torch.Tensor]) -> None:
-    """Hold the device's results against the CPU's.
+    """Compare the device's results with the CPU's.
 
     Raises:
-        AssertionError: The devices compute different values.
+        AssertionError: If the devices compute different values.
     """
     expected = pytree.tree_leaves(call(*[tensor.clone() for tensor in host]))
     tolerance = 2e-2 if case.dtype == BFLOAT16 else 1e-3
@@ -155,7 +155,7 @@ def check(case: Case, call: Callable[..., Any], host: list[torch.Tensor], mine: 
 
 
 def pace_of(case: Case, once: float) -> Pace:
-    """Return how a case is measured of which a call takes so many seconds."""
+    """Return the pace for a case, given the seconds of one call."""
     if case.size in SMALL:
         return SMALL_PACE
     if once > LONG:
@@ -164,10 +164,10 @@ def pace_of(case: Case, once: float) -> Pace:
 
 
 def measure(case: Case, *, checked: bool) -> list[list[float]]:
-    """Return the seconds of a call on the CPU, on the device and, where bytes are known, of a copy, for each of some blocks.
+    """Return for each block the seconds of a call on the CPU, on the device and, if the bytes are known, of a copy.
 
     Raises:
-        AssertionError: The devices compute different values, where that is to be checked.
+        AssertionError: If ``checked`` is True and the devices compute different values.
     """
     family, call = case.family, case.family.operators[case.operator]
     host = case.inputs()
@@ -185,20 +185,20 @@ def measure(case: Case, *, checked: bool) -> list[list[float]]:
 
 
 def prepare() -> None:
-    """Make a new process ready for `measure_one`."""
+    """Prepare a new process for `measure_one`."""
     rustdev.set_num_threads(torch.get_num_threads())
     warnings.filterwarnings("ignore", message=".*degrees of freedom")
 
 
 def measure_one(number: int, *, quick: bool, only: str, checked: bool) -> list[list[float]]:
-    """Return what `measure` does for one of the cases, by its number: a process can not be sent the functions themselves."""
+    """Call `measure` on a case given by its number: functions cannot be sent to another process."""
     return measure(cases(quick=quick, only=only)[number], checked=checked)
 
 
 def measure_all(
     pending: list[tuple[int, Case]], options: argparse.Namespace, *, checked: bool
 ) -> Iterator[tuple[int, list[list[float]]]]:
-    """Yield the times of cases, which come with their numbers: of each family in a new process."""
+    """Yield the numbers and times of numbered cases, each family in a new process."""
     for _, mine in itertools.groupby(pending, lambda numbered: numbered[1].family.name):
         with multiprocessing.get_context("spawn").Pool(1, prepare) as pool:
             for number, _ in mine:
@@ -206,7 +206,7 @@ def measure_all(
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print as it goes, and write the tables and the page."""
+    """Measure, print the results as they come, and write the tables and the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="operators or families whose name has this text")
     parser.add_argument("--quick", action="store_true", help="without the largest and the second smallest size")

@@ -1,4 +1,4 @@
-"""The operators that are measured, in families that take the same inputs."""
+"""The measured operators, grouped in families with equal inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sizes = dict[str, tuple[int, ...]]
 SIZES: Sizes = {"1": (1,), "1k": (1024,), "64k": (65536,), "1M": (1024, 1024), "16M": (4096, 4096)}
 MATRICES: Sizes = {"128x768": (128, 768), "1024x1024": (1024, 1024), "4096x4096": (4096, 4096)}
 IMAGES: Sizes = {"8x16x32x32": (8, 16, 32, 32), "32x64x56x56": (32, 64, 56, 56)}
-#: A model's parameters: two layers of a transformer of width 1024 hold about so many.
+#: Number of parameters of a model: about two layers of a transformer of width 1024.
 MODEL: Sizes = {"25M": (25 * 10**6,)}
 
 
@@ -27,15 +27,15 @@ class Family:
     """Operators that take the same inputs.
 
     Attributes:
-        name: what the table calls them.
-        inputs: how many tensors of one shape they take.
-        operators: by name.
-        sizes: the shapes, by name.
-        random: whether values depend on the generator, and are not compared.
-        positive: whether inputs are above 0.
-        pointwise: whether every element of a result is computed of those at its place alone.
-        copied: whether their tensors are all that they read and write, so that a copy of as many bytes says something.
-        transposed: whether they are measured with one input transposed, too.
+        name: Name in the table.
+        inputs: Number of inputs, all of one shape.
+        operators: Functions by name.
+        sizes: Shapes by name.
+        random: Whether results are random, so that they are not compared.
+        positive: Whether inputs are positive.
+        pointwise: Whether the operators are pointwise.
+        copied: Whether the operators read and write only their tensors, so that a copy of as many bytes is comparable.
+        transposed: Whether to measure also with one input transposed.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Family:
 
 
 def along(name: str, dim: int) -> Callable[..., Any]:
-    """Return a function of torch over one dimension."""
+    """Return a function of torch applied along a dimension."""
     call = getattr(torch, name)
     return lambda tensor: call(tensor, dim)
 
@@ -67,7 +67,7 @@ def of_nn(*names: str) -> dict[str, Callable[..., Any]]:
 
 @functools.cache
 def positions(count: int, high: int, device: torch.device) -> torch.Tensor:
-    """Return random indices below a number, the same on every device."""
+    """Return random indices below ``high``, the same on every device."""
     return torch.randint(high, (count,), generator=torch.Generator().manual_seed(2)).to(device)
 
 
@@ -78,18 +78,18 @@ def edges(device: torch.device, dtype: torch.dtype) -> torch.Tensor:
 
 
 def through(call: Callable[..., Any]) -> Callable[[torch.Tensor], Any]:
-    """Return a function of a tensor, which it takes flat and with as many indices into it."""
+    """Return a function of a tensor that calls ``call`` with the flattened tensor and as many random indices into it."""
     return lambda a: call(a.view(-1), positions(a.numel(), a.numel(), a.device))
 
 
 def through_rows(call: Callable[..., Any]) -> Callable[[torch.Tensor], Any]:
-    """Return a function of a matrix, which it takes with as many indices as it has rows."""
+    """Return a function of a matrix that calls ``call`` with the matrix and as many random row indices."""
     return lambda a: call(a, positions(a.shape[0], a.shape[0], a.device))
 
 
 @functools.lru_cache(maxsize=2)  # one for each device: a model's state is large
 def steps(name: str, implementation: str, device: torch.device, dtype: torch.dtype) -> Callable[[torch.Tensor], list[torch.Tensor]]:
-    """Return an optimizer's step over matrices of 1024x1024 and vectors of 1024, which are made at the first call."""
+    """Return an optimizer's step over 1024x1024 matrices and vectors of 1024, which are created in the first call."""
     made: list[tuple[torch.optim.Optimizer, list[torch.Tensor]]] = []
 
     def step(flat: torch.Tensor) -> list[torch.Tensor]:
@@ -297,7 +297,7 @@ FAMILIES = [
             "fold": lambda a: functional.fold(a.flatten(2).repeat(1, 9, 1), a.shape[2:], 3, padding=1),
         },
         IMAGES,
-        # Sums of numbers of both signs would show how they are rounded, not whether they are right.
+        # With numbers of both signs, cancellation would make rounding errors exceed the tolerance.
         positive=True,
     ),
     Family(

@@ -1,10 +1,10 @@
-"""Operators in float16 and bfloat16 beside float32 on the device, forward and backward; what falls back of them.
+"""Compare operators in float16 and bfloat16 with float32 on the device, forward and backward, and list fallbacks.
 
     python benches/operators/halves.py [--only TEXT] [--output FOLDER]
 
-The dtypes run in one process, in alternating blocks of which the least counts. A ratio is the time of a dtype over that of float32:
-operators of half the bytes should take no longer, and above `LIMIT` they are a finding.
-With a folder, the table is written to a file that is named after the processor, which it is only good for.
+The dtypes run in one process in alternating blocks; a figure is the minimum of the blocks. A ratio is the time of a dtype over that
+of float32. With half the bytes an operator should take no longer; a ratio above `LIMIT` is a finding.
+`--output` writes the table to a file named after the processor, for which alone it is valid.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 #: The ratio above which a case is a finding.
 LIMIT = 2.0
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-#: Blocks of each dtype and direction, and about how long one is, in seconds; those of long calls, and what is long.
+#: Number of blocks per dtype and direction, and approximate seconds of a block; number of blocks of calls longer than LONG seconds.
 BLOCKS, SECONDS = 7, 3e-3
 FEW, LONG = 2, 0.1
 
 
 class Row(NamedTuple):
-    """A case in one direction: seconds by dtype, those left out that PyTorch refuses, and the operators that fell back by dtype."""
+    """Result of a case in one direction: seconds by dtype (without unsupported dtypes), and operators that fell back by dtype."""
 
     case: Case
     direction: str
@@ -44,22 +44,22 @@ class Row(NamedTuple):
     fallbacks: dict[torch.dtype, frozenset[str]]
 
     def ratio(self, dtype: torch.dtype) -> float | None:
-        """The time of a dtype over that of float32; None where it is refused."""
+        """Time in a dtype over that in float32; None if the dtype is not supported."""
         return self.seconds[dtype] / self.seconds[torch.float32] if dtype in self.seconds else None
 
     @property
     def name(self) -> str:
-        """The operator with the direction."""
+        """Name of the case with the direction."""
         return f"{self.case.name}, {self.direction}"
 
     @property
     def is_finding(self) -> bool:
-        """Whether a 16 bit dtype takes too long."""
+        """Whether the ratio of a 16 bit dtype exceeds the limit."""
         return any((self.ratio(dtype) or 0) > LIMIT for dtype in DTYPES[1:])
 
 
 def operands(case: Case, dtype: torch.dtype) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Return the floating point operands of a case, and its indices, the same numbers for every dtype."""
+    """Return the floating-point operands and the indices of a case, with the same values for every dtype."""
     generator = torch.Generator().manual_seed(1)
     floats = [torch.randn(sizes, generator=generator) for sizes in case.floats]
     indices = [torch.randint(below, sizes, generator=generator).to("rustdev") for sizes, below in case.indices]
@@ -71,7 +71,7 @@ def operands(case: Case, dtype: torch.dtype) -> tuple[list[torch.Tensor], list[t
 
 
 def directions(case: Case, dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
-    """Return what is measured of a case in a dtype."""
+    """Return the measured functions of a case in a dtype, by direction."""
     floats, indices = operands(case, dtype)
     call, parameters = case.call, []
     if case.module is not None:
@@ -98,7 +98,7 @@ def directions(case: Case, dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
 
 
 def block(call: Callable[[], Any], count: int) -> float:
-    """Return the seconds of a call, over some of them."""
+    """Return the mean seconds of ``count`` calls."""
     call()
     rustdev.synchronize()
     start = time.perf_counter()
@@ -109,7 +109,7 @@ def block(call: Callable[[], Any], count: int) -> float:
 
 
 def routes(call: Callable[[], Any]) -> frozenset[str]:
-    """Return the operators of a call that fall back."""
+    """Return the operators that fall back in a call."""
     rustdev.reset_fallback_stats()
     pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, call())
     return frozenset(rustdev.fallback_stats())
@@ -140,13 +140,13 @@ def cells(row: Row) -> list[str]:
 
 
 def numbers(row: Row) -> list[str]:
-    """Return what `cells` does for a table: times in microseconds."""
+    """Return the cells for a CSV table: as `cells`, with times in microseconds."""
     times = [f"{row.seconds[dtype] * 1e6:.6g}" if dtype in row.seconds else "" for dtype in DTYPES]
     return times + cells(row)[len(DTYPES) :]
 
 
 def fallen(row: Row) -> str:
-    """Return what falls back in which dtypes."""
+    """Return the operators that fall back, with their dtypes."""
     names = {str(dtype).removeprefix("torch."): ", ".join(sorted(names)) for dtype, names in row.fallbacks.items() if names}
     return "; ".join(f"{dtype}: {text}" for dtype, text in names.items())
 
@@ -158,7 +158,7 @@ def line(row: Row) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print as it goes, and write the table."""
+    """Measure, print the results as they come, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="families or operators whose name has this text")
     parser.add_argument("--output", type=Path, help="the folder that the table goes to; without, nothing is written")

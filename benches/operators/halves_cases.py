@@ -1,4 +1,4 @@
-"""What `halves.py` measures: operators that networks use, at sizes where the work counts and not the call."""
+"""The cases of `halves.py`: operators that networks use, at sizes where the computation dominates the call overhead."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Case:
     """An operator with the sizes of its operands.
 
     Attributes:
-        family: what the page calls it together with others.
-        name: of the operator and its sizes.
-        call: takes the floating point operands, then the indices.
-        floats: sizes of floating point operands, which are random.
-        indices: sizes of operands of integers, and the number that they are below.
-        module: makes what is called in the place of `call`; its parameters have the dtype of the operands.
-        channels_last: whether operands of four dimensions have their channels last.
-        positive: whether floating point operands are above 0.
-        backward: whether gradients are measured, too.
-        constants: how many of the last floating point operands have no gradient.
+        family: Name of the group of cases.
+        name: Name of the operator and its sizes.
+        call: Function of the floating-point operands, then the indices.
+        floats: Sizes of the random floating-point operands.
+        indices: Sizes of the integer operands, with their exclusive upper bounds.
+        module: Makes a module that is called instead of `call`; its parameters have the dtype of the operands.
+        channels_last: Whether operands with four dimensions are in channels last format.
+        positive: Whether floating-point operands are positive.
+        backward: Whether gradients are measured, too.
+        constants: Number of trailing floating-point operands without a gradient.
     """
 
     family: str
@@ -93,12 +93,12 @@ IMAGES = (8, 64, 32, 32)
 
 
 def batch_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Normalise in training, without running statistics."""
+    """Batch norm in training mode, without running statistics."""
     return functional.batch_norm(x, None, None, weight, bias, training=True)
 
 
 def batch_norm_evaluated(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Normalise by given statistics."""
+    """Batch norm in eval mode, by given statistics."""
     return functional.batch_norm(x, bias.detach(), weight.detach().abs(), weight, bias)
 
 
@@ -142,7 +142,7 @@ add(POOLING, "fractional_max_pool2d", lambda x: functional.fractional_max_pool2d
 
 
 def unpooled(x: torch.Tensor) -> torch.Tensor:
-    """Pool and undo it."""
+    """Max pooling, then unpooling."""
     values, where = functional.max_pool2d(x, 2, return_indices=True)
     return functional.max_unpool2d(values, where, (2, 2))
 
@@ -229,15 +229,15 @@ add(
 
 
 class OfOne(nn.Module):
-    """A module that is given its only input several times, and gives its first result."""
+    """Wraps a module: passes one input several times, and returns the first result."""
 
     def __init__(self, inner: nn.Module, times: int) -> None:
-        """Keep the module."""
+        """Store the module."""
         super().__init__()
         self.inner, self.times = inner, times
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Call it."""
+        """Call the module."""
         first: torch.Tensor = self.inner(*[x] * self.times)[0]
         return first
 
@@ -345,7 +345,7 @@ add(TABLES, "masked_scatter", lambda x, y: x.masked_scatter(x > 0, y), MATRIX, M
 
 
 def of_segments(x: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
-    """Add up rows, 16 at a time."""
+    """Sum segments of 16 rows."""
     return torch.segment_reduce(x, "sum", lengths=torch.full_like(segments, 16), unsafe=True)
 
 
@@ -467,7 +467,7 @@ forward_only(LISTS, "_foreach_lerp", lambda *a: torch._foreach_lerp(a, a, 0.1), 
 
 
 def step(kind: type[torch.optim.Optimizer], **options: Any) -> Callable[..., None]:
-    """Return a step of an optimizer, whose state is made at the first call and kept."""
+    """Return a step of an optimizer. Its state is created in the first call and kept."""
     made: dict[Any, torch.optim.Optimizer] = {}
 
     def take(*tensors: torch.Tensor) -> None:

@@ -1,10 +1,10 @@
-"""Matrix products beside PyTorch's CPU device, over shapes and dtypes: where each engine of src/kernels/matmul/ stands.
+"""Compare matrix products with PyTorch's CPU device, over shapes and dtypes that use every engine of src/kernels/matmul/.
 
     python benches/operators/products.py [--output FOLDER]
 
-Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks. Each
-case first checks that both devices compute the same. With a folder, the table is written to a file that is named after the
-processor: figures of one processor never replace those of another.
+Both devices run in one process with the same number of threads, in alternating blocks; a figure is the minimum of the blocks. Each
+case first checks that both devices compute the same values. `--output` writes the table to a file named after the processor, so
+that figures of one processor never replace those of another.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SHAPES = [
     (2800, 1, 700), (8, 2800, 700), (32, 768, 768), (200_000, 3, 3), (100_000, 8, 8), (20_000, 64, 16), (16, 64, 20_000),
 ]  # fmt: skip
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-#: Blocks of each device, and about how long one is, in seconds.
+#: Number of blocks per device, and approximate seconds of a block.
 BLOCKS = 9
 SECONDS = 4e-3
-#: Before each block, in seconds: the threads that OpenMP keeps spinning after a product of the CPU's have stopped by then.
+#: Pause in seconds before each block, in which OpenMP's threads stop spinning after a product on the CPU.
 PAUSE = 10e-3
 
 
@@ -52,15 +52,15 @@ class Row(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """The CPU's time over the device's."""
+        """Time on the CPU over time on the device."""
         return self.cpu / self.device
 
 
 def measure(dtype: torch.dtype, shape: tuple[int, int, int], *, transposed: bool) -> Row:
-    """Measure one case; `transposed`: b is the transpose of what memory holds, as a linear layer's weight.
+    """Measure one case. `transposed`: b is a transposed view, like the weight of a linear layer.
 
     Raises:
-        AssertionError: The devices compute different values.
+        AssertionError: If the devices compute different values.
     """
     m, n, k = shape
     a = torch.randn(m, k).to(dtype)
@@ -83,7 +83,7 @@ def mean(rows: list[Row]) -> float:
 
 
 def write(folder: Path, rows: list[Row]) -> Path:
-    """Write the rows to the processor's file."""
+    """Write the rows to a file named after the processor."""
     processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"products-{processor}-{torch.get_num_threads()}-threads.csv"
@@ -96,7 +96,7 @@ def write(folder: Path, rows: list[Row]) -> Path:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, and print as it goes."""
+    """Measure, and print the results as they come."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="the folder that the table goes to; without, nothing is written")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""What was measured of operators, and on which machine: rows, and their tables in benches/record/."""
+"""Results of the benchmark of operators, and the machine that they were measured on: rows, and their tables in benches/record/."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-#: The sizes at which a call costs more than its work: their pointwise operators are not held against a copy.
+#: Sizes at which the call overhead exceeds the computation: their pointwise operators are not compared with a copy.
 SMALL = {"1", "1k"}
 COLUMNS = ["family", "operator", "size", "dtype", "layout", "cpu us", "device us", "copy us", "factor", "copies"]
 POINTWISE = {family.name for family in FAMILIES if family.pointwise}
@@ -21,7 +21,7 @@ POINTWISE = {family.name for family in FAMILIES if family.pointwise}
 
 @dataclass
 class Row:
-    """A measured case: seconds on both devices, and of a copy of the same bytes where these are known."""
+    """A measured case: seconds on both devices, and seconds of a copy of as many bytes if these are known."""
 
     family: str
     operator: str
@@ -34,27 +34,27 @@ class Row:
 
     @property
     def factor(self) -> float:
-        """How many times faster the device is."""
+        """Time on the CPU over time on the device."""
         return self.cpu / self.device
 
     @property
     def copies(self) -> float | None:
-        """How many copies of the same bytes the device makes in the operator's time."""
+        """Time of the operator over that of a copy of as many bytes; None if it is not measured."""
         return self.device / self.copy if self.copy else None
 
     @property
     def is_held_to_copies(self) -> bool:
-        """Whether the operator shall take about the time of a copy."""
+        """Whether the operator should take about the time of a copy."""
         return self.family in POINTWISE and self.layout == "contiguous" and self.size not in SMALL
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a pointwise operator gives 64 MiB: more than the CPU's allocator keeps, so that it pays for pages each time."""
+        """Whether a pointwise result has 64 MiB: the CPU's allocator does not cache so much and gets new pages in each call."""
         return self.is_held_to_copies and (self.size, self.dtype) == ("16M", "float32") and "in place" not in self.family
 
 
 class Level(NamedTuple):
-    """A level of memory: the bytes of two buffers that fill half of it, and how many GB/s go between them."""
+    """A level of the memory hierarchy: bytes of two buffers that fill half of it, and the rate of copies between them in GB/s."""
 
     name: str
     bytes: int
@@ -63,16 +63,16 @@ class Level(NamedTuple):
 
 @dataclass
 class Machine:
-    """Where a table was measured, and with what.
+    """The machine and the software of a table.
 
     Attributes:
-        device: the device's name, which has the processor's.
-        instructions: the instruction set of PyTorch's CPU device.
-        threads: the number of threads of both devices.
-        torch: the version of PyTorch.
-        rustdev: the version of rustdev.
-        quick: whether sizes were left out.
-        levels: how fast the machine copies.
+        device: Name of the device, which includes that of the processor.
+        instructions: Instruction set of PyTorch's CPU device.
+        threads: Number of threads of both devices.
+        torch: Version of PyTorch.
+        rustdev: Version of rustdev.
+        quick: Whether sizes were left out.
+        levels: Bandwidth of the memory hierarchy.
     """
 
     device: str
@@ -85,12 +85,12 @@ class Machine:
 
     @property
     def slug(self) -> str:
-        """The part of a file's name that tells tables of different processors and numbers of threads apart."""
+        """Processor and number of threads, as part of file names."""
         return f"{re.sub(r'[^a-z0-9]+', '-', self.device.lower()).strip('-')}-{self.threads}-threads"
 
 
 def write(folder: Path, machine: Machine, rows: list[Row]) -> Path:
-    """Write both tables to the files that are named after the processor; return the one of the rows."""
+    """Write both tables to files named after the processor, and return the path of the table of rows."""
     folder.mkdir(parents=True, exist_ok=True)
     facts = [(name, "", value) for name, value in vars(machine).items() if name != "levels"]
     levels = [(level.name, level.bytes, f"{level.rate:.6g}") for level in machine.levels]
@@ -101,7 +101,7 @@ def write(folder: Path, machine: Machine, rows: list[Row]) -> Path:
 
 
 def write_table(path: Path, columns: list[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a table with its head."""
+    """Write a CSV table with its header."""
     with path.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(columns)
@@ -116,10 +116,10 @@ def cells(row: Row) -> list[object]:
 
 
 def read(path: Path) -> tuple[Machine, list[Row]]:
-    """Return what `write` has written.
+    """Read the tables that `write` has written.
 
     Args:
-        path: the table of the rows, beside which that of the machine lies.
+        path: Table of the rows. The table of the machine is in the same folder.
     """
     with path.open(newline="") as file:
         rows = [row_of(cells) for cells in csv.DictReader(file)]
@@ -128,7 +128,7 @@ def read(path: Path) -> tuple[Machine, list[Row]]:
 
 
 def row_of(cells: dict[str, str]) -> Row:
-    """Return a row of the table; the factors follow from the times."""
+    """Parse a row of the table. The factors are computed from the times."""
     cpu, device = (float(cells[column]) / 1e6 for column in ("cpu us", "device us"))
     copy = float(cells["copy us"]) / 1e6 if cells["copy us"] else None
     family, operator, size, dtype, layout = (cells[column] for column in COLUMNS[:5])
@@ -136,7 +136,7 @@ def row_of(cells: dict[str, str]) -> Row:
 
 
 def machine_of(table: list[dict[str, str]]) -> Machine:
-    """Return the machine of a table's rows."""
+    """Parse the table of the machine."""
     facts = {cells["name"]: cells["value"] for cells in table if not cells["bytes"]}
     levels = [Level(cells["name"], int(cells["bytes"]), float(cells["value"])) for cells in table if cells["bytes"]]
     device, instructions, torch, rustdev = (facts[name] for name in ("device", "instructions", "torch", "rustdev"))

@@ -1,8 +1,8 @@
-"""What was measured, as a page and as a plot; and how fast the machine copies.
+"""Report of the benchmark of operators: a page and a plot; and a measurement of copy bandwidth.
 
     python benches/operators/report.py benches/record/operators-....csv --output docs/benchmarks.md
 
-writes the page and its plot from a table that `compare.py` has left.
+writes the page and its plot from a table that `compare.py` has written.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from record import SMALL, Level, Machine, Row, read
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: The share of the CPU's speed below which a case counts as slower: less is noise.
+#: Factor below which a case counts as slower than on the CPU; smaller differences are noise.
 SLOWER = 0.95
-#: Copies of the same bytes that a pointwise operator may take.
+#: Limit of a pointwise operator's time, in copies of as many bytes.
 COPIES = 1.3
-#: Rows of the lists of the worst.
+#: Number of rows in the lists of the worst cases.
 WORST = 20
 
 
 @dataclass(frozen=True)
 class Aim:
-    """How many times as fast as the CPU some cases shall be, each or in the mean."""
+    """Target for the factor of some cases, each or in the mean."""
 
     name: str
     factor: float
@@ -45,7 +45,7 @@ class Aim:
 
 
 def of_operator(name: str) -> Aim:
-    """Return the aim for a single operator."""
+    """Return the target for a single operator."""
     assert any(name in family.operators for family in FAMILIES), name
     return Aim(name, 4.0, lambda row: row.operator == name)
 
@@ -65,7 +65,7 @@ def mean(rows: list[Row]) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Return a time with three digits."""
+    """Return a time with three significant digits."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
@@ -73,7 +73,7 @@ def duration(seconds: float) -> str:
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """Return what the whole table says, in sentences."""
+    """Return a summary of the table, as sentences."""
     slower = sum(row.factor < SLOWER for row in rows)
     sentences = [f"{len(rows)} cases, geometric mean {mean(rows):.2f}; {slower} below {SLOWER}."]
     ones = [row for row in rows if row.size == "1"]
@@ -101,7 +101,7 @@ def cases(rows: list[Row]) -> Iterator[str]:
 
 
 def by(rows: list[Row], column: str) -> dict[str, list[Row]]:
-    """Return the rows of each value of a column."""
+    """Group the rows by the value of a column."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(getattr(row, column), []).append(row)
@@ -118,7 +118,7 @@ def means(rows: list[Row], column: str) -> Iterator[str]:
 
 
 def aims(rows: list[Row]) -> Iterator[str]:
-    """Yield a table of what was aimed at, and how far it is reached."""
+    """Yield a table of the targets and how far they are reached."""
     yield "| | aim | geometric mean | cases | reach the aim | of 64k and more | reach it |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for aim in AIMS:
@@ -131,16 +131,16 @@ def aims(rows: list[Row]) -> Iterator[str]:
 
 
 def link(target: Path, page: Path) -> str:
-    """Return how a page names another file."""
+    """Return the relative link from a page to another file."""
     return Path(os.path.relpath(target, page.parent)).as_posix()
 
 
 def page(table: Path, output: Path) -> str:
-    """Return docs/benchmarks.md.
+    """Return the text of docs/benchmarks.md.
 
     Args:
-        table: the rows that `record.write` has written.
-        output: where the page goes, to which its links are relative.
+        table: Table of rows that `record.write` has written.
+        output: Path of the page, to which its links are relative.
     """
     machine, rows = read(table)
     worst = sorted(rows, key=lambda row: row.factor)[:WORST]
@@ -192,7 +192,7 @@ def described(machine: Machine) -> str:
 
 
 def levels(machine: Machine) -> Iterator[str]:
-    """Yield a table of how fast the machine copies."""
+    """Yield a table of the copy bandwidth at each level of the memory hierarchy."""
     yield "| level | bytes of both buffers | GB/s |"
     yield "|---|---:|---:|"
     for level in machine.levels:
@@ -210,7 +210,7 @@ def plot(rows: list[Row], file: Path) -> None:
     families = by(rows, "family")
     figure, axes = plt.subplots(figsize=(9, 1 + 0.32 * len(families)), layout="constrained")
     for place, mine in enumerate(families.values()):
-        # Next to each other where they would overlap: a fixed pattern, so that the same figures make the same picture.
+        # Vertical offsets keep points from overlapping. They are deterministic, so that the same figures yield the same picture.
         heights = [place + 0.3 * ((7 * index % 11) / 10 - 0.5) for index in range(len(mine))]
         axes.scatter([row.factor for row in mine], heights, s=9, alpha=0.5, linewidths=0)
         axes.plot([mean(mine)] * 2, [place - 0.35, place + 0.35], color="black", linewidth=1.5)
@@ -225,7 +225,7 @@ def plot(rows: list[Row], file: Path) -> None:
 
 
 def caches() -> list[tuple[str, int]]:
-    """Return the caches of data by name, with their bytes, as Linux tells them."""
+    """Return the names and sizes in bytes of the data caches, from sysfs."""
     found = []
     for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         if (cache / "type").read_text().strip() != "Instruction":
@@ -235,14 +235,14 @@ def caches() -> list[tuple[str, int]]:
 
 
 def this_machine(*, quick: bool) -> Machine:
-    """Return what this process runs on."""
+    """Return the machine of this process."""
     capability = torch.backends.cpu.get_cpu_capability()
     versions = str(torch.__version__), rustdev.__version__
     return Machine(rustdev.get_device_name(), capability, torch.get_num_threads(), *versions, quick, list(bandwidths()))
 
 
 def bandwidths() -> Iterator[Level]:
-    """Yield the levels of memory."""
+    """Measure and yield the levels of the memory hierarchy."""
     sizes = [(name, size // 2) for name, size in caches()]
     sizes.append(("memory", max([4 * size for _, size in sizes], default=0) + (64 << 20)))
     for name, size in sizes:
@@ -252,7 +252,7 @@ def bandwidths() -> Iterator[Level]:
 
 
 def moving(source: torch.Tensor, target: torch.Tensor, count: int) -> float:
-    """Return the seconds in which so many bytes are moved, without those of a call: of both the least over alternating blocks."""
+    """Return the seconds of a copy of ``count`` bytes minus those of an empty call, each the minimum of alternating blocks."""
     addresses = target.data_ptr(), source.data_ptr()
     repeats = max(3, min(500, (64 << 20) // count))
     least = {count: math.inf, 0: math.inf}

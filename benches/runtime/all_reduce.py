@@ -1,8 +1,8 @@
-"""How long an all_reduce takes between two processes, on the device and on PyTorch's CPU device, both over Gloo.
+"""Time of an all_reduce between two processes, on the device and on PyTorch's CPU device, both by Gloo.
 
     python benches/runtime/all_reduce.py
 
-Each process computes with one thread. The devices take turns within a round, so that what else the machine does hits both.
+Each process computes with one thread. The devices alternate within a round, so that other load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CALLS = 20
 
 
 def seconds(tensor: torch.Tensor, calls: int) -> float:
-    """One call's time, of several that each wait for the one before."""
+    """Return the mean time of ``calls`` consecutive calls, each of which waits for the previous one."""
     begin = time.perf_counter()
     for _ in range(calls):
         dist.all_reduce(tensor)
@@ -32,11 +32,11 @@ def seconds(tensor: torch.Tensor, calls: int) -> float:
 
 
 def measure(rank: int, store: str) -> None:
-    """A rank: measures, and reports if it is the first.
+    """Run a rank: measure, and print the results on rank 0.
 
     Args:
-        rank: which of the two.
-        store: the file where they find each other.
+        rank: Rank, 0 or 1.
+        store: File of the store by which the ranks connect.
     """
     dist.init_process_group("cpu:gloo,rustdev:rdccl", init_method=f"file://{store}", rank=rank, world_size=2)
     for size in SIZES:
@@ -53,7 +53,7 @@ def measure(rank: int, store: str) -> None:
 
 
 def main() -> None:
-    """Starts the processes."""
+    """Start the processes."""
     os.environ |= {"OMP_NUM_THREADS": "1", "RUSTDEV_NUM_THREADS": "1"}
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as directory:

@@ -1,10 +1,10 @@
-"""The cost of ``rustdev.as_cuda``: small programs that say "cuda", beside the same ones that say "rustdev".
+"""The overhead of ``rustdev.as_cuda``: small programs for "cuda", compared with the same programs for "rustdev".
 
     python benches/runtime/as_cuda.py [--rounds N]
 
-The programs are reinforcement learning with networks of two small layers, whose time is that of calls: Q-learning from replayed
-transitions (DQN) and proximal policy optimization (PPO). Blocks of both ways take turns in one process, and both have to end with
-the same parameters. Prints the processor and, for each program, the median over the rounds of the scope's time over the other's.
+The programs are reinforcement learning with networks of two small layers, whose time is mostly call overhead: Q-learning from
+replayed transitions (DQN) and proximal policy optimization (PPO). Blocks of both variants alternate in one process, and both must
+end with the same parameters. Prints the processor and, for each program, the median over the rounds of the ratio of their times.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PPO_ENVIRONMENTS, PPO_STEPS, PPO_EPOCHS, PPO_BATCHES = 4, 32, 2, 4
 
 
 class Pole:
-    """A cart with a pole, in plain Python: what a program computes beside its network."""
+    """The cart-pole environment in plain Python: the part of a program outside its network."""
 
     def __init__(self) -> None:
         self.state = [0.0] * STATE
 
     def step(self, action: int) -> tuple[list[float], float, bool]:
-        """Return the next state, the reward and whether the pole fell; it is set up anew then."""
+        """Return the next state, the reward and whether the pole fell, after which the environment is reset."""
         place, speed, angle, turn = self.state
         force = 0.2 if action else -0.2
         self.state = [place + 0.02 * speed, speed + force - 0.01 * angle, angle + 0.02 * turn, turn - 1.5 * force + 0.3 * angle]
@@ -53,7 +53,7 @@ def network(outputs: int) -> nn.Sequential:
 
 
 def dqn(device: str) -> nn.Module:
-    """Train a network by Q-learning; return it."""
+    """Train a network by Q-learning and return it."""
     online, target = network(ACTIONS).to(device), network(ACTIONS).to(device)
     target.load_state_dict(online.state_dict())
     optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
@@ -80,7 +80,7 @@ def dqn(device: str) -> nn.Module:
 
 
 def ppo(device: str) -> nn.Module:
-    """Train a policy and its values by proximal policy optimization; return them."""
+    """Train an actor and a critic by proximal policy optimization and return them."""
     model = nn.ModuleList([network(ACTIONS), network(1)]).to(device)
     actor, critic = model
     optimizer = torch.optim.Adam(model.parameters(), lr=2.5e-4, eps=1e-5)
@@ -93,7 +93,7 @@ def ppo(device: str) -> nn.Module:
         states[step] = now
         with torch.no_grad():
             policy = Categorical(logits=actor(now))
-            # Drawn on the host, whose generator both ways share.
+            # Sampled on the host, so that both variants use the same random numbers.
             action = torch.multinomial(policy.probs.cpu(), 1).squeeze(1).to(device)
             values[step] = critic(now).flatten()
             logs[step] = policy.log_prob(action)
@@ -127,7 +127,7 @@ def ppo(device: str) -> nn.Module:
 
 
 def block(program: Callable[[str], nn.Module], device: str) -> tuple[float, list[torch.Tensor]]:
-    """The seconds of a program, and the parameters that it ends with."""
+    """Return the seconds of a program, and its final parameters."""
     random.seed(0)
     torch.manual_seed(0)
     with rustdev.as_cuda() if device == "cuda" else contextlib.nullcontext():
@@ -139,7 +139,7 @@ def block(program: Callable[[str], nn.Module], device: str) -> tuple[float, list
 
 
 def main() -> None:
-    """Reads the command line, measures, prints."""
+    """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
@@ -150,7 +150,7 @@ def main() -> None:
             (native, own), (scope, others) = (block(program, device) for device in ("rustdev", "cuda"))
             if not all(map(torch.equal, own, others)):
                 sys.exit(f"{program.__name__}: the parameters differ")
-            if turn:  # the first builds what later ones find
+            if turn:  # the first round is a warm-up
                 found.append(scope / native)
         low, middle, high = statistics.quantiles(found, n=4)
         print(f"{program.__name__:4} {middle:.3f} (quartiles {low:.3f} and {high:.3f}); native {1e3 * native:.0f} ms")

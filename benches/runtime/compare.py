@@ -1,10 +1,10 @@
-"""The costs of the runtime beside PyTorch's CPU device: calls, chains, synchronisation, large results, allocation, import.
+"""Overhead of the runtime, compared with PyTorch's CPU device: calls, chains, synchronization, large results, allocation, import.
 
     python benches/runtime/compare.py [--rounds N] [--csv FILE]
 
-Both devices run in one process with the same number of threads, in alternating blocks, so that what else the machine does falls
-on both alike; the figures are medians over the blocks, the ratio is the median over their pairs. Every case first checks that
-both devices compute the same. A figure is only good for the processor that it is printed with.
+Both devices run in one process with the same number of threads, in alternating blocks, so that other load on the machine affects
+both. Times are medians over the blocks; the ratio is the median over pairs of blocks. Every case first checks that both devices
+compute the same values. A figure is valid only for the processor that is printed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ LARGE = 16 * 2**20
 
 @dataclass
 class Case:
-    """One thing that is measured.
+    """A measured case.
 
     Attributes:
-        name: what the table calls it.
-        make: given a device, the step to repeat; what the step returns is compared between the devices.
-        repeats: how many steps a block has.
-        per: how many operations a step has; times are given for one.
-        aim: the share of the CPU's time that is wanted, if there is one.
+        name: Name in the table.
+        make: Function of a device that returns the step to repeat. Results of the step are compared between the devices.
+        repeats: Number of steps of a block.
+        per: Number of operations of a step; times are per operation.
+        aim: Target for the ratio of the device's time to the CPU's, if any.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Case:
 
 @dataclass
 class Row:
-    """A measured case: medians in seconds, and the device's share of the CPU's time."""
+    """Result of a case: medians in seconds, and the ratio of the device's time to the CPU's."""
 
     name: str
     cpu: float
@@ -61,13 +61,13 @@ class Row:
 
 
 def one_add(device: str) -> Callable[[], Tensor]:
-    """One element, one operator: what a call costs."""
+    """An operator on one element: the call overhead."""
     a, b = torch.tensor([1.5], device=device), torch.tensor([2.25], device=device)
     return lambda: a + b
 
 
 def chain(device: str) -> Callable[[], Tensor]:
-    """Ten thousand operators, each of which takes the result of the one before."""
+    """Ten thousand dependent operators."""
     one = torch.tensor([1.0], device=device)
 
     def step() -> Tensor:
@@ -80,20 +80,20 @@ def chain(device: str) -> Callable[[], Tensor]:
 
 
 def add_item(device: str) -> Callable[[], float]:
-    """An operator whose result Python reads at once."""
+    """An operator whose result is read at once."""
     a, b = torch.tensor([1.5], device=device), torch.tensor([2.25], device=device)
     return lambda: (a + b).item()
 
 
 def large_add(device: str) -> Callable[[], Tensor]:
-    """A large operator with a new result: memory, and where it comes from."""
+    """A large operator with a new result: memory bandwidth and allocation."""
     a = torch.arange(LARGE, dtype=torch.float32).to(device)
     b = torch.ones(LARGE).to(device)
     return lambda: a + b
 
 
 def allocation(bytes_: int) -> Callable[[str], Callable[[], None]]:
-    """A block taken and given back."""
+    """Allocation and free of a block."""
 
     def make(device: str) -> Callable[[], None]:
         where = torch.device(device)
@@ -117,7 +117,7 @@ CASES = [
 
 
 def block(step: Callable[[], Tensor | float | None], case: Case) -> float:
-    """Runs one block; returns the seconds of one operation, the device's part included."""
+    """Run a block and return the seconds per operation, including the work on the device."""
     started = time.perf_counter()
     for _ in range(case.repeats):
         step()
@@ -126,14 +126,14 @@ def block(step: Callable[[], Tensor | float | None], case: Case) -> float:
 
 
 def measure(case: Case, rounds: int) -> Row:
-    """Measures a case on both devices.
+    """Measure a case on both devices.
 
     Args:
-        case: what to measure.
-        rounds: how many blocks each device gets, after one that does not count.
+        case: Case to measure.
+        rounds: Number of blocks per device, after a warm-up block.
 
     Raises:
-        AssertionError: the devices disagree.
+        AssertionError: If the devices compute different values.
     """
     steps = {device: case.make(device) for device in ("cpu", "rustdev")}
     on_cpu, on_device = (step() for step in steps.values())
@@ -144,13 +144,13 @@ def measure(case: Case, rounds: int) -> Row:
     del on_cpu, on_device
     pairs = [[block(step, case) for step in steps.values()] for _ in range(rounds + 1)][1:]
     cpu, rustdev = (statistics.median(times) for times in zip(*pairs, strict=True))
-    # Blocks of a pair are neighbours in time: what changes the processor's speed for a while falls out.
+    # The blocks of a pair are adjacent in time, so changes of the processor's speed cancel in the ratio.
     ratio = statistics.median(mine / theirs for theirs, mine in pairs)
     return Row(case.name, cpu, rustdev, ratio, case.aim)
 
 
 def measure_import(rounds: int) -> float:
-    """The seconds that the device adds to `import torch`: the median over fresh processes."""
+    """Return the seconds that `import rustdev` takes after `import torch`: the median over new processes."""
     program = "import time, torch; start = time.perf_counter(); import rustdev; print(time.perf_counter() - start)"
     command = [sys.executable, "-c", program]
     environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
@@ -159,7 +159,7 @@ def measure_import(rounds: int) -> float:
 
 
 def human(seconds: float) -> str:
-    """A time with three digits and a unit."""
+    """Return a time with three significant digits and a unit."""
     for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
@@ -167,13 +167,13 @@ def human(seconds: float) -> str:
 
 
 def show(row: Row) -> None:
-    """Prints a row of the table."""
+    """Print a row of the table."""
     aim = f"{row.aim:8.2f}" if row.aim else ""
     print(f"{row.name:38}{human(row.cpu):>10}{human(row.rustdev):>10}{row.ratio:>8.2f}{aim}", flush=True)
 
 
 def main() -> None:
-    """Reads the command line, measures, prints."""
+    """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=21, help="blocks for each device")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures there too")

@@ -1,9 +1,9 @@
-"""What profiling costs: steps of a small GPT with and without it, in blocks that take turns in one process.
+"""Overhead of profiling: steps of a small GPT with and without a profiler, in alternating blocks in one process.
 
     python benches/runtime/profiling.py [--rounds N]
 
-Prints the processor and, for each way to profile, the median over the rounds of its block's time over that of the blocks without
-before and after it. Starting and ending a trace is not counted.
+Prints the processor and, for each way to profile, the median over the rounds of the ratio of its block's time to that of the
+unprofiled blocks before and after it. Starting and ending a trace is not counted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WAYS: dict[str, Callable[[], AbstractContextManager[object]]] = {
 
 
 def block(step: Callable[[], None], way: Callable[[], AbstractContextManager[object]]) -> float:
-    """The seconds of some steps under a profiler."""
+    """Return the seconds of some steps under a profiler."""
     with way():
         start = time.perf_counter()
         for _ in range(STEPS):
@@ -49,13 +49,13 @@ def block(step: Callable[[], None], way: Callable[[], AbstractContextManager[obj
 
 
 def processor() -> str:
-    """The processor's name."""
+    """Return the name of the processor."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def main() -> None:
-    """Reads the command line, measures, prints."""
+    """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds

@@ -1,6 +1,6 @@
-"""``custom_kernel::softcap``: an operator whose kernel is the little Rust crate beside this file, on the streams of rustdev.
+"""``custom_kernel::softcap``: a custom operator that runs on the streams of rustdev. Its kernel is the Rust crate in this folder.
 
-Run it (``python examples/custom_kernel/custom_kernel.py``) to build the crate with cargo and to see the operator at work.
+Run it (``python examples/custom_kernel/custom_kernel.py``) to build the crate with cargo and to run the operator.
 """
 
 import ctypes
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-# In the order of `Runtime` in src/runtime.rs.
+# Functions of the runtime, in the order of `Runtime` in src/runtime.rs.
 FUNCTIONS = ("rd_stream_current", "rd_stream_submit", "rd_parallel")
 DIRECTORY = Path(__file__).parent
 
@@ -18,10 +18,10 @@ def build(target: Path = DIRECTORY / "target") -> Path:
     """Build the crate with cargo.
 
     Args:
-        target: Where cargo keeps what it builds.
+        target: Build directory of cargo.
 
     Returns:
-        The library.
+        Path of the library.
     """
     manifest = DIRECTORY / "Cargo.toml"
     command = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(manifest), "--target-dir", str(target)]
@@ -30,14 +30,14 @@ def build(target: Path = DIRECTORY / "target") -> Path:
 
 
 def load(path: Path) -> None:
-    """Load the library, hand it the functions of the loaded runtime and register the operator.
+    """Load the library, pass it the functions of the loaded runtime, and register the operator.
 
     Args:
-        path: What :func:`build` returned.
+        path: Path of the library, from :func:`build`.
     """
     from rustdev import _rustdev
 
-    # The module is loaded already: this is its handle, not another copy.
+    # The module is already loaded: this is its handle, not a second copy.
     runtime = ctypes.CDLL(_rustdev.__file__)
     runtime.rd_last_error.restype = ctypes.c_char_p
     library = ctypes.CDLL(str(path))
@@ -74,7 +74,7 @@ def load(path: Path) -> None:
 
 
 def main() -> None:
-    """Build, load, and compare with the same formula in PyTorch's operators."""
+    """Build and load the operator, and compare it with the same formula in PyTorch operators."""
     load(build())
     x = torch.linspace(-100, 100, 1_000_000, device="rustdev", requires_grad=True)
     y = torch.ops.custom_kernel.softcap(x, 30.0)

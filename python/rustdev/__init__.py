@@ -1,11 +1,11 @@
 """rustdev: a PyTorch accelerator that runs on any CPU.
 
-Importing this package, or torch where it is installed, registers the device ``rustdev`` and makes this package ``torch.rustdev``,
-with the names and the behaviour of ``torch.cuda``.
+Importing this package registers the device ``rustdev`` with PyTorch and makes this package available as ``torch.rustdev``, with
+the names and the behaviour of ``torch.cuda``. Where the package is installed, ``import torch`` imports it.
 
 Raises:
-    ImportError: rustdev has no shim for this minor release of torch, or another backend holds PyTorch's one slot for such devices.
-    ValueError: A ``RUSTDEV_*`` environment variable is unknown or malformed.
+    ImportError: If rustdev has no shim for this minor release of torch, or another backend has taken PyTorch's PrivateUse1 slot.
+    ValueError: If a ``RUSTDEV_*`` environment variable is unknown or malformed.
 """
 # ruff: noqa: E402, F401 - the device is registered between the imports, and private names are part of torch's protocol
 
@@ -22,7 +22,7 @@ from . import _rustdev, _shim_loader
 
 _shim_loader.load(torch.__version__)
 
-# What stands in for the module after an import that failed.
+# A failed import leaves a placeholder module (rustdev_autoload.Unavailable).
 if hasattr(torch, "rustdev"):
     del torch.rustdev
 
@@ -199,15 +199,15 @@ globals().update({name: getattr(legacy, name) for name in legacy.__all__})
 
 if TYPE_CHECKING:
     from ._cuda_scope import as_cuda
-else:  # a type checker would take every name for one that is there
+else:  # hidden from type checkers, which would accept every name
 
     def __getattr__(name: str) -> object:
-        if name == "as_cuda":  # few programs need what it imports
+        if name == "as_cuda":  # imported lazily: few programs need it
             from . import _cuda_scope
 
             globals()[name] = _cuda_scope.as_cuda
             return _cuda_scope.as_cuda
-        if name == "_initialized":  # torch.utils.checkpoint saves the generators' states where it is true
+        if name == "_initialized":  # torch.utils.checkpoint saves the RNG states if this is true
             return is_initialized()
         return _absent._refuse("torch.rustdev", name)
 

@@ -1,11 +1,11 @@
-"""The names of ``torch.cuda`` that are not in ``torch.rustdev``: asking for one raises AttributeError with the reason.
+"""The names of ``torch.cuda`` that ``torch.rustdev`` lacks. Accessing one raises AttributeError with the reason.
 
-A name that could only pretend is left out, so that a program stops where it relies on it. docs/features.md is written from this.
+A name that could only be a stub is left out, so that a program that relies on it fails. docs/features.md is generated from this.
 """
 
 from typing import NoReturn
 
-#: For each module, groups of absent names with the reason.
+#: For each module: (space-separated absent names, reason).
 _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     "torch.rustdev": (
         (
@@ -64,22 +64,22 @@ _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 
-#: What has another name here, likewise.
+#: For each module: absent name to the full name of its equivalent.
 OTHER_NAMES = {
     "torch.rustdev": {"CudaError": "torch.AcceleratorError", "get_gencode_flags": "torch.rustdev.get_arch_list"},
     "torch.rustdev.amp": {},
     "torch.backends.rustdev": {"sdp_kernel": "torch.nn.attention.sdpa_kernel"},
 }
 
-#: The reason of each name, likewise.
+#: For each module: absent name to reason.
 REASONS = {module: {name: reason for names, reason in groups for name in names.split()} for module, groups in _REASONS.items()}
 
 
 def _refuse(module: str, name: str) -> NoReturn:
-    """Raise for a name that a module has not.
+    """Raise AttributeError for a name that a module lacks.
 
     Raises:
-        AttributeError: Always, with the reason or the other name if there is one.
+        AttributeError: Always, with the reason or the equivalent name if known.
     """
     other = OTHER_NAMES[module].get(name)
     reason = f"it is {other} here" if other else REASONS[module].get(name)

@@ -1,7 +1,7 @@
-"""Names of CUDA that no mode sees and that are not in ``torch.cuda``.
+"""Replacements for names of CUDA that bypass function modes and are not in ``torch.cuda``.
 
-They are PyTorch's bindings ``torch._C._cuda_*``, what makes wrapper subclasses, ``torch.accelerator``, and devices of streams,
-storages and generators.
+These are the bindings ``torch._C._cuda_*``, the constructor of wrapper subclasses, ``torch.accelerator``, and the ``device``
+attribute of streams, events, storages and generators.
 """
 
 import functools
@@ -36,7 +36,7 @@ def _nothing(*args: object) -> None:
     pass
 
 
-#: What programs and libraries call of ``torch._C``, behind the back of ``torch.cuda``.
+#: Functions of ``torch._C`` that programs and libraries call directly instead of ``torch.cuda``.
 _BINDINGS: dict[str, Callable[..., Any]] = {
     "_cuda_attach_out_of_memory_observer": memory.attach_out_of_memory_observer,
     "_cuda_canDeviceAccessPeer": can_device_access_peer,
@@ -63,7 +63,7 @@ _BINDINGS: dict[str, Callable[..., Any]] = {
 
 
 def _make_wrapper_subclass() -> Any:
-    """Return what makes a tensor of a class that wraps others, on the device that it is given: neither is looked at by a mode."""
+    """Return ``Tensor._make_wrapper_subclass`` with device arguments mapped: function modes do not see its calls."""
     make = torch._C.TensorBase._make_wrapper_subclass
 
     @functools.wraps(make)
@@ -82,7 +82,7 @@ def _accelerator() -> Iterator[tuple[Any, str, Any]]:
         found = real(check_available)
         return found if found is None or _is_asked_by_pytorch() else _as_cuda(found)
 
-    # Compiled code has the device's own name, as it has for ``Tensor.device``.
+    # Compiled code sees the device as "rustdev", as for ``Tensor.device``.
     current_accelerator._torchdynamo_inline = real  # type: ignore[attr-defined]
 
     def current_stream(device: Any = None, /) -> streams.Stream:
@@ -95,7 +95,7 @@ def _accelerator() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _device_property(cls: type) -> property:
-    """Return ``device`` of a class, which a program sees as CUDA's."""
+    """Return a replacement for the property ``device`` of a class that shows user code a "cuda" device."""
     get = cls.device.__get__  # type: ignore[attr-defined]
 
     def seen(self: Any) -> torch.device:
@@ -106,7 +106,7 @@ def _device_property(cls: type) -> property:
 
 
 class _Generator(torch.Generator):
-    """A generator of the device, which says so as ``_device_property`` does."""
+    """A generator of the device whose ``device`` is shown as by ``_device_property``."""
 
     device = _device_property(torch.Generator)
 

@@ -1,4 +1,4 @@
-"""Copies between the devices of one process, in place of ``torch.nn.parallel.comm``, whose functions move CUDA's memory alone.
+"""Replacements for ``torch.nn.parallel.comm``: copies between the devices of one process. The originals support only CUDA.
 
 ``torch.nn.DataParallel`` calls them. Each copy waits for the current streams of both devices, as copies between GPUs do.
 """
@@ -11,7 +11,7 @@ from ._cuda_mode import _mapped
 
 __all__: list[str] = []
 
-#: A device of CUDA's, or its number.
+#: A CUDA device or its index; a negative index means the CPU.
 _Device = int | str | torch.device
 
 
@@ -34,15 +34,15 @@ def scatter(
     *,
     out: Sequence[torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """Cut a tensor along a dimension and put a part on each device; see ``torch.nn.parallel.comm.scatter``.
+    """Scatter a tensor across devices; see ``torch.nn.parallel.comm.scatter``.
 
     Args:
-        tensor: ``[..., n, ...]``.
-        devices: Where the parts go; or ``out``.
-        chunk_sizes: The parts' sizes along ``dim``; default: as equal as can be.
-        dim: The dimension.
-        streams: Not used: the parts are copied on the current streams.
-        out: Tensors that take the parts.
+        tensor: Tensor to scatter.
+        devices: Devices of the chunks. Excludes ``out``.
+        chunk_sizes: Sizes of the chunks along ``dim``. Default: equal chunks, as by ``Tensor.chunk``.
+        dim: Dimension along which the tensor is split.
+        streams: Ignored: the chunks are copied on the current streams.
+        out: Tensors that receive the chunks.
     """
     if out is not None:
         return _put(tensor.split([part.size(dim) for part in out], dim), out)
@@ -54,13 +54,13 @@ def scatter(
 def gather(
     tensors: Sequence[torch.Tensor], dim: int = 0, destination: _Device | None = None, *, out: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Put tensors of several devices together along a dimension; see ``torch.nn.parallel.comm.gather``.
+    """Gather tensors from several devices; see ``torch.nn.parallel.comm.gather``.
 
     Args:
-        tensors: They are equal in all other sizes.
-        dim: The dimension.
-        destination: Where the result is; default: the current device.
-        out: A tensor that takes the result.
+        tensors: Tensors to concatenate, of equal sizes except in ``dim``.
+        dim: Dimension along which the tensors are concatenated.
+        destination: Device of the result. Default: the current device.
+        out: Tensor that receives the result. Excludes ``destination``.
     """
     place = out.device if out is not None else _place("cuda" if destination is None else destination)
     whole = torch.cat([tensor.to(place) for tensor in tensors], dim)
@@ -70,12 +70,12 @@ def gather(
 def broadcast(
     tensor: torch.Tensor, devices: Sequence[_Device] | None = None, *, out: Sequence[torch.Tensor] | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """Copy a tensor to devices; the result is the tensor itself where it is already.
+    """Broadcast a tensor to devices. The result for the tensor's own device is the tensor itself.
 
     Args:
-        tensor: What is copied.
-        devices: Where to; or ``out``.
-        out: Tensors that take the copies.
+        tensor: Tensor to broadcast.
+        devices: Devices of the copies. Excludes ``out``.
+        out: Tensors that receive the copies.
     """
     if out is not None:
         return _put([tensor] * len(out), out)
@@ -85,25 +85,25 @@ def broadcast(
 def broadcast_coalesced(
     tensors: Sequence[torch.Tensor], devices: Sequence[_Device], buffer_size: int = 0
 ) -> list[tuple[torch.Tensor, ...]]:
-    """Copy tensors to devices.
+    """Broadcast a sequence of tensors to devices.
 
     Args:
-        tensors: What is copied.
-        devices: Where to.
-        buffer_size: Not used: each tensor is copied by itself.
+        tensors: Tensors to broadcast.
+        devices: Devices of the copies.
+        buffer_size: Ignored: each tensor is copied separately.
 
     Returns:
-        For each device, the tensors.
+        A tuple of the tensors for each device.
     """
     return [tuple(tensor.to(_place(device)) for tensor in tensors) for device in devices]
 
 
 def reduce_add(inputs: Sequence[torch.Tensor], destination: _Device | None = None) -> torch.Tensor:
-    """Add tensors of several devices.
+    """Sum tensors from several devices.
 
     Args:
-        inputs: Of one shape and dtype.
-        destination: Where the sum is; default: the current device.
+        inputs: Tensors of equal shape and dtype.
+        destination: Device of the sum. Default: the current device.
     """
     place = _place("cuda" if destination is None else destination)
     first, *others = [tensor.to(place) for tensor in inputs]
@@ -116,11 +116,11 @@ def reduce_add(inputs: Sequence[torch.Tensor], destination: _Device | None = Non
 def reduce_add_coalesced(
     inputs: Sequence[Sequence[torch.Tensor]], destination: _Device | None = None, buffer_size: int = 0
 ) -> tuple[torch.Tensor, ...]:
-    """Add the tensors of several devices, one by one.
+    """Sum sequences of tensors from several devices elementwise.
 
     Args:
-        inputs: For each device, the tensors.
-        destination: Where the sums are; default: the current device.
-        buffer_size: Not used.
+        inputs: Sequence of tensors for each device.
+        destination: Device of the sums. Default: the current device.
+        buffer_size: Ignored.
     """
     return tuple(reduce_add(tensors, destination) for tensors in zip(*inputs, strict=True))

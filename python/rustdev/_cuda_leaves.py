@@ -1,7 +1,7 @@
-"""PyTorch's functions in Python that run without the mode of the scope.
+"""Python functions of PyTorch that run without the function mode of ``as_cuda``, for speed.
 
-The program gives them no device, and they call nothing of the program's. Each of the many small questions that such a function
-asks of tensors would cost about a microsecond more with the mode. PyTorch's own code sees this device by its name in any case.
+These functions take no device arguments and call no user code. With the mode, each of their many tensor operations would cost about
+a microsecond more. PyTorch's own code sees the device as "rustdev" with and without the mode.
 """
 
 import functools
@@ -18,7 +18,7 @@ from ._cuda_mode import _call, _CudaMode, _rename
 
 __all__: list[str] = []
 
-#: They call distributions and transforms that the program may have written.
+#: Distributions that call other distributions and transforms, which may be user code.
 _COMPOSITE = (Independent, MixtureSameFamily, TransformedDistribution)
 
 
@@ -28,7 +28,7 @@ def _is_mode_on_top() -> bool:
 
 
 def _without_mode(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one with the mode put aside."""
+    """Return a function that calls ``function`` with the mode off the stack."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -48,15 +48,15 @@ def _without_mode(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read(values: Any) -> Any:
-    """Return what an iterator gives: its code is the program's, and finds the mode in place."""
+    """Return the items of an iterator as a list, and other values unchanged. Iterating may run user code, which needs the mode."""
     if not isinstance(values, Iterator):
         return values
     found = list(values)
-    return found or (value for value in found)  # PyTorch warns of a generator without parameters
+    return found or (value for value in found)  # PyTorch warns of an empty generator, not of an empty list
 
 
 def _clipping_without_mode(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return such a function of parameters, which a program may give as an iterator of its own."""
+    """Return ``_without_mode(function)`` for a function whose parameters may be an iterator of user code."""
     aside = _without_mode(function)
 
     @functools.wraps(function)
@@ -68,7 +68,7 @@ def _clipping_without_mode(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _method_without_mode(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return such a method, which keeps the mode for the classes of a program: what it calls may be theirs."""
+    """Return ``_without_mode(method)`` for PyTorch's own classes. User subclasses keep the mode: they may override callees."""
     aside = _without_mode(method)
 
     @functools.wraps(method)
@@ -81,9 +81,9 @@ def _method_without_mode(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _handle_torch_function(handle: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what calls a function of Python's that a mode is to be asked about, without the detours where this is the mode.
+    """Return a faster ``handle_torch_function`` for calls with this mode on top of the stack.
 
-    It takes no notice of subclasses among the arguments: the function asks again about those.
+    It ignores tensor subclasses among the arguments: the called function handles them in turn.
     """
 
     @functools.wraps(handle)
@@ -101,7 +101,7 @@ def _handle_torch_function(handle: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _subclasses(cls: type[Any], package: str) -> Iterator[type[Any]]:
-    """Yield a class and its subclasses that a package of PyTorch has."""
+    """Yield a class and its subclasses, recursively, that are defined in a package of PyTorch."""
     if cls.__module__.startswith(package):
         yield cls
     for subclass in cls.__subclasses__():
@@ -114,7 +114,7 @@ def _leaves() -> Iterator[tuple[Any, str, Any]]:
         for name in ("_init_group", "zero_grad"):
             if name in vars(cls):
                 yield cls, name, _method_without_mode(vars(cls)[name])
-        # The function that makes the step has the name of its module.
+        # The functional form of the optimizer has the name of its module, as `adam` in torch.optim.adam.
         module = sys.modules[cls.__module__]
         step = module.__name__.rpartition(".")[2]
         if callable(vars(module).get(step)):

@@ -1,9 +1,9 @@
-"""What makes "cuda" mean this device in PyTorch's functions: a mode that changes device arguments, for one thread.
+"""The function mode of ``as_cuda``: it maps device arguments of type "cuda" to this device, in one thread.
 
-PyTorch asks a mode before each function and method of tensors, also before getters such as ``Tensor.device`` and before
-``torch.device``. A program sees devices of type "cuda" everywhere, and they are read as this device wherever they arrive. PyTorch's
-own code sees this device by its name, for which it is prepared. Every call of a program passes here, so ordinary ones are made in
-Rust (``src/python/py_cuda_mode.rs``), and only those come back to this file of which more than the arguments is changed.
+PyTorch calls a function mode for each function and tensor method, including getters such as ``Tensor.device``, and for
+``torch.device``. User code sees devices of type "cuda" everywhere, and the mode maps them back wherever they are passed. PyTorch's
+own code sees the device as "rustdev". Since every call of a program passes through the mode, ordinary calls are handled in Rust
+(``src/python/py_cuda_mode.rs``). Only calls that need more than mapped arguments (``_SPECIAL``) are handled in this file.
 """
 
 import functools
@@ -24,19 +24,19 @@ __all__: list[str] = []
 
 
 class _Backward(threading.local):
-    """Whether this thread is in a call for gradients, which PyTorch makes with the mode put aside."""
+    """Whether this thread is in ``backward`` or ``grad``, which PyTorch runs with the mode off the stack."""
 
     is_called = False
 
 
 _backward = _Backward()
 
-#: This device in the texts of errors: with its number, or quoted.
+#: The device in error messages: "rustdev" followed by an index, or in single quotes.
 _NAME = re.compile(r"\brustdev(?=:\d)|(?<=')rustdev(?=')")
 
 
 def _mapped(value: Any) -> Any:
-    """Return this device for a name or an object of a device of type "cuda", lists of such mapped, and anything else as it is."""
+    """Map a "cuda" device, given by name or as ``torch.device``, to this device. Lists and tuples are mapped item by item."""
     if isinstance(value, torch.device):
         if value.type != "cuda":
             return value
@@ -64,24 +64,24 @@ def _stand_in_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-#: CUDA's devices by their numbers; in the scope this package cannot make any.
+#: CUDA devices by index, made in advance: within the scope, `torch.device("cuda")` would be mapped.
 _CUDA: dict[int | None, torch.device] = {index: torch.device("cuda", index) for index in range(128)}
 _CUDA[None] = torch.device("cuda")
 
 
 def _as_cuda(device: torch.device) -> torch.device:
-    """Return what a device is called in the scope."""
+    """Return the "cuda" device that stands for this device in the scope; other devices unchanged."""
     return _CUDA[device.index] if device.type == "rustdev" else device
 
 
 def _rename(error: Exception) -> None:
-    """Have an error name CUDA's device where its text names this one: programs, and tests of theirs, look at it."""
+    """Replace "rustdev" by "cuda" in the message of an error: programs and their tests match such messages."""
     if error.args and isinstance(error.args[0], str) and "rustdev" in error.args[0]:
         error.args = (_NAME.sub("cuda", error.args[0]), *error.args[1:])
 
 
 def _is_asked_by_pytorch() -> bool:
-    """Return whether the caller's caller is PyTorch's own code, or this package's, which know the device by its name."""
+    """Return whether the caller's caller is code of PyTorch or of this package, which see the device as "rustdev"."""
     return _rustdev.cuda_mode_is_asked_by_pytorch(2)
 
 
@@ -94,7 +94,7 @@ def _make_device(make: Callable[..., torch.device], args: tuple[Any, ...], kwarg
     if _is_asked_by_pytorch():
         return _call_mapped(make, args, kwargs)  # type: ignore[no-any-return]
     made = make(*args, **kwargs)
-    # A number alone means the accelerator; one that is named is what is meant, as in code that PyTorch compiles.
+    # torch.device(0) means the accelerator, so it is shown as "cuda". An explicit "rustdev", as in compiled code, is kept.
     return _as_cuda(made) if args and isinstance(args[0], int) else made
 
 
@@ -130,10 +130,10 @@ def _gradients(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         _backward.is_called = False
 
 
-#: Functions of which more than the device arguments is changed, and what is called instead, with the function and its arguments.
+#: Functions that need more than mapped device arguments: function to its handler, called with (function, args, kwargs).
 _SPECIAL: dict[Any, Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = {
     torch.device: _make_device,
-    # Programs see the device that it returns, which is mapped where it is used.
+    # Not mapped: programs see the returned device. It is mapped when it is used.
     torch._C._nn._parse_to: _unchanged,
     torch.Tensor.device.__get__: _device,
     torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]
@@ -148,13 +148,13 @@ _call = _rustdev.cuda_mode_calls(_SPECIAL, torch.device, _mapped, _rename)
 
 
 class _CudaMode(TorchFunctionMode):
-    """Reads "cuda" as this device in every function of PyTorch that this thread calls."""
+    """Maps "cuda" to this device in every PyTorch function that this thread calls."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call a function with "cuda" mapped."""
         if not torch.compiler.is_dynamo_compiling():
             return _call(func, types, args, kwargs)
-        # Dynamo traces this function, but none that it calls in this package.
+        # Dynamo traces this function, but no other function of this package, so the mapping is inlined here.
         kwargs = kwargs or {}
         values = [*args, *kwargs.values()]
         for index, value in enumerate(values):
@@ -170,12 +170,12 @@ class _CudaMode(TorchFunctionMode):
 
 
 def _modes_of_scope() -> list[_CudaMode]:
-    """Return the modes of this kind on this thread's stack: one in the scope, none outside, unless a program changed the stack."""
+    """Return the _CudaMode instances on this thread's stack: one in the scope, none outside, unless a program changed the stack."""
     return [mode for mode in torch.overrides._get_current_function_mode_stack() if isinstance(mode, _CudaMode)]
 
 
 def _put_on_stack() -> None:
-    """Put a mode under all others of this thread's stack, but for that of a default device, which has to be the lowest."""
+    """Insert a mode at the bottom of this thread's stack, above the mode of a default device, which must be the lowest."""
     above: list[Any] = [_pop_torch_function_stack() for _ in range(_len_torch_function_stack())]
     if above and above[-1] is getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None):
         _push_on_torch_function_stack(above.pop())
@@ -184,7 +184,7 @@ def _put_on_stack() -> None:
 
 
 def _take_off_stack() -> bool:
-    """Take the mode off this thread's stack, wherever it is. Return whether it was there."""
+    """Remove the mode from this thread's stack at any depth. Return whether it was on the stack."""
     above: list[Any] = [_pop_torch_function_stack() for _ in range(_len_torch_function_stack())]
     others = [mode for mode in above if not isinstance(mode, _CudaMode)]
     for mode in reversed(others):
@@ -193,7 +193,10 @@ def _take_off_stack() -> bool:
 
 
 class _ScopeLength:
-    """How many modes are no leak for PyTorch's ``TestCase`` where the ``setUp`` of a test does not count them: the scope's."""
+    """Default of ``TestCase._prev_torch_function_mode_stack_len``, for tests whose ``setUp`` does not set it: the scope's modes.
+
+    PyTorch's TestCase compares this with the stack after the test to detect leaked modes.
+    """
 
     def __get__(self, instance: object, owner: type) -> int:
         return len(_modes_of_scope())
@@ -207,7 +210,7 @@ _after_import("torch.testing._internal.common_utils", _have_expected)
 
 
 def _run_backward(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return PyTorch's entry to its engine such that hooks and backward functions of Python find the mode in place."""
+    """Wrap PyTorch's entry to the autograd engine so that Python hooks and backward functions run with the mode on the stack."""
 
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         if not _backward.is_called:

@@ -1,7 +1,7 @@
-"""What replaces the functions and classes by which programs name "cuda": ``torch.cuda`` and its modules, autocast, process groups.
+"""Replacements for functions and classes that name "cuda": ``torch.cuda`` and its modules, autocast, process groups.
 
-Each replacement is an object of its own, so that the references to it that a program has made can be told from all others and
-undone. It maps the device arguments and calls what it stands for.
+Each replacement maps the device arguments and calls the function that it stands for. It is a distinct object, so that references to
+it in a program can be identified and restored.
 """
 
 import dataclasses
@@ -34,12 +34,12 @@ _NCCL = ("nccl", "nccl2", "nccl-lazy", "nccl-legacy")
 
 
 def _stand_in_class(cls: type, made_of: type | None = None, **renamed: str) -> type:
-    """Return a class that makes instances of another one, with device arguments mapped, and has the same instances and subclasses.
+    """Return a class that constructs ``cls`` with device arguments mapped, and has the same instances and subclasses as ``cls``.
 
     Args:
-        cls: The other one.
-        made_of: A subclass of it, of which the instances are made; default: itself.
-        **renamed: Its parameters that CUDA's class calls by the name of the key.
+        cls: Class to replace.
+        made_of: Subclass of ``cls`` that is constructed. Default: ``cls``.
+        **renamed: Parameter names of CUDA's class, with their names in ``cls``.
     """
 
     class Meta(type(cls)):  # type: ignore[misc]
@@ -54,7 +54,7 @@ def _stand_in_class(cls: type, made_of: type | None = None, **renamed: str) -> t
         def __subclasscheck__(self, subclass: type) -> bool:
             return issubclass(subclass, cls) if self is made else super().__subclasscheck__(subclass)
 
-    # A class with type parameters keeps them.
+    # Type parameters of the class are kept.
     parameters = getattr(cls, "__parameters__", ())
     base: Any = cls[parameters] if parameters else cls  # type: ignore[index]
     names = {"__module__": cls.__module__, "__doc__": cls.__doc__}
@@ -67,7 +67,7 @@ def _stand_in(value: Any, **renamed: str) -> Any:
 
 
 def _counterparts() -> Iterator[tuple[types.ModuleType, str, Any]]:
-    """Yield modules of ``torch.cuda``, names there, and what this package has by that name."""
+    """Yield (module of ``torch.cuda``, name, value of this name in this package)."""
     import rustdev
 
     pairs = (
@@ -92,7 +92,7 @@ def _counterparts() -> Iterator[tuple[types.ModuleType, str, Any]]:
 
 
 def _properties(profile: _Profile) -> Callable[..., DeviceProperties]:
-    """Return ``get_device_properties`` of a device that presents itself as a GPU."""
+    """Return a ``get_device_properties`` that reports the GPU of a profile."""
 
     def get_device_properties(device_: Any = None) -> DeviceProperties:
         real = _real_properties(_mapped(device_))
@@ -102,7 +102,7 @@ def _properties(profile: _Profile) -> Callable[..., DeviceProperties]:
 
 
 def _profiled(profile: _Profile) -> dict[str, Callable[..., Any]]:
-    """Return the functions of ``torch.cuda`` that answer for a named GPU."""
+    """Return the functions of ``torch.cuda`` that report the GPU of a profile."""
     properties = _properties(profile)
 
     def get_device_name(device: Any = None) -> str:
@@ -124,15 +124,15 @@ def _profiled(profile: _Profile) -> dict[str, Callable[..., Any]]:
 
 
 def _cudart() -> types.SimpleNamespace:
-    """Return the functions of CUDA's runtime library that mark a section for a profiler of NVIDIA's; no such profiler is there."""
+    """Return no-op versions of the CUDA runtime functions that start and stop NVIDIA's profilers."""
     return types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
 
 
 def _lazy_init() -> None:
-    """Take the place of ``torch.cuda._lazy_init``, which PyTorch's code in C++ calls when it is asked for memory of CUDA's.
+    """Replacement for ``torch.cuda._lazy_init``, which PyTorch's C++ code calls before it allocates CUDA memory.
 
     Raises:
-        RuntimeError: This is such a call, in code that the scope does not reach.
+        RuntimeError: If the mode is not on this thread's stack, so that "cuda" was not mapped.
     """
     if not _modes_of_scope():
         raise RuntimeError(
@@ -144,12 +144,12 @@ def _lazy_init() -> None:
     init()
 
 
-#: Modules that ask whether to make code for NVIDIA's processors.
+#: Modules that call ``torch.cuda.is_available`` to decide whether to generate code for NVIDIA GPUs.
 _COMPILERS = ("torch._inductor", "torch._dynamo.device_interface", "torch._higher_order_ops", "torch.utils._triton")
 
 
 def _is_available() -> bool:
-    """Return whether there is a device, which for a compiler is no GPU."""
+    """Return whether at least one device is usable; False for PyTorch's compiler, which would generate code for a GPU."""
     return is_available() and not sys._getframe(1).f_globals.get("__name__", "").startswith(_COMPILERS)
 
 
@@ -159,7 +159,7 @@ def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
         if name in profiled and module is torch.cuda:
             yield module, name, profiled[name]
         elif isinstance(value, type) and value.__module__ == "torch.rustdev":
-            yield module, name, value  # the types of tensors and storages, whose name PyTorch reads
+            yield module, name, value  # legacy tensor and storage types: PyTorch parses their names
         elif name == "graph":
             yield module, name, _stand_in(value, cuda_graph="rustdev_graph")
         else:
@@ -176,7 +176,7 @@ def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
     yield torch.backends.cuda, "is_built", lambda: True
     yield torch.backends.cudnn, "is_available", lambda: False
     yield torch.backends.cudnn, "version", lambda: None
-    # What libraries ask a stream or an event of CUDA for.
+    # Attributes that libraries read from CUDA's streams and events.
     yield streams.Stream, "cuda_stream", property(lambda self: self.rustdev_stream)
     yield streams.Event, "cuda_event", property(lambda self: self.event_id)
 
@@ -212,7 +212,7 @@ def _autocast() -> Iterator[tuple[Any, str, Any]]:
     ) -> None:
         place = _mapped(device_type)
         is_ours = place == "rustdev"
-        # The check of the dtype is made where autocast is on. CUDA's takes every dtype, and casts to it.
+        # PyTorch checks the dtype only if autocast is enabled. For CUDA it accepts every dtype, and casts to it.
         begin(self, place, dtype, enabled and not is_ours, cache_enabled)
         if is_ours:
             self._enabled = enabled
@@ -221,7 +221,7 @@ def _autocast() -> Iterator[tuple[Any, str, Any]]:
     scaler = torch.amp.GradScaler.__init__
 
     @functools.wraps(scaler)
-    def initialize(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:  # the default is no argument, to be mapped
+    def initialize(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:  # a default is not mapped like an argument
         scaler(self, _mapped(device), *args, **kwargs)
 
     yield torch.amp.GradScaler, "__init__", initialize
@@ -237,10 +237,10 @@ def _storages() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _backend(backend: Any) -> Any:
-    """Return the backend of process groups that is meant by one of CUDA's.
+    """Map a process group backend for CUDA to the one for this device.
 
     Args:
-        backend: ``"nccl"``, ``"cpu:gloo,cuda:nccl"``, None for what suits each device.
+        backend: Such as ``"nccl"`` or ``"cpu:gloo,cuda:nccl"``; None for the default of each device.
     """
     if backend is None:
         return "cpu:gloo,rustdev:rdccl"
@@ -315,7 +315,7 @@ def _threads_and_processes(enter_in_child: Callable[[str | None], Any], profile:
             run(self)
 
     class Child:
-        """Enters the scope where it is unpickled: in the child, before that imports the program's main module."""
+        """Enters the scope when unpickled, in the child process before it imports the program's main module."""
 
         def __reduce__(self) -> Any:
             return enter_in_child, (profile,)
@@ -328,7 +328,7 @@ def _threads_and_processes(enter_in_child: Callable[[str | None], Any], profile:
 
 
 def _default_tensor_type(tensor_type: Any) -> None:
-    """Make a type of ``torch.cuda`` the default: its dtype, and the device."""
+    """Set the default dtype and the default device from a tensor type of ``torch.cuda``."""
     name = tensor_type if isinstance(tensor_type, str) else getattr(tensor_type, "__name__", "")
     dtype = {"HalfTensor": torch.float16, "BFloat16Tensor": torch.bfloat16, "DoubleTensor": torch.float64}
     torch.set_default_dtype(dtype.get(name.rpartition(".")[2], torch.float32))
@@ -354,7 +354,7 @@ def _torch() -> Iterator[tuple[Any, str, Any]]:
 
     @functools.wraps(get_module)
     def get_device_module(device: Any = None) -> Any:
-        # Not by PyTorch's function, which keeps its answers.
+        # PyTorch's function is not called for "cuda": it caches its results beyond the scope.
         return torch.cuda if _mapped(device) != device else get_module(device)
 
     yield torch, "get_device_module", get_device_module
@@ -377,12 +377,12 @@ def _torch() -> Iterator[tuple[Any, str, Any]]:
 def _replacements(
     profile: _Profile | None, profile_name: str | None, enter_in_child: Callable[[str | None], Any]
 ) -> Iterator[tuple[Any, str, Any]]:
-    """Yield modules and classes, names in them, and what stands there in the scope.
+    """Yield (module or class, attribute name, replacement in the scope).
 
     Args:
-        profile: The GPU as which the device presents itself.
-        profile_name: Its name.
-        enter_in_child: Called with that name in processes that are started by ``multiprocessing``.
+        profile: Profile of the imitated GPU, if any.
+        profile_name: Name of the profile.
+        enter_in_child: Called with this name in child processes of ``multiprocessing``.
     """
     yield from _names_of_cuda(profile)
     yield from _bindings()

@@ -1,8 +1,8 @@
 """``rustdev.as_cuda``: programs written for "cuda" run on this device.
 
-Two things together do it. A mode of PyTorch's changes device arguments in every function, thread by thread (``_cuda_mode``).
-Functions and classes that no mode sees, those of ``torch.cuda`` above all, are replaced for the whole process (``_cuda_names``).
-The last scope to be left puts everything back. docs/as_cuda.md says what a program can rely on.
+A function mode maps device arguments in every PyTorch function, per thread (``_cuda_mode``). Functions and classes that bypass
+modes, above all those of ``torch.cuda``, are replaced for the whole process (``_cuda_names``). Leaving the last active scope
+restores everything. docs/as_cuda.md describes what a program can rely on.
 """
 
 import atexit
@@ -31,24 +31,24 @@ _MISSING = object()
 
 
 def _tag(storage: Any) -> str | None:
-    """Return what a file that is written in the scope says of where a storage was: a device of CUDA's."""
+    """Return the location tag of a storage in files that are saved in the scope: a "cuda" device. None for other devices."""
     return f"cuda:{storage.device.index}" if storage.device.type == "rustdev" else None
 
 
 def _restore(storage: Any, location: str) -> Any:
-    """Put a storage that is read from a file where the file says, or the caller; None for what is not CUDA's."""
+    """Move a loaded storage to the device for a "cuda" location, of the file or of ``map_location``. None for other locations."""
     ours = _mapped(location)
     if ours == location:
         return None
     return torch.serialization._deserialize("rustdev", storage, ours)
 
 
-#: Before CUDA's own, whose priority is 20.
+#: Entry of torch.serialization's package registry. Its priority 1 is before CUDA's, 20.
 _PACKAGE = (1, _tag, _restore)
 
 
 def _modules() -> Iterator[ModuleType]:
-    """Yield the modules whose references to replaced objects are followed: all but this package's."""
+    """Yield the modules in which references to replaced objects are updated: all but those of this package."""
     for module in list(sys.modules.values()):
         if isinstance(module, ModuleType) and vars(module).get("__name__", "").partition(".")[0] != "rustdev":
             yield module
@@ -60,16 +60,16 @@ def _default_device() -> torch.device | None:
 
 
 class _Installation:
-    """What is changed for the process, and how it was before.
+    """The process-wide changes of ``as_cuda``, with the original values to restore.
 
     Args:
-        profile: The name of a GPU.
+        profile: Name of the imitated GPU, if any.
     """
 
     def __init__(self, profile: str | None) -> None:
         self.profile = profile
         self._before: list[tuple[Any, str, Any]] = []
-        #: What stands in for what, by identity.
+        #: id(replacement) to (replacement, original).
         self._originals: dict[int, tuple[Any, Any]] = {}
         self._fractions: list[float] = []
         self._default_device = _default_device()
@@ -82,17 +82,18 @@ class _Installation:
         """Make the changes."""
         named = _profile(self.profile) if self.profile else None
         replaced: dict[int, Any] = {}
-        # All of them are made before any is set, as some are made of what others replace.
-        builtins = torch.jit._builtins._get_builtin_table()  # made of what PyTorch's modules hold: before they hold anything else
+        # The list is complete before any replacement is set, as some wrap functions that others replace. The table of builtins is
+        # made of the functions in PyTorch's modules, so it must be made before they are replaced, too.
+        builtins = torch.jit._builtins._get_builtin_table()
         for owner, name, value in list(_replacements(named, self.profile, _enter_in_child)):
             original = vars(owner).get(name, _MISSING)
             self._set(owner, name, value)
             if isinstance(owner, ModuleType) and callable(original) and getattr(value, "__module__", None) != "torch.rustdev":
                 replaced.setdefault(id(original), value)
                 self._originals[id(value)] = (value, original)
-                if id(original) in builtins:  # TorchScript compiles no body where it knows the function
+                if id(original) in builtins:  # TorchScript calls builtins instead of compiling their bodies
                     builtins[id(value)] = builtins[id(original)]
-        # Others have taken them by name: ``from torch.cuda import synchronize``.
+        # Other modules hold references, as by ``from torch.cuda import synchronize``.
         for module in _modules():
             for name, value in list(vars(module).items()):
                 if id(value) in replaced and callable(value):
@@ -106,7 +107,7 @@ class _Installation:
         _rustdev.cuda_mode_switch(True)
 
     def _undo_class(self, cls: type) -> None:
-        """Put right what a class that was made meanwhile has taken."""
+        """Restore the originals in a class that was created within the scope."""
         for name, value in list(vars(cls).items()):
             is_static = isinstance(value, staticmethod)
             found = self._originals.get(id(value.__func__ if isinstance(value, staticmethod) else value))
@@ -114,7 +115,7 @@ class _Installation:
                 setattr(cls, name, staticmethod(found[1]) if is_static else found[1])
 
     def undo(self) -> None:
-        """Put everything back, also what modules that were loaded meanwhile have taken by name."""
+        """Restore everything, including references in modules that were loaded within the scope."""
         _rustdev.cuda_mode_switch(False)
         for key in self._originals:
             torch.jit._builtins._get_builtin_table().pop(key, None)
@@ -144,25 +145,25 @@ _count = 0
 class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it does
     """Context manager and decorator in which "cuda" means this device, as if the machine had GPUs.
 
-    ``torch.cuda`` and what else names CUDA change for the process; device arguments change in the thread that enters, and in those
-    that are started inside, by ``threading`` or ``multiprocessing``. Scopes may be nested. The last one to be left puts everything
-    back, also when an exception leaves it.
+    ``torch.cuda`` and other names of CUDA are replaced for the whole process. Device arguments are mapped in the entering thread,
+    and in threads and processes that ``threading`` or ``multiprocessing`` start within the scope. Scopes may be nested. Leaving the
+    last active scope restores everything, also after an exception.
 
     Args:
-        profile: The name of a GPU, such as ``"a100-80g"``, as which the device presents itself: in its name, its compute capability
-            and, at most, its memory. An inner scope may leave it out.
-        force: Whether to go on where PyTorch has a GPU of CUDA's, which "cuda" then does not mean any more.
+        profile: Name of a GPU to imitate, such as ``"a100-80g"``: the device has its name, its compute capability and at most its
+            memory. Optional in nested scopes.
+        force: Whether to enter the scope even if PyTorch has a CUDA GPU. "cuda" does not mean that GPU in the scope.
 
     Raises:
-        ValueError: There is no such profile.
-        RuntimeError: On entering: there is a GPU, or a scope is entered that has another profile.
+        ValueError: If there is no such profile.
+        RuntimeError: On entry, if PyTorch has a CUDA GPU and ``force`` is False, or an enclosing scope has another profile.
     """
 
     def __init__(self, *, profile: str | None = None, force: bool = False) -> None:
         if profile is not None:
             _profile(profile)
         self.profile, self.force = profile, force
-        #: Whether the mode was put on the stack of the thread that entered.
+        #: Whether this entry pushed the mode onto the stack of the entering thread.
         self._entered: _ThreadStack[bool] = _ThreadStack()
 
     def __enter__(self) -> Self:
@@ -188,7 +189,7 @@ class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it doe
         return self
 
     def _restore(self) -> None:
-        """Put this thread's mode back on PyTorch's stack, and have PyTorch ask modes, where a program has changed either."""
+        """Re-enable torch functions and put the mode back on this thread's stack, if a program has changed either."""
         states = torch._C._TorchFunctionState
         if torch._C._get_torch_function_state() == states.ALL_DISABLED:
             torch._C._set_torch_function_state(states.ENABLED)
@@ -212,12 +213,12 @@ class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it doe
 
 
 def _enter_until_exit(profile: str | None, force: bool = False) -> None:
-    """Enter a scope that ends with the program, after its threads."""
+    """Enter a scope that ends at exit, after the program's threads."""
     scope = as_cuda(profile=profile, force=force)
     scope.__enter__()
     atexit.register(scope.__exit__, None, None, None)
 
 
 def _enter_in_child(profile: str | None) -> None:
-    """Enter such a scope in a process that ``multiprocessing`` has started."""
+    """Enter such a scope in a child process of ``multiprocessing``."""
     _enter_until_exit(profile, force=True)

@@ -1,9 +1,9 @@
-"""The end of the interpreter: PyTorch's autograd threads must not run into it.
+"""Interpreter exit: waits until PyTorch's autograd threads hold no Python objects.
 
-Where the user asks for it, PyTorch runs the backward of device tensors on a thread per device. That thread tells of the end of a
-backward before it drops what it kept of it, Python objects among them (``Engine::thread_main`` in
-``torch/csrc/autograd/engine.cpp``; ``thread_locals_`` of ``graph_task.h``). A program that ends at that moment leaves the thread
-waiting for an interpreter that is gone, and CPython ends such threads in a way that C++ answers with ``std::terminate``.
+With multithreading enabled, PyTorch runs the backward of device tensors on one thread per device. That thread signals the end of a
+backward pass before it releases the state of the pass, which includes Python objects (``Engine::thread_main`` in
+``torch/csrc/autograd/engine.cpp``; ``thread_locals_`` of ``graph_task.h``). If the program exits at that moment, the thread waits
+for a finalized interpreter. CPython then terminates the thread by unwinding, and the C++ runtime calls ``std::terminate``.
 """
 
 import atexit
@@ -17,21 +17,22 @@ from .memory import memory_stats
 
 
 def settle_autograd() -> None:
-    """Return when the autograd threads have dropped what they kept of earlier backwards.
+    """Wait until the autograd threads have released the state of earlier backward passes.
 
-    A thread does that before it takes its next task, so each is given one, which keeps nothing of Python's. Does nothing where no
-    device memory was ever used: then there was no backward either.
+    A thread releases it before it takes its next task. So each thread gets another task, which holds no Python objects. This is a
+    no-op if no device memory was ever allocated, since there was no backward pass then.
     """
     if not is_initialized() or not any(memory_stats(index)["allocation.all.allocated"] for index in range(device_count())):
         return
     for index in range(device_count()):
-        # At the end of a program whatever fails has been told before, or is of no use any more.
+        # Errors are suppressed: at exit they were either reported before or do not matter.
         with contextlib.suppress(Exception), torch.inference_mode(False), torch.enable_grad(), set_multithreading_enabled(True):
             leaf = torch.ones((), device=f"rustdev:{index}", requires_grad=True)
-            # Not by torch.autograd, which keeps the context of Python; into `leaf.grad`, as results that are returned are kept.
+            # The engine is called directly: torch.autograd would store the Python context. The result is accumulated into
+            # `leaf.grad`, since the engine would keep returned gradients.
             Variable._execution_engine.run_backward((leaf * 1,), (torch.ones_like(leaf),), False, False, (), True, True)
 
 
 def _install() -> None:
-    """Have it done at the end, before the runtime stops: what is registered last is called first."""
+    """Register ``settle_autograd`` at exit. atexit runs functions in reverse order, so it runs before the runtime stops."""
     atexit.register(settle_autograd)

@@ -1,4 +1,4 @@
-"""Telling a library about the device when it is imported, and not before: a hook that costs nothing where it never is."""
+"""Import hooks, by which a library is patched when it is imported."""
 
 import importlib.machinery
 import sys
@@ -11,7 +11,7 @@ __all__: list[str] = []
 
 
 class _AfterImport(MetaPathFinder):
-    """Calls a function when a module has been loaded, before anyone else sees it."""
+    """Meta path finder that calls a function when a module has been loaded, before its importer sees it."""
 
     def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
         self.name, self.then = name, then
@@ -19,7 +19,7 @@ class _AfterImport(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find the one module as Python would have, with a loader that calls the function as well."""
+        """Find the module by PathFinder, with a loader that also calls the function."""
         if fullname != self.name:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
@@ -29,7 +29,7 @@ class _AfterImport(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             load(module)
-            if self in sys.meta_path:  # here and not above: libraries look for a module's spec to know whether it is installed
+            if self in sys.meta_path:  # removed here, not in find_spec, which libraries also call to test for installed modules
                 sys.meta_path.remove(self)
                 self.then(module)
 
@@ -38,11 +38,11 @@ class _AfterImport(MetaPathFinder):
 
 
 def _after_import(name: str, then: Callable[[ModuleType], None]) -> None:
-    """Call a function with a module: now if it is loaded, else when it is.
+    """Call a function with a module: at once if the module is loaded, else when it has been loaded.
 
     Args:
-        name: The module.
-        then: Called once.
+        name: Name of the module.
+        then: Called once with the module.
     """
     if name in sys.modules:
         then(sys.modules[name])
@@ -51,11 +51,11 @@ def _after_import(name: str, then: Callable[[ModuleType], None]) -> None:
 
 
 def _replace_everywhere(function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
-    """Put a function in another's place in every module that is loaded, as some have taken the other by name.
+    """Replace a function in every loaded module, including those that have imported it by name.
 
     Args:
-        function: What is there.
-        replacement: What is put there.
+        function: Function to replace.
+        replacement: Its replacement.
     """
     for module in list(sys.modules.values()):
         names = [name for name, value in list(getattr(module, "__dict__", {}).items()) if value is function]

@@ -1,4 +1,4 @@
-"""Named GPUs that the devices can imitate: by ``RUSTDEV_PROFILE``, or in ``rustdev.as_cuda(profile=...)``."""
+"""Profiles of GPUs that the devices can imitate, by ``RUSTDEV_PROFILE`` or ``rustdev.as_cuda(profile=...)``."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ __all__: list[str] = []
 
 
 class _Profile(NamedTuple):
-    """What a program may ask of a GPU before it decides what to do.
+    """Properties of an imitated GPU.
 
     Attributes:
-        name: What the GPU calls itself.
-        capability: The compute capability.
-        memory: Bytes.
+        name: Device name of the GPU.
+        capability: Compute capability, as (major, minor).
+        memory: Total memory in bytes.
     """
 
     name: str
@@ -22,7 +22,7 @@ class _Profile(NamedTuple):
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether the GPU computes with bfloat16 by itself."""
+        """Whether the GPU supports bfloat16 natively."""
         return self.capability >= (8, 0)
 
 
@@ -30,10 +30,10 @@ _PROFILES = {name: _Profile(gpu, capability, memory) for name, gpu, capability, 
 
 
 def _profile(name: str) -> _Profile:
-    """Return the profile of a name.
+    """Return the profile with a name.
 
     Raises:
-        ValueError: There is none.
+        ValueError: If there is no such profile.
     """
     if name not in _PROFILES:
         raise ValueError(f"there is no profile {name!r}; there are {', '.join(_PROFILES)}")
@@ -41,6 +41,6 @@ def _profile(name: str) -> _Profile:
 
 
 def _imitated() -> _Profile | None:
-    """Return the profile that ``RUSTDEV_PROFILE`` names."""
+    """Return the profile named by ``RUSTDEV_PROFILE``; None if it is not set."""
     name = _rustdev.profile()
     return None if name is None else _PROFILES[name]

@@ -1,4 +1,4 @@
-"""Programs that a module of this package runs as ``python`` would: with their arguments, exit codes and tracebacks."""
+"""Runs user programs as ``python`` does, with the same arguments, exit codes and tracebacks."""
 
 import argparse
 import importlib.machinery
@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 
 def _script(path: str) -> tuple[CodeType, dict[str, object]]:
-    """Return a script's code and the names that Python gives its module; both have the absolute path."""
+    """Return the code of a script and the globals of its ``__main__`` module. Both contain the absolute path."""
     path = os.path.join(os.getcwd(), path.removeprefix("./"))
     try:
         with io.open_code(path) as file:
@@ -32,7 +32,7 @@ def _script(path: str) -> tuple[CodeType, dict[str, object]]:
 
 
 def _module(name: str) -> tuple[CodeType, dict[str, object]]:
-    """Return a module's code and the names that Python gives it where it is the main module."""
+    """Return the code of a module and its globals as ``__main__``."""
     try:
         _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
     except ImportError as error:
@@ -48,21 +48,21 @@ def _module(name: str) -> tuple[CodeType, dict[str, object]]:
 
 
 def _add_program(parser: argparse.ArgumentParser) -> None:
-    """Add what names a program and its arguments to those of a command."""
+    """Add the arguments that specify a program to a parser."""
     parser.add_argument("-m", dest="is_module", action="store_true", help="what follows is a module's name")
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
 
 
 def _run_program(options: argparse.Namespace, prepare: Callable[[], None]) -> None:
-    """Run a program as the main module.
+    """Run a program as ``__main__``.
 
     Args:
-        options: What the parser made of the arguments.
-        prepare: Called when the program was found, before it runs.
+        options: Parsed arguments; see ``_add_program``.
+        prepare: Called after the program has been found, before it runs.
 
     Raises:
-        SystemExit: The program asks for it, or it raised something else, whose traceback is written then.
+        SystemExit: If the program raises it, or raises another exception, whose traceback is printed.
     """
     sys.argv = [options.program, *options.arguments]
     code, names = _module(options.program) if options.is_module else _script(options.program)
@@ -77,7 +77,7 @@ def _run_program(options: argparse.Namespace, prepare: Callable[[], None]) -> No
     except SystemExit:
         raise
     except BaseException as error:
-        # Without the frame above, as if Python had run the program itself.
+        # Without the frame of this function, as if Python had run the program.
         error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(1) from None

@@ -1,4 +1,4 @@
-"""The extension module: what Python asks of the runtime directly. Its functions are private to the package, which checks them."""
+"""The extension module: direct access to the runtime. Private to the package, which validates the arguments."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, final
@@ -91,54 +91,58 @@ __all__ = [
 ]
 
 __version__: str
-#: The interface between core and shim: 16 hexadecimal digits.
+#: Hash of the interface between core and shim: 16 hexadecimal digits.
 interface: str
 
 # src/python/py_completion.rs
 
 @final
 class Completion:
-    """The end of work outside of the streams. ``prefix``: what the text of its failure begins with."""
+    """Completion of work that runs outside of the streams.
+
+    Args:
+        prefix: Prefix of the failure message.
+    """
 
     def __new__(cls, prefix: str = "") -> Self: ...
     @property
     def handle(self) -> int:
-        """The address by which the shim knows it, as long as this object lives."""
+        """Address of the completion for the shim, valid for the lifetime of this object."""
 
     def is_over(self) -> bool:
-        """Return whether the work has ended, well or not."""
+        """Return whether the work has ended, successfully or not."""
 
     def failure(self) -> str | None:
-        """Return why the work failed, if it has ended and failed."""
+        """Return the failure message; None if the work has not ended or has not failed."""
 
     def note_writes(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Note that the work writes to ranges of memory (address, bytes), from now to its end."""
+        """Record that the work writes to the memory ranges (address, bytes) until it ends."""
 
     def end(self, failure: str | None = None) -> None:
-        """End the work."""
+        """Mark the work as ended, with a failure message if it failed."""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, for so many seconds at most; whether it has come."""
+        """Wait for the end, at most ``seconds``. Return whether the work has ended."""
 
     def hold(self, device: int, stream: int, fails: bool = True) -> None:
-        """Hold back what is put on a stream from now on until the end. ``fails``: a failure of the work is the stream's."""
+        """Make future work of a stream wait for the end. ``fails``: whether a failure of the work fails the stream."""
 
     def fail(self, device: int, stream: int) -> None:
-        """Have a stream fail with the work, which it does not wait for."""
+        """Make a failure of the work fail a stream, without a wait of the stream."""
 
 # src/python/py_debugging.rs
 
 def faults_loss(rank: int) -> tuple[bool, str] | None:
-    """Count a collective of a rank; whether its process ends and why, where the rank is to be lost in it."""
+    """Count a collective of a rank. Return (whether the process ends, fault) if the rank is to be lost in it, else None."""
 
 def faults_push(faults: str) -> int:
-    """Put a list of faults in force and return its number."""
+    """Activate a list of faults and return its number."""
 
 def faults_remove(number: int) -> None:
-    """Remove the list of that number."""
+    """Remove the list of faults with a number."""
 
 def schedule_switch(order: str | None) -> str | None:
-    """Turn an order of tasks on, or none, and return the one before."""
+    """Set the order of tasks (None: the normal order) and return the previous one."""
 
 # src/python/py_device.rs
 
@@ -148,113 +152,112 @@ def cuda_mode_calls(
     """Return a function of (func, types, args, kwargs) that calls ``func`` with "cuda" mapped.
 
     Args:
-        special: Functions of which more than the device arguments is changed, and what is called instead, with the function and its
-            arguments.
+        special: Functions that need more than mapped device arguments, with their handlers, called with (function, args, kwargs).
         device: ``torch.device``.
-        mapped: Returns the device that is meant by one of type "cuda".
-        renamed: Takes an exception whose text names the device, and has it name CUDA's.
+        mapped: Maps a "cuda" device to this device.
+        renamed: Replaces "rustdev" by "cuda" in the message of an exception.
     """
 
 def cuda_mode_is_asked_by_pytorch(depth: int) -> bool:
-    """Return whether the calling code is PyTorch's or this package's, ``depth`` frames and other modes left out."""
+    """Return whether the caller is code of PyTorch or of this package, after skipping ``depth`` frames and other modes."""
 
 def cuda_mode_is_on() -> bool:
-    """Return whether "cuda" is mapped."""
+    """Return whether the mapping of "cuda" is enabled."""
 
 def cuda_mode_switch(is_on: bool) -> None:
-    """Have "cuda" mapped, or not any more."""
+    """Enable or disable the mapping of "cuda"."""
 
 def device_count() -> int:
-    """Return how many devices there are; 0 in a forked child."""
+    """Return the number of devices; 0 in a forked child."""
 
 def current_device() -> int:
-    """Return this thread's device; asking for it starts nothing."""
+    """Return the calling thread's current device, without starting the runtime."""
 
 def is_fork_child() -> bool:
-    """Return whether this is a forked child of a process that had started the runtime."""
+    """Return whether this is a forked child of a process that started the runtime."""
 
 def is_started() -> bool:
-    """Return whether the runtime runs in this process: the first use of a device starts it."""
+    """Return whether the runtime is started in this process. The first use of a device starts it."""
 
 def total_memory() -> int:
     """Return the memory budget of each device, in bytes."""
 
 def hardware_name() -> str | None:
-    """Return what the hardware in the processor's place calls itself; None for the processor."""
+    """Return the name of the hardware that runs the kernels; None for the processor."""
 
 def profiles() -> list[tuple[str, str, tuple[int, int], int]]:
-    """Return the GPUs that the devices can imitate: names, what they call themselves, compute capabilities, bytes of memory."""
+    """Return the GPU profiles: (profile name, device name, compute capability, memory in bytes)."""
 
 def profile() -> str | None:
-    """Return the name of the GPU that the devices imitate, if any."""
+    """Return the name of the active GPU profile, if any."""
 
 def num_threads() -> int:
-    """Return how many threads the devices compute with."""
+    """Return the number of compute threads."""
 
 def set_num_threads(count: int) -> None:
-    """Set how many threads the devices compute with."""
+    """Set the number of compute threads."""
 
 def instruction_set() -> str:
     """Return the instruction set that kernels use."""
 
 def instruction_sets() -> list[str]:
-    """Return the instruction sets of this processor that kernels are compiled for, the best last."""
+    """Return the instruction sets that kernels are compiled for and this processor has, best last."""
 
 # src/python/py_ipc.rs
 
 def ipc_send(address: int) -> tuple[bytes, int] | None:
-    """Send memory: where others find it, and the number of the send. None: it is being written on the host."""
+    """Share memory. Return its handle and the number of the send; None while the host writes to it."""
 
 def ipc_receive(handle: bytes, number: int) -> tuple[int, int]:
-    """Receive memory: its address, and what gives it back, for ``torch.ops.rustdev._received``."""
+    """Map shared memory. Return its address and a token that releases it, for ``torch.ops.rustdev._received``."""
 
 def ipc_give_back(handle: bytes, number: int) -> None:
-    """Give back a send of memory that this process has already."""
+    """Release a send of memory that this process has already mapped."""
 
 def ipc_cancel(numbers: list[int]) -> None:
-    """Take back sends that nobody received, and nobody will."""
+    """Cancel sends that will never be received."""
 
 def ipc_collect() -> None:
-    """Take back memory that no other process uses any more."""
+    """Release shared memory that no other process uses."""
 
 def event_share(event: int, records: bool) -> bytes:
-    """Let other processes see an event, given by its ``event_id``; its handle."""
+    """Share an event, given by its ``event_id``, and return its IPC handle."""
 
 def event_open(event: int, handle: bytes) -> None:
-    """Make an event, given by its ``event_id``, that of another process."""
+    """Bind an event, given by its ``event_id``, to the shared event of another process."""
 
 # src/python/py_sanitizer.rs
 
 @final
 class SanitizerClock:
-    """What happened before the end of an operation of several processes."""
+    """The happens-before state at the end of a collective."""
 
     def order(self, device: int, stream: int | None) -> None:
-        """Note that a stream, or with None the host, waits for the operation."""
+        """Record that a stream (None: the host) waits for the operation."""
 
 def sanitizer_collective(name: str, device: int, stream: int, ranges: list[tuple[int, int, bool]]) -> SanitizerClock | None:
-    """Note an operation that begins behind what a stream holds; None where nothing is checked."""
+    """Record a collective ordered after the work of a stream; ``ranges`` are (address, bytes, is written). None if disabled."""
 
 def sanitizer_begin(error: type[Exception], libraries: list[str]) -> None:
-    """Take the type of errors and the directories of libraries; enable what ``RUSTDEV_SANITIZE`` asks for."""
+    """Set the exception type and the directories of libraries, and enable the mode that ``RUSTDEV_SANITIZE`` names."""
 
 def sanitizer_enable(mode: str) -> None:
-    """Look for races, in the mode ``"warn"`` or ``"error"``."""
+    """Enable the race detector in the mode ``"warn"`` or ``"error"``."""
 
 def sanitizer_disable() -> None:
-    """Look for no more races."""
+    """Disable the race detector."""
 
 def sanitizer_mode() -> str | None:
-    """Return the mode, or None where no races are looked for."""
+    """Return the mode of the race detector; None if it is disabled."""
 
 def sanitizer_findings() -> list[dict[str, Any]]:
-    """Return what was found: the fields of a ``SanitizerReport``."""
+    """Return the findings as dictionaries with the fields of ``SanitizerReport``."""
 
 def sanitizer_clear() -> None:
-    """Forget what was found."""
+    """Clear the findings."""
 
 def sanitizer_raise() -> None:
-    """Raise what was found in a free and not raised yet."""
+    """Raise a pending finding of a free, if any."""
 
 def sanitizer_waits_for_nothing(device: int, stream: int) -> None:
     """Report that a stream waits for an event that was never recorded."""
@@ -262,7 +265,7 @@ def sanitizer_waits_for_nothing(device: int, stream: int) -> None:
 # src/python/py_stream.rs
 
 def stream_priority(device: int, stream: int) -> int:
-    """Return 0, or -1 for a stream of high priority."""
+    """Return the priority of a stream: 0, or -1 for high priority."""
 
 def stream_from_handle(device: int, handle: int) -> int:
     """Return the id of the stream that a native handle names."""
@@ -271,56 +274,56 @@ def launch_host_func(device: int, stream: int, function: Callable[[], object]) -
     """Enqueue a call of a Python function."""
 
 def sleep(device: int, stream: int, nanoseconds: int) -> None:
-    """Keep a stream busy for a time; no thread is."""
+    """Keep a stream busy for a time without occupying a thread."""
 
 def event_elapsed(start: int, end: int) -> float:
-    """Return milliseconds between two events that are done, given by their ``event_id``."""
+    """Return the milliseconds between two completed events, given by their ``event_id``."""
 
-# src/python/memory/
+# src/python/py_memory/
 
 def memory_info(device: int) -> tuple[int, int]:
     """Return free and total bytes of a device's budget."""
 
 def memory_stats(device: int) -> dict[str, Any]:
-    """Return the counters of a device, nested."""
+    """Return the counters of a device as a nested dictionary."""
 
 def memory_reset_peak(device: int) -> None:
-    """Let every peak start again from the value now."""
+    """Reset all peaks to the current values."""
 
 def memory_reset_accumulated(device: int) -> None:
-    """Forget the history of every counter, and the event counts."""
+    """Reset the accumulated values of all counters, and the event counts, to 0."""
 
 def memory_empty_cache() -> None:
-    """Give the cached memory of every device back."""
+    """Release the cached memory of all devices."""
 
 def memory_set_fraction(device: int, fraction: float) -> None:
-    """Set the part of the budget that this process may use."""
+    """Set the fraction of the budget that this process may use."""
 
 def memory_get_fraction(device: int) -> float:
-    """Return the part of the budget that this process may use."""
+    """Return the fraction of the budget that this process may use."""
 
 def memory_allocate(device: int, stream: int, bytes: int) -> int:  # noqa: A002
-    """Return the address of a block for tasks of a stream."""
+    """Allocate a block for tasks of a stream and return its address."""
 
 def memory_free(address: int) -> None:
-    """Give a block back."""
+    """Free a block."""
 
 def memory_attach_shortage_observer(observer: Callable[[int, int, int, int], object]) -> None:
-    """Have a function called with (device, bytes asked for, total, free) before each out-of-memory error."""
+    """Attach a function that is called with (device, requested bytes, total, free) before each out-of-memory error."""
 
 def memory_record_history(
     events: bool, detail: Literal["state", "alloc", "all"] | None, max_entries: int, skip: list[str], clear: bool
 ) -> None:
-    """Start, change or stop the recording of every device."""
+    """Start, change or stop the recording of the memory history, on all devices."""
 
 def memory_snapshot(traces: bool) -> dict[str, Any]:
-    """Return segments, blocks, events and settings of every device."""
+    """Return the segments, blocks, events and settings of all devices."""
 
 def memory_traceback(address: int) -> list[dict[str, Any]] | None:
-    """Return the frames of the allocation that starts at an address; None if there is none or no stack was kept."""
+    """Return the stack of the allocation that starts at an address; None if there is none or no stack was recorded."""
 
 class PrivatePoolUse:
-    """A use of a new private pool, which lasts as long as the object."""
+    """Reference to a new private pool. The pool is in use for the lifetime of the object."""
 
     def __new__(cls, use_on_oom: bool, no_split: bool) -> Self: ...
     @property
@@ -328,57 +331,57 @@ class PrivatePoolUse:
         """The pool's number."""
 
     def use_count(self) -> int:
-        """Return how often the pool is used."""
+        """Return the number of users of the pool."""
 
 def memory_choose_pool(device: int, number: int) -> None:
-    """Take this thread's memory of a device from a private pool."""
+    """Make the calling thread allocate memory of a device from a private pool."""
 
 def memory_restore_pool(device: int, number: int) -> None:
-    """Take back the last such choice of that pool."""
+    """Undo the last ``memory_choose_pool`` of this pool."""
 
 def host_memory_stats() -> dict[str, Any]:
-    """Return the counters of pinned host memory, nested."""
+    """Return the counters of pinned host memory as a nested dictionary."""
 
 def host_memory_reset_peak() -> None:
-    """Let every peak of pinned host memory start again from the value now."""
+    """Reset all peaks of pinned host memory to the current values."""
 
 def host_memory_reset_accumulated() -> None:
-    """Forget the history of every counter of pinned host memory."""
+    """Reset the accumulated values of all counters of pinned host memory to 0."""
 
 # src/python/py_ops.rs
 
 def register_fallback() -> None:
-    """Register the fallback for every operator that has a CPU kernel and none of ours. Called once, after ours are registered."""
+    """Register the CPU fallback of every operator with a CPU kernel and no device kernel. Called once, after all kernels."""
 
 def operator_tiers() -> list[tuple[str, Literal["rust", "aten", "fallback"]]]:
-    """Return operators whose kernel is not one of the operator table, with their tier."""
+    """Return (operator, tier) of the operators whose kernel is not in the operator table."""
 
 def fallback_stats() -> list[tuple[str, int, int]]:
-    """Return every operator that fell back since the last reset: name, calls, nanoseconds in the CPU kernel."""
+    """Return (name, calls, nanoseconds in the CPU kernel) of every operator that fell back since the last reset."""
 
 def reset_fallback_stats() -> None:
-    """Set the statistics of the fallback to zero."""
+    """Reset the statistics of the fallback."""
 
 def fallback_mode() -> int:
-    """Return 0 for allow, 1 for warn, 2 for error."""
+    """Return the fallback mode: 0 (allow), 1 (warn) or 2 (error)."""
 
 def set_fallback_mode(mode: int) -> None:
-    """Choose what happens when an operator would fall back."""
+    """Set the fallback mode: 0 (allow), 1 (warn) or 2 (error)."""
 
 def fallback_list(allow: bool) -> list[str]:
-    """Return the operators that may always fall back (``allow``), or those that never do, in no order."""
+    """Return the allowlist (``allow``) or the blocklist of the fallback, in no particular order."""
 
 def set_fallback_list(allow: bool, names: list[str]) -> None:
-    """Replace the list of operators that may always fall back, or of those that never do."""
+    """Replace the allowlist (``allow``) or the blocklist of the fallback."""
 
 def sync_debug_mode() -> int:
-    """Return 0 for nothing, 1 for warn, 2 for raise."""
+    """Return the sync debug mode: 0 (default), 1 (warn) or 2 (error)."""
 
 def set_sync_debug_mode(mode: int) -> None:
-    """Choose what happens when an operator waits for the device."""
+    """Set the sync debug mode: 0 (default), 1 (warn) or 2 (error)."""
 
 def op_calls() -> list[tuple[str, int]]:
-    """Return the rows of the operator table, in order, with the number of launches so far."""
+    """Return (kernel, number of launches) of the operator table, in table order."""
 
 # src/python/py_trace.rs
 
@@ -386,44 +389,44 @@ def trace_start() -> int:
     """Begin a trace and return its number.
 
     Raises:
-        RuntimeError: Another is being taken, or this is a forked child.
+        RuntimeError: If another trace is active, or this process is a forked child.
     """
 
 def trace_stop(
     number: int,
 ) -> tuple[list[tuple[str, str, int, int, int, tuple[int, int], tuple[int, int], int, int, str]], int] | None:
-    """End the trace of that number and wait for the streams in it.
+    """Wait for the streams in a trace and end it.
 
     Returns:
-        Its tasks (title, tier, device, stream, thread, begin and end of the submission, begin and end, bytes, how many ran in
-        fused, outcome), and how many more found no room in it; None where it is not being taken.
+        The tasks, as (title, tier, device, stream, thread, (begin, end) of the submission, (begin, end) of the run, bytes, number
+        of fused tasks, outcome), and the number of dropped tasks; None if this trace is not active.
     """
 
 def trace_limit() -> int:
-    """Return how many tasks a trace has room for."""
+    """Return the maximum number of tasks of a trace."""
 
 def trace_set_limit(tasks: int) -> None:
-    """Set that for the traces to come.
+    """Set the maximum number of tasks of the next traces.
 
     Raises:
-        ValueError: Not from 1 to 2^30.
+        ValueError: If ``tasks`` is not from 1 to 2^30.
     """
 
 # src/python/py_waits.rs
 
 def waits_start(torch: list[str], libraries: list[str]) -> None:
-    """Begin to count the waits of the host for the devices.
+    """Begin counting the waits of the host for the devices.
 
     Args:
-        torch: The directories of torch and of this package, with a separator at the end.
-        libraries: Those of other libraries that are not the user's.
+        torch: Directories of torch and of this package, with a trailing separator.
+        libraries: Directories of other libraries, which are not user code.
 
     Raises:
-        RuntimeError: This is a forked child.
+        RuntimeError: If this process is a forked child.
     """
 
 def waits_stop() -> None:
-    """End what ``waits_start`` began."""
+    """End the counting that ``waits_start`` began."""
 
 def waits_sums() -> list[
     tuple[
@@ -431,12 +434,12 @@ def waits_sums() -> list[
         tuple[int, int, int, int],
     ]
 ]:
-    """Return the sums so far; what is there keeps its position.
+    """Return the sums so far. Rows are only appended: a row keeps its index.
 
     Returns:
-        What is summed up (kind, name, to the device, pinned, waits, prints, the user's line, a library's line), with the sums:
-        count, waits that found nothing to wait for, nanoseconds, bytes.
+        Rows of a key (kind, name, to the device, pinned, waits, prints, line of user code, line of a library) and its sums (count,
+        number of waits that found nothing to wait for, nanoseconds, bytes).
     """
 
 def waits_spans(first: int) -> list[tuple[int, int, int, int]]:
-    """Return waits from one on: begin, end, thread, position among the sums."""
+    """Return the waits from index ``first`` on: (begin, end, thread, index of the row in ``waits_sums``)."""

@@ -1,8 +1,8 @@
 """Loads the shim for the torch of this process: the C++ library that registers the device with PyTorch.
 
-PyTorch keeps no C++ ABI across minor releases, so there is a shim for each of them in ``_shim/``. A file's name has the minor
-release and the interface between core and shim (``src/abi/rd_shim.rs``): a shim that does not fit is not found, rather than crash
-while it is loaded.
+PyTorch's C++ ABI changes with each minor release, so ``_shim/`` has a shim for each of them. The file name contains the minor
+release and a hash of the interface between core and shim (``src/abi/rd_shim.rs``). An incompatible shim is therefore not found,
+rather than crash when it is loaded.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _DIRECTORY = Path(__file__).parent / "_shim"
 
 
 def shims() -> dict[str, Path]:
-    """Return the shims that fit to the core, by the minor release of torch that they are for."""
+    """Return the paths of the shims that are compatible with the core, by minor release of torch."""
     suffix = f"-{_rustdev.interface}.so"
     found = sorted(_DIRECTORY.glob(f"*{suffix}"), key=lambda path: tuple(map(int, path.name.removesuffix(suffix).split("."))))
     return {path.name.removesuffix(suffix): path for path in found}
@@ -30,8 +30,8 @@ def load(torch_version: str) -> None:
         torch_version: ``torch.__version__`` of this process.
 
     Raises:
-        ImportError: There is no shim for that minor release.
-        SystemExit: The process is ``python -m rustdev.build_shim``, which has made one.
+        ImportError: If there is no shim for this minor release.
+        SystemExit: If this process is ``python -m rustdev.build_shim``: the shim is built, and the process ends.
     """
     minor = ".".join(torch_version.split(".")[:2])
     found = shims()

@@ -1,4 +1,4 @@
-"""How the functions of this package read their ``device`` arguments, and what their context managers remember."""
+"""Helpers for ``device`` arguments, and the state of context managers."""
 
 import threading
 from typing import Generic, TypeVar
@@ -13,9 +13,9 @@ _T = TypeVar("_T")
 
 
 class _ThreadStack(Generic[_T]):
-    """What a context manager has to restore: a stack for each thread, so that one object may be entered again and anywhere.
+    """Per-thread stack of values that a context manager restores. One object may be entered repeatedly and in several threads.
 
-    The current device and the current streams belong to the thread, so what one thread found is never put back in another.
+    The current device and the current streams are thread-local, so a value is restored only in the thread that pushed it.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class _ThreadStack(Generic[_T]):
         self._stacks.setdefault(threading.get_ident(), []).append(value)
 
     def pop(self) -> _T | None:
-        """Return what this thread pushed last; None if there is nothing left of it."""
+        """Pop the value that this thread pushed last; None if its stack is empty."""
         stack = self._stacks.get(threading.get_ident())
         if not stack:
             return None
@@ -35,50 +35,50 @@ class _ThreadStack(Generic[_T]):
         return value
 
 
-#: What every function takes as a device: an index, a name such as ``"rustdev:1"``, a ``torch.device``, or None for the current one.
+#: Type of device arguments: an index, a name such as ``"rustdev:1"``, a ``torch.device``, or None for the current device.
 DeviceLike = int | str | torch.device | None
 
-#: What PyTorch's users know from other accelerators.
+#: The message of other PyTorch accelerators.
 _FORK_REFUSAL = (
     "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method"
 )
 
 
 def _refuse_in_fork_child() -> None:
-    """Raise where the device cannot be used.
+    """Raise if the device cannot be used because of a fork.
 
     Raises:
-        RuntimeError: This is a forked child of a process that had used it.
+        RuntimeError: If this is a forked child of a process that used the device.
     """
     if _rustdev.is_fork_child():
         raise RuntimeError(_FORK_REFUSAL)
 
 
 def _use() -> None:
-    """Have PyTorch set the device up: it calls ``device._lazy_init`` once, and synchronises no device before it has.
+    """Make PyTorch initialize the device. It calls ``device._lazy_init`` once; before that it does not synchronize devices.
 
     Raises:
-        RuntimeError: This is a forked child of a process that had used the device.
+        RuntimeError: If this is a forked child of a process that used the device.
     """
     _refuse_in_fork_child()
     torch._C._accelerator_getDeviceIndex()
 
 
 def _expect_callable(function: object) -> None:
-    """Refuse at the call what could only fail when it is called, much later and elsewhere."""
+    """Raise TypeError for an object that is not callable, instead of a late error in another thread."""
     if not callable(function):
         raise TypeError(f"expected a function, got {type(function).__name__}")
 
 
 def _get_device_index(device: object, optional: bool = False) -> int:
-    """Return the index that a device argument names.
+    """Return the index of a device argument.
 
     Args:
-        device: An integer is returned as it is.
-        optional: Whether None, and a device without an index, mean the current device.
+        device: Device; an integer is returned unchanged.
+        optional: Whether None and a device without an index mean the current device.
 
     Raises:
-        ValueError: It is no rustdev device, or it names none where one is needed.
+        ValueError: If it is not a rustdev device, or has no index and ``optional`` is False.
     """
     if isinstance(device, int):
         return device
@@ -100,8 +100,8 @@ def _checked_device_index(device: object) -> int:
     """Return the index of an existing device; None and a device without an index mean the current one.
 
     Raises:
-        ValueError: It is no rustdev device.
-        RuntimeError: There is no such device, or this is a forked child.
+        ValueError: If it is not a rustdev device.
+        RuntimeError: If the device does not exist, or this process is a forked child.
     """
     index = _get_device_index(device, optional=True)
     _refuse_in_fork_child()

@@ -1,4 +1,4 @@
-"""A report of waits as one page of HTML that needs nothing else: the table, and a timeline of threads and streams."""
+"""A report of waits as a self-contained HTML page: the table, and a timeline of threads and streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: Bars of each kind that a page holds; browsers get slow with more.
+#: Maximum number of bars for waits, and for tasks, in a page; more would make browsers slow.
 _LIMIT = 50_000
 
 _STYLE = """
@@ -28,7 +28,7 @@ canvas { width: 100%; display: block; cursor: grab; border: 1px solid #ddd; }
 #label { min-height: 1.5em; }
 """
 
-#: The timeline: a lane for each thread and stream; the wheel zooms, dragging moves, a double click shows everything.
+#: The timeline: a lane for each thread and stream. The wheel zooms, dragging pans, a double click shows everything.
 _SCRIPT = """
 const data = JSON.parse(document.getElementById("data").textContent);
 const canvas = document.getElementById("timeline"), label = document.getElementById("label");
@@ -105,10 +105,10 @@ draw();
 
 
 class _Timeline:
-    """Lanes of bars, in microseconds since the begin of the report.
+    """Lanes of bars, in microseconds since the beginning of the report.
 
     Args:
-        origin: That begin, in nanoseconds since 1970.
+        origin: Beginning of the report, in nanoseconds since the epoch.
     """
 
     def __init__(self, origin: int) -> None:
@@ -118,14 +118,14 @@ class _Timeline:
         self._end = 0.0
 
     def add(self, lane: str, kind: str, name: str, begin: int, end: int) -> None:
-        """Add a bar."""
+        """Add a bar to a lane; times are nanoseconds since the epoch."""
         number = self._names.setdefault((kind, name), len(self._names))
         bar = ((begin - self._origin) / 1e3, (end - begin) / 1e3, number)
         self._lanes.setdefault(lane, []).append(bar)
         self._end = max(self._end, bar[0] + bar[1])
 
     def text(self) -> str:
-        """Return it as JSON that may stand in a script element."""
+        """Return the timeline as JSON that is safe inside a script element."""
         lanes = [{"name": name, "bars": bars} for name, bars in self._lanes.items()]
         return json.dumps({"end": self._end, "names": list(self._names), "lanes": lanes}).replace("<", "\\u003c")
 
@@ -157,7 +157,7 @@ def _timeline(report: WaitReport, spans: list[_Span], tasks: list[Task]) -> _Tim
 
 
 def _notes(report: WaitReport, spans: list[_Span], tasks: list[Task]) -> list[str]:
-    """Say what the timeline lacks."""
+    """Return notes on what the timeline lacks."""
     notes = []
     count = sum(wait.count for wait in report.waits)
     if count > len(spans[:_LIMIT]):
@@ -170,7 +170,7 @@ def _notes(report: WaitReport, spans: list[_Span], tasks: list[Task]) -> list[st
 
 
 def _page(report: WaitReport) -> str:
-    """Return the page."""
+    """Return the HTML of the page."""
     waits, quiet = report.waits, [copy for copy in report.copies if not copy.blocking]
     spans = report._spans()
     tasks = [task for task in report.tasks or [] if task.run != (0, 0)]

@@ -1,4 +1,4 @@
-"""Automatic mixed precision: the names of ``torch.cuda.amp``, and what PyTorch asks of a device."""
+"""Automatic mixed precision: the names of ``torch.cuda.amp``, and the functions that PyTorch requires of a device module."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +20,12 @@ __all__ = [
 
 
 class autocast(torch.autocast):  # noqa: N801
-    """``torch.autocast`` on the device.
+    """``torch.autocast`` with ``device_type="rustdev"``.
 
     Args:
-        enabled: Whether autocast is on in the region.
-        dtype: The lower precision.
-        cache_enabled: Whether casts of weights are kept to the end of the outermost region.
+        enabled: Whether autocast is enabled in the region.
+        dtype: Lower-precision dtype, ``torch.float16`` or ``torch.bfloat16``.
+        cache_enabled: Whether the weight cache is enabled. It keeps casts of weights until the outermost region ends.
     """
 
     def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True) -> None:
@@ -33,14 +33,14 @@ class autocast(torch.autocast):  # noqa: N801
 
 
 class GradScaler(torch.amp.GradScaler):
-    """``torch.amp.GradScaler`` on the device.
+    """``torch.amp.GradScaler`` with ``device="rustdev"``.
 
     Args:
-        init_scale: The first scale.
-        growth_factor: What the scale is multiplied by after ``growth_interval`` steps without infinities.
-        backoff_factor: What the scale is multiplied by after a step with infinities.
-        growth_interval: Steps between growths.
-        enabled: Whether anything is scaled.
+        init_scale: Initial scale factor.
+        growth_factor: Factor of the scale after ``growth_interval`` consecutive steps without inf or NaN gradients.
+        backoff_factor: Factor of the scale after a step with inf or NaN gradients.
+        growth_interval: Number of consecutive steps without inf or NaN gradients before the scale grows.
+        enabled: Whether gradient scaling is enabled.
     """
 
     def __init__(
@@ -58,8 +58,9 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
     """Decorate the forward of an autograd function with ``torch.amp.custom_fwd`` for the device.
 
     Args:
-        fwd: The forward; None returns a decorator.
-        cast_inputs: The dtype that floating tensors are cast to in a region of autocast, which then is off inside.
+        fwd: Forward method. None: return a decorator.
+        cast_inputs: If given and autocast is enabled, floating-point tensors are cast to this dtype, and the forward runs with
+            autocast disabled.
     """
     decorated: Callable[..., Any] = torch.amp.custom_fwd(fwd, device_type="rustdev", cast_inputs=cast_inputs)
     return decorated
@@ -69,37 +70,37 @@ def custom_bwd(bwd: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Decorate the backward of an autograd function with ``torch.amp.custom_bwd`` for the device.
 
     Args:
-        bwd: The backward; None returns a decorator.
+        bwd: Backward method. None: return a decorator.
     """
     decorated: Callable[..., Any] = torch.amp.custom_bwd(bwd, device_type="rustdev")
     return decorated
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return the dtypes that ``torch.autocast("rustdev", dtype=...)`` takes."""
+    """Return the dtypes that ``torch.autocast("rustdev", dtype=...)`` supports: bfloat16 and float16."""
     return [torch.bfloat16, torch.float16]
 
 
 def is_autocast_available() -> bool:
-    """Return whether autocast works on the device."""
+    """Return whether autocast is available on the device."""
     return torch.amp.is_autocast_available("rustdev")
 
 
 def is_autocast_enabled() -> bool:
-    """Return whether this thread is in a region of ``torch.autocast("rustdev")``."""
+    """Return whether autocast on the device is enabled in the calling thread."""
     return torch.is_autocast_enabled("rustdev")
 
 
 def set_autocast_enabled(enabled: bool) -> None:
-    """Turn autocast on the device on or off for this thread; ``torch.autocast`` does so for a region."""
+    """Enable or disable autocast on the device in the calling thread; ``torch.autocast`` does so for a region."""
     torch.set_autocast_enabled("rustdev", enabled)
 
 
 def get_autocast_dtype() -> torch.dtype:
-    """Return the lower precision that autocast on the device casts to."""
+    """Return the lower-precision dtype of autocast on the device."""
     return torch.get_autocast_dtype("rustdev")
 
 
 def set_autocast_dtype(dtype: torch.dtype) -> None:
-    """Set the lower precision that autocast on the device casts to, in this thread."""
+    """Set the lower-precision dtype of autocast on the device in the calling thread."""
     torch.set_autocast_dtype("rustdev", dtype)

@@ -2,8 +2,8 @@
 
     python -m rustdev.as_cuda [--profile NAME] [--force] (script.py | -m module) [arguments]
 
-The program finds its arguments, its exit code and its tracebacks as Python gives them. As a name of the package,
-``rustdev.as_cuda`` is the context manager.
+Arguments, exit code and tracebacks of the program are as if Python had run it directly. The attribute ``rustdev.as_cuda`` of the
+package is the context manager, not this module.
 """
 
 import argparse
@@ -18,13 +18,13 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a program in the scope.
+    """Run a program within :class:`rustdev.as_cuda`.
 
     Args:
-        arguments: Those of the command line.
+        arguments: Command-line arguments.
 
     Raises:
-        SystemExit: The program asks for it, or it raised something else, whose traceback is written then.
+        SystemExit: If the program raises it, or raises another exception, whose traceback is printed.
     """
     parser = argparse.ArgumentParser(
         "python -m rustdev.as_cuda", description='Run a program that was written for "cuda" on rustdev.'
@@ -38,5 +38,5 @@ def main(arguments: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
-else:  # the package's name is the context manager's, also when this module is imported
+else:  # `import rustdev.as_cuda` yields the context manager, too
     sys.modules[__name__] = as_cuda  # type: ignore[assignment]

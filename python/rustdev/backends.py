@@ -1,7 +1,7 @@
-"""``torch.backends.rustdev``: what of ``torch.backends.cuda`` and its siblings means something here.
+"""``torch.backends.rustdev``: the names of ``torch.backends.cuda`` and similar modules that apply to this device.
 
-The switches of scaled_dot_product_attention are those of ``torch.backends.cuda``, which PyTorch keeps once for all devices;
-``torch.nn.attention.sdpa_kernel`` sets the same ones.
+The switches of scaled_dot_product_attention are those of ``torch.backends.cuda``: PyTorch has one set of them for all devices.
+``torch.nn.attention.sdpa_kernel`` sets the same switches.
 """
 
 from typing import TYPE_CHECKING, NoReturn
@@ -16,7 +16,7 @@ __all__ = ["enable_flash_sdp", "enable_math_sdp", "flash_sdp_enabled", "is_avail
 
 
 def is_built() -> bool:
-    """Return whether the device's code is there: always, where this module can be imported."""
+    """Return True: rustdev is built if this module can be imported."""
     return True
 
 
@@ -25,7 +25,7 @@ def version() -> str:
     return _rustdev.__version__
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept every name
 
     def __getattr__(name: str) -> NoReturn:
         _refuse("torch.backends.rustdev", name)

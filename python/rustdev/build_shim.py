@@ -1,10 +1,10 @@
 """Compiles the shim, the C++ library that registers the device with PyTorch, for the torch of this environment.
 
-``python -m rustdev.build_shim`` does so for an installed package, where a torch came that the package has no shim for. The build
-of the package runs this file as a script (``shim/build.rs``), before there is a package to import: so it imports nothing of it, and
-it finds torch without importing that either, which would take seconds.
+``python -m rustdev.build_shim`` adds a shim to an installed package that has none for this release of torch. The build of the
+package runs this file as a script (``shim/build.rs``), before the package can be imported. So this file imports nothing of the
+package, and it locates torch without importing it, which would take seconds.
 
-ninja compiles what changed. Objects lie in a directory for each torch and for each set of compiler flags.
+ninja compiles what has changed. There is one directory of objects for each torch and each set of compiler flags.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from typing import NamedTuple
 __all__ = ["main"]
 
 HERE = Path(__file__).resolve().parent
-#: A checkout has the shim's sources beside the package, and a wheel holds them.
+#: Directory of the shim's sources, in a checkout or in an installed wheel; HERE if there are none.
 SOURCES = next((path for path in (HERE.parents[1] / "shim", HERE / "_shim/source") if (path / "rustdev.h").exists()), HERE)
-#: The minor releases of torch whose C++ interface ``torch_version.h`` knows.
+#: Minor releases of torch whose C++ interface ``torch_version.h`` supports.
 SUPPORTED = ("2.13", "2.14", "2.15")
 FLAGS = "-std=c++20 -O2 -fPIC -fno-plt -fvisibility=hidden -Wall -Wno-maybe-uninitialized -DUSE_KINETO"
-#: How the core's library calls itself; it is loaded before the shim.
+#: The soname of the core's library, which is loaded before the shim.
 CORE = "_rustdev.abi3.so"
 #: The headers of the ABI between core and shim.
 ABI_HEADERS = ("rustdev.h", "rustdev_operators.h", "rustdev_completion.h")
 
 
 class BuildError(Exception):
-    """What keeps the shim from being built, as one sentence for the user."""
+    """Failure to build the shim. The message is one sentence for the user."""
 
 
 class Torch(NamedTuple):
     """The torch to compile for."""
 
-    #: As torch gives it, with the local part: ``2.15.0+cpu``.
+    #: Full version with the local part, such as ``2.15.0+cpu``.
     version: str
     #: The directory of the package.
     root: Path
 
     @property
     def minor(self) -> str:
-        """The minor release, ``2.15``."""
+        """The minor release, such as ``2.15``."""
         return ".".join(self.version.split(".")[:2])
 
 
 def find_torch() -> Torch:
-    """Return the torch that this Python imports.
+    """Return the torch that this Python would import.
 
     Raises:
-        BuildError: There is none.
+        BuildError: If torch is not installed.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
@@ -72,10 +72,10 @@ def find_torch() -> Torch:
 
 
 def find_compiler() -> str:
-    """Return the C++ compiler's command.
+    """Return the command of the C++ compiler.
 
     Raises:
-        BuildError: There is none that works.
+        BuildError: If it does not work.
     """
     command = os.environ.get("CXX", "c++")
     try:
@@ -88,7 +88,7 @@ def find_compiler() -> str:
 
 
 def abi() -> str:
-    """Return a name for the interface between core and shim, from the headers that say it: FNV-1a of 64 bits."""
+    """Return a hash of the headers of the interface between core and shim: 64-bit FNV-1a."""
     value = 0xCBF29CE484222325
     for header in ABI_HEADERS:
         for byte in (SOURCES / header).read_bytes():
@@ -97,7 +97,7 @@ def abi() -> str:
 
 
 def lists() -> dict[str, list[str]]:
-    """Return the names of operators for which C++ is compiled, by the heading they stand under in ``compiled_names.txt``."""
+    """Return the names of operators for which C++ is compiled, by their heading in ``compiled_names.txt``."""
     found: dict[str, list[str]] = {}
     names: list[str] = []
     for line in (SOURCES / "compiled_names.txt").read_text().splitlines():
@@ -109,7 +109,7 @@ def lists() -> dict[str, list[str]]:
 
 
 def generated_headers() -> dict[str, str]:
-    """Return the headers with those names, each name as arguments of a macro."""
+    """Return the generated headers, by file name: X macro lists of the names in ``lists``."""
     found = lists()
 
     def identifier(name: str) -> str:
@@ -132,13 +132,13 @@ def generated_headers() -> dict[str, str]:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file where it is not so already: ninja compiles again what reads a file that changed."""
+    """Write a file unless it has this content: ninja recompiles what depends on a changed file."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 
 
 def ninja_file(torch: Torch, compiler: str, flags: str, directory: Path, library: Path) -> str:
-    """Return what ninja is to do."""
+    """Return the content of ``build.ninja``."""
 
     def escaped(path: Path | str) -> str:
         return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
@@ -163,7 +163,7 @@ def ninja_file(torch: Torch, compiler: str, flags: str, directory: Path, library
         "  depfile = $out.d",
         "  deps = gcc",
         "  description = the shim: $name",
-        # The core comes by its name: a library without content stands for it here.
+        # The shim depends on the core by its soname: an empty library with this soname is linked here.
         "rule core",
         f"  command = echo | {compiler} -shared -x c - -o $out -Wl,-soname,{CORE}",
         "  description = the shim: the name of the core",
@@ -171,7 +171,7 @@ def ninja_file(torch: Torch, compiler: str, flags: str, directory: Path, library
         f"  command = $cxx -shared $in -o $out.new -Wl,--no-as-needed {quoted(directory / CORE)} -L{quoted(torch.root / 'lib')} "
         "-ltorch_cpu -lc10 -Wl,-z,now && mv $out.new $out",
         "  description = the shim: linking",
-        # torch's own headers count as one, by the file that is new with every installation.
+        # All headers of torch are represented by version.py, which every installation rewrites.
         f"build {escaped(precompiled)}: precompile {escaped(SOURCES / 'precompiled.h')} | {escaped(torch.root / 'version.py')}",
         f"build {escaped(directory / CORE)}: core",
     ]
@@ -185,17 +185,17 @@ def ninja_file(torch: Torch, compiler: str, flags: str, directory: Path, library
 
 
 def build(output: Path, objects: Path) -> Path:
-    """Bring the shim up to date.
+    """Build the shim, or bring it up to date.
 
     Args:
-        output: The directory for the library.
-        objects: The directory that keeps what is compiled.
+        output: Directory of the library.
+        objects: Directory of the object files.
 
     Returns:
         The library, whose name holds the minor release of torch and the interface to the core.
 
     Raises:
-        BuildError: There is no torch, no compiler or no ninja, or a file does not compile.
+        BuildError: If there is no torch, no compiler or no ninja, or a file does not compile.
     """
     torch, compiler = find_torch(), find_compiler()
     if SOURCES == HERE:
@@ -217,7 +217,7 @@ def build(output: Path, objects: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in generated_headers().items():
         write(directory / name, text)
-    # Linked where its objects are: ninja would take the newer library of another directory for its own.
+    # The library is linked in the directory of its objects: ninja would consider a newer library elsewhere up to date.
     linked = directory / "shim.so"
     write(directory / "build.ninja", ninja_file(torch, compiler, flags, directory, linked))
     jobs = [f"-j{os.environ['NUM_JOBS']}"] if "NUM_JOBS" in os.environ else []
@@ -234,7 +234,7 @@ def build(output: Path, objects: Path) -> Path:
 
 
 def main() -> int:
-    """Build, as the command line says, and return the exit status."""
+    """Build the shim according to the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m rustdev.build_shim", description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=HERE / "_shim", help="where the library goes")
     parser.add_argument("--objects", type=Path, help="where objects are kept (default: beside the library)")

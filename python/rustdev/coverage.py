@@ -1,4 +1,4 @@
-"""Which operators run where: the tiers of all operators, and the CPU fallback's rules and statistics."""
+"""Operator coverage: the tier of each operator, and the rules and statistics of the CPU fallback."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -16,11 +16,11 @@ _COMPOSITE_KEYS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "Co
 
 
 class FallbackStat(NamedTuple):
-    """What one operator's fallback cost.
+    """Statistics of one operator's fallback.
 
     Attributes:
-        calls: How often the CPU kernel ran.
-        seconds: How long it ran, all calls together.
+        calls: Number of calls of the CPU kernel.
+        seconds: Total time of these calls.
     """
 
     calls: int
@@ -28,12 +28,12 @@ class FallbackStat(NamedTuple):
 
 
 def coverage() -> dict[str, Tier | None]:
-    """Return the tier that serves each operator of PyTorch on the device.
+    """Return the tier that serves each PyTorch operator on the device.
 
     Returns:
-        For every ``aten::`` operator: ``"rust"`` (a kernel of the operator table, or the runtime itself), ``"aten"`` (PyTorch's own
-        code on device memory, on the device's streams where it computes), ``"fallback"`` (PyTorch's CPU kernel on aliases of the
-        same memory), ``"composite"`` (made of other operators), or None where the device cannot run it.
+        The tier of every ``aten::`` operator, by name: ``"rust"`` (a kernel of the operator table, or the runtime), ``"aten"``
+        (PyTorch's own code on device memory; if it computes, on the device's streams), ``"fallback"`` (PyTorch's CPU kernel on
+        aliases of the same memory), ``"composite"`` (made of other operators), or None (not supported).
     """
     tiers: dict[str, Tier] = {**dict(_rustdev.operator_tiers()), **dict.fromkeys(composites, "composite")}
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
@@ -50,29 +50,29 @@ def _dispatched_tier(name: str) -> Tier | None:
 
 
 def fallback_stats() -> dict[str, FallbackStat]:
-    """Return what fell back to the CPU since the start or the last :func:`reset_fallback_stats`, the slowest first."""
+    """Return the statistics of operators that fell back since the start or the last :func:`reset_fallback_stats`, slowest first."""
     stats = {name: FallbackStat(calls, nanoseconds * 1e-9) for name, calls, nanoseconds in _rustdev.fallback_stats()}
     return dict(sorted(stats.items(), key=lambda item: -item[1].seconds))
 
 
 def reset_fallback_stats() -> None:
-    """Set the statistics of :func:`fallback_stats` to zero."""
+    """Reset the statistics of :func:`fallback_stats`."""
     _rustdev.reset_fallback_stats()
 
 
 def fallback_mode() -> Mode:
-    """Return what happens when an operator would fall back; it starts as the variable ``RUSTDEV_FALLBACK`` says."""
+    """Return the fallback mode; see :func:`set_fallback_mode`. The variable ``RUSTDEV_FALLBACK`` sets its initial value."""
     return _MODES[_rustdev.fallback_mode()]
 
 
 def set_fallback_mode(mode: Mode) -> None:
-    """Choose what happens when an operator would fall back.
+    """Set what happens when an operator falls back to the CPU.
 
     Args:
-        mode: ``"allow"`` runs the CPU kernel, ``"warn"`` does so with a warning, ``"error"`` raises NotImplementedError.
+        mode: ``"allow"`` runs the CPU kernel, ``"warn"`` runs it with a warning, ``"error"`` raises NotImplementedError.
 
     Raises:
-        ValueError: ``mode`` is none of these.
+        ValueError: If ``mode`` is none of these.
     """
     if mode not in _MODES:
         raise ValueError(f"the fallback mode is one of {', '.join(_MODES)}, not {mode!r}")
@@ -80,25 +80,25 @@ def set_fallback_mode(mode: Mode) -> None:
 
 
 def set_fallback_blocklist(operators: Iterable[str]) -> None:
-    """Name the operators that never fall back, in place of those named before.
+    """Set the operators that never fall back. The list replaces the previous one.
 
     Args:
-        operators: Names such as ``"aten::sort"`` or ``"sort"`` (all overloads), or ``"aten::sort.stable"`` (this one).
+        operators: Names such as ``"aten::sort"`` or ``"sort"`` (all overloads), or ``"aten::sort.stable"`` (one overload).
 
     Raises:
-        ValueError: There is no such operator.
+        ValueError: If there is no such operator.
     """
     _rustdev.set_fallback_list(False, _full_names(operators))
 
 
 def set_fallback_allowlist(operators: Iterable[str]) -> None:
-    """Name the operators that may fall back whatever the mode is, and without a warning, in place of those named before.
+    """Set the operators that may fall back in every mode, without a warning. The list replaces the previous one.
 
     Args:
-        operators: As for :func:`set_fallback_blocklist`, which has the last word.
+        operators: As for :func:`set_fallback_blocklist`. The blocklist takes precedence.
 
     Raises:
-        ValueError: There is no such operator.
+        ValueError: If there is no such operator.
     """
     _rustdev.set_fallback_list(True, _full_names(operators))
 
@@ -109,7 +109,7 @@ def fallback_blocklist() -> list[str]:
 
 
 def fallback_allowlist() -> list[str]:
-    """Return the operators that may fall back whatever the mode is, with their namespace, in alphabetical order."""
+    """Return the operators that may fall back in every mode, with their namespace, in alphabetical order."""
     return sorted(_rustdev.fallback_list(True))
 
 
@@ -125,8 +125,8 @@ def _full_names(operators: Iterable[str]) -> list[str]:
 
 
 def op_calls() -> dict[str, int]:
-    """Return how often each kernel of the operator table was launched, in the table's order.
+    """Return the number of launches of each kernel of the operator table, in the table's order.
 
-    Launches of one kernel by several threads at the same moment may be counted as one.
+    Concurrent launches of one kernel by several threads may be counted as one.
     """
     return dict(_rustdev.op_calls())

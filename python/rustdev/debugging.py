@@ -1,4 +1,4 @@
-"""Debugging modes: faults that are injected, and unlikely orders of tasks."""
+"""Debugging modes: fault injection, and unlikely orders of tasks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +10,17 @@ __all__ = ["inject_faults", "schedule"]
 
 @contextmanager
 def inject_faults(faults: str) -> Iterator[None]:
-    """Let faults happen inside of a ``with`` block, in all threads; occasions are counted from its beginning.
+    """Context manager that injects faults, in all threads. Occurrences are counted from the beginning of the block.
 
-    What was in force before, such as the list of ``RUSTDEV_FAULTS``, is so again afterwards, with its own counts. A task that was
-    submitted inside has its fault even if it runs later.
+    On exit, the previous faults, such as the list of ``RUSTDEV_FAULTS``, are in force again with their own counts. A task that was
+    submitted within the block keeps its fault even if it runs later.
 
     Args:
-        faults: A list as in ``RUSTDEV_FAULTS``, for example ``"oom:3"`` or ``"kernel:mm:2,copy:10"``; ``""`` for none.
+        faults: List of faults as in ``RUSTDEV_FAULTS``, for example ``"oom:3"`` or ``"kernel:mm:2,copy:10"``; ``""`` for none.
 
     Raises:
-        ValueError: A part of the list is malformed; the text names it.
-        RuntimeError: This is a forked child of a process that had used the device.
+        ValueError: If a part of the list is malformed; the message names it.
+        RuntimeError: If this is a forked child of a process that used the device.
     """
     number = _rustdev.faults_push(faults)
     try:
@@ -31,17 +31,17 @@ def inject_faults(faults: str) -> Iterator[None]:
 
 @contextmanager
 def schedule(order: str) -> Iterator[None]:
-    """Run the tasks of a ``with`` block in an unlikely order, in all threads.
+    """Context manager that runs tasks in an unlikely order, in all threads.
 
-    All streams are waited for at its beginning and at its end.
+    Entering and leaving wait for all streams.
 
     Args:
-        order: As in ``RUSTDEV_SCHEDULE``: ``"random:7"``, ``"lazy"``, ``"eager"`` or ``"reverse-priority"``.
+        order: Order as in ``RUSTDEV_SCHEDULE``: ``"random:SEED"``, ``"lazy"``, ``"eager"`` or ``"reverse-priority"``.
 
     Raises:
-        ValueError: There is no such order.
-        RuntimeError: This is a forked child of a process that had used the device.
-        torch.AcceleratorError: A stream is stuck.
+        ValueError: If there is no such order.
+        RuntimeError: If this is a forked child of a process that used the device.
+        torch.AcceleratorError: If a stream is stuck.
     """
     before = _rustdev.schedule_switch(order)
     try:

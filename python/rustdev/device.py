@@ -1,4 +1,4 @@
-"""Devices: how many there are, which is the current one, what they are like."""
+"""Devices: their number, the current device, and device properties."""
 
 import dataclasses
 import functools
@@ -33,17 +33,17 @@ __all__ = [
     "synchronize",
 ]
 
-#: Whether PyTorch or the program has asked for the device to be set up.
+#: True once PyTorch or the program has initialized the device.
 _is_asked_for = False
 
 
 def is_available() -> bool:
-    """Return whether there is a device to use: not in a forked child, and not where no device is visible."""
+    """Return whether at least one device is usable: False in a forked child, and if no device is visible."""
     return device_count() > 0
 
 
 def device_count() -> int:
-    """Return the number of devices (``RUSTDEV_DEVICE_COUNT``, ``RUSTDEV_VISIBLE_DEVICES``), 0 in a forked child."""
+    """Return the number of visible devices (``RUSTDEV_DEVICE_COUNT``, ``RUSTDEV_VISIBLE_DEVICES``); 0 in a forked child."""
     return _rustdev.device_count()
 
 
@@ -52,48 +52,49 @@ def _is_compiled() -> bool:
 
 
 def _is_in_bad_fork() -> bool:
-    """Return whether this is a forked child of a process that used the device, where it cannot be used."""
+    """Return whether this is a forked child of a process that used the device. The device cannot be used in such a child."""
     return _rustdev.is_fork_child()
 
 
 def init() -> None:
-    """Set the device up, which its first use does as well.
+    """Initialize the device. The first use of the device does this implicitly.
 
     Raises:
-        RuntimeError: This is a forked child.
+        RuntimeError: If this process is a forked child.
     """
     _use()
 
 
 def _lazy_init() -> None:
-    """Note that the device is used. PyTorch calls this before it makes the first tensor there, or is asked for the device."""
+    """Record that the device is in use. PyTorch calls this before it creates the first device tensor or queries the device."""
     global _is_asked_for
     _refuse_in_fork_child()
     _is_asked_for = True
 
 
 def is_initialized() -> bool:
-    """Return whether the device was used: as ``torch.cuda.is_initialized``, by whatever asks for more than the number of devices.
+    """Return whether the device has been initialized, as ``torch.cuda.is_initialized`` does.
 
-    Device meshes choose a device by ``LOCAL_RANK`` where it was not. False in a forked child where the device cannot be used.
+    Every call that needs more than the number of devices initializes the device. ``DeviceMesh`` chooses a device by ``LOCAL_RANK``
+    if this is False. The result is False in a forked child of a process that used the device.
     """
     return (_is_asked_for or _rustdev.is_started()) and not _is_in_bad_fork()
 
 
 def current_device() -> int:
-    """Return the index of this thread's current device."""
+    """Return the index of the calling thread's current device."""
     _refuse_in_fork_child()
     return torch._C._accelerator_getDeviceIndex()
 
 
 def set_device(device: DeviceLike) -> None:
-    """Set this thread's current device.
+    """Set the calling thread's current device.
 
     Args:
-        device: A negative index changes nothing.
+        device: Selected device. A negative index is a no-op.
 
     Raises:
-        RuntimeError: There is no such device.
+        RuntimeError: If the device does not exist.
     """
     index = _get_device_index(device)
     if index >= 0:
@@ -111,10 +112,10 @@ def _maybe_exchange_device(index: int) -> int:
 
 
 class device:  # noqa: N801
-    """Context manager that sets the current device and goes back to the one before.
+    """Context manager that changes the current device and restores the previous one on exit.
 
     Args:
-        device: The device; None and a negative index change nothing.
+        device: Device to select. None or a negative index is a no-op.
     """
 
     def __init__(self, device: DeviceLike) -> None:
@@ -131,10 +132,10 @@ class device:  # noqa: N801
 
 
 class device_of(device):  # noqa: N801
-    """Context manager that makes an object's device the current one; nothing happens for objects elsewhere.
+    """Context manager that changes the current device to that of an object. It is a no-op for objects on other backends.
 
     Args:
-        obj: A tensor or a storage.
+        obj: Tensor or storage allocated on the selected device.
     """
 
     def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
@@ -142,13 +143,13 @@ class device_of(device):  # noqa: N801
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until everything that was submitted to a device is done.
+    """Wait for all tasks in all streams of a device to complete.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
 
     Raises:
-        torch.AcceleratorError: A task had failed; its text names the operator.
+        torch.AcceleratorError: If a task has failed; the message names the operator.
     """
     _use()
     torch._C._accelerator_synchronizeDevice(_checked_device_index(device))
@@ -156,14 +157,14 @@ def synchronize(device: DeviceLike = None) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceProperties:
-    """What a device is like.
+    """Properties of a device.
 
     Attributes:
-        name: The processor it runs on, or the hardware in its place; before it the GPU that it imitates (``RUSTDEV_PROFILE``).
-        major: Major version of rustdev, where CUDA has the major compute capability; that of an imitated GPU.
-        minor: Minor version of rustdev, or of an imitated GPU's compute capability.
-        total_memory: The memory budget in bytes, which devices may share.
-        multi_processor_count: The threads that share the work of all devices.
+        name: Name of the processor, or of the hardware in its place. An imitated GPU (``RUSTDEV_PROFILE``) is named before it.
+        major: Major compute capability of the imitated GPU; without one, the major version of rustdev.
+        minor: Minor compute capability of the imitated GPU; without one, the minor version of rustdev.
+        total_memory: Memory budget in bytes. Devices may share one budget.
+        multi_processor_count: Number of compute threads, which all devices share.
     """
 
     name: str
@@ -190,7 +191,7 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     """Return the properties of a device.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     _use()
     _checked_device_index(device)
@@ -198,7 +199,7 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
 
 
 def _properties_of(profile: _Profile | None) -> DeviceProperties:
-    """Return the properties of each device, or those as which it imitates a GPU."""
+    """Return the properties that all devices have, those of the imitated GPU if a profile is given."""
     own = _rustdev.hardware_name() or f"rustdev ({_processor_name()})"
     version = [int(part) for part in _rustdev.__version__.split(".")[:2]]
     major, minor = profile.capability if profile else version
@@ -215,64 +216,64 @@ def get_device_name(device: DeviceLike = None) -> str:
     """Return the name of a device.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return get_device_properties(device).name
 
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
-    """Return major and minor version of rustdev in the place of CUDA's compute capability, or that of an imitated GPU.
+    """Return the (major, minor) compute capability of the imitated GPU; without one, the major and minor version of rustdev.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     properties = get_device_properties(device)
     return properties.major, properties.minor
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Return whether one device can copy from another without passing through the host: any two different ones can.
+    """Return whether peer access between two devices is possible. It is, between any two different devices.
 
     Args:
-        device: The device that reads.
-        peer_device: The device that is read.
+        device: Device that reads.
+        peer_device: Device that is read.
     """
     _use()
     return _checked_device_index(device) != _checked_device_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether bfloat16 tensors can be computed with: always.
+    """Return whether the device supports bfloat16. It always does.
 
     Args:
-        including_emulation: False asks whether a GPU that is imitated (``RUSTDEV_PROFILE``) does so by itself.
+        including_emulation: If False, return whether the imitated GPU (``RUSTDEV_PROFILE``), if any, supports bfloat16 natively.
     """
     profile = _imitated()
     return including_emulation or profile is None or profile.has_bfloat16
 
 
 def is_tf32_supported() -> bool:
-    """Return whether products of float32 may round to 19 bits: never, they keep what PyTorch's CPU device keeps."""
+    """Return whether float32 matrix products may use TF32. Always False: products have the precision of PyTorch's CPU device."""
     return False
 
 
 def get_arch_list() -> list[str]:
-    """Return the instruction sets of this processor that kernels are compiled for, the best last; ``RUSTDEV_ISA`` takes one."""
+    """Return the instruction sets that kernels are compiled for and this processor has, best last; ``RUSTDEV_ISA`` selects one."""
     return _rustdev.instruction_sets()
 
 
 def get_num_threads() -> int:
-    """Return the number of threads that the devices compute with."""
+    """Return the number of compute threads, which all devices share."""
     return _rustdev.num_threads()
 
 
 def set_num_threads(count: int) -> None:
-    """Set the number of threads that the devices compute with (at the start: ``RUSTDEV_NUM_THREADS``).
+    """Set the number of compute threads, which all devices share. ``RUSTDEV_NUM_THREADS`` sets the initial number.
 
     Args:
-        count: At least 1.
+        count: Number of threads, from 1 to 1024.
 
     Raises:
-        ValueError: The number cannot be had.
+        ValueError: If ``count`` is out of range.
     """
     _rustdev.set_num_threads(count)

@@ -1,7 +1,7 @@
-"""DLPack: tensors of the device as other libraries see them, of the device type ``kDLExtDev``.
+"""DLPack: exchange of the device's tensors with other libraries, with the device type ``kDLExtDev``.
 
-PyTorch's C++ packs and unpacks such tensors, but its Python methods know an extension device by the name "privateuse1" alone, which
-a renamed one does not have, and order streams for CUDA alone.
+PyTorch's C++ code packs and unpacks such tensors. Its Python methods, however, recognize an extension device only by the name
+"privateuse1", which a renamed device does not have, and synchronize streams only for CUDA. This module replaces these methods.
 """
 
 import enum
@@ -18,11 +18,11 @@ __all__: list[str] = []
 
 
 def _order(device: torch.device, stream: int | None) -> None:
-    """Make the stream that a consumer names wait for the current one of the device.
+    """Make the consumer's stream wait for the current stream of the device.
 
     Args:
-        device: The tensor's device.
-        stream: A native handle; None for the default stream; -1 for none, as the consumer orders its work itself.
+        device: Device of the tensor.
+        stream: Native handle of the consumer's stream; None for the default stream; -1 for no synchronization.
     """
     if stream == -1:
         return
@@ -33,12 +33,12 @@ def _order(device: torch.device, stream: int | None) -> None:
 
 
 def _is_ours(tensor: torch.Tensor) -> bool:
-    """Tell tensors of the device, without a question to a subclass: torch's own methods hand those over first."""
+    """Return whether a tensor is on the device. Subclasses with __torch_function__ are left to torch's own methods."""
     return not has_torch_function_unary(tensor) and tensor.device.type == "rustdev"
 
 
 def _install() -> None:
-    """Give ``torch.Tensor`` DLPack methods that know the device."""
+    """Replace the DLPack methods of ``torch.Tensor`` by methods that support the device."""
     export, device_of = torch.Tensor.__dlpack__, torch.Tensor.__dlpack_device__
 
     @functools.wraps(export)
@@ -54,7 +54,7 @@ def _install() -> None:
 
     torch.Tensor.__dlpack__ = __dlpack__  # type: ignore[method-assign]
     torch.Tensor.__dlpack_device__ = __dlpack_device__  # type: ignore[method-assign]
-    # A wrapper class of torch that passes these two methods on and refuses all others.
+    # This wrapper class of torch forwards only the methods of this set.
     read_only = getattr(dlpack, "ReadOnlyTensorWrapper", None)
     if read_only is not None:
         read_only._DLPACK_ALLOWED |= {__dlpack__, __dlpack_device__}

@@ -1,11 +1,11 @@
-"""``python -m rustdev.explore script.py``: look for an order of tasks under which a program does something else.
+"""``python -m rustdev.explore script.py``: search for an order of tasks that changes what a program does.
 
     python -m rustdev.explore [--runs N] [--schedule random|lazy|reverse-priority] [--first SEED] [--keep-going] [--timeout SECONDS]
                               script.py [arguments]
 
 The program runs once with ``RUSTDEV_SCHEDULE=eager``, where every task runs at its submission, and then under other orders, each
-time in a process of its own. What it prints on its standard output and its exit code are compared. The exit code of this command is
-1 where there is a difference, 2 where the program cannot be explored, else 0.
+time in a separate process. Its standard output and its exit code are compared. The exit code of this command is 1 if there is a
+difference, 2 if the program cannot be explored, else 0.
 """
 
 import argparse
@@ -20,23 +20,23 @@ from pathlib import Path
 
 __all__ = ["main"]
 
-#: Lines that are shown before a difference, and from it on.
+#: Number of lines shown before a difference, and from the difference on.
 _BEFORE, _FROM = 2, 6
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What a program did under an order."""
+    """Result of a run of the program under one order of tasks."""
 
     order: str
-    #: None: it did not end in time.
+    #: Exit code; None after a timeout.
     code: int | None
     output: bytes
     errors: bytes
     tasks: list[str]
 
     def did(self) -> tuple[int | None, bytes]:
-        """What is compared."""
+        """The exit code and the output, which are compared between runs."""
         return self.code, self.output
 
 
@@ -88,16 +88,16 @@ def _tell(reference: _Run, run: _Run) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Explore the orders of a program.
+    """Run a program under many orders of its tasks.
 
     Args:
-        arguments: Those of the command line.
+        arguments: Command-line arguments.
 
     Returns:
-        The exit code: 0 no difference, 1 a difference, 2 the program could not be explored.
+        Exit code: 0 (no difference), 1 (a difference) or 2 (the program cannot be explored).
 
     Raises:
-        SystemExit: The arguments are malformed.
+        SystemExit: If the arguments are malformed.
     """
     parser = argparse.ArgumentParser("python -m rustdev.explore", description="Run a program under many orders of its tasks.")
     parser.add_argument("--runs", type=int, default=100, help="how many seeds of random orders (default: 100)")

@@ -1,4 +1,4 @@
-"""Graphs: device work that is recorded once and started again and again by one call, with the names of ``torch.cuda``."""
+"""Graphs: device work that is captured once and replayed by one call, with the names of ``torch.cuda``."""
 
 import gc
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from .streams import stream as stream_context
 
 __all__ = ["Graph", "RustdevGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
-#: Names a memory pool that graphs may share.
+#: Id of a memory pool that graphs may share.
 PoolHandle = tuple[int, int]
 _Pool = PoolHandle | MemPool
 CaptureErrorMode = Literal["default", "global", "thread_local", "relaxed"]
@@ -26,12 +26,12 @@ _Function = Callable[..., Any]
 
 
 def is_current_stream_capturing() -> bool:
-    """Return whether the current stream records a graph instead of working."""
+    """Return whether a graph capture is underway on the current stream."""
     return not _rustdev.is_fork_child() and current_stream().is_capturing()
 
 
 def graph_pool_handle() -> PoolHandle:
-    """Return the name of a new memory pool, for graphs that are to share one."""
+    """Return the id of a new memory pool, for the ``pool`` argument of graphs that share it."""
     return 0, torch.ops.rustdev.graph_pool_handle()
 
 
@@ -49,34 +49,37 @@ else:
 
 
 class Graph(_AcceleratorGraph):
-    """Device work that is recorded once and replayed: ``torch.accelerator.Graph`` with the methods of ``torch.cuda.CUDAGraph``.
+    """Device work that is captured once and replayed: ``torch.accelerator.Graph`` with the methods of ``torch.cuda.CUDAGraph``.
 
     Args:
-        keep_graph: Whether ``instantiate`` may be called. It changes nothing: what ``capture_end`` makes can be replayed.
-        pool: The memory pool of captures whose ``capture_begin`` names none; None means one of the graph's own.
-        capture_error_mode: The mode of captures whose ``capture_begin`` names none; see ``graph``.
+        keep_graph: Whether ``instantiate`` may be called. The call is not needed: a graph can be replayed after ``capture_end``.
+        pool: Default of ``pool`` in ``capture_begin``. None: a private pool of this graph.
+        capture_error_mode: Default of ``capture_error_mode`` in ``capture_begin``; see ``graph``.
     """
 
     def capture_begin(self, pool: _Pool | None = None, capture_error_mode: CaptureErrorMode | None = None) -> None:
-        """Record what is put on the current stream from now on instead of running it.
+        """Begin capturing work on the current stream. Captured work is recorded, not run.
 
         Args:
-            pool: A ``MemPool``, or what ``graph_pool_handle`` or the ``pool`` method of another graph returned.
+            pool: ``MemPool``, or a pool id from ``graph_pool_handle`` or from the ``pool`` method of another graph.
             capture_error_mode: See ``graph``.
 
         Raises:
-            RuntimeError: The stream is capturing, or this graph holds a capture.
+            RuntimeError: If the stream is already capturing, or this graph already holds a capture.
         """
         mode = self.capture_error_mode if capture_error_mode is None else capture_error_mode
         handle = _handle(self.graph_pool if pool is None else pool)
         torch._C._acceleratorGraph.capture_begin(self, pool=handle, capture_error_mode=mode)
 
     def register_generator_state(self, generator: torch.Generator) -> None:
-        """Do nothing but check the argument: a graph finds the generators that it draws from by itself.
+        """Check the argument and do nothing else: a graph finds the generators that it uses by itself.
+
+        Args:
+            generator: Generator of a rustdev device.
 
         Raises:
-            TypeError: It is no generator.
-            ValueError: It is one of another device.
+            TypeError: If ``generator`` is not a generator.
+            ValueError: If ``generator`` is on another device.
         """
         if not isinstance(generator, torch.Generator):
             raise TypeError(f"expected a torch.Generator, got {type(generator).__name__}")
@@ -87,12 +90,12 @@ class Graph(_AcceleratorGraph):
         _end_capture(self, has_failed=bool(exc_info) and exc_info[0] is not None)
 
 
-#: The name as torch.cuda has CUDAGraph and torch.xpu XPUGraph.
+#: Alias after the pattern of torch.cuda.CUDAGraph and torch.xpu.XPUGraph.
 RustdevGraph = Graph
 
 
 def _end_capture(graph: "torch.accelerator.Graph", *, has_failed: bool) -> None:
-    """End a capture; that of a block that has failed is forgotten, so that its error is the one that comes out."""
+    """End a capture. After a failed block the capture is discarded, so that the block's own error propagates."""
     if has_failed:
         graph.reset()
     else:
@@ -100,17 +103,19 @@ def _end_capture(graph: "torch.accelerator.Graph", *, has_failed: bool) -> None:
 
 
 class graph:  # noqa: N801 - the name that torch.cuda has
-    """Context manager that records what its block puts on a stream.
+    """Context manager that captures device work into a graph.
 
-    Entering waits for the device and gives cached memory back, so that the graph's own pool finds room.
+    Entering waits for the device and releases cached memory, so that there is room for the graph's private pool.
 
     Args:
-        rustdev_graph: Takes the recorded work.
-        pool: A ``MemPool``, or what ``graph_pool_handle`` or the ``pool`` method of another graph returned: both then use one
-            memory pool.
-        stream: The stream that records; default: one that serves for all captures of a device.
-        capture_error_mode: Which threads may not call ``torch.rustdev.synchronize()`` meanwhile: ``"global"``, all;
-            ``"thread_local"``, this one; ``"relaxed"``, none: it waits for the other streams. ``"default"`` is ``"thread_local"``.
+        rustdev_graph: Graph that holds the captured work.
+        pool: ``MemPool``, or a pool id from ``graph_pool_handle`` or from the ``pool`` method of another graph, to share its pool.
+        stream: Stream to capture on. Default: a stream that all captures of the device share.
+        capture_error_mode: Which threads may call ``torch.rustdev.synchronize()`` during the capture. ``"global"``: none;
+            ``"thread_local"`` or ``"default"``: all but this one; ``"relaxed"``: all, and the call waits for the other streams.
+
+    Raises:
+        TypeError: If ``rustdev_graph`` is not a graph.
     """
 
     _streams: ClassVar[dict[int, Stream]] = {}
@@ -159,7 +164,7 @@ class graph:  # noqa: N801 - the name that torch.cuda has
 
 
 class _Section:
-    """One callable whose forward and backward work are graphs, with the tensors that these read and write."""
+    """A callable whose forward and backward passes are graphs, with the static tensors that the graphs read and write."""
 
     def __init__(self, function: _Function, args: tuple[Any, ...]) -> None:
         self.function = function
@@ -174,7 +179,7 @@ class _Section:
         self.spec: _pytree.TreeSpec | None = None
 
     def check(self) -> None:
-        """Refuse what the graphs could not stand for."""
+        """Raise TypeError or RuntimeError for arguments and modules that cannot be captured."""
         module = self.function
         if not all(isinstance(arg, torch.Tensor) for arg in self.inputs):
             raise TypeError("make_graphed_callables: sample_args must contain tensors only")
@@ -186,7 +191,7 @@ class _Section:
             raise RuntimeError("make_graphed_callables: buffers of a module must have requires_grad=False")
 
     def gradients(self, outputs: tuple[torch.Tensor, ...], grads: tuple[torch.Tensor | None, ...], allow_unused: bool) -> Any:
-        """Return the gradients of the inputs that require them; None where no output does."""
+        """Return the gradients of the inputs that require grad; None if no output or no input requires grad."""
         pairs = [(output, grad) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
         wanted = [tensor for tensor in self.inputs if tensor.requires_grad]
         if not pairs or not wanted:
@@ -195,7 +200,7 @@ class _Section:
         return torch.autograd.grad(with_grad, wanted, given, only_inputs=True, allow_unused=allow_unused)
 
     def warm_up(self, iterations: int, allow_unused: bool) -> None:
-        """Run forward and backward, so that what happens only in first calls is over."""
+        """Run forward and backward, so that one-time initialization is not captured."""
         for _ in range(iterations):
             outputs = tuple(_pytree.tree_leaves(self.function(*self.args)))
             self.gradients(outputs, _empty_grads(outputs), allow_unused)
@@ -213,11 +218,11 @@ class _Section:
         with graph(self.backward_graph, pool=pool):
             grads = iter(self.gradients(self.outputs, self.grad_outputs, allow_unused))
         self.grad_inputs = tuple(next(grads) if tensor.requires_grad else None for tensor in self.inputs)
-        # What was saved for the backward pass is memory of the graphs now.
+        # Detaching frees the autograd graph: the memory of its saved tensors belongs to the graphs' pool.
         self.outputs = tuple(output.detach().requires_grad_(output.requires_grad) for output in self.outputs)
 
     def install(self) -> _Function:
-        """Return what runs the graphs: a module while it is in the mode, training or not, in which it was captured."""
+        """Return the callable that replays the graphs. A module replays only in the mode (training or eval) of its capture."""
         module = self.function
         if not isinstance(module, torch.nn.Module):
             return self
@@ -239,13 +244,13 @@ def _empty_grads(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor | None
 
 
 def _fill(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy a tensor to where a graph reads it, unless it is there."""
+    """Copy ``source`` into the static tensor ``target``, unless they have the same address."""
     if target.data_ptr() != source.data_ptr():
         target.copy_(source)
 
 
 class _Replay(torch.autograd.Function):
-    """A call of a section: one node of the autograd graph, whose two passes are replays."""
+    """A call of a section: one node of the autograd graph, whose forward and backward passes are replays."""
 
     @staticmethod
     def forward(ctx: Any, section: _Section, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -270,7 +275,8 @@ class _Replay(torch.autograd.Function):
             if target is not None:
                 _fill(target, grad)
         section.backward_graph.replay()
-        # The tensors themselves: a gradient that nothing else held would become `.grad`, which the next replay would overwrite.
+        # The section keeps references to these tensors. Else autograd would steal a gradient as `.grad`, and the next replay would
+        # overwrite it.
         return None, *section.grad_inputs
 
 
@@ -281,25 +287,25 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: _Pool | None = None,
 ) -> Any:
-    """Return callables whose forward and backward work are graphs.
+    """Return graphed versions of callables, whose forward and backward passes are graph replays.
 
-    Each stands for its original in a training loop: one node of autograd, whose forward pass copies the arguments to where the
-    graph reads them and replays it. Results are the graph's own tensors: the next call overwrites them. No double backward.
+    Each graphed callable is one autograd node. Its forward pass copies the arguments into the graph's static inputs and replays the
+    graph. The results are the graph's static outputs, which the next call overwrites. Double backward is not supported.
 
     Args:
-        callables: A function or module, or a tuple of some in the order in which they will run.
-        sample_args: Arguments for the callable, tensors only; a tuple of such tuples for several. Calls have the same shapes,
-            dtypes and ``requires_grad``.
-        num_warmup_iters: Calls before the capture.
-        allow_unused_input: Whether an input may have no part in the outputs.
-        pool: A memory pool to share with other graphs.
+        callables: A function or module, or a tuple of them in the order in which they will run.
+        sample_args: Tuple of tensors, the arguments of the callable. For a tuple of callables, a tuple of such tuples. Later calls
+            must have the same shapes, dtypes and ``requires_grad``.
+        num_warmup_iters: Number of warm-up iterations before the capture.
+        allow_unused_input: Whether an input may be unused in the outputs.
+        pool: Memory pool to share with other graphs.
 
     Returns:
-        Modules are changed and returned, functions wrapped; a tuple for a tuple.
+        The graphed callable, or a tuple of them. Modules are modified in place and returned; functions are wrapped.
 
     Raises:
-        RuntimeError: A module has hooks or buffers that require gradients, autocast caches, or something cannot be captured.
-        TypeError: Arguments are not tensors.
+        RuntimeError: If a module has hooks or buffers that require grad, the autocast cache is enabled, or work cannot be captured.
+        TypeError: If an argument is not a tensor.
     """
     if torch.is_autocast_enabled("rustdev") and torch.is_autocast_cache_enabled():
         raise RuntimeError("make_graphed_callables does not support the cache of autocast: pass cache_enabled=False to it")
@@ -316,7 +322,7 @@ def make_graphed_callables(
     shared = _handle(pool) or graph_pool_handle()
     for section in sections:
         section.capture_forward(shared)
-    # In reverse order, in which backward passes run: what one frees, the next may use.
+    # Backward passes run in reverse order: memory that one frees can be reused by the next.
     for section in reversed(sections):
         section.capture_backward(shared, allow_unused_input)
     made = [section.install() for section in sections]

@@ -1,4 +1,4 @@
-"""Prints what a bug report needs: ``python -m rustdev.info``."""
+"""``python -m rustdev.info``: print the environment information for a bug report."""
 
 import os
 import platform
@@ -31,7 +31,7 @@ def _lines() -> Iterator[tuple[str, str]]:
 
 
 def describe() -> str:
-    """Return versions, processor, threads, devices, memory and environment, one per line."""
+    """Return versions, processor, threads, devices, memory and environment variables as text, one per line."""
     return "\n".join(f"{name + ':':20} {value}" for name, value in _lines())
 
 

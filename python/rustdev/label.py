@@ -1,4 +1,4 @@
-"""Labels: names for tensors of the device, which memory snapshots, out-of-memory errors and saved files keep."""
+"""Labels: names of device tensors, which appear in memory snapshots, out-of-memory errors and saved files."""
 
 import functools
 from typing import Any
@@ -10,38 +10,38 @@ __all__ = ["get_label", "label_module", "set_label"]
 
 
 def set_label(tensor: torch.Tensor, label: str | None) -> None:
-    """Name a tensor of the device.
+    """Set the label of a device tensor.
 
-    The name survives ``torch.save`` and ``torch.load``, pickling, ``clone`` and ``copy.deepcopy``. Where the tensor covers its
-    storage, the block of memory gets the name, too: views show it, the blocks of :func:`torch.rustdev.memory_snapshot` have it as
-    ``label``, and an out-of-memory error lists the largest blocks that have one.
+    The label survives ``torch.save`` and ``torch.load``, pickling, ``clone`` and ``copy.deepcopy``. If the tensor covers its whole
+    storage, the memory block gets the label, too: views of it return it, the blocks of :func:`torch.rustdev.memory_snapshot` have
+    it as ``label``, and an out-of-memory error lists the largest labelled blocks.
 
     Args:
-        tensor: A tensor of a rustdev device.
-        label: The name; None takes it away.
+        tensor: Tensor on a rustdev device.
+        label: Label; None removes it.
 
     Raises:
-        RuntimeError: The tensor is on another device.
+        RuntimeError: If the tensor is on another device.
     """
     torch.ops.rustdev.set_label(tensor, label)
 
 
 def get_label(tensor: torch.Tensor) -> str | None:
-    """Return the name of a tensor, or that of the memory it views; None if it has none or is on another device.
+    """Return the label of a tensor, or of the memory that it views; None if there is none or the tensor is on another device.
 
     Args:
-        tensor: Any tensor.
+        tensor: Tensor on any device.
     """
     label: str | None = torch.ops.rustdev.label(tensor)
     return label
 
 
 def label_module(module: torch.nn.Module, prefix: str = "") -> None:
-    """Name the parameters and buffers of a module that are on the device as ``state_dict`` names them.
+    """Label the parameters and buffers of a module that are on the device with their names in ``state_dict``.
 
     Args:
-        module: The module.
-        prefix: What each name begins with.
+        module: Module to label.
+        prefix: Prefix of each label.
     """
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.device.type == "rustdev":
@@ -49,7 +49,7 @@ def label_module(module: torch.nn.Module, prefix: str = "") -> None:
 
 
 def _install() -> None:
-    """Have ``copy.deepcopy`` keep labels: PyTorch builds the copy from a bare storage, without asking the backend."""
+    """Make ``copy.deepcopy`` keep labels: PyTorch builds the copy from a bare storage, without calling the backend."""
     original = torch.Tensor.__deepcopy__
 
     @functools.wraps(original)

@@ -1,7 +1,7 @@
-"""The types ``torch.rustdev.FloatTensor``, ``FloatStorage`` and their siblings, which programs older than dtypes and devices use.
+"""Legacy types such as ``torch.rustdev.FloatTensor`` and ``FloatStorage``, for programs older than dtypes and devices.
 
-PyTorch makes such classes for its own devices alone, but knows the names of this one's: ``tensor.type()`` returns them,
-``tensor.type(cls)`` takes them, and a typed storage looks for its class here.
+PyTorch creates such classes only for its own devices, but uses their names for this device: ``tensor.type()`` returns them,
+``tensor.type(cls)`` accepts them, and a typed storage looks up its class here.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ __all__ = sorted([f"{name}Tensor" for name in _DTYPES] + [f"{name}Storage" for n
 
 
 class _TensorType(type):
-    """A type whose instances are the device's tensors of a dtype; calling it makes one."""
+    """Metaclass of the legacy tensor types: their instances are the device tensors of a dtype, and calling one creates a tensor."""
 
     dtype: torch.dtype
 
@@ -34,10 +34,10 @@ class _TensorType(type):
         return (instance.device.type, instance.layout, instance.dtype) == ("rustdev", torch.strided, cls.dtype)
 
     def __call__(cls, *data: Any, device: DeviceLike = None) -> torch.Tensor:
-        """Make a tensor: of sizes, without values; or with those of a sequence or an array; or an alias of one of this type.
+        """Create a tensor: uninitialized from sizes, with the values of a sequence or an array, or an alias of a tensor.
 
         Raises:
-            TypeError: The argument is a tensor of another type.
+            TypeError: If the argument is a tensor of another type.
         """
         place = torch.device("rustdev", _checked_device_index(device))
         if len(data) != 1 or isinstance(data[0], int):
@@ -53,7 +53,7 @@ class _TensorType(type):
 
 
 class _StorageType(type(_LegacyStorage)):  # type: ignore[misc]
-    """The type of the storage types: asking one for its dtype warns, as it does everywhere."""
+    """Metaclass of the legacy storage types: reading ``dtype`` warns, as for PyTorch's own typed storages."""
 
     @property
     def dtype(cls) -> torch.dtype:
@@ -62,7 +62,7 @@ class _StorageType(type(_LegacyStorage)):  # type: ignore[misc]
 
 
 def _tensor_type(name: str, dtype: torch.dtype) -> type:
-    # PyTorch reads the device and the dtype from the whole name of the type.
+    # PyTorch parses the device and the dtype from the qualified name of the type.
     attributes = {"dtype": dtype, "layout": torch.strided, "is_sparse": False, "is_rustdev": True, "__module__": "torch.rustdev"}
     return _TensorType(f"torch.rustdev.{name}", (), attributes)
 

@@ -1,4 +1,4 @@
-"""Memory pools of the program's own, with the names and the behaviour of ``torch.cuda.MemPool`` and ``use_mem_pool``."""
+"""User-defined memory pools, with the names and the behaviour of ``torch.cuda.MemPool`` and ``use_mem_pool``."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,19 +11,19 @@ __all__ = ["MemPool", "use_mem_pool"]
 
 
 class MemPool:
-    """A pool of device memory that nothing else uses, for ``use_mem_pool`` and as the ``pool`` of graphs.
+    """A private pool of device memory, for ``use_mem_pool`` and for the ``pool`` argument of graphs.
 
-    It has no memory to begin with. What it takes from the system it keeps for its next allocations, until the object and all graphs
-    that use the pool are gone. Tensors stay valid: their memory goes back to the system after them.
+    The pool is empty at first. It keeps memory that it takes from the system for its next allocations, until the object and all
+    graphs that use the pool are deleted. Tensors stay valid beyond that: their memory is released when they are deleted.
 
     Args:
-        allocator: Only None: what the device's own allocator gives out.
-        use_on_oom: Whether memory that is free in the pool serves allocations outside of it that would run out of memory otherwise.
-            Once a graph uses the pool, it does so no more: a replay writes to free memory as well.
-        no_split: Whether a segment serves one allocation at a time: a free block is never split for a smaller one.
+        allocator: Must be None: memory comes from the device's own allocator.
+        use_on_oom: Whether free memory of the pool may serve other allocations that would otherwise run out of memory. It does so
+            only until a graph uses the pool, because a replay writes to free memory of the pool as well.
+        no_split: Whether a segment serves one allocation at a time: free blocks are never split.
 
     Raises:
-        NotImplementedError: ``allocator`` is not None.
+        NotImplementedError: If ``allocator`` is not None.
     """
 
     def __init__(self, allocator: object = None, use_on_oom: bool = False, no_split: bool = False) -> None:
@@ -36,7 +36,7 @@ class MemPool:
 
     @property
     def id(self) -> tuple[int, int]:
-        """The name of the pool, as graphs and snapshots have it."""
+        """Id of the pool, as in graphs and snapshots."""
         return 0, self._use.number
 
     @property
@@ -44,14 +44,14 @@ class MemPool:
         """None: memory comes from the device's own allocator."""
 
     def use_count(self) -> int:
-        """Return how often the pool is used: by this object, by each block of ``use_mem_pool`` under way, and by each graph."""
+        """Return the number of users of the pool: this object, each active ``use_mem_pool`` block, and each graph."""
         return self._use.use_count()
 
     def snapshot(self, include_traces: bool = True) -> list[dict[str, Any]]:
-        """Return the segments of the pool on every device, as ``torch.rustdev.memory_snapshot(pool.id)``.
+        """Return the segments of the pool on all devices, as ``torch.rustdev.memory_snapshot(pool.id)`` does.
 
         Args:
-            include_traces: Taken for compatibility with ``torch.cuda``; segments hold no traces.
+            include_traces: Ignored, accepted for compatibility with ``torch.cuda``: segments hold no traces.
         """
         from .memory import memory_snapshot
 
@@ -60,17 +60,18 @@ class MemPool:
 
 @contextlib.contextmanager
 def use_mem_pool(pool: MemPool, device: DeviceLike = None) -> Iterator[None]:
-    """Context manager whose block takes the memory of a device from a pool, for what this thread allocates.
+    """Context manager in which allocations of the calling thread on a device come from a pool.
 
-    Blocks may be nested; the innermost counts. A graph that is captured within one has its own pool. A graph that is being captured
-    around one keeps the pool in use as long as itself.
+    Blocks may be nested; the innermost pool is used. A graph that is captured within a block uses its own pool. If a block is
+    entered during a capture, the graph keeps the pool in use for the graph's lifetime.
 
     Args:
-        pool: The pool.
-        device: Default: the current one. Other devices are not concerned; a block for each of them makes one pool serve several.
+        pool: Pool to allocate from.
+        device: Selected device. Default: the current device. Other devices are unaffected; one pool may serve several devices by
+            nested blocks.
 
     Raises:
-        TypeError: It is no ``MemPool``.
+        TypeError: If ``pool`` is not a ``MemPool``.
     """
     if not isinstance(pool, MemPool):
         raise TypeError(f"expected a torch.rustdev.MemPool, got {type(pool).__name__}")

@@ -54,19 +54,19 @@ __all__ = [
 
 
 def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: "torch.Stream | int | None" = None) -> int:
-    """Allocate memory as tensors do, for use without one.
+    """Allocate device memory from the caching allocator without a tensor.
 
     Args:
-        size: Bytes.
-        device: Default: the current one.
-        stream: The stream whose tasks will use it, or its id; default: the current one of the device.
+        size: Number of bytes.
+        device: Selected device. Default: the current device.
+        stream: Stream whose tasks will use the memory, or its id. Default: the current stream of the device.
 
     Returns:
-        The address; 0 for no bytes.
+        The address of the memory; 0 if ``size`` is 0.
 
     Raises:
-        ValueError: The size is negative, or the stream is one of another device.
-        torch.OutOfMemoryError: The budget or the machine is used up.
+        ValueError: If ``size`` is negative, or ``stream`` belongs to another device.
+        torch.OutOfMemoryError: If the memory budget or the system's memory is exhausted.
     """
     if size < 0:
         raise ValueError(f"the size of an allocation cannot be negative: {size}")
@@ -81,30 +81,40 @@ def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: "torch
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Free memory that :func:`caching_allocator_alloc` gave.
+    """Free memory that :func:`caching_allocator_alloc` allocated.
+
+    Args:
+        mem_ptr: Address of the memory.
 
     Raises:
-        RuntimeError: No live block starts there.
+        RuntimeError: If no allocated block starts at the address.
     """
     _rustdev.memory_free(mem_ptr)
 
 
 def caching_allocator_enable(value: bool = True) -> None:
-    """Do nothing: memory is always cached.
+    """Do nothing: the caching allocator is always enabled.
+
+    Args:
+        value: Must be True.
 
     Raises:
-        NotImplementedError: The cache is to be switched off; :func:`empty_cache` gives it back.
+        NotImplementedError: If ``value`` is False. :func:`empty_cache` releases cached memory.
     """
     if not value:
         raise NotImplementedError("the cache of rustdev's memory cannot be switched off; torch.rustdev.empty_cache() gives it back")
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Limit what this process may use of a device's memory; requests beyond it raise ``torch.OutOfMemoryError``.
+    """Limit the memory of a device that this process may use. Requests beyond the limit raise ``torch.OutOfMemoryError``.
 
     Args:
-        fraction: Of the device's total memory, from 0 to 1.
-        device: Default: the current one.
+        fraction: Fraction of the device's total memory, a float from 0 to 1.
+        device: Selected device. Default: the current device.
+
+    Raises:
+        TypeError: If ``fraction`` is not a float.
+        ValueError: If ``fraction`` is not between 0 and 1.
     """
     if not isinstance(fraction, float):
         raise TypeError(f"the fraction must be a float, not {type(fraction).__name__}")
@@ -114,22 +124,22 @@ def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) 
 
 
 def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
-    """Return the part of a device's memory that this process may use.
+    """Return the fraction of a device's total memory that this process may use.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return _rustdev.memory_get_fraction(_checked_device_index(device))
 
 
 def empty_cache() -> None:
-    """Give cached device memory that no tensor uses back to the system, after waiting for the devices."""
+    """Wait for the devices, then release all unused cached device memory to the system."""
     if is_initialized():
         _rustdev.memory_empty_cache()
 
 
 def empty_host_cache() -> None:
-    """Give cached pinned host memory that no tensor uses back to the system."""
+    """Release all unused cached pinned host memory to the system."""
     if is_initialized():
         torch._C._accelerator_emptyHostCache()
 
@@ -140,10 +150,12 @@ def get_allocator_backend() -> str:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return the free and the total bytes of a device: free is what no pool has reserved of the budget, which devices may share.
+    """Return the free and the total memory of a device in bytes.
+
+    Total memory is the memory budget, which devices may share. Free memory is the part of the budget that no pool has reserved.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return _rustdev.memory_info(_checked_device_index(device))
 
@@ -157,7 +169,7 @@ def _flatten(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the counters of a device's memory.
+    """Return the memory allocator statistics of a device.
 
     The keys are those of ``torch.cuda.memory_stats``: ``allocation``, ``segment``, ``active``, ``inactive_split``,
     ``allocated_bytes``, ``reserved_bytes``, ``active_bytes``, ``inactive_split_bytes`` and ``requested_bytes``, each with
@@ -166,82 +178,86 @@ def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
     ``num_device_alloc``, ``num_device_free`` and ``max_split_size`` (-1: no limit).
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
 
     Returns:
-        The counters by name, sorted; empty before the first use of the device, and in a forked child.
+        The counters, sorted by name. Empty before the first use of the device, and in a forked child.
     """
     return collections.OrderedDict(sorted(_flatten(memory_stats_as_nested_dict(device))))
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
-    """Return what :func:`memory_stats` returns, as a dictionary of dictionaries."""
+    """Return the result of :func:`memory_stats` as a nested dictionary.
+
+    Args:
+        device: Selected device. Default: the current device.
+    """
     return _rustdev.memory_stats(_checked_device_index(device)) if is_initialized() else {}
 
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
-    """Set the ``allocated`` and ``freed`` values of a device's counters, and its event counts, to 0.
+    """Reset the ``allocated`` and ``freed`` values of a device's counters, and its event counts, to 0.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     _rustdev.memory_reset_accumulated(_checked_device_index(device))
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Let the peaks of a device's counters start again from their values now.
+    """Reset the ``peak`` values of a device's counters to the current values.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     _rustdev.memory_reset_peak(_checked_device_index(device))
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Return the bytes that tensors of a device occupy.
+    """Return the device memory occupied by tensors, in bytes.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return int(memory_stats(device).get("allocated_bytes.all.current", 0))
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    """Return the most bytes that tensors of a device occupied since the last :func:`reset_peak_memory_stats`.
+    """Return the maximum device memory occupied by tensors since the last :func:`reset_peak_memory_stats`, in bytes.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return int(memory_stats(device).get("allocated_bytes.all.peak", 0))
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Return the bytes that the pool of a device holds, for tensors and as cache.
+    """Return the device memory managed by the caching allocator, in bytes.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return int(memory_stats(device).get("reserved_bytes.all.current", 0))
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
-    """Return the most bytes that the pool of a device held since the last :func:`reset_peak_memory_stats`.
+    """Return the maximum device memory managed by the caching allocator since :func:`reset_peak_memory_stats`, in bytes.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
 
 
 @deprecated("`torch.rustdev.memory_cached` has been renamed to `torch.rustdev.memory_reserved`", category=FutureWarning)
 def memory_cached(device: DeviceLike = None) -> int:
-    """Return what :func:`memory_reserved` returns."""
+    """Deprecated; see :func:`memory_reserved`."""
     return memory_reserved(device)
 
 
 @deprecated("`torch.rustdev.max_memory_cached` has been renamed to `torch.rustdev.max_memory_reserved`", category=FutureWarning)
 def max_memory_cached(device: DeviceLike = None) -> int:
-    """Return what :func:`max_memory_reserved` returns."""
+    """Deprecated; see :func:`max_memory_reserved`."""
     return max_memory_reserved(device)
 
 
@@ -249,7 +265,7 @@ def max_memory_cached(device: DeviceLike = None) -> int:
     "`torch.rustdev.reset_max_memory_allocated` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
 )
 def reset_max_memory_allocated(device: DeviceLike = None) -> None:
-    """Do what :func:`reset_peak_memory_stats` does."""
+    """Deprecated; see :func:`reset_peak_memory_stats`."""
     reset_peak_memory_stats(device)
 
 
@@ -257,24 +273,24 @@ def reset_max_memory_allocated(device: DeviceLike = None) -> None:
     "`torch.rustdev.reset_max_memory_cached` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
 )
 def reset_max_memory_cached(device: DeviceLike = None) -> None:
-    """Do what :func:`reset_peak_memory_stats` does."""
+    """Deprecated; see :func:`reset_peak_memory_stats`."""
     reset_peak_memory_stats(device)
 
 
 def device_memory_used(device: DeviceLike = None) -> int:
-    """Return the bytes of a device that are in use: what its pool holds, for a device belongs to one process.
+    """Return the device memory in use, in bytes: the reserved memory of this process, as a device belongs to one process.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     return memory_reserved(device)
 
 
 def list_gpu_processes(device: DeviceLike = None) -> str:
-    """Return the processes that use a device as text: this one, if it has memory there.
+    """Return a printout of the processes that use a device and their memory use: at most this process.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     index = _checked_device_index(device)
     used = device_memory_used(index)
@@ -283,7 +299,7 @@ def list_gpu_processes(device: DeviceLike = None) -> str:
 
 
 def host_memory_stats() -> dict[str, Any]:
-    """Return the counters of pinned host memory.
+    """Return the statistics of the pinned host memory allocator.
 
     The keys are those of ``torch.cuda.host_memory_stats``: ``allocations``, ``allocated_bytes`` (all blocks, cached ones too),
     ``active_requests`` and ``active_bytes`` (blocks in use), each with ``.{current,peak,allocated,freed}``; ``num_host_alloc`` and
@@ -293,17 +309,17 @@ def host_memory_stats() -> dict[str, Any]:
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
-    """Return what :func:`host_memory_stats` returns, as a dictionary of dictionaries."""
+    """Return the result of :func:`host_memory_stats` as a nested dictionary."""
     return _rustdev.host_memory_stats() if is_initialized() else {}
 
 
 def reset_accumulated_host_memory_stats() -> None:
-    """Set the ``allocated`` and ``freed`` values and the counts of pinned host memory to 0."""
+    """Reset the ``allocated`` and ``freed`` values and the counts of pinned host memory to 0."""
     _rustdev.host_memory_reset_accumulated()
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Let the peaks of the counters of pinned host memory start again from their values now."""
+    """Reset the ``peak`` values of the counters of pinned host memory to the current values."""
     _rustdev.host_memory_reset_peak()
 
 
@@ -341,11 +357,11 @@ def _summary_row(title: str, counter: Mapping[str, int], text: Callable[[int], s
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """Return the counters of a device as a table for people.
+    """Return a human-readable printout of the memory allocator statistics of a device.
 
     Args:
-        device: Default: the current one.
-        abbreviated: Whether to leave the rows of the two kinds of segments out.
+        device: Selected device. Default: the current device.
+        abbreviated: Whether to omit the rows of the large and small segments.
     """
     index = _checked_device_index(device)
     stats = memory_stats_as_nested_dict(index)
@@ -368,34 +384,37 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
 
 
 def memory_snapshot(mempool_id: tuple[int, int] | None = None, include_traces: bool = True) -> list[dict[str, Any]]:
-    """Return the segments of every device with their blocks; see :func:`_snapshot` for the structure.
+    """Return the memory segments of all devices with their blocks; see :func:`_snapshot` for the structure.
 
     Args:
-        mempool_id: ``(0, 0)`` for the general pool, or that of a graph or ``MemPool``: only its segments. None: those of all pools.
-        include_traces: Taken for compatibility with ``torch.cuda``; segments hold no traces.
+        mempool_id: Id of the pool whose segments are returned: ``(0, 0)`` for the general pool, or the id of a graph's pool or of a
+            ``MemPool``. Default: all pools.
+        include_traces: Ignored, accepted for compatibility with ``torch.cuda``: segments hold no traces.
     """
     segments: list[dict[str, Any]] = _rustdev.memory_snapshot(False)["segments"]
     return [segment for segment in segments if mempool_id in (None, segment["segment_pool_id"])]
 
 
 def _record_memory_history(enabled: Literal["state", "all"] | bool | None = "all", *args: Any, **kwargs: Any) -> None:
-    """Start, change or stop the recording of allocations and of the Python stacks that made them, on every device.
+    """Start, change or stop the recording of allocations with their Python stacks, on all devices.
 
-    With a bool as its first argument this is the older form of ``torch.cuda``, with ``record_context=True``,
-    ``trace_alloc_max_entries=1`` and ``trace_alloc_record_context=False``, which keeps stacks of live memory, or of allocations.
+    A bool as the first argument selects the legacy form of ``torch.cuda``, with the further arguments ``record_context=True``,
+    ``trace_alloc_max_entries=1`` and ``trace_alloc_record_context=False``. It keeps the stacks of live memory, or of allocations.
 
     Args:
-        enabled: None stops and forgets; ``"state"`` keeps stacks of live memory; ``"all"`` keeps every event, too.
+        enabled: None stops recording and clears the history. ``"state"`` keeps the stacks of live memory. ``"all"`` also keeps the
+            history of events.
         args: The arguments below by position, in this order.
-        kwargs: ``context`` (default ``"all"``): for what stacks are kept: None, ``"state"`` (live memory), ``"alloc"`` (allocations
-            too), or ``"all"`` (frees too). ``max_entries``: how many events of a device are kept; the oldest go first.
-            ``clear_history``: whether to forget what was recorded before. ``skip_actions``: actions that are not kept: ``"alloc"``,
+        kwargs: ``context`` (default ``"all"``): what stacks are kept for: None, ``"state"`` (live memory), ``"alloc"`` (also
+            allocations), or ``"all"`` (also frees). ``max_entries``: maximum number of events per device; the oldest are dropped.
+            ``clear_history``: whether to clear the history. ``skip_actions``: actions that are not recorded: ``"alloc"``,
             ``"free_requested"``, ``"free_completed"``, ``"segment_alloc"``, ``"segment_free"``, ``"oom"``, ``"snapshot"``.
-            ``stacks``, ``device``, ``compile_context`` and ``global_record_annotations`` are taken for compatibility with
-            ``torch.cuda``: stacks are those of Python.
+            ``stacks``, ``device``, ``compile_context`` and ``global_record_annotations`` are ignored, for compatibility with
+            ``torch.cuda``: stacks are always Python stacks.
 
     Raises:
-        NotImplementedError: ``record_pinned_host_memory`` is set, or ``record_cuda`` is not: the history is that of device memory.
+        NotImplementedError: If ``record_pinned_host_memory`` is True or ``record_cuda`` is False: only device memory is recorded.
+        ValueError: If an argument has none of the values above.
     """
     if isinstance(enabled, bool):
         _record_history_legacy(enabled, *args, **kwargs)
@@ -449,15 +468,15 @@ def _record_history_legacy(
 
 
 def _snapshot(device: DeviceLike = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
-    """Return the state of the memory of every device, in the structure of ``torch.cuda.memory._snapshot``.
+    """Return a snapshot of the memory of all devices, in the structure of ``torch.cuda.memory._snapshot``.
 
-    ``segments`` lists the segments, each with its ``blocks`` in order of address; a block's ``state`` is ``active_allocated``,
+    ``segments`` lists the segments, each with its ``blocks`` in order of address. A block's ``state`` is ``active_allocated``,
     ``active_awaiting_free`` or ``inactive``. ``device_traces`` lists the recorded events of each device. ``frames`` are Python
-    stacks, the innermost frame first.
+    stacks, innermost frame first.
 
     Args:
-        device: Taken for compatibility with ``torch.cuda``, which ignores it, too.
-        augment_with_fx_traces: Whether frames of compiled code say which source they come from.
+        device: Ignored, as in ``torch.cuda``.
+        augment_with_fx_traces: Whether to add the original source lines to the frames of compiled code.
     """
     snapshot: Any = _rustdev.memory_snapshot(True)
     if augment_with_fx_traces:
@@ -466,11 +485,11 @@ def _snapshot(device: DeviceLike = None, augment_with_fx_traces: bool = False) -
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_traces: bool = False) -> None:
-    """Write a snapshot to a file that https://pytorch.org/memory_viz and ``torch/cuda/_memory_viz.py`` show.
+    """Save a pickled snapshot to a file, for https://pytorch.org/memory_viz and ``torch/cuda/_memory_viz.py``.
 
     Args:
-        filename: The file, which is overwritten.
-        augment_with_fx_traces: Whether frames of compiled code say which source they come from.
+        filename: File to write. An existing file is overwritten.
+        augment_with_fx_traces: Whether to add the original source lines to the frames of compiled code.
     """
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(augment_with_fx_traces=augment_with_fx_traces), file)
@@ -480,8 +499,8 @@ def _save_segment_usage(filename: str = "output.svg", snapshot: dict[str, Any] |
     """Draw the segments of a snapshot as a flame graph.
 
     Args:
-        filename: The SVG file to write.
-        snapshot: Default: one taken now.
+        filename: SVG file to write.
+        snapshot: Snapshot to draw. Default: a new snapshot.
     """
     with open(filename, "w", encoding="utf-8") as file:
         file.write(_segments_flamegraph(_snapshot() if snapshot is None else snapshot))
@@ -491,28 +510,31 @@ def _save_memory_usage(filename: str = "output.svg", snapshot: dict[str, Any] | 
     """Draw the memory of a snapshot, over all segments, as a flame graph.
 
     Args:
-        filename: The SVG file to write.
-        snapshot: Default: one taken now.
+        filename: SVG file to write.
+        snapshot: Snapshot to draw. Default: a new snapshot.
     """
     with open(filename, "w", encoding="utf-8") as file:
         file.write(_memory_flamegraph(_snapshot() if snapshot is None else snapshot))
 
 
 def _allocation_traceback(data_ptr: int) -> list[dict[str, Any]] | None:
-    """Return the Python stack that allocated the memory at an address; None if none was recorded.
+    """Return the Python stack that allocated the memory at an address, or None if no stack was recorded.
 
     Args:
-        data_ptr: Where a storage begins.
+        data_ptr: Start address of a storage.
     """
     return _rustdev.memory_traceback(data_ptr)
 
 
 def attach_out_of_memory_observer(observer: Callable[[int, int, int, int], object]) -> None:
-    """Have a function called before each out-of-memory error is raised; it stays attached.
+    """Attach a function that is called before each out-of-memory error is raised. It cannot be detached.
 
     Args:
-        observer: Called with the device's index, the bytes asked for, the device's total bytes, and its free bytes. What it
-            raises is printed, and does not replace the error.
+        observer: Called with the device index, the requested bytes, and the device's total and free bytes. An exception that it
+            raises is printed and does not replace the out-of-memory error.
+
+    Raises:
+        TypeError: If ``observer`` is not callable.
     """
     _expect_callable(observer)
     _rustdev.memory_attach_shortage_observer(observer)

@@ -1,7 +1,7 @@
-"""Tensors of the device in other processes: what ``torch.multiprocessing`` sends is where the memory is, not what is in it.
+"""Sharing of device tensors between processes: ``torch.multiprocessing`` sends a handle of the memory, not its contents.
 
-The first send of a tensor makes its part of the pool memory that other processes can map; the receiver maps it. How long that
-lives, and who may write to it when, is in docs/processes.md.
+The first send of a tensor makes its part of the pool shareable, and the receiver maps it. docs/processes.md describes the lifetime
+of shared memory, and who may write to it when.
 """
 
 import time
@@ -22,18 +22,18 @@ from .streams import Event
 
 __all__ = ["ipc_collect"]
 
-#: For how long a send waits for collectives and CPU kernels of other threads that write to the same part of the pool.
+#: How long a send waits for collectives and CPU kernels of other threads that write to the same part of the pool.
 _PATIENCE_SECONDS = 30.0
 _POLL_SECONDS = 0.001
 
-#: Sends to processes that were being started: those that such a process did not receive before it ended are over.
-#: What multiprocessing has of the process, by the number of the send.
+#: The child process (multiprocessing's Popen) that a tensor is sent to while the child starts, by the number of the send.
+#: Sends that such a child has not received when it ends are cancelled.
 _to_children: "dict[int, weakref.ref[Any]]" = {}
 
 
 def _has_ended(reference: "weakref.ref[Any]") -> bool:
     child = reference()
-    # Without a number it is just being started.
+    # Without a pid the process is still being started.
     return child is None or (getattr(child, "pid", None) is not None and child.poll() is not None)
 
 
@@ -46,20 +46,20 @@ def _collect_from_children() -> None:
 
 
 def ipc_collect() -> None:
-    """Take back the memory of deleted tensors that other processes have used: they let it go, or ended."""
+    """Release the memory of deleted tensors that were shared with other processes which have released it or ended."""
     if not _rustdev.is_fork_child():
         _collect_from_children()
         _rustdev.ipc_collect()
 
 
 def _send(address: int) -> tuple[bytes, int]:
-    """Send the memory at an address.
+    """Make the memory at an address available to another process.
 
     Returns:
-        Where others find it, and the number of the send.
+        The handle of the memory, and the number of the send.
 
     Raises:
-        RuntimeError: It belongs to another process, or others do not stop writing to memory next to it.
+        RuntimeError: If the memory belongs to another process, or other threads do not stop writing to memory next to it.
     """
     _collect_from_children()
     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -70,7 +70,7 @@ def _send(address: int) -> tuple[bytes, int]:
                 f"another thread writes to memory next to it, which has lasted for {_PATIENCE_SECONDS:g} s"
             )
         time.sleep(_POLL_SECONDS)
-    # The number may have been that of a send that is over.
+    # Numbers are reused: the number may still be registered for an earlier send.
     _to_children.pop(sent[1], None)
     child = context.get_spawning_popen()
     if child is not None:
@@ -148,7 +148,7 @@ def _reduce_event(event: Event) -> Any:
 
 
 def _install() -> None:
-    """Have the pickler of ``multiprocessing`` send tensors, parameters and events of the device."""
+    """Register reducers for tensors, parameters, storages and events with the pickler of ``multiprocessing``."""
     for kind in (Tensor, Parameter):
         reduction.register(kind, _reduce_tensor)
     reduction.register(torch.UntypedStorage, _reduce_storage)

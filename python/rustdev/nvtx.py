@@ -1,4 +1,4 @@
-"""Ranges and marks of the user in traces, by the names of ``torch.cuda.nvtx``: those of ``torch.profiler.record_function``."""
+"""User ranges and marks in profiler traces, with the names of ``torch.cuda.nvtx``, made by ``torch.profiler.record_function``."""
 
 import contextlib
 import itertools
@@ -12,7 +12,7 @@ __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start
 
 
 class _Pushed(threading.local):
-    """The ranges of this thread that ``range_push`` opened."""
+    """Stack of the ranges that ``range_push`` opened on this thread."""
 
     def __init__(self) -> None:
         self.ranges: list[record_function] = []
@@ -32,23 +32,23 @@ def _open(msg: str) -> record_function:
 
 
 def range_push(msg: str) -> int:
-    """Open a range on this thread, inside those that are open there.
+    """Push a range onto the stack of nested ranges of the calling thread.
 
     Args:
-        msg: Its name in traces.
+        msg: Name of the range in traces.
 
     Returns:
-        How many ranges are open around it.
+        Zero-based depth of the range.
     """
     _pushed.ranges.append(_open(msg))
     return len(_pushed.ranges) - 1
 
 
 def range_pop() -> int:
-    """Close the range that this thread opened last.
+    """Pop the innermost range from the stack of nested ranges of the calling thread.
 
     Returns:
-        How many ranges are open around it; -1 if none was open.
+        Zero-based depth of the range; -1 if none was open.
     """
     if _pushed.ranges:
         _pushed.ranges.pop().__exit__(None, None, None)
@@ -57,13 +57,13 @@ def range_pop() -> int:
 
 
 def range_start(msg: str) -> int:
-    """Open a range that any thread may close, at any time.
+    """Start a range that any thread may end, independent of the nesting of other ranges.
 
     Args:
-        msg: Its name in traces.
+        msg: Name of the range in traces.
 
     Returns:
-        Its handle, for ``range_end``.
+        Handle of the range, for ``range_end``.
     """
     opened = _open(msg)
     handle = next(_handles)
@@ -72,13 +72,13 @@ def range_start(msg: str) -> int:
 
 
 def range_end(range_id: int) -> None:
-    """Close a range.
+    """End a range.
 
     Args:
-        range_id: What ``range_start`` returned.
+        range_id: Handle returned by ``range_start``.
 
     Raises:
-        ValueError: There is no such range, or it is closed.
+        ValueError: If the handle is unknown, or the range has ended.
     """
     opened = _started.pop(range_id, None)
     if opened is None:
@@ -87,22 +87,22 @@ def range_end(range_id: int) -> None:
 
 
 def mark(msg: str) -> None:
-    """Mark this moment, by a range that is closed at once.
+    """Mark an instantaneous event, by an empty range.
 
     Args:
-        msg: Its name in traces.
+        msg: Name of the event in traces.
     """
     _open(msg).__exit__(None, None, None)
 
 
 @contextlib.contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:  # noqa: A001 - torch.cuda's name
-    """Open a range for the time of a ``with`` statement or, as a decorator, of a function's calls.
+    """Context manager or decorator that pushes a range on entry and pops it on exit.
 
     Args:
-        msg: Its name in traces, completed by ``msg.format(*args, **kwargs)``.
-        args: See there.
-        kwargs: See there.
+        msg: Name of the range in traces, formatted by ``msg.format(*args, **kwargs)``.
+        args: Arguments of ``msg.format``.
+        kwargs: Keyword arguments of ``msg.format``.
     """
     range_push(msg.format(*args, **kwargs))
     try:

@@ -1,6 +1,6 @@
-"""What ran on the devices and when, without PyTorch's profiler, which shows the same and more: ``torch.profiler.profile``.
+"""Recording of the tasks that run on the devices, with the names of ``torch.cuda.profiler``.
 
-The names are those of ``torch.cuda.profiler``; they need no tool outside the process, and ``stop`` returns the tasks.
+No tool outside the process is needed: ``stop`` returns the tasks. ``torch.profiler.profile`` shows these tasks and more.
 """
 
 import contextlib
@@ -16,38 +16,38 @@ __all__ = ["Task", "get_limit", "profile", "set_limit", "start", "stop"]
 
 
 class Task(NamedTuple):
-    """A task of a device. Times are nanoseconds since 1970, of the clock of ``time.time_ns``."""
+    """A device task. Times are nanoseconds since the epoch, as of ``time.time_ns``."""
 
-    #: That of the kernel, or what a copy or a fill does: ``"Memcpy HtoD (Pinned -> Device)"``, ``"Memset (Device)"``.
+    #: Name of the kernel, or the kind of copy or fill: ``"Memcpy HtoD (Pinned -> Device)"``, ``"Memset (Device)"``.
     name: str
     #: ``"rust"``, ``"aten"``, ``"compiled"``, ``"custom"``, ``"fallback"``, ``"host"`` or ``"sleep"``.
     tier: str
     device: int
     stream: int
-    #: The submitting thread, as ``threading.get_native_id`` numbers it.
+    #: Native id of the submitting thread, as of ``threading.get_native_id``.
     thread: int
-    #: When the call that submitted it began and ended.
+    #: Begin and end of the call that submitted the task.
     submission: tuple[int, int]
-    #: When it began and ended; (0, 0) where it did not run.
+    #: Begin and end of the task; (0, 0) if it did not run.
     run: tuple[int, int]
-    #: What a copy or a fill writes; else 0.
+    #: Bytes that a copy or a fill writes; 0 for other tasks.
     bytes: int
-    #: How many tasks were fused with it, itself included: each has its share of their time.
+    #: Number of tasks in its fused loop, itself included; the time of the loop is divided among them.
     fused: int
     #: ``"done"``, ``"failed"``, ``"not run"`` (skipped behind a failure) or ``"running"`` (at the end of the trace).
     outcome: str
 
 
 _lock = threading.Lock()
-#: The number of the trace that ``start`` began; 0 for none.
+#: Number of the trace that ``start`` began; 0 if none is active.
 _number = 0
 
 
 def start() -> None:
-    """Begin to record the tasks of all devices.
+    """Start recording the tasks of all devices.
 
     Raises:
-        RuntimeError: They are being recorded already, by this function or by ``torch.profiler``; or this is a forked child.
+        RuntimeError: If recording is already active, by this function or by ``torch.profiler``, or this process is a forked child.
     """
     global _number
     _refuse_in_fork_child()
@@ -56,16 +56,18 @@ def start() -> None:
 
 
 def stop() -> list[Task]:
-    """Wait for the tasks recorded since ``start``, and stop recording. Failures stay for the next synchronising call.
+    """Wait for the tasks recorded since ``start``, and stop recording.
+
+    A failure of a task is not raised here but by the next synchronizing call.
 
     Warns:
-        UserWarning: There were more tasks than ``get_limit()``; the first ones are returned.
+        UserWarning: If there were more tasks than ``get_limit()``; the first tasks are returned.
 
     Returns:
-        The tasks, in the order of their submission.
+        The tasks in the order of submission.
 
     Raises:
-        RuntimeError: ``start`` was not called; or this is a forked child.
+        RuntimeError: If ``start`` was not called, or this process is a forked child.
     """
     global _number
     _refuse_in_fork_child()
@@ -82,10 +84,10 @@ def stop() -> list[Task]:
 
 @contextlib.contextmanager
 def profile() -> Iterator[list[Task]]:
-    """Record the tasks of all devices in a ``with`` statement.
+    """Context manager that records the tasks of all devices.
 
     Yields:
-        A list that holds the tasks at the end.
+        A list that is filled with the tasks on exit.
     """
     tasks: list[Task] = []
     start()
@@ -96,18 +98,18 @@ def profile() -> Iterator[list[Task]]:
 
 
 def get_limit() -> int:
-    """Return how many tasks a trace has room for, ``torch.profiler``'s likewise."""
+    """Return the maximum number of tasks of a trace. The limit applies to ``torch.profiler``, too."""
     return _rustdev.trace_limit()
 
 
 def set_limit(tasks: int) -> None:
-    """Set how many tasks the next traces have room for. What comes after those is counted, not kept.
+    """Set the maximum number of tasks of the next traces. Further tasks are counted, not recorded.
 
     Args:
-        tasks: From 1 to 2^30, rounded up to a multiple of 1024; each takes 125 bytes, and 6 KB more in ``torch.profiler``.
+        tasks: From 1 to 2^30, rounded up to a multiple of 1024. Each task takes 125 bytes, and 6 KB more in ``torch.profiler``.
 
     Raises:
-        ValueError: It is another number.
+        ValueError: If ``tasks`` is outside of this range.
     """
     if not 1 <= tasks <= 1 << 30:
         raise ValueError(f"a trace has room for 1 to {1 << 30} tasks, not {tasks}")

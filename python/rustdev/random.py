@@ -38,7 +38,7 @@ def get_rng_state(device: DeviceLike = "rustdev") -> torch.Tensor:
     """Return the state of a device's generator as a CPU tensor of 16 bytes.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     _use()
     return _get_generator(device).get_state()
@@ -54,8 +54,8 @@ def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "rustdev") -> No
     """Set the state of a device's generator.
 
     Args:
-        new_state: What ``get_rng_state`` returned.
-        device: Default: the current one.
+        new_state: State from ``get_rng_state``: a CPU tensor of 16 bytes.
+        device: Selected device. Default: the current device.
     """
     _get_generator(device).set_state(new_state)
 
@@ -67,7 +67,7 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
         new_states: One state for each device, in order.
 
     Raises:
-        ValueError: They are more or fewer than the devices; no generator is changed.
+        ValueError: If the number of states is not the number of devices; no generator is changed then.
     """
     generators, states = _all_generators(), list(new_states)
     if len(states) != len(generators):
@@ -85,37 +85,37 @@ def _set_rng_state_offset(offset: int, device: DeviceLike = "rustdev") -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the current device's generator.
+    """Set the seed of the current device's generator.
 
     Args:
-        seed: Any integer of 64 bits.
+        seed: 64-bit integer.
     """
     _get_generator(None).manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices.
+    """Set the seed of the generators of all devices.
 
     Args:
-        seed: Any integer of 64 bits.
+        seed: 64-bit integer.
     """
     for generator in _all_generators():
         generator.manual_seed(int(seed))
 
 
 def seed() -> None:
-    """Seed the current device's generator from the machine's entropy."""
+    """Set the seed of the current device's generator to a random number from the system's entropy source."""
     _get_generator(None).seed()
 
 
 def seed_all() -> None:
-    """Seed the generators of all devices with one number from the machine's entropy."""
+    """Set the seed of the generators of all devices to one random number from the system's entropy source."""
     generators = _all_generators()
     if generators:
         manual_seed_all(generators[0].seed())
 
 
 def initial_seed() -> int:
-    """Return the seed of the current device's generator."""
+    """Return the current seed of the current device's generator."""
     _use()
     return _get_generator(None).initial_seed()

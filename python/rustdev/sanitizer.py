@@ -1,4 +1,4 @@
-"""The race detector: it finds work on the same memory that no wait orders, from the order of the program's calls."""
+"""The race detector: it finds accesses to the same memory without a happens-before relation, from the order of calls."""
 
 import os
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class SynchronizationError(RuntimeError):
-    """The program uses memory without the order that it needs: the text is that of a :class:`SanitizerReport`."""
+    """A data race of the program. The message is the text of a :class:`SanitizerReport`."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class SanitizerAccess:
     """One of the two calls of a report.
 
     Attributes:
-        operator: What was called: an operator, ``"free"``, ``"wait_event"``, or ``"graph"`` for a replay.
-        stream: The device's index and the stream's id; None for the host.
-        writes: Whether it writes, or only reads.
-        frames: File, line and function of the program's Python frames, innermost first; empty where no Python was running.
+        operator: Name of the called operator, or ``"free"``, ``"wait_event"``, or ``"graph"`` for a replay.
+        stream: Device index and stream id; None for the host.
+        writes: True for a write, False for a read.
+        frames: (file, line, function) of the program's Python frames, innermost first; empty if no Python code was running.
     """
 
     operator: str
@@ -47,18 +47,18 @@ class SanitizerAccess:
 
 @dataclass(frozen=True)
 class SanitizerReport:
-    """A fault that the race detector has found.
+    """A finding of the race detector.
 
     Attributes:
         kind: ``"unordered"``, ``"other-device"``, ``"host-memory"``, ``"freed-in-use"`` or ``"event-not-recorded"``.
-        first: The earlier call; None for ``"event-not-recorded"``.
-        second: The call that completes the fault.
-        begin: The first address of the memory that both use.
-        end: The address behind it.
-        label: What :func:`torch.rustdev.set_label` named the memory, if anything.
-        shape: Dtype and sizes, as the second call sees the memory; None where it is not known.
-        remedy: What mends it.
-        text: All of this as text.
+        first: Earlier call; None for ``"event-not-recorded"``.
+        second: Later call, which completes the race.
+        begin: Start address of the memory that both calls access.
+        end: Address past the end of this memory.
+        label: Label of the memory (:func:`torch.rustdev.set_label`), if any.
+        shape: Dtype and sizes of the memory in the second call; None if unknown.
+        remedy: How to fix the race.
+        text: The whole report as text.
     """
 
     kind: str
@@ -76,37 +76,37 @@ class SanitizerReport:
 
 
 def enable_sanitizer(mode: str = "warn") -> None:
-    """Look for races from now on, in all threads.
+    """Enable the race detector in all threads.
 
     Args:
-        mode: ``"warn"``: the text of a report goes to stderr, once for each pair of lines of the program. ``"error"``: the call
-            that completes the race raises :class:`SynchronizationError`, and does not do its work; what is found in a free is
-            raised by the next call that is checked.
+        mode: ``"warn"``: reports are printed to stderr, once for each pair of lines of the program. ``"error"``: the call that
+            completes the race raises :class:`SynchronizationError` and does no work. A race found in a free is raised by the next
+            checked call.
 
     Raises:
-        ValueError: ``mode`` is neither.
+        ValueError: If ``mode`` is neither of these.
     """
     _refuse_in_fork_child()
     _rustdev.sanitizer_enable(mode)
 
 
 def disable_sanitizer() -> None:
-    """Look for no more races. Reports stay."""
+    """Disable the race detector. Its reports are kept."""
     _rustdev.sanitizer_disable()
 
 
 def sanitizer_mode() -> str | None:
-    """Return ``"warn"`` or ``"error"``, or None where no races are looked for."""
+    """Return the mode of the race detector, ``"warn"`` or ``"error"``; None if it is disabled."""
     return _rustdev.sanitizer_mode()
 
 
 def sanitizer_reports() -> list[SanitizerReport]:
-    """Return what was found so far, in that order: in the mode ``"warn"`` once for each pair of lines of the program."""
+    """Return all reports in the order of their detection. In ``"warn"`` mode there is one for each pair of lines of the program."""
     return [_report(found) for found in _rustdev.sanitizer_findings()]
 
 
 def clear_sanitizer_reports() -> None:
-    """Forget the reports; the same lines are reported again."""
+    """Clear all reports. Pairs of lines that were reported before are reported again."""
     _rustdev.sanitizer_clear()
 
 
@@ -116,14 +116,14 @@ def _report(found: dict[str, Any]) -> SanitizerReport:
 
 
 class sanitizer:  # noqa: N801 - a context manager, named as a function
-    """Context manager in which races are looked for, in all threads.
+    """Context manager that enables the race detector in all threads and restores the previous mode on exit.
 
     Args:
-        mode: As for :func:`enable_sanitizer`.
+        mode: See :func:`enable_sanitizer`.
 
     Raises:
-        ValueError: ``mode`` is none.
-        SynchronizationError: With ``mode="error"``, at the call that completes a race, or at the end for what was found in a free.
+        ValueError: If ``mode`` is invalid.
+        SynchronizationError: With ``mode="error"``, by the call that completes a race, or on exit for a race found in a free.
     """
 
     def __init__(self, mode: str = "warn") -> None:
@@ -149,6 +149,6 @@ class sanitizer:  # noqa: N801 - a context manager, named as a function
 
 
 def _begin() -> None:
-    """Do what ``RUSTDEV_SANITIZE`` asks for."""
+    """Initialize the race detector, and enable it if ``RUSTDEV_SANITIZE`` is set."""
     libraries = [os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__)]
     _rustdev.sanitizer_begin(SynchronizationError, libraries)

@@ -1,4 +1,4 @@
-"""Streams and events: the order in which a device does its work, and how the host and other streams wait for it."""
+"""Streams and events: the order of device work, and how the host and other streams wait for it."""
 
 import ctypes
 from collections.abc import Callable
@@ -28,19 +28,19 @@ _DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1.value)
 
 
 def _expect(kind: type, value: object) -> None:
-    """Refuse a wrong type before torch's base classes, which do not look, take it for the right one."""
+    """Raise TypeError for a wrong type. The base classes of torch do not check the types of their arguments."""
     if not isinstance(value, kind):
         raise TypeError(f"expected a torch.{kind.__name__}, got {type(value).__name__}")
 
 
 class Stream(torch.Stream):
-    """A queue of device work that runs in the order of submission, apart from other streams.
+    """A first-in first-out queue of device work that is independent of other streams.
 
-    It is taken from a pool of 32 per device and priority, round robin, and lives as long as the process.
+    Streams come round robin from a pool of 32 for each device and priority, and live as long as the process.
 
     Args:
-        device: Default: the current one.
-        priority: 0, or -1 to go before streams of priority 0; numbers outside are clamped.
+        device: Device of the stream. Default: the current device.
+        priority: 0, or -1 for a high-priority stream. Other numbers are clamped to this range.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Self:  # noqa: D102
@@ -50,17 +50,17 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """Return the lowest and the highest priority."""
+        """Return the lowest and the highest priority: (0, -1)."""
         return 0, -1
 
     @property
     def priority(self) -> int:
-        """0, or -1 for a stream that goes before those of priority 0."""
+        """Priority of the stream: 0, or -1 for high priority."""
         return _rustdev.stream_priority(self.device_index, self.stream_id)
 
     @property
     def rustdev_stream(self) -> int:
-        """The native handle, by which other libraries name the stream and ``ExternalStream`` finds it."""
+        """Native handle of the stream, for other libraries and for ``ExternalStream``."""
         return self.native_handle  # type: ignore[attr-defined, no-any-return]
 
     @property
@@ -68,10 +68,10 @@ class Stream(torch.Stream):
         return ctypes.c_void_p(self.rustdev_stream)
 
     def wait_event(self, event: torch.Event) -> None:
-        """Make what is submitted from now on wait for an event.
+        """Make all future work submitted to the stream wait for an event.
 
         Args:
-            event: An event of this device or another; one that was never recorded makes nothing wait.
+            event: Event of this device or another. An event that was never recorded is not waited for.
         """
         _expect(torch.Event, event)
         if not event.event_id:
@@ -79,22 +79,22 @@ class Stream(torch.Stream):
         super().wait_event(event)
 
     def wait_stream(self, stream: torch.Stream) -> None:
-        """Make what is submitted from now on wait for all that another stream holds now.
+        """Synchronize with another stream: all future work of this stream waits for all work submitted to the other so far.
 
         Args:
-            stream: A stream of this device or another.
+            stream: Stream of this device or another.
         """
         _expect(torch.Stream, stream)
         super().wait_stream(stream)
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
-        """Record an event behind all that was submitted so far.
+        """Record an event that captures all work submitted to the stream so far.
 
         Args:
-            event: Default: a new one.
+            event: Event to record. Default: a new event.
 
         Returns:
-            The event.
+            The recorded event.
         """
         if event is None:
             event = Event()
@@ -102,7 +102,7 @@ class Stream(torch.Stream):
         event.record(self)
         return event
 
-    # torch.Stream keeps what it has to restore in one place for all threads.
+    # torch.Stream stores the stream to restore once for all threads.
     def __enter__(self) -> Self:
         context = StreamContext(self)
         context.__enter__()
@@ -128,12 +128,12 @@ class Stream(torch.Stream):
 
 
 class ExternalStream(Stream):
-    """A stream named by its native handle.
+    """A stream given by its native handle.
 
     Args:
-        stream_ptr: ``rustdev_stream`` of a stream, or what the C ABI's ``rd_stream_handle`` returned.
-        device: The stream's device; default: the current one.
-        priority: Taken for compatibility with ``torch.cuda``: the stream keeps its own.
+        stream_ptr: Native handle: ``rustdev_stream`` of a stream, or a result of ``rd_stream_handle`` of the C ABI.
+        device: Device of the stream. Default: the current device.
+        priority: Ignored, accepted for compatibility with ``torch.cuda``: the stream keeps its priority.
     """
 
     def __new__(cls, stream_ptr: int, device: DeviceLike = None, *, priority: int = 0) -> Self:  # noqa: D102
@@ -143,16 +143,16 @@ class ExternalStream(Stream):
 
 
 class Event(torch.Event):
-    """A point in a stream, to wait for and to measure between.
+    """A synchronization marker in a stream, to wait for work and to measure time.
 
     Args:
-        enable_timing: Whether ``elapsed_time`` can be asked.
-        blocking: Taken for compatibility with ``torch.cuda``: ``synchronize`` always sleeps rather than spin for long.
-        interprocess: Whether ``ipc_handle`` can be asked; not together with ``enable_timing``.
-        external: Taken for compatibility with ``torch.cuda``, where it concerns the capture of graphs.
+        enable_timing: Whether the event measures time, for ``elapsed_time``.
+        blocking: Ignored, accepted for compatibility with ``torch.cuda``: ``synchronize`` never spins for long.
+        interprocess: Whether the event can be shared between processes by ``ipc_handle``. Excludes ``enable_timing``.
+        external: Ignored, accepted for compatibility with ``torch.cuda``, where it concerns graph capture.
 
     Raises:
-        RuntimeError: Both ``interprocess`` and ``enable_timing`` are set.
+        RuntimeError: If both ``interprocess`` and ``enable_timing`` are set.
     """
 
     _timing: bool
@@ -172,28 +172,28 @@ class Event(torch.Event):
 
     @classmethod
     def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> Self:
-        """Return the event of another process.
+        """Reconstruct an event of another process from its IPC handle.
 
         Args:
-            device: The event's device.
-            handle: What ``ipc_handle`` gave there. That process keeps its event until this is called.
+            device: Device of the event.
+            handle: Result of ``ipc_handle`` in the other process, which must keep its event until this call.
 
         Raises:
-            RuntimeError: The event or its process is gone.
+            RuntimeError: If the event or its process no longer exists.
         """
         event = cls(interprocess=True)
-        # It exists from its first recording on, which nobody waits for.
+        # Recording the event creates it in the runtime; no one waits for this recording.
         torch.Event.record(event, default_stream(device))
         _rustdev.event_open(event.event_id, handle)
         return event
 
     def ipc_handle(self) -> bytes:
-        """Return what another process makes its event of, by ``from_ipc_handle``.
+        """Return the IPC handle of the event, for ``from_ipc_handle`` in another process.
 
-        An event that was never recorded belongs to the current device from then on.
+        An event that was never recorded is bound to the current device.
 
         Raises:
-            RuntimeError: The event was made without ``interprocess=True``.
+            RuntimeError: If the event was created without ``interprocess=True``.
         """
         _refuse_in_fork_child()
         if not self._interprocess:
@@ -204,20 +204,20 @@ class Event(torch.Event):
         return _rustdev.event_share(self.event_id, is_recorded)
 
     def record(self, stream: torch.Stream | None = None) -> None:
-        """Record the event behind all that was submitted to a stream.
+        """Record the event in a stream. It captures all work submitted to the stream so far.
 
         Args:
-            stream: A stream of the device where the event was recorded before, if it was; default: the current one.
+            stream: Stream of the device on which the event was recorded before, if it was. Default: the current stream.
         """
         if stream is not None:
             _expect(torch.Stream, stream)
         super().record(stream)
 
     def wait(self, stream: torch.Stream | None = None) -> None:
-        """Make what is submitted to a stream from now on wait for the event.
+        """Make all future work submitted to a stream wait for the event.
 
         Args:
-            stream: A stream of any device; default: the current one.
+            stream: Stream of any device. Default: the current stream.
         """
         if stream is not None:
             _expect(torch.Stream, stream)
@@ -227,24 +227,24 @@ class Event(torch.Event):
         super().wait(stream)
 
     def query(self) -> bool:
-        """Return whether the point is reached; True for an event that was never recorded."""
+        """Return whether all work captured by the event has completed; True for an event that was never recorded."""
         _refuse_in_fork_child()
         return super().query()
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Return the milliseconds between this event and a later one.
+        """Return the time in milliseconds from this event to ``end_event``.
 
         Args:
-            end_event: The later one.
+            end_event: Event that was recorded later.
 
         Raises:
-            ValueError: An event was made without timing or not recorded.
-            RuntimeError: An event is not done yet.
+            ValueError: If one of the events was created without timing or was not recorded.
+            RuntimeError: If one of the events has not completed.
         """
         _expect(torch.Event, end_event)
         if not isinstance(end_event, Event):
             return super().elapsed_time(end_event)
-        # torch's own method takes no subclass as its argument, so these are its checks.
+        # The method of torch.Event rejects subclasses as its argument. These checks are the same as there.
         if not (self._timing and end_event._timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if not (self.event_id and end_event.event_id):
@@ -262,10 +262,10 @@ def _wrap(stream_id: int, device_index: int) -> Stream:
 
 
 def current_stream(device: DeviceLike = None) -> Stream:
-    """Return this thread's current stream of a device.
+    """Return the calling thread's current stream of a device.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     index = _checked_device_index(device)
     return _wrap(torch._C._accelerator_getStream(index).stream_id, index)
@@ -275,7 +275,7 @@ def default_stream(device: DeviceLike = None) -> Stream:
     """Return the default stream of a device.
 
     Args:
-        device: Default: the current one.
+        device: Selected device. Default: the current device.
     """
     _use()
     index = _checked_device_index(device)
@@ -283,20 +283,20 @@ def default_stream(device: DeviceLike = None) -> Stream:
 
 
 def get_stream_from_external(data_ptr: int, device: DeviceLike = None) -> ExternalStream:
-    """Return the stream that a native handle names.
+    """Return the stream that has a native handle.
 
     Args:
-        data_ptr: The handle.
-        device: The stream's device; default: the current one.
+        data_ptr: Native handle, as for ``ExternalStream``.
+        device: Device of the stream. Default: the current device.
     """
     return ExternalStream(data_ptr, device)
 
 
 def set_stream(stream: torch.Stream | None) -> None:
-    """Make a stream this thread's current one of its device, and its device the current one.
+    """Set the calling thread's current stream, and make the stream's device the current device.
 
     Args:
-        stream: None changes nothing.
+        stream: Selected stream. None is a no-op.
     """
     if stream is not None:
         _expect(torch.Stream, stream)
@@ -304,10 +304,10 @@ def set_stream(stream: torch.Stream | None) -> None:
 
 
 class StreamContext:
-    """Context manager in which work goes to a stream.
+    """Context manager that selects a stream: device work is submitted to it within the context.
 
     Args:
-        stream: None changes nothing.
+        stream: Selected stream. None is a no-op.
     """
 
     def __init__(self, stream: torch.Stream | None) -> None:
@@ -318,7 +318,7 @@ class StreamContext:
 
     def __enter__(self) -> None:
         if self.stream is not None:
-            # Set in turn, these two restore the stream's device and then the device that was current.
+            # On exit, the first restores the current stream of the stream's device, the second the current device and its stream.
             self._previous.push((current_stream(self.stream.device), current_stream()))
             set_stream(self.stream)
 
@@ -328,22 +328,22 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
-    """Return a context manager in which work goes to a stream.
+    """Return a context manager that selects a stream; see :class:`StreamContext`.
 
     Args:
-        stream: None changes nothing.
+        stream: Selected stream. None is a no-op.
     """
     return StreamContext(stream)
 
 
 def launch_host_func(function: Callable[[], object], stream: torch.Stream | None = None) -> None:
-    """Enqueue a call of a Python function; what is submitted behind it waits until the function has returned.
+    """Enqueue a call of a Python function on a stream. Later work of the stream waits until the function has returned.
 
-    It runs on another thread, and an exception in it makes the next synchronising call raise.
+    The function runs on another thread. If it raises, the next synchronizing call raises.
 
     Args:
-        function: Called without arguments. It must not wait for the stream that it runs on.
-        stream: Default: the current one.
+        function: Callable without arguments. It must not wait for the stream that it runs on.
+        stream: Selected stream. Default: the current stream.
     """
     _expect_callable(function)
     target = current_stream() if stream is None else stream
@@ -352,10 +352,10 @@ def launch_host_func(function: Callable[[], object], stream: torch.Stream | None
 
 
 def _sleep(cycles: int) -> None:
-    """Keep the current stream busy, in place of a long kernel; no thread is.
+    """Keep the current stream busy, as a long kernel does, without occupying a thread.
 
     Args:
-        cycles: For how many nanoseconds (the device's clock ticks at 1 GHz).
+        cycles: Duration in cycles of the device's clock of 1 GHz, i.e. in nanoseconds.
     """
     target = current_stream()
     _rustdev.sleep(target.device_index, target.stream_id, cycles)

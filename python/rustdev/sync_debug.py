@@ -1,4 +1,4 @@
-"""A warning or an error where an operator waits for the device though the program has not asked it to."""
+"""Sync debug mode: a warning or an error if an operator implicitly waits for the device."""
 
 from . import _rustdev
 from ._utils import _refuse_in_fork_child
@@ -9,17 +9,17 @@ _MODES = ("default", "warn", "error")
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Choose what happens when an operator waits for the device.
+    """Set the debug mode for operators that implicitly wait for the device.
 
-    These wait: copies to and from the host that are not of pinned memory with ``non_blocking=True``; what reads a value, such as
-    ``tensor.item()``, ``tensor.tolist()``, ``nonzero`` and masks as indices; operators that fall back to the CPU. Calls that say
-    that they wait, such as :func:`synchronize`, do so in every mode.
+    Such operators are: copies to and from the host, except copies of pinned memory with ``non_blocking=True``; operators that read
+    values, such as ``tensor.item()``, ``tensor.tolist()``, ``nonzero`` and mask indexing; operators that fall back to the CPU.
+    Explicit waits, such as :func:`synchronize`, are allowed in every mode.
 
     Args:
-        debug_mode: 0 or ``"default"``: nothing; 1 or ``"warn"``: a warning; 2 or ``"error"``: a RuntimeError before it waits.
+        debug_mode: 0 or ``"default"``: no effect; 1 or ``"warn"``: warn; 2 or ``"error"``: raise RuntimeError before the wait.
 
     Raises:
-        RuntimeError: ``debug_mode`` is none of these.
+        RuntimeError: If ``debug_mode`` is none of these.
     """
     _refuse_in_fork_child()
     mode = _MODES.index(debug_mode) if debug_mode in _MODES else debug_mode
@@ -29,5 +29,5 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """Return what :func:`set_sync_debug_mode` has set: 0 nothing, 1 a warning, 2 an error."""
+    """Return the sync debug mode: 0 (default), 1 (warn) or 2 (error); see :func:`set_sync_debug_mode`."""
     return _rustdev.sync_debug_mode()

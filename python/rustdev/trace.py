@@ -1,9 +1,9 @@
-"""``python -m rustdev.trace script.py``: run a program and report where it waits for the device, and what it copies.
+"""``python -m rustdev.trace script.py``: run a program and report its waits for the device and its copies.
 
     python -m rustdev.trace [--html FILE] (script.py | -m module) [arguments]
 
-The program finds its arguments, its exit code and its tracebacks as Python gives them. The report goes to the standard error stream
-when the program has ended, its threads too.
+Arguments, exit code and tracebacks of the program are as if Python had run it directly. The report is printed to stderr after the
+program and its threads have ended.
 """
 
 import argparse
@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def _report(report: WaitReport, page: str | None) -> None:
-    """Print a report, and write its page."""
+    """Print a report, and write it as an HTML page if ``page`` is given."""
     print(report.table(), file=sys.stderr)
     if page is None:
         return
@@ -32,10 +32,10 @@ def _report(report: WaitReport, page: str | None) -> None:
 
 
 def _report_at_exit(page: str | None) -> None:
-    """Begin a report that ends with the program, after its threads."""
+    """Begin a report that ends when the program and its threads have ended."""
     scope = wait_report(tasks=page is not None)
     report = scope.__enter__()
-    # What is registered last is called first.
+    # atexit calls functions in reverse order of registration.
     atexit.register(_report, report, page)
     atexit.register(scope.__exit__, None, None, None)
 
@@ -44,10 +44,10 @@ def main(arguments: Sequence[str]) -> None:
     """Run a program with a report.
 
     Args:
-        arguments: Those of the command line.
+        arguments: Command-line arguments.
 
     Raises:
-        SystemExit: The program asks for it, or it raised something else, whose traceback is written then.
+        SystemExit: If the program raises it, or raises another exception, whose traceback is printed.
     """
     parser = argparse.ArgumentParser("python -m rustdev.trace", description="Run a program and report its waits for the device.")
     parser.add_argument("--html", metavar="FILE", help="also write the report as a page with a timeline")

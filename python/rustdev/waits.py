@@ -1,4 +1,4 @@
-"""Where a program waits for the device without saying so, and what it copies: ``torch.rustdev.wait_report``.
+"""``torch.rustdev.wait_report``: where a program waits for the device, and its copies between host and devices.
 
 ``python -m rustdev.trace script.py`` runs a program with such a report.
 """
@@ -29,7 +29,7 @@ _ADVICE = {
     "stream": "let the stream that needs the result wait: stream.wait_stream(other)",
     "event": "let the stream that needs the result wait: stream.wait_event(event)",
 }
-#: By whether the copy is to the device, and whether the host's memory is pinned.
+#: Key: (copy is to the device, host memory is pinned).
 _COPY_ADVICE = {
     (True, True): "pass non_blocking=True",
     (True, False): "pin the memory and pass non_blocking=True, or make the tensor on the device",
@@ -42,47 +42,47 @@ _Line = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Wait:
-    """The waits of one kind, or the copies, at one line of the program."""
+    """All waits of one kind, or all copies, at one line of the program."""
 
-    #: ``"item"`` (a value that is read), ``"result"`` (a size or an answer that an operator reads), ``"print"``, ``"copy"``,
+    #: ``"item"`` (a value is read), ``"result"`` (an operator reads a size or a condition), ``"print"``, ``"copy"``,
     #: ``"fallback"``, ``"device"``, ``"stream"`` or ``"event"``.
     kind: str
-    #: What waited: ``"item()"``, ``"Memcpy HtoD (Pageable -> Device)"``, ``"aten::geqrf"``, ``"synchronize()"``.
+    #: The call that waited: ``"item()"``, ``"Memcpy HtoD (Pageable -> Device)"``, ``"aten::geqrf"``, ``"synchronize()"``.
     name: str
-    #: The innermost file of the user's code on the thread; None where there is no such frame.
+    #: File of the innermost frame of user code on the thread; None if there is no such frame.
     filename: str | None
     line: int
     function: str
-    #: The text of the line.
+    #: Source text of the line.
     source: str
-    #: The innermost line of another library above it, or where there is no frame of the user's the innermost line; else empty.
+    #: Innermost line of another library that the user code called; without user code, the innermost line; else empty.
     library: str
-    #: How often.
+    #: Number of waits.
     count: int
-    #: How many of these found nothing to wait for.
+    #: Number of waits that found nothing to wait for.
     idle: int
-    #: How long the host stood still, all of them together.
+    #: Total time that the host was blocked.
     seconds: float
-    #: What copies wrote, all of them together.
+    #: Total bytes that copies wrote.
     bytes: int
-    #: False: copies that the host did not wait for.
+    #: False for copies that the host did not wait for.
     blocking: bool
-    #: How to avoid it; empty for copies that the host did not wait for.
+    #: How to avoid the wait; empty if ``blocking`` is False.
     advice: str
 
     @property
     def where(self) -> str:
-        """The file and the line, as ``train.py:7``; ``"no Python frame"`` where there is none of the user's."""
+        """File and line, such as ``train.py:7``; ``"no Python frame"`` if there is no frame of user code."""
         return "no Python frame" if self.filename is None else f"{self.filename}:{self.line}"
 
     @property
     def title(self) -> str:
-        """What waited, and where."""
+        """Name and location of the wait."""
         return f"{self.name}, {self.where}" if self.filename is None else f"{self.name} at {self.where}"
 
 
 class _Key(NamedTuple):
-    """What waits have in common that are one row of a report."""
+    """Key by which waits are grouped into one row of a report."""
 
     kind: str
     name: str
@@ -93,7 +93,7 @@ class _Key(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """One wait. Times are nanoseconds since 1970."""
+    """One wait. Times are nanoseconds since the epoch."""
 
     begin: int
     end: int
@@ -102,7 +102,7 @@ class _Span(NamedTuple):
 
 
 def _copy_name(to_device: bool, pinned: bool) -> str:
-    """The name that profilers give such a copy."""
+    """The name of the copy in profilers."""
     host = "Pinned" if pinned else "Pageable"
     return f"Memcpy HtoD ({host} -> Device)" if to_device else f"Memcpy DtoH (Device -> {host})"
 
@@ -119,14 +119,14 @@ def _key(
 
 
 def _directories() -> tuple[list[str], list[str]]:
-    """Return those of torch and of this package, and those of Python."""
+    """Return the directories of torch and of this package, and the directories of Python."""
     ours = [os.path.dirname(os.path.abspath(file)) + os.sep for file in (torch.__file__, __file__)]
     python = {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")}
     return [*ours, "<eval_with_key>"], [*python, "<frozen "]
 
 
 class WaitReport:
-    """The waits of the host for the devices, and the copies between them, while the report is taken; see :func:`wait_report`."""
+    """The waits of the host for the devices, and the copies between them, during a :func:`wait_report`."""
 
     def __init__(self) -> None:
         self._directory = os.getcwd()
@@ -137,11 +137,11 @@ class WaitReport:
         self._rows: list[tuple[_Key, tuple[int, ...]]] = []
         self._raw_spans: list[tuple[int, int, int, int]] = []
         self._threads: dict[int, str] = {}
-        #: What ran on the devices, where the report was asked for it and no other trace was taken; else None.
+        #: Tasks that ran on the devices, if requested and no other trace was active; else None.
         self.tasks: list[profiler.Task] | None = None
 
     def _read(self) -> None:
-        """Take over what has been counted so far."""
+        """Update the report from the runtime's counters, unless it has ended."""
         if self._end is not None:
             return
         self._raw_spans = _rustdev.waits_spans(self._first_span)
@@ -158,7 +158,7 @@ class WaitReport:
         self._end = time.time_ns()
 
     def _shown(self, file: str) -> str:
-        """A file's name as the user knows it: relative where it is below the directory that the report began in."""
+        """The file name to show: relative to the working directory at the start of the report if the file is below it."""
         relative = os.path.relpath(os.path.join(self._directory, file), self._directory)
         return file if relative.startswith(os.pardir) or file.startswith("<") else relative
 
@@ -183,7 +183,7 @@ class WaitReport:
         )
 
     def _all(self) -> dict[_Key, Wait]:
-        """Each row, the most expensive first."""
+        """All rows, most expensive first."""
         self._read()
         sums: dict[_Key, tuple[int, ...]] = {}
         for key, more in self._rows:
@@ -193,28 +193,28 @@ class WaitReport:
 
     @property
     def waits(self) -> list[Wait]:
-        """What the host waited for, the most expensive first; copies that it waited for are among them."""
+        """The waits of the host, most expensive first, including blocking copies."""
         return [wait for wait in self._all().values() if wait.blocking]
 
     @property
     def copies(self) -> list[Wait]:
-        """The copies between the host and the devices, whether the host waited for them or not."""
+        """The copies between the host and the devices, blocking or not."""
         return [wait for wait in self._all().values() if wait.kind == "copy"]
 
     @property
     def seconds(self) -> float:
-        """How long the report was taken."""
+        """Duration of the report in seconds."""
         return ((self._end or time.time_ns()) - self._begin) / 1e9
 
     def _spans(self) -> list[_Span]:
-        """Each wait by itself, as far as there was room for it."""
+        """The individual waits, up to the limit of recorded spans."""
         waits = self._all()
         rows = [waits.get(key) for key, _ in self._rows]
         spans = [(begin, end, thread, rows[row]) for begin, end, thread, row in self._raw_spans]
         return [_Span(begin, end, thread, wait) for begin, end, thread, wait in spans if wait is not None]
 
     def table(self) -> str:
-        """Return the report as text, for a terminal."""
+        """Return the report as a text table."""
         waits = self.waits
         quiet = [copy for copy in self.copies if not copy.blocking]
         parts = [_summary(waits, self.seconds)]
@@ -225,13 +225,13 @@ class WaitReport:
         return "\n".join(parts)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as one page that needs no other file: the table, and a timeline of the waits and of the streams.
+        """Write the report as a self-contained HTML page: the table, and a timeline of the waits and of the streams.
 
         Args:
-            path: The file.
+            path: File to write.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: If the file cannot be written.
         """
         from ._waits_page import _page
 
@@ -249,7 +249,7 @@ def _summary(waits: list[Wait], seconds: float) -> str:
 
 
 def _bytes(count: int) -> str:
-    """A number of bytes, short."""
+    """Return a number of bytes with a binary unit, in four significant digits."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.4g} {unit}"
@@ -268,25 +268,25 @@ def _table(waits: list[Wait]) -> str:
 
 @contextlib.contextmanager
 def wait_report(*, tasks: bool = False) -> Iterator[WaitReport]:
-    """Report the waits of the host for the devices, and the copies between them, in a ``with`` statement, of all threads.
+    """Context manager that reports the waits of the host for the devices, and the copies between them, in all threads.
 
-    Reports may be nested; each has what happened in it. Without one, a wait costs no more than the reading of a flag.
+    Reports may be nested; each covers its own block. Without a report, a wait costs no more than reading a flag.
 
     Args:
-        tasks: Whether to record what ran on the devices too, for the timeline of :meth:`WaitReport.save_html`.
+        tasks: Whether to also record the device tasks, for the timeline of :meth:`WaitReport.save_html`.
 
     Yields:
         The report, which can be read at any time.
 
     Raises:
-        RuntimeError: This is a forked child.
+        RuntimeError: If this process is a forked child.
     """
     _refuse_in_fork_child()
     _rustdev.waits_start(*_directories())
     report = WaitReport()
     traces = contextlib.ExitStack()
     if tasks:
-        with contextlib.suppress(RuntimeError):  # another trace is being taken
+        with contextlib.suppress(RuntimeError):  # raised if another trace is active
             report.tasks = traces.enter_context(profiler.profile())
     try:
         yield report

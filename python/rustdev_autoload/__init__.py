@@ -1,8 +1,7 @@
-"""Entry point of the group ``torch.backends``: makes the device available by ``import torch`` alone.
+"""Entry point of the group ``torch.backends``: ``import torch`` makes the device available.
 
-It is a package of its own so that it can fail softly. An exception in an entry point would abort ``import torch``; here it becomes
-a warning, and a stand-in for ``torch.rustdev`` that repeats the reason where the device is used. A later ``import rustdev`` raises
-it.
+An exception in an entry point would abort ``import torch``. This separate package turns it into a warning and a placeholder for
+``torch.rustdev`` that raises the reason when the device is used. A later ``import rustdev`` raises the exception itself.
 """
 
 import sys
@@ -14,12 +13,12 @@ __all__ = ["Unavailable", "load"]
 
 
 class Unavailable(types.ModuleType):
-    """Stands in for ``torch.rustdev`` where the device could not be loaded: every use says why.
+    """Placeholder for ``torch.rustdev`` after a failed import. Every use raises an error with the reason.
 
-    It has what PyTorch asks of any device's module on its own account, as of ``torch.cuda`` without a GPU.
+    It has the functions that PyTorch itself calls on every device module, with the results of ``torch.cuda`` without a GPU.
 
     Args:
-        reason: why the device is not available.
+        reason: Exception of the failed import.
     """
 
     def __init__(self, reason: Exception) -> None:
@@ -44,12 +43,12 @@ class Unavailable(types.ModuleType):
         return False
 
     def _lazy_init(self) -> NoReturn:
-        """Raise the reason; PyTorch calls this before it makes the first tensor of a device."""
+        """Raise RuntimeError with the reason. PyTorch calls this before it creates the first tensor of a device."""
         raise RuntimeError(f"the device rustdev is not available: {self._reason}") from self._reason
 
 
 def load() -> None:
-    """Import rustdev; nothing happens if that import is what brought torch in."""
+    """Import rustdev. This is a no-op if ``import rustdev`` is what imported torch."""
     try:
         import rustdev  # noqa: F401
     except Exception as error:
@@ -58,7 +57,7 @@ def load() -> None:
 
 
 def _stand_in(reason: Exception) -> None:
-    """Give the name of the device to the stand-in, unless another backend has PyTorch's one slot."""
+    """Install the placeholder as ``torch.rustdev``, unless another backend has PyTorch's PrivateUse1 slot."""
     import torch
 
     if torch._C._get_privateuse1_backend_name() not in ("privateuseone", "rustdev") or hasattr(torch, "rustdev"):

@@ -1,7 +1,7 @@
-"""pytest plugin: tests that are written for "cuda" run on rustdev, and fixtures for tests that are written for it.
+"""pytest plugin: runs tests written for "cuda" on rustdev, and has fixtures for tests written for rustdev.
 
-It is a package of its own, because importing anything of ``rustdev`` sets the devices up, and how many there are is an option here.
-docs/ci.md tells how to use it.
+This is a separate package: importing ``rustdev`` initializes the devices, and their number is an option of the plugin. docs/ci.md
+describes its use.
 """
 
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-#: The scope in which "cuda" means the device.
+#: The active ``as_cuda`` scope, in which "cuda" means the device.
 _SCOPE: pytest.StashKey["as_cuda"] = pytest.StashKey()
 _MARKER = "rustdev_devices(count): skip the test where there are fewer devices"
 
@@ -32,23 +32,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Set the devices up before conftest files import torch."""
+    """Initialize the devices before conftest files import torch."""
     options = early_config.known_args_namespace
     _start(early_config, options.rustdev_devices, options.rustdev_as_cuda, options.rustdev_profile)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker; set the devices up where the plugin was named by a conftest file."""
+    """Register the marker, and initialize the devices if the plugin was loaded by a conftest file."""
     config.addinivalue_line("markers", _MARKER)
     if _SCOPE not in config.stash:
         _start(config, config.option.rustdev_devices, config.option.rustdev_as_cuda, config.option.rustdev_profile)
 
 
 def _start(config: pytest.Config, devices: int | None, is_cuda: bool, profile: str | None) -> None:
-    """Set the number of devices, and enter the scope that ends with pytest.
+    """Set the number of devices, and enter an ``as_cuda`` scope that ends with the session.
 
     Raises:
-        pytest.UsageError: The options contradict each other or what is set up already.
+        pytest.UsageError: If the options contradict each other or the state of the initialized devices.
     """
     if devices is not None:
         if "rustdev" not in sys.modules:
@@ -71,10 +71,10 @@ def _start(config: pytest.Config, devices: int | None, is_cuda: bool, profile: s
 
 
 def _imitate(profile: str) -> None:
-    """Have the devices imitate a GPU.
+    """Make the devices imitate a GPU.
 
     Raises:
-        pytest.UsageError: There is no such profile, or the devices are set up already.
+        pytest.UsageError: If there is no such profile, or the devices are already initialized.
     """
     if os.environ.get("RUSTDEV_PROFILE") == profile:
         return
@@ -88,7 +88,7 @@ def _imitate(profile: str) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Return what pytest says at its start where "cuda" means the device."""
+    """Return a line about the devices for pytest's header if "cuda" means the device."""
     if _SCOPE not in config.stash:
         return None
     import rustdev
@@ -98,7 +98,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests that take more devices than there are."""
+    """Skip tests that need more devices than there are."""
     for marker in item.iter_markers("rustdev_devices"):
         (needed,) = marker.args
         if _count() < needed:
@@ -113,14 +113,14 @@ def _put_back(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Have each test begin in the scope, whatever the one before did to PyTorch's stack of modes."""
+    """Restore the scope before each test: the previous test may have changed PyTorch's stack of function modes."""
     _put_back(item)
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Wait for the devices at the end of each test, so that a task that fails fails the test that submitted it."""
+    """Wait for the devices at the end of each test, so that a failing task fails the test that submitted it."""
     _put_back(item)
     yield
     if _SCOPE in item.config.stash:
@@ -147,15 +147,15 @@ def rustdev_device(pytestconfig: pytest.Config) -> "torch.device":
 
 @pytest.fixture
 def device(rustdev_device: "torch.device") -> "torch.device":
-    """The same by a short name; a fixture or parameter of that name in a project goes before it."""
+    """Alias of ``rustdev_device``. A project's own fixture or parameter of this name takes precedence."""
     return rustdev_device
 
 
 @pytest.fixture
 def fake_gpus(rustdev_device: "torch.device") -> Callable[[int], "list[torch.device]"]:
-    """A function that takes a number and returns that many devices, the first ones.
+    """A function that returns the first ``count`` devices.
 
-    It raises RuntimeError where there are fewer: their number is fixed when torch is loaded.
+    It raises RuntimeError if there are fewer: their number is fixed when torch is loaded.
     """
     import torch
 

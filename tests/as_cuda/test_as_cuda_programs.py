@@ -1,4 +1,4 @@
-"""python -m rustdev.as_cuda: programs in processes of their own, written for "cuda" and nothing else."""
+"""python -m rustdev.as_cuda: programs written for "cuda", in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rustdev.as_cuda in this process: what "cuda" means inside, and that nothing is left outside."""
+"""rustdev.as_cuda in this process: the meaning of "cuda" in the scope, and that leaving it restores everything."""
 
 from __future__ import annotations
 

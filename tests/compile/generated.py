@@ -1,4 +1,4 @@
-"""What the tests of torch.compile share: comparison with the CPU, and a look at the code that was generated."""
+"""Helpers of the tests of torch.compile: comparison with the CPU, and access to the generated code."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

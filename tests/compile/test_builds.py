@@ -1,4 +1,4 @@
-"""Compiled files in the cache are whole: a compile that is killed leaves none, and a damaged one is made again."""
+"""Compiled files in the cache are complete: a killed compilation leaves no file, and a damaged file is rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of compiled code: the next process finds it, and nothing of another rustdev is ever used."""
+"""Caching of compiled code: the next process finds it, and code of another version of rustdev is never used."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is compiled otherwise than for the CPU: operators that stay calls of the device's kernels, random numbers, variances."""
+"""Differences from compilation for the CPU: operators that remain calls of the device's kernels, random numbers, variances."""
 
 from __future__ import annotations
 

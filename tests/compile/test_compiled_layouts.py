@@ -1,4 +1,4 @@
-"""Strides of convolutions: fake tensors predict what the device's kernels give, and compiled graphs rely on it."""
+"""Strides of convolutions: fake tensors have the strides of the device's kernels, and compiled graphs rely on it."""
 
 import itertools
 

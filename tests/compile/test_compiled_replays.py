@@ -1,4 +1,4 @@
-"""``mode="reduce-overhead"``: calls become replays of a graph, with the results, gradients and random numbers of ordinary calls."""
+"""``mode="reduce-overhead"``: calls are replays of a graph, with the results, gradients and random numbers of ordinary calls."""
 
 from __future__ import annotations
 

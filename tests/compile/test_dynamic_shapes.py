@@ -1,4 +1,4 @@
-"""Sizes that are not known when a graph is compiled."""
+"""Dynamic shapes: sizes that are unknown when a graph is compiled."""
 
 import copy
 

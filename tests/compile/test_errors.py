@@ -1,4 +1,4 @@
-"""What goes wrong in compiled code: an error of a kernel is raised where its stream is waited for, and the process goes on."""
+"""Errors in compiled code: an error of a kernel is raised by the next wait for its stream, and the process continues."""
 
 import subprocess
 import sys

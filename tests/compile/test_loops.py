@@ -1,4 +1,4 @@
-"""The loops of generated kernels: they run on the runtime's threads, each element once, and give the same bits on any number."""
+"""The loops of generated kernels: they run on the runtime's threads, each element once; results do not depend on their number."""
 
 import pytest
 import torch

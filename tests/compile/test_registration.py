@@ -1,4 +1,4 @@
-"""How the compiler learns of the device: not before it is loaded, and whatever is loaded first."""
+"""Registration with the compiler: not before the compiler is loaded, and in any order of imports."""
 
 import os
 import subprocess

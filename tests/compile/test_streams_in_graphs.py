@@ -1,4 +1,4 @@
-"""Streams and events that compiled code itself uses: what it computes, and in which order."""
+"""Streams and events used within compiled code: values and order."""
 
 import torch
 

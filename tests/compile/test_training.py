@@ -1,4 +1,4 @@
-"""Compiled training: models, optimizers, autocast, operators of our own."""
+"""Compiled training: models, optimizers, autocast, custom operators of rustdev."""
 
 import importlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""``python -m rustdev.explore``: the order under which a program does something else is found and shown."""
+"""``python -m rustdev.explore``: an order of tasks that changes what a program does is found and shown."""
 
 import os
 import subprocess

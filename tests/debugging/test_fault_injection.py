@@ -1,4 +1,4 @@
-"""Injected faults: they are raised as real ones would be, the device works on after them, and no memory is lost."""
+"""Injected faults: they are raised like real faults, the device keeps working, and no memory leaks."""
 
 import gc
 import os

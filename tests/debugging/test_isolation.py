@@ -1,4 +1,4 @@
-"""RUSTDEV_SANITIZE=memory and RUSTDEV_FILL=nan: planted faults are named, and clean programs run, each in a process of its own."""
+"""RUSTDEV_SANITIZE=memory and RUSTDEV_FILL=nan: planted faults are reported, correct programs run, each in a separate process."""
 
 from __future__ import annotations
 

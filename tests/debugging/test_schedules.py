@@ -1,4 +1,4 @@
-"""Unlikely orders: they show missing waits, break nothing that waits, repeat from their seed, and never stand still."""
+"""Unlikely orders of tasks: they reveal missing waits, keep correct programs correct, are reproducible, and never deadlock."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""torch.rustdev.wait_report and python -m rustdev.trace: each wait and copy at its line, how often, and nothing else."""
+"""torch.rustdev.wait_report and python -m rustdev.trace: lines and counts of all waits and copies, and of nothing else."""
 
 from __future__ import annotations
 

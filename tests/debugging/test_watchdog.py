@@ -1,4 +1,4 @@
-"""The watchdog: what does not end is reported, and waits for it raise."""
+"""The watchdog: tasks that do not end are reported, and waits for them raise."""
 
 import os
 import re

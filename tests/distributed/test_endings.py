@@ -1,4 +1,4 @@
-"""The end of groups and of processes: what was submitted is done first, unless something went wrong."""
+"""The end of groups and of processes: submitted operations complete first, unless there was an error."""
 
 from __future__ import annotations
 

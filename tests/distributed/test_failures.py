@@ -1,4 +1,4 @@
-"""What ranks see of a rank that is late or lost: an error that says so, and a device that works on."""
+"""Late and lost ranks: the other ranks get an error that says so, and their devices keep working."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that are refused: on every rank alike, before anything is changed or sent, so that the next operation is right."""
+"""Rejected calls: on all ranks alike, before anything is changed or sent, so that the next operation is correct."""
 
 from __future__ import annotations
 

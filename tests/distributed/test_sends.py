@@ -1,4 +1,4 @@
-"""Tensors that are sent to another process while collectives work on the same memory, which then becomes a file's."""
+"""Sending tensors to another process during collectives on the same memory, which the send makes file-backed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a group comes to rdccl: registration, defaults, launchers, subgroups, debug mode."""
+"""Creation of groups with rdccl: registration, defaults, launchers, subgroups, debug mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That operations are asynchronous: the host goes on, streams wait, and memory stays until Gloo is done with it."""
+"""Operations are asynchronous: the host continues, streams wait, and memory is kept until Gloo is done with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of a group that stay alive over many tests: starting one costs seconds."""
+"""Processes of a group that live over many tests, since starting one takes seconds."""
 
 from __future__ import annotations
 

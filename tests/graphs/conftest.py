@@ -1,4 +1,4 @@
-"""Fixtures of the tests of graphs: the fallback is forbidden, so that only what the device computes itself is captured."""
+"""Fixtures of the tests of graphs: the fallback is forbidden, as it cannot be captured."""
 
 from collections.abc import Iterator
 

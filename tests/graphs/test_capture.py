@@ -1,4 +1,4 @@
-"""What a capture records and a replay does: values, streams, events, pools and memory."""
+"""Capture and replay: values, streams, events, pools and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients in captures: those of whole reductions and of a trace, and PyTorch's samples (OpInfo) of every operator."""
+"""Gradients in captures: of full reductions, of trace, and of PyTorch's samples (OpInfo) of every operator."""
 
 from __future__ import annotations
 

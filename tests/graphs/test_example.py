@@ -1,4 +1,4 @@
-"""The example that trains by a graph: its losses with and without one are the same."""
+"""The example examples/graph_training.py: its losses with and without a graph are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training steps as graphs, and callables whose two passes are graphs, against the same without graphs."""
+"""Training steps as graphs, and make_graphed_callables, compared with eager execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers in graphs: each replay draws what the same calls would draw outside of one."""
+"""Random numbers in graphs: each replay yields the numbers of the same calls outside of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be captured: each raises by its name, the capture is invalidated, and the device works on."""
+"""Calls that cannot be captured: each raises an error with its name, the capture is invalidated, and the device keeps working."""
 
 from __future__ import annotations
 

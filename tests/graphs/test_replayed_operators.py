@@ -1,4 +1,4 @@
-"""PyTorch's own samples (OpInfo) of every operator: a replay with new inputs gives what a call with them gives, bit for bit."""
+"""PyTorch's samples (OpInfo) of every operator: a replay with new inputs is bitwise equal to a call with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rustdev.integrations.enable: what it imports, when, and what it leaves alone."""
+"""rustdev.integrations.enable: what it imports and when, and what it does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries that take tensors wherever they are, unchanged: torchmetrics, einops, torchvision; and safetensors."""
+"""Libraries that work unchanged with tensors of any device: torchmetrics, einops, torchvision; and safetensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers with random weights, beside the CPU's: training, experts, generation with a cache."""
+"""Models of Hugging Face's transformers with random weights against the CPU: training, experts, generation with a cache."""
 
 from __future__ import annotations
 

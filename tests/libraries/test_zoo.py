@@ -1,4 +1,4 @@
-"""A part of ``make zoo``: what it compares, and that it sees a difference."""
+"""A part of ``make zoo``: the comparison, and that it detects a difference."""
 
 import os
 import subprocess

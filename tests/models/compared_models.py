@@ -1,6 +1,6 @@
 """The networks of examples/ at small sizes, and their training on the device, on the CPU, and on the CPU in float64.
 
-The last tells what rounding alone may do: two trainings in float32 draw apart, each about as far from it as the other.
+The float64 run shows the effect of rounding alone: two trainings in float32 diverge, each about equally far from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings of the tests of whole models: the fallback is forbidden, so that the device computes everything itself."""
+"""Settings of the tests of whole models: the fallback is forbidden, so that the device computes everything."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The programs of examples/ as they are called, and what their networks make."""
+"""The programs of examples/, run from the command line, and the output of their networks."""
 
 from __future__ import annotations
 

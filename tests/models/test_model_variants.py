@@ -1,4 +1,4 @@
-"""The ways in which networks are usually trained: autocast, accumulation, clipping, checkpoints of activations, scaled losses."""
+"""Usual training techniques: autocast, gradient accumulation, clipping, activation checkpointing, loss scaling."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where rustdev is expected to differ from PyTorch's CPU device on PyTorch's own samples, and why.
 
-Keys are (kind of test, operator, dtype), where no dtype means every one; kinds are the names of the tests in ``conformance``. An
-entry whose difference is gone fails, and is taken out, but for those of ``SOME_PROCESSORS``.
+Keys are (kind of test, operator, dtype); without a dtype they mean all dtypes. Kinds are the names of the tests in ``conformance``.
+An entry without a difference fails and should be removed, except those of ``SOME_PROCESSORS``.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Sample calls of operators, made of their schemas: the first small arguments with which an operator launches its kernel."""
+"""Sample calls of operators, derived from their schemas: the first small arguments for which an operator launches its kernel."""
 
 import functools
 import itertools

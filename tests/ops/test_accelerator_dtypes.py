@@ -1,4 +1,4 @@
-"""Dtypes that other accelerators take and PyTorch's CPU device refuses: code written for accelerators counts on them."""
+"""Dtypes that other accelerators support and PyTorch's CPU device rejects: code written for accelerators relies on them."""
 
 from collections.abc import Callable
 

@@ -1,9 +1,9 @@
-"""Functions of one number over all 65,536 values of the 16 bit floats, and their slopes, against double precision on the CPU.
+"""Unary functions and their derivatives over all 65,536 values of the 16 bit floats, against double precision on the CPU.
 
-A result is the value nearest to the exact one or next to it; two away only where the CPU's kernel of the same dtype is as far
-off. What PyTorch makes of several operators, each rounded, may be as far off as the CPU's. The functions are the unary ones of
-PyTorch's database and its activation modules, so that a new one is looked at too; slopes are those of the modules, which have
-kernels.
+A result is the value nearest to the exact one or adjacent to it; two steps away only if the CPU's kernel of the same dtype is as
+far off. Functions that PyTorch composes of several rounded operators may be as far off as the CPU's. The functions are the unary
+ones of PyTorch's database and its activation modules, so that new ones are included; derivatives are those of the modules, which
+have kernels.
 """
 
 import inspect

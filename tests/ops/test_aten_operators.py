@@ -1,4 +1,4 @@
-"""Operators that run PyTorch's CPU kernels as tasks of the stream: OpInfo's samples with the fallback forbidden; no call waits."""
+"""Operators that run PyTorch's CPU kernels as tasks of the stream: OpInfo's samples without the fallback; no call waits."""
 
 from __future__ import annotations
 

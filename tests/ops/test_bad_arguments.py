@@ -1,7 +1,7 @@
-"""Arguments that PyTorch's CPU kernels do not survive are refused, and the device works afterwards.
+"""Arguments that crash PyTorch's CPU kernels are rejected, and the device works afterwards.
 
-Kernels that are tasks of the stream refuse values at the next wait, as AcceleratorError. The calls are made in a child process,
-which a wrong one would end: it goes on behind that call in a new child. ``make fuzz`` looks for more of them.
+Kernels that are tasks of the stream reject values at the next wait, by AcceleratorError. The calls run in a child process. If a
+call crashes it, the next call runs in a new child. ``make fuzz`` searches for more such arguments.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Batch and group normalisation and their gradients, against the CPU."""
+"""Batch and group normalization and their gradients, against the CPU."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The commands of docs/adding-an-op.md: a filter that fits no test runs none, and says that all is well."""
+"""The test filters in the commands of docs/adding-an-op.md match tests: a filter without a match would run none unnoticed."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Parts of ``make conformance``: two samples of every operator in float32, and extreme values of some, their results alone."""
+"""Parts of ``make conformance``: two samples of every operator in float32, and results of some operators on extreme values."""
 
 import contextlib
 import importlib

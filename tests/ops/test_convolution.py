@@ -1,4 +1,4 @@
-"""Convolutions whose shapes PyTorch's kernels for AMX compute wrongly or die of, those in parts, and those of a kernel of ours."""
+"""Convolutions with shapes for which PyTorch's AMX kernels are wrong or crash, those in parts, and those with a Rust kernel."""
 
 import itertools
 import os

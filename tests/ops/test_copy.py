@@ -1,4 +1,4 @@
-"""Copies: all dtypes, strides, conj and neg bits, host and device, waiting or not, and numbers read back."""
+"""Copies: all dtypes, strides, conj and neg bits, host and device, blocking and non-blocking, and scalars read back."""
 
 import itertools
 from typing import Any

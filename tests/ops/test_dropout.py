@@ -1,4 +1,4 @@
-"""Dropout: what is kept and its gradient, dtypes and strides, limits, checkpoints."""
+"""Dropout: results and gradients, dtypes and strides, limits, activation checkpointing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Results for NaN, infinities, subnormal and huge numbers that are known, whatever the CPU makes of them."""
+"""Known results for NaN, infinities, subnormal and huge numbers, independent of the CPU's results."""
 
 import math
 from collections.abc import Callable

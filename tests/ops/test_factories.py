@@ -1,4 +1,4 @@
-"""Factories, against the CPU: one operator each, with the dtype, layout and device that PyTorch gives a new tensor."""
+"""Factories against the CPU: one operator each, with the dtype, layout and device that PyTorch specifies."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operators over lists of tensors against the CPU: one launch where the tensors fit together, and PyTorch's way for all others."""
+"""Foreach operators against the CPU: one launch for tensors that fit together, and PyTorch's slow path for others."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operators that find elements through indices, beside the CPU, with the fallback forbidden."""
+"""Indexing operators against the CPU, with the fallback forbidden."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Results so large that they are stored non-temporally: their beginning, their end and the memory behind it."""
+"""Results that are large enough for non-temporal stores: their beginning, their end and the memory after it."""
 
 from __future__ import annotations
 

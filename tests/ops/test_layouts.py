@@ -1,4 +1,4 @@
-"""Tensors whose elements share memory, sizes of 0 and mixed kinds of operands: results and refusals are the CPU's."""
+"""Tensors with overlapping elements, sizes of 0 and mixed kinds of operands: results and errors are those of the CPU."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Operators along a dimension against the CPU: softmax, scans, layer normalisation; gradients, dtypes, strides, out=, errors."""
+"""Operators along a dimension against the CPU: softmax, scans, layer normalization; gradients, dtypes, strides, out=, errors."""
 
 import pytest
 import torch

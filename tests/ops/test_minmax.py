@@ -1,4 +1,4 @@
-"""Minimum, maximum and variance, against the CPU: ties, NaN, strides, keepdim, out=, nothing to reduce, errors and warnings."""
+"""Minimum, maximum and variance against the CPU: ties, NaN, strides, keepdim, out=, empty reductions, errors and warnings."""
 
 import pytest
 import torch

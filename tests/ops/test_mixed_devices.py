@@ -1,4 +1,4 @@
-"""Operands on several devices: every operator of PyTorch's database refuses them, in words that name the devices."""
+"""Operands on several devices: every operator of PyTorch's database rejects them with a message that names the devices."""
 
 from __future__ import annotations
 

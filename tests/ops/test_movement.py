@@ -1,4 +1,4 @@
-"""Operators that put elements elsewhere, against the CPU: joins, turns, triangles, padding, windows, ranges."""
+"""Operators that move elements, against the CPU: concatenation, flips and rotations, triangles, padding, windows, ranges."""
 
 import pytest
 import torch

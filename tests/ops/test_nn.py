@@ -1,4 +1,4 @@
-"""Layers whose kernels are PyTorch's own or made of others: convolutions, recurrent cells, forward, backward, training."""
+"""Layers with PyTorch's own or composite kernels: convolutions, recurrent cells, forward, backward, training."""
 
 import copy
 import itertools

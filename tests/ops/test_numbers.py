@@ -1,4 +1,4 @@
-"""Numbers that a dtype does not hold: the call refuses them where the CPU does, and takes them where the CPU does."""
+"""Numbers out of the range of a dtype: a call rejects or accepts them exactly as on the CPU."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Random arguments of the types of their schemas: each operator computes or refuses them, and leaves the device usable."""
+"""Random arguments with the types of the schema: each operator computes or raises, and the device stays usable."""
 
 import random
 from collections.abc import Callable

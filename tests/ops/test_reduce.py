@@ -1,4 +1,4 @@
-"""Reductions with a Rust kernel against the CPU: dtypes, dimensions, strides, keepdim, dtype=, out=, nothing to reduce, errors."""
+"""Reductions with a Rust kernel against the CPU: dtypes, dimensions, strides, keepdim, dtype=, out=, empty reductions, errors."""
 
 import functools
 

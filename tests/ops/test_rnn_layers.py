@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN over whole sequences beside PyTorch's CPU device: values, gradients of both orders, what is made of cells."""
+"""LSTM, GRU and RNN over whole sequences against the CPU: values, first and second gradients, layers composed of cells."""
 
 import copy
 import itertools

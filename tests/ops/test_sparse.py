@@ -1,4 +1,4 @@
-"""Sparse COO tensors as gradients of embeddings: what autograd, clipping and optimizers do with them, without the fallback."""
+"""Sparse COO tensors as gradients of embeddings: autograd, clipping and optimizers, without the fallback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of many terms in 16 bits, beside float64: a short form of `make accuracy`."""
+"""Sums of many terms in 16 bits against float64: a short form of `make accuracy`."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pointwise operators over values of all magnitudes, bit for bit as on the CPU where that is exact."""
+"""Pointwise operators over values of all magnitudes, bitwise equal to the CPU where its results are exact."""
 
 import math
 from typing import Any

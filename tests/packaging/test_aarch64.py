@@ -1,4 +1,4 @@
-"""`make test-aarch64` where something is missing: one sentence says what to install."""
+"""`make test-aarch64` with missing tools: one sentence says what to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md is what its writer makes of the tables in benches/record/, and README.md has figures of these."""
+"""docs/benchmarks.md is generated from the tables in benches/record/, and README.md has the figures of these tables."""
 
 from __future__ import annotations
 

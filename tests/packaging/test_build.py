@@ -1,7 +1,7 @@
-"""The build of the shim: what it says when something is missing, and what it compiles again when something changes.
+"""The build of the shim: its messages about missing requirements, and what it recompiles after a change.
 
-The script runs on a tree of its own, with a torch and a C++ compiler that are only pretended: no second of a test goes into
-compiling, and every compilation is counted.
+The script runs on a separate tree with a fake torch and a fake C++ compiler, so that no time is spent on compilation, and every
+compilation is counted.
 """
 
 from __future__ import annotations

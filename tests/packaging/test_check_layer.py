@@ -1,4 +1,4 @@
-"""The rule by which `make check` chooses tests: tests/layers.py."""
+"""The rule by which `make check` selects tests: tests/layers.py."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The programs and commands of README.md, CONTRIBUTING.md and docs/ are those that there are.
+"""The programs and commands of README.md, CONTRIBUTING.md and docs/ run or exist.
 
-A block of Python runs as a program of its own. Words behind ``python`` in the head of a block, which readers do not see, say how:
+Each Python block runs as a separate program. Words after ``python`` in the head of a block, which readers do not see, say how:
 
-    ```python given model x      after lines that make these names, see `GIVEN`
+    ```python given model x      after lines that define these names, see `GIVEN`
     ```python torchrun           in two processes of torch.distributed
-    ```python pytest             as a file of tests, with the options of docs/ci.md
+    ```python pytest             as a test file, with the options of docs/ci.md
     ```python not run: REASON    not at all
 
-A command in a block of ``sh``, or between backticks, runs where it is cheap and changes nothing. Of others the parts must be there:
-targets and variables of the Makefile, programs and their options, modules, benches.
+A command in an ``sh`` block, or between backticks, runs if it is cheap and changes nothing. For other commands, their parts must
+exist: targets and variables of the Makefile, programs and their options, modules, benches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything taken from elsewhere is pinned, and may be used."""
+"""All dependencies are pinned and have permitted licenses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `import torch` and `import rustdev` do, each in a process of its own."""
+"""The effects of `import torch` and `import rustdev`, each in a separate process."""
 
 from __future__ import annotations
 

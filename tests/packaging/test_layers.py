@@ -1,4 +1,4 @@
-"""Which part of the crate names which: the lines under "Who may call whom" in docs/architecture.md allow every path in src/.
+"""Dependencies between parts of the crate: the lines under "Who may call whom" in docs/architecture.md allow every path in src/.
 
 A second block there has the order of the parts of src/runtime/.
 """

@@ -1,4 +1,4 @@
-"""The links of README.md, CONTRIBUTING.md, docs/ and tests/README.md lead to files, and to headings in them."""
+"""The links of README.md, CONTRIBUTING.md, docs/ and tests/README.md lead to existing files and headings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tests/README.md names every file of tests, and none that is not there."""
+"""tests/README.md names every test file, and no file that does not exist."""
 
 from __future__ import annotations
 

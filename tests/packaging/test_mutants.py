@@ -1,4 +1,4 @@
-"""The seeded faults of tools/mutants: each still has its place in the tree, and tests that are to find it."""
+"""The seeded faults of tools/mutants: each applies to the tree, and names tests that should find it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs the targets of `make nightly`: it goes on where it was interrupted, has time limits, and writes one page."""
+"""The runner of `make nightly`: it continues an interrupted run, has time limits, and writes a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``make programs``: tests that pass, fail and crash, with the device and without it; and that its list is whole."""
+"""``make programs``: tests that pass, fail and crash, with the device and without it; and completeness of its list."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `make release` holds: versions that agree, and a bill of materials of what a wheel is made of."""
+"""The checks of `make release`: versions agree, and the bill of materials of a wheel is complete."""
 
 from __future__ import annotations
 

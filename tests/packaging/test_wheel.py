@@ -1,4 +1,4 @@
-"""The wheel: what it holds, and that it works where it is unpacked."""
+"""The wheel: its content, and that it works when it is unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of docs/glossary.md: those that it refuses are absent, and each file and each central type has one meaning."""
+"""The words of docs/glossary.md: refused words do not occur, and names of files and of central types are unique."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The workflows of .github: what they call is there, and what they use has a version. `make lint` holds their form."""
+"""The workflows of .github: the targets that they call exist, and actions have a version. `make lint` checks their syntax."""
 
 from __future__ import annotations
 

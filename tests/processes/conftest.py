@@ -1,4 +1,4 @@
-"""The other processes of these tests; starting one takes seconds."""
+"""The other processes of these tests. They are shared, since starting one takes seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other process of these tests: it does what it is told, function by function, and keeps what it is given."""
+"""The other process of these tests: it calls the functions that it is sent, and keeps the objects that it receives."""
 
 from __future__ import annotations
 

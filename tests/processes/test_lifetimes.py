@@ -1,4 +1,4 @@
-"""How long memory lives that several processes use, and what is left of it when one of them is killed: nothing."""
+"""Lifetime of memory that several processes use; nothing of it leaks if one of them is killed."""
 
 from __future__ import annotations
 

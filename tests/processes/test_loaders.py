@@ -1,4 +1,4 @@
-"""Workers of a DataLoader that make tensors of the device: refused where they are forked, received where they are spawned."""
+"""DataLoader workers that make device tensors: an error in forked workers; spawned workers send the tensors."""
 
 from __future__ import annotations
 

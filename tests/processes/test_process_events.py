@@ -1,4 +1,4 @@
-"""Events of several processes: who waits for one sees what was done before it was recorded."""
+"""Interprocess events: a process that waits for one sees the work that precedes its recording."""
 
 from __future__ import annotations
 

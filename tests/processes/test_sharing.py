@@ -1,4 +1,4 @@
-"""Tensors in other processes: the same memory, seen through the same kind of tensor."""
+"""Tensors in other processes: the same memory, through a tensor with the same properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace as Chrome would read it, for the profiler's tests."""
+"""Access to Chrome traces, for the profiler's tests."""
 
 import json
 from collections.abc import Callable

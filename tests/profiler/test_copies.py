@@ -1,4 +1,4 @@
-"""Copies in traces: their direction, their bytes, and what is none."""
+"""Copies in traces: their direction, their bytes, and operations that are not copies."""
 
 from collections.abc import Callable
 

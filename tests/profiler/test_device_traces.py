@@ -1,4 +1,4 @@
-"""torch.rustdev.profiler: traces without PyTorch's profiler, their room, and processes."""
+"""torch.rustdev.profiler: traces without PyTorch's profiler, their limit, and processes."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Failures in traces: a task that fails has its row, what is skipped behind it has none, and the profiler goes on."""
+"""Failures in traces: a failed task has a row, tasks skipped after it have none, and the profiler continues."""
 
 import pytest
 import torch

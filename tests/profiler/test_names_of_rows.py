@@ -1,4 +1,4 @@
-"""Names and tiers: every way by which work runs is told apart."""
+"""Names and tiers of rows: they distinguish all ways in which work runs."""
 
 import warnings
 from itertools import pairwise

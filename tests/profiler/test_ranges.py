@@ -1,4 +1,4 @@
-"""Ranges of the user: record_function and torch.rustdev.nvtx, on the host and on the streams."""
+"""User ranges: record_function and torch.rustdev.nvtx, on the host and on the streams."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Replays of graphs in traces: the nodes as rows of the stream, each with its name, and one call for all of them."""
+"""Graph replays in traces: the nodes are named rows of the stream, with one call for all of them."""
 
 from itertools import pairwise
 

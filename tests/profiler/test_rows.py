@@ -1,4 +1,4 @@
-"""Rows of the device in traces: one for each task, on the line of its stream, linked with its operator."""
+"""Device rows in traces: one for each task, on the line of its stream, linked to its operator."""
 
 import os
 import subprocess

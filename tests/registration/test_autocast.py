@@ -1,4 +1,4 @@
-"""Autocast and gradient scaling: every policy by its effect on dtypes and values, against the same run on the CPU."""
+"""Autocast and gradient scaling: the effect of every policy on dtypes and values, against the CPU."""
 
 from __future__ import annotations
 

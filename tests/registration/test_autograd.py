@@ -1,4 +1,4 @@
-"""Autograd: our operators' gradients of both orders, the stream of a backward, devices, threads, hooks, modes and torch.func."""
+"""Autograd: first and second gradients, the stream of a backward, devices, threads, hooks, modes and torch.func."""
 
 import copy
 import threading

@@ -1,4 +1,4 @@
-"""The example crate: built by cargo, loaded beside the runtime, and run on its streams."""
+"""The example crate examples/custom_kernel: built by cargo, loaded next to the runtime, and run on its streams."""
 
 import sys
 from pathlib import Path

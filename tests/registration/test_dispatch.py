@@ -1,4 +1,4 @@
-"""Dispatch: no operator of PyTorch's list is left without a kernel, a fallback or a reason; values of what the CPU lacks."""
+"""Dispatch: every PyTorch operator has a kernel, a fallback or a reason; values of operators that the CPU lacks."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Stub and fallbacks: a dispatch stub, per-operator fallback, the global one, and the lists, all changed and seen from Python."""
+"""Stub and fallbacks: a dispatch stub, the per-operator and the global fallback, and the lists, controlled from Python."""
 
 import os
 import subprocess

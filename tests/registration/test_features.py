@@ -1,4 +1,4 @@
-"""What of torch.cuda is here, name by name, and what of PyTorch's tools works with the device."""
+"""The names of torch.cuda that exist here, and the tools of PyTorch that work with the device."""
 
 from __future__ import annotations
 

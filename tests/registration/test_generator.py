@@ -1,6 +1,6 @@
 """Generators as PyTorch uses them: torch's seeds, checkpoints, other processes, DTensor, torch.accelerator.
 
-tests/runtime/test_rng.py holds the numbers, states and offsets themselves.
+tests/runtime/test_rng.py tests the numbers, states and offsets themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The device guard through what PyTorch does with it: blocks that set a device or a stream, threads, futures, autograd, events.
+"""The device guard, by its uses in PyTorch: contexts that set a device or a stream, threads, futures, autograd, events.
 
-tests/runtime/ holds streams, events and devices one by one.
+tests/runtime/ tests streams, events and devices themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The device and others: DLPack, NumPy, and the tensors that are not dense: nested, sparse, quantised.
+"""Interchange: DLPack, NumPy, and tensors that are not dense: nested, sparse, quantized.
 
-The CPU is the measure: what it does with such tensors, the device does, by the fallback at least.
+The reference is the CPU: what it does with such tensors, the device does, too, at least by the fallback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names that PyTorch generates for the device, the device module, and what a wrong or second registration gets."""
+"""The names that PyTorch generates for the device, the device module, and errors of a wrong or second registration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators outside aten that have a CPU kernel alone, from C++ and from Python, on the device."""
+"""Operators outside the namespace aten that have only a CPU kernel, from C++ or Python, on the device."""
 
 import hashlib
 import os

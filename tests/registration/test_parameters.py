@@ -1,4 +1,4 @@
-"""A module moved to the device keeps its Parameters: they become tensors of the device in place, as on other accelerators."""
+"""A module moved to the device keeps its Parameters: they become device tensors in place, as on other accelerators."""
 
 import copy
 from typing import Any, ClassVar

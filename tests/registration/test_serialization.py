@@ -1,6 +1,6 @@
-"""What a file keeps of the device: tensors and their labels, storages, optimizers, generators; where it loads; at what cost.
+"""Serialization: tensors and their labels, storages, optimizers, generators; locations on loading; memory and time.
 
-tests/runtime/test_storage.py holds dtypes, views and pickling.
+tests/runtime/test_storage.py tests dtypes, views and pickling.
 """
 
 from __future__ import annotations

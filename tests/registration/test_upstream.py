@@ -1,4 +1,4 @@
-"""The runner of PyTorch's device-generic tests, on files of our own that are written in the same way."""
+"""The runner of PyTorch's device-generic tests, on our own files in the same style."""
 
 import json
 import os

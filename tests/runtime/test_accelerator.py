@@ -1,4 +1,4 @@
-"""torch.accelerator, function by function, and torch.amp's view of the device."""
+"""The functions of torch.accelerator, and torch.amp with the device."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""That work is really asynchronous: submitting returns at once, streams overlap, and a missing wait shows."""
+"""Work is asynchronous: submission returns at once, streams overlap, and a missing wait is visible."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Devices: counting, choosing, describing them, and what is refused."""
+"""Devices: count, selection, properties, and errors."""
 
 import os
 import subprocess

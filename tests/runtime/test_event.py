@@ -1,4 +1,4 @@
-"""Events: recording, waiting, timing, across streams and devices, and what is refused."""
+"""Events: recording, waiting, timing, across streams and devices, and errors."""
 
 import gc
 

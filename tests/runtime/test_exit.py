@@ -1,4 +1,4 @@
-"""The end of a program: no thread may run into what the interpreter takes down."""
+"""Program exit: no thread may use the interpreter after its finalization."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Forked children: the device is refused there in PyTorch's own words, and nothing else breaks."""
+"""Forked children: using the device raises PyTorch's usual error, and nothing else breaks."""
 
 import subprocess
 import sys

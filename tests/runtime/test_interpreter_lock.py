@@ -1,4 +1,4 @@
-"""Python's lock while the host waits: what a stream waits for may need it, so that a wait that held it would never end."""
+"""Waits of the host release the GIL: the work of a stream may need it, so a wait that held the GIL would deadlock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device memory: statistics, limits, the cache, streams, history, snapshots, profiler events, and what is refused."""
+"""Device memory: statistics, limits, the cache, streams, history, snapshots, profiler events, and errors."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Memory pools of the program's own: whose memory comes from where, how long it stays, and what graphs do with them."""
+"""User-defined memory pools: which allocations use them, how long their memory is kept, and their use by graphs."""
 
 import gc
 import os

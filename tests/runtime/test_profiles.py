@@ -1,4 +1,4 @@
-"""RUSTDEV_PROFILE: the devices imitate a GPU. Each in a process of its own, since the environment is read once."""
+"""RUSTDEV_PROFILE: the devices imitate a GPU. Each test uses a separate process, since the environment is read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random generators: seeds, states, offsets, and what is refused."""
+"""Random generators: seeds, states, offsets, and errors."""
 
 import pickle
 import struct

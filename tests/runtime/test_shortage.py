@@ -1,4 +1,4 @@
-"""Host functions that run out of memory: what they wait for, and that they never wait for themselves."""
+"""Host functions that run out of memory: what they wait for, and that they never deadlock on themselves."""
 
 import os
 import subprocess

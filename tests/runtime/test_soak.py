@@ -1,4 +1,4 @@
-"""A short run of ``make soak`` in each of its modes, and that it finds what it looks for."""
+"""A short run of ``make soak`` in each of its modes, and that it detects faults."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Storages and what carries tensors away and back: save, load, pickle, deepcopy, print, and the generated methods."""
+"""Storages; save, load, pickle, deepcopy and print of tensors; and the generated methods."""
 
 import copy
 import io

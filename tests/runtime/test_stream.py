@@ -1,4 +1,4 @@
-"""Streams: current, default, pool, priorities, native handles, waiting, and what is refused."""
+"""Streams: current, default, pool, priorities, native handles, waiting, and errors."""
 
 import threading
 

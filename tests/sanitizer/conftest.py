@@ -1,4 +1,4 @@
-"""Tests of the race detector begin with it off and without reports, and leave it as they found it."""
+"""Tests of the race detector start with it disabled and without reports, and restore its state."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Programs that order everything that needs it, in as many ways as there are: the race detector has nothing to say about them."""
+"""Correctly synchronized programs, with all kinds of synchronization: the race detector must not report anything."""
 
 import threading
 from collections.abc import Callable

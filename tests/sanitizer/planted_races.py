@@ -1,4 +1,4 @@
-"""Small programs with one wait left out each. They compute what they should nevertheless: tasks run as they are submitted."""
+"""Small programs with one missing wait each. Their results are still correct, because tasks run in order of submission."""
 
 import threading
 from collections.abc import Callable, Iterator

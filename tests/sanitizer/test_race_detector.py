@@ -1,4 +1,4 @@
-"""That the race detector finds each planted fault, though the results are right, and says what a user needs to mend it."""
+"""The race detector finds each planted race although the results are correct, and reports what is needed to fix it."""
 
 import inspect
 import os

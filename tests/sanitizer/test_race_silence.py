@@ -1,4 +1,4 @@
-"""That the race detector is silent about programs that order everything, whatever they do it with."""
+"""The race detector reports nothing for correctly synchronized programs, with any kind of synchronization."""
 
 import os
 import socket

@@ -1,6 +1,5 @@
-"""How near sums of many terms in 16 bits are to the exact ones: ``python -m accuracy`` with ``tools`` on the path.
+"""Accuracy of sums of many terms in 16 bit dtypes: ``python -m accuracy`` with ``tools`` on the path.
 
-``meeting`` has calls in which many terms meet at one element, and ``enlarged`` makes calls of PyTorch's operator database that have
-as many terms. ``measure`` holds results and gradients against float64. The command, ``__main__``, goes over all calls and writes
-docs/accuracy.md.
+``meeting`` has calls that sum many terms into one element, and ``enlarged`` enlarges samples of PyTorch's operator database.
+``measure`` compares results and gradients with float64. The command, ``__main__``, runs all calls and writes docs/accuracy.md.
 """

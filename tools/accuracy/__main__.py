@@ -1,9 +1,9 @@
-"""Hold sums of many terms in float16 and bfloat16 against float64.
+"""Compare sums of many terms in float16 and bfloat16 with float64.
 
     python -m accuracy [--terms N ...] [--only TEXT] [--output FILE] [--page FILE]
 
-Prints each result and gradient that exceeds the rounding of its dtype, beside the error of PyTorch's CPU device. `--page` writes
-docs/accuracy.md. The exit status is 1 where the CPU device is nearer and the reason is not known.
+Prints each result and gradient whose error exceeds the rounding of its dtype, with the error of PyTorch's CPU device. `--page`
+writes docs/accuracy.md. The exit status is 1 if the CPU device is more accurate for a reason that is not listed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .measure import Call
 
 DTYPES = (torch.float16, torch.bfloat16)
-#: Seconds that an operator of the database may take for a dtype and a number of terms; what is left of its calls then is left out.
+#: Time limit in seconds per operator of the database, dtype and number of terms; the remaining calls are skipped.
 MAX_SECONDS = 4.0
-#: What errors remain and why, by the beginning of a call's name.
+#: Reasons of known errors, by prefix of the call's name.
 REASONS = {
     "logsumexp": "PyTorch's formula: the gradient is the exponential of a difference from the rounded result",
     "scaled_dot_product_attention": "gradients of scores are differences from the rounded result",
@@ -45,11 +45,11 @@ OVERFLOW = "a step of PyTorch's formula is more than float16 holds"
 FACTOR = "PyTorch's formula rounds a factor, which the dtype may not hold, before it multiplies"
 MEAN = "PyTorch's formula: the gradient is a difference from the rounded mean"
 COUNT = "the number of terms is kept in the dtype, which does not hold it"
-#: Why the CPU device is nearer, where that is known.
+#: Known reasons why the CPU device is more accurate, by prefix of the call's name.
 REASONS_OF_WORSE = {
     "nn.functional.linear_cross_entropy.chunked": "PyTorch adds chunks in float32 for CPU and CUDA alone; acc_dtype asks for it",
 }
-#: As `REASONS`, for the database's calls and for 100,000 terms, from which the tests of fewer terms are not free.
+#: As `REASONS`, for calls of the database and for 100,000 terms. The tests, which have fewer terms, may not use these reasons.
 REASONS_OF_MORE = {
     "logcumsumexp": REASONS["logsumexp"],
     "nn.functional.scaled_dot_product_attention": REASONS["scaled_dot_product_attention"],
@@ -80,11 +80,11 @@ REASONS_OF_MORE = {
 
 @dataclasses.dataclass
 class Sweep:
-    """What was looked at, and what was found."""
+    """The calls that were compared, and the findings."""
 
     calls: Counter[str] = dataclasses.field(default_factory=Counter)
     compared: int = 0
-    #: Calls that float64 or the device refused, with their first words.
+    #: Calls that raised in float64 or on the device, with the first line of the error.
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     findings: list[Error] = dataclasses.field(default_factory=list)
 
@@ -103,24 +103,24 @@ class Sweep:
 
 
 def line(error: Error) -> str:
-    """Return an error as a line of the command."""
+    """Return an error as a line of output."""
     where = f"{error.name}, {error.terms} terms, {error.dtype}, {error.what}"
     return f"{where}: {number(error.device)} steps, the CPU {number(error.cpu)}, roundings of inputs {number(error.moved)}"
 
 
 def number(value: float) -> str:
-    """Return a number of steps in a few digits."""
+    """Return a number of steps as short text."""
     return f"{value:.1f}" if value < 100 else f"{value:.0f}" if value < 1e6 else f"{value:.0e}"
 
 
 def database(name: str, terms: int, dtype: torch.dtype) -> Iterator[Call]:
-    """Yield the calls of an operator of the database, as long as there is time."""
+    """Yield the calls of an operator of the database, up to the time limit."""
     begin = time.monotonic()
     yield from itertools.takewhile(lambda _: time.monotonic() - begin < MAX_SECONDS, enlarged.calls(name, terms, dtype))
 
 
 def sweep(all_terms: list[int], only: str) -> Sweep:
-    """Compare all calls whose names have a text in them."""
+    """Compare all calls whose names contain ``only``."""
     state = Sweep()
     for terms, dtype in itertools.product(all_terms, DTYPES):
         for call in meeting.calls(terms, dtype):
@@ -151,7 +151,7 @@ exact result. `tests/ops/test_sums.py` holds the first of these lists to it, wit
 
 
 def page(state: Sweep, all_terms: list[int]) -> str:
-    """Return the page."""
+    """Return the text of docs/accuracy.md."""
     lines = [HEAD.format(steps=STEPS, luck=LUCK)]
     lines.append(
         f"torch {torch.__version__}, {rustdev.get_device_name()}, {' and '.join(f'{terms:,}' for terms in all_terms)} terms.\n"
@@ -185,19 +185,19 @@ def row(error: Error) -> str:
 
 
 def reason_of(error: Error, reasons: dict[str, str]) -> str:
-    """Return why an error is, or nothing."""
+    """Return the reason of an error, or an empty string."""
     return next((reason for name, reason in reasons.items() if error.name.startswith(name)), "")
 
 
 def main() -> int:
-    """Compare, print and write."""
+    """Compare the calls, print the findings and write the files."""
     parser = argparse.ArgumentParser(prog="accuracy", description=__doc__.partition("\n")[0])
     parser.add_argument("--terms", type=int, nargs="+", default=[1000, 100_000], help="how many terms a sum has")
     parser.add_argument("--only", default="", help="calls whose names have this text")
     parser.add_argument("--output", type=Path, help="a file for all findings, JSON")
     parser.add_argument("--page", type=Path, help="the page to write")
     options = parser.parse_args()
-    # The CPU's sums then have one order.
+    # With one thread the CPU sums in a fixed order.
     torch.set_num_threads(1)
     state = sweep(options.terms, options.only)
     worse = [error for error in state.findings if error.is_worse]

@@ -1,4 +1,4 @@
-"""Calls of PyTorch's operator database, some dimension of whose tensors is repeated until it has many elements."""
+"""Calls of PyTorch's operator database with a dimension of the tensors repeated to many elements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .measure import Call
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Elements of a tensor or of a result, at most.
+#: Maximum number of elements of a tensor or of a result.
 MAX_ELEMENTS = 1 << 20
-#: Calls of an operator, a dtype and a number of terms, at most.
+#: Maximum number of calls per operator, dtype and number of terms.
 MAX_CALLS = 4
-#: Samples of an operator that are looked at.
+#: Number of samples of an operator that are used.
 SAMPLES = 3
-#: Operators whose values are random or not written, and decompositions, which take the cube of a dimension.
+#: Prefixes of operators with random or uninitialized values, and of decompositions, which take cubic time.
 LEFT_OUT = (
     "empty",
     "new_empty",
@@ -57,7 +57,7 @@ LEFT_OUT = (
     "jiterator",
     "_refs.",
 )
-#: Of those the ones that are looked at all the same.
+#: Exceptions from LEFT_OUT.
 NOT_LEFT_OUT = (
     "linalg.vector_norm",
     "linalg.norm",
@@ -70,22 +70,22 @@ NOT_LEFT_OUT = (
 
 
 def names() -> list[str]:
-    """Return the names of the operators that are looked at, with those of their variants."""
+    """Return the names of the chosen operators, with their variants."""
     return sorted({name_of(op) for op in op_db if is_chosen(op)})
 
 
 def name_of(op: Any) -> str:
-    """Return an operator's name with that of its variant."""
+    """Return the name of an operator with its variant, if any."""
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
 def is_chosen(op: Any) -> bool:
-    """Return whether an operator is looked at."""
+    """Return whether an operator is chosen."""
     return op.name in NOT_LEFT_OUT or not op.name.startswith(LEFT_OUT)
 
 
 def calls(name: str, terms: int, dtype: torch.dtype) -> Iterator[Call]:
-    """Yield calls of an operator with so many terms along a dimension, where the dtype is one of its."""
+    """Yield calls of an operator with about ``terms`` elements along a dimension, if it supports the dtype."""
     for op in op_db:
         if name_of(op) != name or dtype not in op.supported_dtypes("cpu"):
             continue
@@ -106,17 +106,17 @@ def calls(name: str, terms: int, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def elements(op: Any, tree: Any) -> int:
-    """Return how many elements the results of a call have, 0 where they are not known before."""
+    """Return the number of elements of the largest result of a call; 0 if it cannot be computed on the meta device."""
     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.to("meta"), tree)
     try:
         results = pytree.tree_leaves(op(*args, **kwargs))
-    except Exception:  # values decide, or there is no meta kernel
+    except Exception:  # the sizes depend on values, or there is no meta kernel
         return 0
     return max((result.numel() for result in results if isinstance(result, torch.Tensor)), default=0)
 
 
 def enlarged(tree: Any, terms: int) -> Iterator[Any]:
-    """Yield copies of a tree in which a dimension of one size is repeated: of all tensors that have it, by place or by size."""
+    """Yield copies of a tree with a dimension repeated: in tensors with this size at its index, from either end, or anywhere."""
     found = [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided]
     first = next((leaf for leaf in found if leaf.dim() > 0), None)
     if first is None:

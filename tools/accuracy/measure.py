@@ -1,4 +1,4 @@
-"""Errors of a call's results and gradients, in steps of the dtype, on the device and on the CPU."""
+"""Errors of a call's results and gradients on the device and on the CPU, in steps (ulp) of the dtype."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-#: So many steps (units in the last place) away from the exact result counts as its rounding and that of a few steps on the way.
+#: Errors up to this number of steps (ulp) count as rounding of the result and of a few intermediate results.
 STEPS = 3.0
-#: An error may be so many times what roundings of the inputs alone do to the exact result.
+#: Errors up to this multiple of the effect of rounding the inputs are accepted.
 LUCK = 4.0
 
 
 @dataclass
 class Call:
-    """A call: a function of a tree of tensors, whose floating-point ones are in the dtype that is looked at."""
+    """A call of a function with a tree of tensors. Floating-point tensors have the dtype under test."""
 
     name: str
     terms: int
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    #: What of the arguments has a gradient: tensors by identity.
+    #: Whether gradients with respect to the floating-point arguments are compared.
     differentiable: bool = True
 
 
 @dataclass
 class Error:
-    """How far a tensor is from the exact one, in steps: at most, anywhere in it."""
+    """Maximum error of a tensor, in steps."""
 
     name: str
     terms: int
@@ -43,22 +43,22 @@ class Error:
     what: str
     device: float
     cpu: float
-    #: What roundings of the inputs do.
+    #: Change of the exact result by rounding the inputs.
     moved: float
 
     @property
     def is_finding(self) -> bool:
-        """Whether it exceeds the rounding of the result."""
+        """Whether the error exceeds the accepted limits."""
         return not self.device <= max(STEPS, LUCK * self.moved)
 
     @property
     def is_worse(self) -> bool:
-        """Whether the CPU's is less."""
+        """Whether it is a finding and more than twice the CPU's error."""
         return self.is_finding and not self.device <= 2 * self.cpu
 
 
 def steps(found: Tensor, exact: Tensor, dtype: torch.dtype) -> float:
-    """Return how many steps of a dtype two tensors are apart, counted about their magnitudes, or that of the usual element."""
+    """Return the maximum difference of two tensors, in steps of a dtype at the larger of the exact and the mean magnitude."""
     exact, found = exact.detach().double(), found.detach().double().cpu()
     if found.shape != exact.shape:
         return math.inf
@@ -79,7 +79,7 @@ def tensors(tree: Any) -> list[Tensor]:
 
 
 def results(call: Call, convert: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
-    """Return the results and gradients of a call whose tensors are converted first."""
+    """Return the results and gradients of a call with converted tensors, by name."""
 
     def moved(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
@@ -103,10 +103,10 @@ def results(call: Call, convert: Callable[[Tensor], Tensor]) -> dict[str, Tensor
 
 
 def errors(call: Call, dtype: torch.dtype, device: str) -> list[Error]:
-    """Return how far each result and gradient is from the exact one.
+    """Return the error of each result and gradient.
 
     Raises:
-        Exception: what the call raises in float64; in 16 bits on the CPU that is an infinite error.
+        Exception: What the call raises in float64 or on the device. If it raises on the CPU, the CPU's error is infinite.
     """
     generator = torch.Generator().manual_seed(0)
 

@@ -1,4 +1,4 @@
-"""Calls in which many terms are summed, forward or backward, most of them at one place."""
+"""Calls that sum many terms, in the forward or the backward pass, mostly into one element."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    #: A name, the function, and the tensors that it is called with.
+    #: (name, function, *arguments).
     Line = tuple[Any, ...]
 
 
 class Terms:
-    """The tensors of calls of so many terms."""
+    """The tensors of calls with ``count`` terms."""
 
     def __init__(self, count: int, dtype: torch.dtype) -> None:
-        """Make them."""
+        """Create the tensors."""
         generator = torch.Generator().manual_seed(count)
         self.count, self.dtype = count, dtype
-        # A power of two of which so many make no more than 4096: float16 holds the sum.
+        # A power of two whose sum over all terms is at most 4096, which float16 holds.
         self.one = 1.0
         while count * self.one > 4096:
             self.one /= 2
         self.ones = torch.full((count,), self.one).to(dtype)
-        #: About one each.
+        #: Random values from 0.5 to 1.5, scaled by `one`.
         self.mixed = ((torch.rand(count, generator=generator) + 0.5) * self.one).to(dtype)
         #: Ones, then zeros.
         self.half = torch.cat([torch.ones(count // 2), torch.zeros(count - count // 2)]).to(dtype) * self.one
-        #: Factors next to 1 whose product is next to 1.
+        #: Factors near 1 whose product is near 1.
         eps = torch.finfo(dtype).eps
         self.factors = torch.tensor([1 + eps, 1 - eps]).repeat(count // 2).to(dtype)
-        #: Indices of one place and of two.
+        #: Indices that are all 0, and that alternate between 0 and 1.
         self.place, self.two = torch.zeros(count, dtype=torch.long), torch.arange(count) % 2
         self.target, self.table = torch.zeros(3, dtype=dtype), torch.zeros(3, 80, dtype=dtype)
         self.large = torch.zeros(40 * count, dtype=dtype)
@@ -48,7 +48,7 @@ class Terms:
 
 
 def calls(count: int, dtype: torch.dtype) -> Iterator[Call]:
-    """Yield calls of so many terms, a multiple of 20."""
+    """Yield the calls with ``count`` terms, a multiple of 20."""
     terms = Terms(count, dtype)
     for group in (
         meetings,
@@ -71,7 +71,7 @@ def calls(count: int, dtype: torch.dtype) -> Iterator[Call]:
 
 
 def meetings(terms: Terms) -> Iterator[Line]:
-    """Yield updates that meet at one element."""
+    """Yield scatters into one element."""
     target, place = terms.target, terms.place
     for kind in ("ones", "mixed", "half"):
         values = getattr(terms, kind)
@@ -98,7 +98,7 @@ def _reduced(name: str, reduce: str, target: Tensor, index: Tensor, values: Tens
 
 
 def rows(terms: Terms) -> Iterator[Line]:
-    """Yield updates of which whole rows or columns meet."""
+    """Yield scatters into one row or column."""
     table, place = terms.table, terms.place
     yield "index_add of rows", lambda x, i, y: x.index_add(0, i, y), table, place, terms.rows
     yield "index_add of columns", lambda x, i, y: x.t().contiguous().index_add(1, i, y.t()), table, place, terms.rows
@@ -137,7 +137,7 @@ def _lengths(values: Tensor) -> Tensor:
 
 
 def indices(terms: Terms) -> Iterator[Line]:
-    """Yield reads of one place, whose gradients meet there."""
+    """Yield gathers of one element, whose gradients are summed there."""
     target, table, place = terms.target, terms.table, terms.place
     yield "gather", lambda x, i: x.gather(0, i), target, place
     yield "index_select", lambda x, i: x.index_select(0, i), target, place
@@ -154,7 +154,7 @@ def indices(terms: Terms) -> Iterator[Line]:
 
 
 def bags(terms: Terms) -> Iterator[Line]:
-    """Yield bags of embeddings: all terms in one, and one in each."""
+    """Yield embedding bags: one bag of all terms, and a bag for each term."""
     table, place = terms.table + terms.one, terms.place
     for mode in ("sum", "mean", "max"):
         bag = functools.partial(functional.embedding_bag, mode=mode)
@@ -170,7 +170,7 @@ def bags(terms: Terms) -> Iterator[Line]:
 
 
 def images(terms: Terms) -> Iterator[Line]:
-    """Yield small images made large: gradients of many pixels meet."""
+    """Yield upsampling of small images, which sums the gradients of many pixels."""
     size, dot, image = (terms.count // 10, 10), terms.ones[:1].reshape(1, 1, 1, 1), terms.image[:, :, :4, :4]
     square = terms.ones[:4].reshape(1, 1, 2, 2)
     yield "interpolate nearest", lambda x: functional.interpolate(x, size=size), dot
@@ -211,7 +211,7 @@ def images(terms: Terms) -> Iterator[Line]:
 
 
 def pools(terms: Terms) -> Iterator[Line]:
-    """Yield pools of many elements, and of one element by many windows."""
+    """Yield pooling of many elements by a window, and of one element by many windows."""
     image, dot = terms.image, terms.image[:, :, :1, :1]
     thick, cube = image.unsqueeze(2), dot.unsqueeze(2)
     size = (terms.count // 10, 10)
@@ -260,7 +260,7 @@ def products(terms: Terms) -> Iterator[Line]:
     yield "conv2d", functional.conv2d, terms.image, mixed[:27].view(3, 1, 3, 3), bias
     yield "conv2d of many channels", functional.conv2d, flat.view(1, -1, 1, 1), flat.view(1, -1, 1, 1)
     yield "conv2d by channel", functools.partial(functional.conv2d, groups=2), tens.view(1, 2, -1, 10), mixed[:18].view(2, 1, 3, 3)
-    # Planes of 100 x 100 would end the process on the CPU device: oneDNN writes past its buffers for bfloat16 gradients.
+    # Planes of 100 x 100 would crash the process on the CPU device: oneDNN writes past its buffers for bfloat16 gradients.
     yield "conv3d", functional.conv3d, mixed.reshape(1, 1, 10, 10, -1), mixed[:27].view(3, 1, 1, 3, 3), bias
     yield "conv_transpose2d", functional.conv_transpose2d, terms.image, mixed[:27].view(1, 3, 3, 3), bias
     yield "kron", torch.kron, mixed, mixed[:2]
@@ -268,7 +268,7 @@ def products(terms: Terms) -> Iterator[Line]:
 
 
 def norms(terms: Terms) -> Iterator[Line]:
-    """Yield normalisations and softmaxes."""
+    """Yield normalizations and softmaxes."""
     mixed, tens = terms.mixed, terms.tens
     for name in ("softmax", "log_softmax"):
         yield name, lambda x, name=name: getattr(functional, name)(x, dim=0), mixed
@@ -319,7 +319,7 @@ def losses(terms: Terms) -> Iterator[Line]:
 
 
 def sequences(terms: Terms) -> Iterator[Line]:
-    """Yield recurrent layers over many steps, whose weights' gradients meet."""
+    """Yield recurrent layers over many steps, which sum the gradients of their weights."""
     if terms.count > 1000:
         return
     generator = torch.Generator().manual_seed(0)
@@ -336,7 +336,7 @@ def _recurrent(layer: Callable[..., Any], gates: int, x: Tensor, weight: Tensor,
 
 
 def attention(terms: Terms) -> Iterator[Line]:
-    """Yield attention to many keys, and by many queries."""
+    """Yield attention with many keys, and with many queries."""
     rows = terms.mixed.reshape(1, 1, -1, 10)
     few, many = rows[:, :, :8], rows[:, :, :2000]
     attend = functional.scaled_dot_product_attention
@@ -345,7 +345,7 @@ def attention(terms: Terms) -> Iterator[Line]:
 
 
 def sparse(terms: Terms) -> Iterator[Line]:
-    """Yield sparse tensors of many values: in one place, and in one row."""
+    """Yield sparse tensors with many values at one index, and in one row."""
     place, mixed = terms.place, terms.mixed
     for kind in ("ones", "mixed", "half"):
         yield f"to_dense of sparse, {kind}", lambda i, y: _at(i, y).to_dense(), place, getattr(terms, kind)
@@ -365,7 +365,7 @@ def _row(place: Tensor, values: Tensor) -> Tensor:
 
 
 def broadcasts(terms: Terms) -> Iterator[Line]:
-    """Yield operands that are broadcast, whose gradients are summed."""
+    """Yield broadcasts of operands, whose gradients are summed."""
     mixed, one = terms.mixed, terms.mixed[:1]
     yield "expand", lambda x: x.expand(terms.count), one
     yield "expand of columns", lambda x: x.expand(terms.count, 5), mixed[:5]

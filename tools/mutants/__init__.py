@@ -1,5 +1,5 @@
-"""Seeded faults, which tell whether the tests find faults: ``make mutants``.
+"""Mutation testing: seeded faults that the tests should find (``make mutants``).
 
-``mutants.toml`` lists them. All are compiled into one module, in a scratch copy of the tree, where an environment variable chooses
-one at run time: so a build serves for all of them. The real tree has no trace of them.
+``mutants.toml`` lists the faults. All of them are compiled into one module in a scratch copy of the tree, where an environment
+variable selects one at run time. The original tree is not changed.
 """

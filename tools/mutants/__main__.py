@@ -13,15 +13,15 @@ from .table import Mutant, load
 from .trial import Trial, failures, of_check, run
 
 RESULTS = DIRECTORY / "results.json"
-#: The time limit of the wider selection, and of the run without a fault.
+#: Time limit of the wider selection, and of the run without a fault.
 LONG_SECONDS = 3600
 
 
 class Record:
-    """The results, which a run that is interrupted leaves for the next one.
+    """The results, stored in a file, so that an interrupted run can be continued.
 
     Args:
-        table: All mutants: results of entries that have changed are forgotten.
+        table: All mutants. Results of changed entries are dropped.
     """
 
     def __init__(self, table: list[Mutant]) -> None:
@@ -36,28 +36,28 @@ class Record:
         """Return the results of a mutant: a trial for each stage.
 
         Args:
-            mutant: One of the table.
+            mutant: Mutant.
         """
         return self.mutants.setdefault(str(mutant.number), {"digest": mutant.digest})
 
     def needs(self, mutant: Mutant, stage: str, again: bool) -> bool:
-        """Return whether a stage is to be run.
+        """Return whether a stage must be run.
 
         Args:
-            mutant: One of the table.
+            mutant: Mutant.
             stage: "targeted", "wide" or "check".
-            again: Whether what was run and did not kill counts as not run.
+            again: Whether to repeat a stage that did not kill the mutant.
         """
         trial = self.of(mutant).get(stage)
         return trial is None or (again and trial["outcome"] != "killed")
 
     def note(self, mutant: Mutant, stage: str, trial: Trial) -> None:
-        """Keep a result.
+        """Store and print a result.
 
         Args:
-            mutant: One of the table.
+            mutant: Mutant.
             stage: As for ``needs``.
-            trial: What came of it.
+            trial: Result of the stage.
         """
         self.of(mutant)[stage] = trial._asdict()
         self.save()
@@ -72,7 +72,7 @@ class Record:
 
 
 def main() -> int:
-    """Build, run what has no result yet, and write the page."""
+    """Build, run the mutants without a result, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", nargs="+", default=[], metavar="X", help="numbers or families; default: all")
     parser.add_argument("--wide", default="", metavar="ARGUMENTS", help="arguments of pytest for what the named tests do not kill")
@@ -104,13 +104,13 @@ def main() -> int:
 
 
 def try_named_tests(record: Record, mutant: Mutant, wide: list[str], again: bool) -> None:
-    """Run the tests that are named beside a mutant, and the wider selection if they do not kill it.
+    """Run the tests that a mutant names, and the wider selection if they do not kill it.
 
     Args:
-        record: The results.
-        mutant: One of the table.
-        wide: Arguments of pytest; none for no such run.
-        again: Whether what survived is run anew.
+        record: Results.
+        mutant: Mutant.
+        wide: Arguments of pytest for the wider selection; empty for none.
+        again: Whether to repeat stages that the mutant survived.
     """
     if record.needs(mutant, "targeted", again):
         record.note(mutant, "targeted", run(mutant.number, mutant.arguments, mutant.seconds))
@@ -119,21 +119,21 @@ def try_named_tests(record: Record, mutant: Mutant, wide: list[str], again: bool
 
 
 def killer(entry: dict[str, Any]) -> str | None:
-    """Return what has killed a mutant, if something has.
+    """Return the test that killed a mutant, or how its run ended; None if it survived.
 
     Args:
-        entry: Its results.
+        entry: Results of the mutant.
     """
     trials = (entry[stage] for stage in ("targeted", "wide") if stage in entry)
     return next((str(trial["by"]) for trial in trials if trial["outcome"] == "killed"), None)
 
 
 def control(record: Record, wanted: list[Mutant]) -> list[Mutant]:
-    """Run what has killed mutants without any of them; return the mutants of those tests that fail.
+    """Control run: run the killing tests without a fault. Return the mutants whose killing test fails then, too.
 
     Args:
-        record: The results.
-        wanted: The mutants.
+        record: Results.
+        wanted: Mutants.
     """
     broken = []
     tests = {mutant.number: killer(record.of(mutant)) for mutant in wanted}
@@ -144,7 +144,7 @@ def control(record: Record, wanted: list[Mutant]) -> list[Mutant]:
         test = tests[mutant.number]
         if test is None:
             continue
-        # Where the process did not come to an end, or ended by a signal, no test has a name.
+        # After a timeout or a signal the killing test is unknown.
         if "::" not in test and mutant.tests not in record.control:
             if run(0, mutant.arguments, mutant.seconds).outcome == "survived":
                 record.control.append(mutant.tests)
@@ -159,13 +159,13 @@ def control(record: Record, wanted: list[Mutant]) -> list[Mutant]:
 
 
 def try_check(record: Record, wanted: list[Mutant], selections: list[list[str]], again: bool) -> None:
-    """Find out which mutants ``make check`` kills: by its part of the named tests, or else of their files.
+    """Determine which mutants ``make check`` kills, by its subset of the named tests or, if that is empty, of their files.
 
     Args:
-        record: The results.
-        wanted: The mutants.
-        selections: The arguments of its runs of pytest.
-        again: Whether what survived is run anew.
+        record: Results.
+        wanted: Mutants.
+        selections: Arguments of the pytest runs of ``make check``.
+        again: Whether to repeat stages that the mutant survived.
     """
     tests = of_check(selections)
     for mutant in wanted:

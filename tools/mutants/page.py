@@ -1,4 +1,4 @@
-"""The page of the results: docs/mutants.md."""
+"""Writes docs/mutants.md."""
 
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,17 @@ def _cell(trial: dict[str, Any] | None) -> str:
 
 
 def _best(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the trial that counts: the first that killed, else the last."""
+    """Return the decisive trial: the first that killed the mutant, else the last."""
     trials: list[dict[str, Any]] = [entry[stage] for stage in ("targeted", "wide") if stage in entry]
     return next((trial for trial in trials if trial["outcome"] == "killed"), trials[-1] if trials else None)
 
 
 def summary(mutants: list[Mutant], results: dict[str, Any]) -> str:
-    """Return how many mutants are killed, in a sentence.
+    """Return a sentence with the number of killed mutants.
 
     Args:
-        mutants: The table.
-        results: Of the mutants, by their numbers.
+        mutants: All mutants.
+        results: Results by mutant number.
     """
     entries = [results.get(str(mutant.number), {}) for mutant in mutants]
     trials = [trial for trial in map(_best, entries) if trial is not None]
@@ -56,9 +56,9 @@ def write(path: Path, mutants: list[Mutant], results: dict[str, Any]) -> None:
     """Write the page.
 
     Args:
-        path: The file.
-        mutants: The table.
-        results: As for ``summary``.
+        path: File to write.
+        mutants: All mutants.
+        results: Results by mutant number.
     """
     lines = [_HEAD, summary(mutants, results), "", "| | family | fault | killed by | check |", "|---|---|---|---|---|"]
     for mutant in mutants:

@@ -1,4 +1,4 @@
-"""The scratch copy of the tree, with every fault in it, and its build."""
+"""The scratch copy of the tree, which contains all faults, and its build."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "target/mutants"
 TREE = DIRECTORY / "tree"
 
-#: What chooses among the faults of the crate. A plain variable, which the compiler may read once in front of a loop.
+#: Source of the module that selects a fault in the crate. The selection is a plain variable, so its load can be hoisted from loops.
 _SELECTOR = f"""\
 //! The fault that this process has.
 
@@ -38,7 +38,7 @@ _MODULE = "src/mutant.rs"
 
 
 def _names() -> list[str]:
-    """Return the paths of the files of the tree, new ones too."""
+    """Return the paths of the files of the tree, including untracked files."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -46,7 +46,7 @@ def _names() -> list[str]:
 
 
 def _write(target: Path, content: bytes, source: Path | None = None) -> None:
-    """Write a file where it is not so already: what is newer is compiled again. A copy has its source's time."""
+    """Write a file unless it has this content, since newer files are recompiled. A copy gets the time stamp of its source."""
     if target.exists() and target.read_bytes() == content:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def _write(target: Path, content: bytes, source: Path | None = None) -> None:
 
 
 def _place(mutants: list[Mutant]) -> None:
-    """Bring the files of the copy up to date, those that are gone removed."""
+    """Bring the files of the copy up to date, and remove files that are not in the tree."""
     changed = {mutant.file for mutant in mutants}
     names = _names()
     for name in names:
@@ -78,7 +78,7 @@ def _place(mutants: list[Mutant]) -> None:
 
 
 def _lend_build() -> None:
-    """Begin with what the tree has compiled."""
+    """Copy the build products of the tree as a starting point, if the copy has none."""
     for name in ("release/.fingerprint", "release/build", "release/deps", "shim"):
         source, target = ROOT / "target" / name, TREE / "target" / name
         if source.is_dir() and not target.exists():
@@ -87,10 +87,10 @@ def _lend_build() -> None:
 
 
 def environment(number: int = 0) -> dict[str, str]:
-    """Return the environment of a process of the copy.
+    """Return the environment of a process that runs the copy.
 
     Args:
-        number: The fault that it has; 0 for none.
+        number: Number of the selected fault; 0 for none.
     """
     caches = DIRECTORY / "inductor"
     return {
@@ -102,11 +102,11 @@ def environment(number: int = 0) -> dict[str, str]:
 
 
 def make(mutants: list[Mutant], features: str) -> None:
-    """Bring the copy and its module up to date.
+    """Bring the copy up to date and build its module.
 
     Args:
-        mutants: The table.
-        features: Cargo's.
+        mutants: All mutants.
+        features: Cargo features.
     """
     _place(mutants)
     _lend_build()

@@ -1,4 +1,4 @@
-"""The table of faults, and how one becomes a choice at run time."""
+"""The table of faults, and the source changes that make each selectable at run time."""
 
 import hashlib
 import re
@@ -11,12 +11,12 @@ import tomllib
 
 __all__ = ["VARIABLE", "Mutant", "apply_all", "load"]
 
-#: The number of the fault that a process has; 0, or none: the program as it is. A name with the package's own prefix would be
-#: refused, and some tests take such variables away.
+#: Environment variable with the number of the selected fault; unset or 0: no fault. The package rejects unknown names with the
+#: prefix RUSTDEV_, and some tests remove such variables.
 VARIABLE = "TEST_RUSTDEV_MUTANT"
-#: In the text of a fault: whether it is chosen. Of use where neither an expression nor a statement can be exchanged as a whole.
+#: Placeholder in a new text for the condition that the fault is selected, for faults that replace no whole expression or statement.
 _MARK = "MUTANT"
-#: Whether a fault is chosen, by the ending of the file.
+#: Condition that a fault is selected, by file suffix.
 _CHOSEN = {
     ".rs": "crate::mutant::is({number})",
     ".py": f'(__import__("os").environ.get("{VARIABLE}") == "{{number}}")',
@@ -26,12 +26,12 @@ _CHOSEN[".h"] = _CHOSEN[".cpp"]
 
 
 class TableError(Exception):
-    """An entry that cannot be applied."""
+    """An entry of the table cannot be applied."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault, as the table has it."""
+    """An entry of the table: one fault."""
 
     number: int
     family: str
@@ -39,31 +39,31 @@ class Mutant:
     file: str
     old: str
     new: str
-    #: Arguments of pytest for the tests that are to find it first.
+    #: Arguments of pytest for the tests that should find the fault.
     tests: str
     statement: bool = False
-    #: The time limit of its tests.
+    #: Time limit of these tests.
     seconds: int = 300
 
     @property
     def arguments(self) -> list[str]:
-        """The arguments of pytest."""
+        """Arguments of pytest."""
         return shlex.split(self.tests)
 
     @property
     def digest(self) -> str:
-        """What changes with the entry, but for its number and its words."""
+        """Hash of the entry without its number, family and description."""
         entry = {name: value for name, value in asdict(self).items() if name not in ("number", "family", "fault")}
         return hashlib.sha256(repr(sorted(entry.items())).encode()).hexdigest()[:12]
 
     def apply(self, text: str) -> str:
-        """Return the text of the file with the choice in it.
+        """Return the text of the file with the selectable fault.
 
         Args:
-            text: The file's, other faults of it applied or not.
+            text: Text of the file, which may contain other faults.
 
         Raises:
-            TableError: The old text is not there, or more than once.
+            TableError: If the old text does not occur exactly once.
         """
         found = text.count(self.old)
         if found != 1:
@@ -97,7 +97,7 @@ def load() -> list[Mutant]:
     """Return the faults of the table.
 
     Raises:
-        TableError: Their numbers are not those from 1 on.
+        TableError: If they are not numbered consecutively from 1.
     """
     entries = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())["mutant"]
     mutants = [Mutant(**entry) for entry in entries]
@@ -107,12 +107,12 @@ def load() -> list[Mutant]:
 
 
 def apply_all(mutants: list[Mutant], name: str, text: str) -> str:
-    """Return the text of a file with all faults of it.
+    """Return the text of a file with all its faults.
 
     Args:
-        mutants: The table.
-        name: The file's path in the repository.
-        text: The file's text.
+        mutants: All mutants.
+        name: Path of the file in the repository.
+        text: Text of the file.
     """
     own = [mutant for mutant in mutants if mutant.file == name]
     for mutant in own:

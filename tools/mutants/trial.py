@@ -1,4 +1,4 @@
-"""Runs of tests with a fault, and what came of them."""
+"""Test runs with a selected fault, and their outcomes."""
 
 import contextlib
 import os
@@ -13,22 +13,22 @@ from .scratch import TREE, environment
 
 __all__ = ["Trial", "failures", "of_check", "run"]
 
-#: pytest's line for a test that failed, or could not be set up.
+#: pytest's line for a test that failed or had an error.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 class Trial(NamedTuple):
     """The outcome of a run."""
 
-    #: "survived", "killed", or "error" where no test ran.
+    #: "survived", "killed", or "error" if no test ran.
     outcome: str
-    #: The test that failed, or how the run ended otherwise.
+    #: The test that failed, or how else the run ended.
     by: str
     seconds: float
 
 
 class _Output(NamedTuple):
-    #: pytest's, below 0 for a signal; None where it was ended.
+    #: Exit status of pytest, negative for a signal; None after a timeout.
     status: int | None
     text: str
     seconds: float
@@ -38,13 +38,13 @@ def _pytest(number: int, arguments: list[str], limit: float) -> _Output:
     """Run pytest with a fault.
 
     Args:
-        number: The fault; 0 for none.
-        arguments: Of pytest.
-        limit: How many seconds it may take.
+        number: Number of the fault; 0 for none.
+        arguments: Arguments of pytest.
+        limit: Time limit in seconds.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfE", *arguments]
     begin = time.monotonic()
-    # A group of its own, which is ended as a whole: tests start processes.
+    # A new process group, which is killed as a whole: tests start processes.
     process = subprocess.Popen(
         command,
         cwd=TREE,
@@ -68,12 +68,12 @@ def _pytest(number: int, arguments: list[str], limit: float) -> _Output:
 
 
 def run(number: int, arguments: list[str], limit: float) -> Trial:
-    """Run tests with a fault, up to the first that fails.
+    """Run tests with a fault up to the first failure.
 
     Args:
-        number: The fault; 0 for none.
-        arguments: Of pytest.
-        limit: How many seconds they may take.
+        number: Number of the fault; 0 for none.
+        arguments: Arguments of pytest.
+        limit: Time limit in seconds.
     """
     status, text, seconds = _pytest(number, ["-x", *arguments], limit)
     if status is None:
@@ -89,21 +89,21 @@ def run(number: int, arguments: list[str], limit: float) -> Trial:
 
 
 def failures(tests: list[str], limit: float) -> list[str]:
-    """Return which of some tests fail without a fault.
+    """Return those of the given tests that fail without a fault.
 
     Args:
-        tests: As pytest names them.
-        limit: How many seconds they may take.
+        tests: Node ids of pytest.
+        limit: Time limit in seconds.
     """
     status, text, _ = _pytest(0, tests, limit)
     return [] if status == 0 else _FAILED.findall(text) or tests
 
 
 def of_check(selections: list[list[str]]) -> set[str]:
-    """Return the tests of ``make check``, as pytest names them.
+    """Return the pytest node ids of the tests of ``make check``.
 
     Args:
-        selections: The arguments of its runs of pytest.
+        selections: Arguments of its pytest runs.
     """
     found: set[str] = set()
     for arguments in selections:

@@ -1,11 +1,10 @@
-"""Run public programs on the device, and hold them against PyTorch's CPU device.
+"""Run public programs on the device, and compare them with PyTorch's CPU device.
 
     python -m programs [--again] [--show] [--page PATH] [NAME ...]
 
-Programs that are named run anew; without a name, those run that have no result of this selection and release yet (--again: all).
-Tests are from the package index, kept in target/programs with the results. The exit status is 1 where a test fails, or passes
-without the device and is skipped or absent with it, and is not listed; where what is listed did not happen; and where a program
-could not be had.
+Named programs always run. Without names, programs run that have no result of this selection and release yet (--again: all). Tests
+are downloaded from the package index and kept in target/programs with the results. The exit status is 1 if an unlisted test fails,
+or passes without the device but is skipped or absent with it; if a listed failure did not happen; or if a program is unavailable.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def kept(root: Path, program: listed.Program, releases: dict[str, str]) -> dict[
 
 
 def show(name: str, verdict: page.Verdict, seconds: float) -> None:
-    """Print one program's line, and what is not as listed."""
+    """Print a summary line of a program, and its deviations from the list."""
     numbers = f"{verdict.passed} passed ({verdict.used} used the device), {verdict.skipped} skipped"
     numbers += f", {len(verdict.without)} fail without it too, {sum(count for _, count in verdict.listed)} listed"
     print(f"{name}: {numbers}, {len(verdict.unlisted)} not listed; {seconds} s")
@@ -44,7 +43,7 @@ def show(name: str, verdict: page.Verdict, seconds: float) -> None:
 
 
 def main() -> int:
-    """Run what is asked for, print what it showed and write the page."""
+    """Run the requested programs, print the results and write the page."""
     parser = argparse.ArgumentParser(prog="programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="programs of the list (default: all)")
     parser.add_argument("--again", action="store_true", help="run programs that have a result too")
@@ -54,7 +53,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=ROOT / "target" / "programs", help="where everything is kept")
     parser.add_argument("--page", type=Path, help="the page to write, of all programs with a result")
     options = parser.parse_args()
-    # So that the child is ended too.
+    # An exit by an exception also ends the child process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     programs, releases = listed.programs(options.list), listed.releases(options.releases)
     unknown = set(options.names) - programs.keys()

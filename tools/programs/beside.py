@@ -1,4 +1,4 @@
-"""One calculation on PyTorch's CPU device and on rustdev, for the programs in ``examples/``."""
+"""Comparison of calculations on PyTorch's CPU device and on rustdev, for the programs in ``examples/``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-#: Differences beside the greatest number of a result: sums in another order, over some layers.
+#: Tolerance relative to the greatest number of a result: sums in another order accumulate over layers.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.float16: 5e-3}
 
 
@@ -25,7 +25,7 @@ def moved(value: Any, device: str) -> Any:
 
 
 class HostNumbers(TorchFunctionMode):
-    """While it is entered, random numbers are the CPU device's on each device."""
+    """Function mode in which random numbers are drawn on the CPU for every device."""
 
     FACTORIES = frozenset({torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal})
     FUNCTIONS = frozenset({
@@ -38,7 +38,7 @@ class HostNumbers(TorchFunctionMode):
     )
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Draw on the CPU device, and move."""
+        """Draw on the CPU and move the result."""
         kwargs = kwargs or {}
         if func in self.FACTORIES and kwargs.get("device") is not None:
             return func(*args, **kwargs | {"device": "cpu"}).to(kwargs["device"])
@@ -52,7 +52,7 @@ class HostNumbers(TorchFunctionMode):
 
 
 def agree(calculate: Callable[[str], Any], tolerance: float | None = None) -> None:
-    """Require the tensors and numbers that a function returns for "cpu" and for "rustdev" to be equal, and the device's on it."""
+    """Assert that a function returns equal tensors and numbers for "cpu" and "rustdev", and that the latter are on the device."""
     answers = []
     for device in ("cpu", "rustdev"):
         torch.manual_seed(0)
@@ -68,7 +68,7 @@ def agree(calculate: Callable[[str], Any], tolerance: float | None = None) -> No
 
 
 def near(theirs: Tensor, mine: Tensor, tolerance: float | None, name: str) -> None:
-    """Require one result to be equal."""
+    """Assert that two results are equal within the tolerance."""
     assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype), name
     theirs, mine = theirs.detach().cpu(), mine.detach().cpu()
     if theirs.layout != torch.strided:
@@ -93,14 +93,14 @@ def trained(
     tolerance: float | None = None,
     **named: Any,
 ) -> None:
-    """Require a model's results, gradients and the weights after a step of SGD to be equal.
+    """Assert that a model's results, gradients and weights after a step of SGD are equal on both devices.
 
     Args:
-        make: Makes the model, on the CPU device.
-        inputs: What it is called with, and named.
-        call: Gets the model and the inputs, and returns the results; default: it calls the model.
-        tolerance: The difference that is allowed, beside the greatest number of each result.
-        named: See `inputs`.
+        make: Makes the model on the CPU.
+        inputs: Positional arguments of the model.
+        call: Function of the model and the inputs that returns the results. Default: calls the model.
+        tolerance: Tolerance relative to the greatest number of each result.
+        named: Keyword arguments of the model.
     """
 
     def calculate(device: str) -> Any:
@@ -113,7 +113,7 @@ def trained(
         torch.stack(losses).sum().backward()
         parameters = dict(program.named_parameters())
         gradients = [parameters[name].grad for name in weights]
-        # Gradients that are rounding errors of zero are compared beside the others.
+        # Gradients are scaled by the greatest of all: some are mere rounding errors of zero.
         scale = max(float(gradient.abs().max()) for gradient in gradients if gradient is not None)
         scaled = [gradient / scale for gradient in gradients if gradient is not None]
         torch.optim.SGD(program.parameters(), lr=0.1).step()

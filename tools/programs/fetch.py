@@ -1,7 +1,7 @@
-"""Distributions from the package index, each release in a folder of its own: a program sees those that it asks for alone.
+"""Distributions from the package index, each release in a separate folder, so that a program sees only those that it lists.
 
-torch and what the tests of rustdev take come from the active environment. pip is told to look at no dependencies, so that nothing
-brings another torch.
+torch and the requirements of rustdev's tests come from the active environment. pip ignores dependencies, so that no distribution
+installs another torch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 
 class UnavailableError(Exception):
-    """A distribution could not be had."""
+    """A distribution is unavailable."""
 
 
 def installed(root: Path, name: str, release: str) -> Path:
-    """Return the folder that holds an installed release, which is installed first where it is absent.
+    """Return the folder of an installed release, after installing it if it is absent.
 
     Raises:
-        UnavailableError: pip failed.
+        UnavailableError: If pip fails.
     """
-    target = root / "site-packages" / f"{name}-{release}"  # a folder that dill knows as one of libraries
+    target = root / "site-packages" / f"{name}-{release}"  # dill treats modules below "site-packages" as libraries
     if not target.exists():
         beside = _empty(target)
         _pip("install", "--no-deps", "--no-compile", "--target", str(beside), f"{name}=={release}")
@@ -37,10 +37,10 @@ def installed(root: Path, name: str, release: str) -> Path:
 
 
 def source(root: Path, name: str, release: str) -> Path:
-    """Return the folder of a release's source distribution, which holds its tests.
+    """Return the folder of a release's source distribution, which contains its tests.
 
     Raises:
-        UnavailableError: pip failed, or has found no archive.
+        UnavailableError: If pip fails or finds no archive.
     """
     target = root / "sources" / f"{name}-{release}"
     if not target.exists():
@@ -58,7 +58,7 @@ def source(root: Path, name: str, release: str) -> Path:
 
 
 def _empty(target: Path) -> Path:
-    """Return an empty folder beside what is to be made: an interrupted download leaves nothing that looks complete."""
+    """Return an empty temporary folder next to the target, so that an interrupted download does not look complete."""
     beside = target.with_name(f".{target.name}")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)

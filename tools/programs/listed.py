@@ -1,25 +1,25 @@
-"""The list of programs, ``programs.toml``, and the releases of what they take, ``requirements/programs.txt``.
+"""The list of programs, ``programs.toml``, and the releases of their distributions, ``requirements/programs.txt``.
 
-A table of the list is a program; its name is the distribution's::
+Each table of the list is a program, named after its distribution::
 
     [julius]
     what = "filters and resampling of sound"
     way = "default"                     # see `WAYS`
-    tests = ["tests"]                   # files and folders of the distribution, as pytest takes them
-    arguments = ["-k", "not cosine"]    # more arguments of pytest's
-    without = ["tests/test_x.py::*[8]"] # tests that are not run
-    left_out = "test_x takes files that it downloads"  # why the selection is not the whole
-    takes = ["@hub", "einops"]          # other distributions, to the last one that torch and pytest do not bring; @ names a group
+    tests = ["tests"]                   # files and folders of the distribution, as arguments of pytest
+    arguments = ["-k", "not cosine"]    # further arguments of pytest
+    without = ["tests/test_x.py::*[8]"] # excluded tests
+    left_out = "test_x takes files that it downloads"  # why tests are excluded
+    takes = ["@hub", "einops"]          # all dependencies that torch and pytest do not bring, also indirect ones; @ names a group
     environment = {NAME = "value"}
-    device_arguments = ["--device=cuda"]      # of the run with the device alone, where its tests have to be told
-    device_environment = {DEVICE = "cuda"}    # likewise
+    device_arguments = ["--device=cuda"]      # only for the run with the device
+    device_environment = {DEVICE = "cuda"}    # only for the run with the device
     devices = 2                         # default: 1
 
     [[julius.failures]]
     tests = ["*::test_resample[*]"]     # patterns
     whose = "cuda"                      # see `WHOSE`
     reason = "one short sentence"
-    flaky = true                        # default: false; it does not happen every time
+    flaky = true                        # default: false; whether the failure is intermittent
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ WHOSE = {
 
 
 def has(patterns: list[str], test: str) -> bool:
-    """Return whether one of the patterns is a test's; a bracket in a pattern is a bracket."""
+    """Return whether a test matches one of the patterns. Brackets in patterns are literal."""
     return any(fnmatchcase(test, pattern.replace("[", "[[]")) for pattern in patterns)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Tests that fail, or pass without the device and are skipped or absent with it, and why."""
+    """Tests that fail, or pass without the device but are skipped or absent with it, with the reason."""
 
     tests: list[str]
     whose: str
@@ -71,7 +71,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Program:
-    """A row of the list."""
+    """An entry of the list."""
 
     name: str
     what: str
@@ -92,7 +92,7 @@ class Program:
             raise ValueError(f"{self.name}: {self.way!r} is none of the ways {', '.join(WAYS)}")
 
     def digest(self, releases: dict[str, str]) -> str:
-        """Return what a result is kept under: another selection or release is run anew; expectations are held against it later."""
+        """Return a hash of the selection and the releases, for which a stored result is valid. Expected failures do not count."""
         described: dict[str, Any] = {"releases": [releases[name] for name in (self.name, *self.takes)]}
         described |= {name: value for name, value in asdict(self).items() if value and name not in ("what", "failures", "left_out")}
         if self.way == "example":
@@ -112,7 +112,7 @@ def programs(path: Path = HERE / "programs.toml") -> dict[str, Program]:
 
 
 def members(names: list[str], groups: dict[str, list[str]]) -> list[str]:
-    """Return distributions, with groups replaced by what they hold."""
+    """Return distributions, with groups replaced by their members."""
     nested = [members(groups[name[1:]], groups) if name.startswith("@") else [name] for name in names]
     return list(dict.fromkeys(name for part in nested for name in part))
 

@@ -1,4 +1,4 @@
-"""What the results say: each test's verdict, the table that is printed, and docs/programs.md."""
+"""Evaluation of the results: the verdict of each test, and docs/programs.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BAD = ("failed", "crashed")
-#: What stands for the line of a test that was not collected.
+#: Placeholder for the result of a test that was not collected.
 ABSENT = {"outcome": "absent", "text": "it was not collected"}
 
 HEAD = """# Public programs
@@ -36,16 +36,16 @@ PyTorch's CPU kernels served, by the fallback.
 
 @dataclass
 class Verdict:
-    """What a program's results mean.
+    """Evaluation of a program's results.
 
     Attributes:
-        passed: Tests that passed on the device.
-        used: Those of them that used the device.
-        skipped: Tests that skipped themselves or were expected to fail by their authors, without rustdev too.
-        without: Tests that fail without rustdev too, and how they do so there.
-        listed: The tests of each listed failure.
-        unlisted: Tests that fail with the device alone, or pass without it and are skipped or absent with it, and are not in the
-            list; and what they say.
+        passed: Number of tests that passed on the device.
+        used: Number of these that used the device.
+        skipped: Number of tests that are skipped or expected to fail by their authors, also without rustdev.
+        without: Tests that also fail without rustdev, with their messages there.
+        listed: Number of tests of each listed failure.
+        unlisted: Unlisted tests that fail only with the device, or pass without it but are skipped or absent with it, with their
+            messages.
         gone: Listed failures that did not happen.
         fallbacks: Operators that fell back.
     """
@@ -61,12 +61,12 @@ class Verdict:
 
     @property
     def bad(self) -> bool:
-        """Whether something is not as the list says."""
+        """Whether the results deviate from the list, or no test passed."""
         return bool(self.unlisted or self.gone) or not self.passed
 
 
 def judge(program: Program, results: Mapping[str, Any]) -> Verdict:
-    """Hold the results against each other and against the list."""
+    """Compare the results with and without the device, and with the list."""
     verdict = Verdict(fallbacks=results["fallbacks"])
     counts: Counter[int] = Counter()
     host, device = results["host"], results["device"]
@@ -95,7 +95,7 @@ def judge(program: Program, results: Mapping[str, Any]) -> Verdict:
 
 
 def page(verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str, str], machine: str, missing: list[str]) -> str:
-    """Return docs/programs.md."""
+    """Return the text of docs/programs.md."""
     lines = [HEAD + f"{machine}.", "", "| way | what runs |", "|---|---|"]
     lines += [f"| {way} | {what} |" for way, what in WAYS.items()]
     lines += [COLUMNS, "| program | what | way | passed | used | skipped | also without | listed | fell back |"]
@@ -118,7 +118,7 @@ def page(verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str,
 
 
 def failures(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the lines about listed failures."""
+    """Return the section on listed failures."""
     lines = ["", "## What fails, or does not run, with the device alone", "", 'The column "whose" says:', ""]
     lines += [f"- {whose}: {meaning}" for whose, meaning in WHOSE.items()]
     lines += ["", "| program | tests | whose | reason |", "|---|---:|---|---|"]
@@ -128,7 +128,7 @@ def failures(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
 
 
 def failures_without(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the lines about tests that fail without rustdev too."""
+    """Return the section on tests that also fail without rustdev."""
     lines = []
     for name, (_, verdict) in verdicts.items():
         texts = Counter(cell(text)[:120] for text in verdict.without.values())
@@ -141,7 +141,7 @@ def failures_without(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[st
 
 
 def unlisted(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the lines about what is not as the list says."""
+    """Return the section on deviations from the list."""
     lines = []
     for name, (_, verdict) in verdicts.items():
         lines += [f"| {name} | {cell(test)} | {cell(text)[:200]} |" for test, text in verdict.unlisted.items()]
@@ -150,7 +150,7 @@ def unlisted(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
 
 
 def left_out(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the lines about selections that are not the whole."""
+    """Return the section on incomplete selections."""
     lines = []
     for name, (program, _) in verdicts.items():
         if program.left_out:
@@ -160,16 +160,16 @@ def left_out(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
 
 
 def short(names: list[str]) -> str:
-    """Return operators as a cell."""
+    """Return operators as a table cell."""
     shown = ", ".join(f"`{name.removeprefix('aten::')}`" for name in names[:6])
     return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def cell(text: str) -> str:
-    """Return a text as a cell of a table."""
+    """Return text as a table cell."""
     return re.sub(r"\s+", " ", text).replace("|", "\\|")
 
 
 def quoted(argument: str) -> str:
-    """Return an argument as a shell reads it."""
+    """Return an argument, quoted for a shell if it contains a space."""
     return f"'{argument}'" if " " in argument else argument

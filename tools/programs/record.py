@@ -1,7 +1,7 @@
-"""The pytest plugin of a run: it sets the default device, and writes down what happens to each test as it happens.
+"""The pytest plugin of a run: sets the default device, and records the outcome of each test.
 
-A line is written before each test and one after it. So, when the process dies, the last line names the test that it died of, and
-the next process goes on behind it. This plugin runs without rustdev too, where the results are PyTorch's CPU device's.
+A line is written before and after each test. If the process dies, the last line names the test that killed it, and the next process
+continues after it. The plugin is also used without rustdev, for the results on PyTorch's CPU device.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .listed import has
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Environment variables: where to write, the default device if any, seconds that a test may take, patterns of tests to leave out.
+#: Environment variables: the file of results, the default device if any, the time limit of a test, patterns of excluded tests.
 RESULTS, DEVICE, SECONDS, WITHOUT = (f"PROGRAMS_{name}" for name in ("RESULTS", "DEVICE", "SECONDS", "WITHOUT"))
-#: The name of the line about the process as a whole.
+#: Name of the line about the whole process.
 SESSION = "session"
 
 
@@ -33,19 +33,19 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(path: Path, test: str, outcome: str, **more: Any) -> None:
-    """Append one line, for good before the test goes on."""
+    """Append a line. The file is closed, so the line is not lost if the test kills the process."""
     with path.open("a") as file:
         file.write(json.dumps({"test": test, "outcome": outcome, **more}) + "\n")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin, where the runner asks for it."""
+    """Register the recorder if the runner requests it."""
     if RESULTS in os.environ:
         config.pluginmanager.register(_Recorder(), "programs-recorder")
 
 
 def use_device() -> None:
-    """Make the device PyTorch's default, where the runner says so; a test may have changed it."""
+    """Set PyTorch's default device if the runner requests it. This is repeated, as a test may have changed it."""
     if os.environ.get(DEVICE):
         import torch
 
@@ -53,7 +53,7 @@ def use_device() -> None:
 
 
 def allocated() -> int:
-    """Return how many allocations the devices have served: a test that leaves the count as it was used none."""
+    """Return the number of allocations on the devices. If a test does not change it, the test has not used a device."""
     torch = sys.modules.get("torch")
     rustdev = getattr(torch, "rustdev", None)
     if torch is None or rustdev is None or not rustdev.is_initialized():
@@ -67,7 +67,7 @@ class _Recorder:
         self.path = Path(os.environ[RESULTS])
         self.seconds = float(os.environ[SECONDS])
         self.without = json.loads(os.environ[WITHOUT])
-        # pytest's capture replaces the descriptor; a test that does not end is to be seen in the log.
+        # pytest's capture replaces the descriptor. This copy writes to the log, also for a test that does not end.
         self.log = os.fdopen(os.dup(2), "w")
         self.before = 0
         use_device()
@@ -109,7 +109,7 @@ class _Recorder:
 
 
 def _text(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Return the line that says what went wrong, or the reason of a skip or of an expected failure."""
+    """Return the line of a report with the error, or the reason of a skip or an expected failure."""
     if getattr(report, "wasxfail", ""):
         return str(report.wasxfail).removeprefix("reason: ")
     if isinstance(report.longrepr, tuple):

@@ -1,4 +1,4 @@
-"""Run a program's selection in child processes, once without rustdev and once with it."""
+"""Runs the selected tests of a program in child processes, once without rustdev and once with it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .listed import Program
 
 TOOLS = Path(__file__).parents[1]
-# pytest's: all passed, some failed, nothing to run.
+# Exit statuses of pytest: all passed, some failed, nothing to run.
 USUAL = (0, 1, 5)
-#: A closed port: what would download fails at once.
+#: A closed port as proxy, so that downloads fail at once.
 NOWHERE = "http://127.0.0.1:9"
 OFFLINE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy"), NOWHERE) | {
     "no_proxy": "localhost,127.0.0.1",
@@ -38,7 +38,7 @@ OFFLINE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that a test and a whole selection may take, and the devices' memory."""
+    """Time limits of a test and of a selection in seconds, and the memory of the devices."""
 
     test: float = 300
     selection: float = 1200
@@ -46,10 +46,10 @@ class Limits:
 
 
 def run(program: Program, releases: Mapping[str, str], root: Path, limits: Limits) -> dict[str, Any]:
-    """Return what happened to each test without rustdev and with it, by the tests' names.
+    """Return the outcome of each test without rustdev and with it, by test name.
 
     Raises:
-        fetch.UnavailableError: A distribution could not be had.
+        fetch.UnavailableError: If a distribution is unavailable.
     """
     packages = [fetch.installed(root, name, releases[name]) for name in (program.name, *program.takes)]
     folder = EXAMPLES if program.way == "example" else fetch.source(root, program.name, releases[program.name])
@@ -67,7 +67,7 @@ def run(program: Program, releases: Mapping[str, str], root: Path, limits: Limit
 def _selection(
     program: Program, packages: list[Path], folder: Path, stem: Path, on_device: bool, limits: Limits
 ) -> dict[str, dict[str, Any]]:
-    """Run the selection, with a new process behind each test that kills one."""
+    """Run the selection, with a new process after each test that kills its process."""
     results, log = stem.with_suffix(".jsonl"), stem.with_suffix(".log")
     environment = _environment(program, packages, results, on_device, limits)
     ends = time.monotonic() + limits.selection
@@ -93,7 +93,7 @@ def _environment(program: Program, packages: list[Path], results: Path, on_devic
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        # The tests are small: threads of the CPU device would wait for each other.
+        # The tests are small: several threads would only wait for each other.
         "OMP_NUM_THREADS": "1",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(on_device)),
         "RUSTDEV_DEVICE_COUNT": str(program.devices),
@@ -111,7 +111,7 @@ def _made(folder: Path) -> Path:
 
 
 def _process(program: Program, folder: Path, environment: Mapping[str, str], on_device: bool, output: IO[str], ends: float) -> str:
-    """Run pytest over what is left of the selection, and return how the process died, or nothing."""
+    """Run pytest on the rest of the selection. Return how the process died, or an empty string."""
     quiet = ["-q", "-c", os.devnull, "--rootdir", str(folder), "-p", "no:cacheprovider", "-W", "ignore", "--tb", "short"]
     plugins = ["-p", "programs.record", "--continue-on-collection-errors"]
     plugins += ["-p", "rustdev_pytest"] if on_device else ["-p", "no:rustdev_pytest"]
@@ -126,7 +126,7 @@ def _process(program: Program, folder: Path, environment: Mapping[str, str], on_
     except subprocess.TimeoutExpired:
         return "no end of the selection in its time"
     finally:
-        # Also what a test has started and left.
+        # Kills processes that a test has started and left, too.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()

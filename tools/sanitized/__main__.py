@@ -1,15 +1,14 @@
-"""Run Python tests in a Python that holds a sanitizer's runtime: ``make asan-python`` and ``make tsan-python``.
+"""Run Python tests in a Python interpreter with a sanitizer's runtime: ``make asan-python`` and ``make tsan-python``.
 
     python -m sanitized {address,thread} MODULE SHIMS [arguments of pytest]
 
-MODULE is the library that cargo has built with that sanitizer, SHIMS the directory of the shims built so. Beside the module, in
-``python/``, come an environment whose interpreter is ``python.rs``, with the packages of the environment that runs this command,
-and this package with the module and the shims. So nothing is installed, and processes that a test starts with ``sys.executable``
-are under the sanitizer too.
+MODULE is the library that cargo has built with the sanitizer, SHIMS the directory of the shims that were built with it. ``python/``
+next to the module gets an environment whose interpreter is ``python.rs``, with the packages of the environment that runs this
+command, and this package with the module and the shims. So nothing is installed, and processes that a test starts by
+``sys.executable`` run under the sanitizer, too.
 
-pytest keeps what is written to the standard error output, so the sanitizer writes its reports to files; they are printed at the
-end.
-The exit status is pytest's, or 1 where it is 0 and there is a report.
+pytest captures stderr, so the sanitizer writes its reports to files, which are printed at the end.
+The exit status is that of pytest, or 1 if it is 0 and there is a report.
 """
 
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from other_module import ROOT, link, place_package, run_tests
 
-#: What the sanitizers are told; the reasons are in CONTRIBUTING.md.
+#: Options of the sanitizers; the reasons are in CONTRIBUTING.md.
 OPTIONS = {
     "address": {"ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allocator_may_return_null=1:log_path={reports}"},
     "thread": {
@@ -31,12 +30,12 @@ OPTIONS = {
         "RUSTDEV_NUM_THREADS": str(len(os.sched_getaffinity(0))),
     },
 }
-#: What pytest is told.
+#: Additional arguments of pytest.
 SELECTION = {"address": [], "thread": ["-m", "not planted_race"]}
 
 
 def build_interpreter(sanitizer: str, directory: Path) -> Path:
-    """Make the environment, and return its interpreter."""
+    """Create the environment and return its interpreter."""
     version, libraries = f"python{sys.version_info.major}.{sys.version_info.minor}", sysconfig.get_config_var("LIBDIR")
     if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
         sys.exit(f"sanitized: {sys.executable} has no shared library of Python (libpython): build Python with --enable-shared")
@@ -46,7 +45,7 @@ def build_interpreter(sanitizer: str, directory: Path) -> Path:
     link(directory / "lib" / version / "site-packages", Path(sysconfig.get_path("purelib")))
     shutil.copy(Path(sys.prefix) / "pyvenv.cfg", directory / "pyvenv.cfg")
     command = ["rustc", "--edition", "2024", "-O", f"-Zsanitizer={sanitizer}", "-Cunsafe-allow-abi-mismatch=sanitizer"]
-    # The runtime looks for C++'s exceptions when it starts, so their library is loaded with the program.
+    # The sanitizer's runtime looks up C++ exception functions at startup, so libstdc++ is linked to the program.
     command += [f"-Clink-arg={it}" for it in ("-rdynamic", f"-L{libraries}", f"-Wl,-rpath,{libraries}", f"-l{version}")]
     command += [f"-Clink-arg={it}" for it in ("-Wl,--no-as-needed", "-lstdc++")]
     source = Path(__file__).with_name("python.rs")

@@ -13,7 +13,7 @@ from .modes import MODES, VARIABLES
 from .report import Report, table
 from .resources import grown, is_judged
 
-#: Seconds that a worker has beyond its time before it counts as stuck: for its last program, and for making one smaller.
+#: Seconds that a worker may exceed its time before it counts as stuck, for its last program and for shrinking one.
 PATIENCE = 900
 
 
@@ -46,10 +46,10 @@ def command(mode: str, seconds: float, options: argparse.Namespace, path: Path) 
 
 
 def run(mode: str, options: argparse.Namespace) -> Report:
-    """Run a mode's programs in a process of their own; what the process says of them is printed."""
+    """Run the programs of a mode in a separate process, whose output is printed."""
     seconds = 60 * options.minutes * MODES[mode].share / sum(MODES[name].share for name in options.modes)
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    # For `-m soak.worker`, wherever this command was started.
+    # So that `-m soak.worker` is found in any working directory.
     tools = [str(Path(__file__).parents[1]), environment.get("PYTHONPATH", "")]
     environment |= {"PYTHONPATH": os.pathsep.join(filter(None, tools)), **MODES[mode].environment(options.seed)}
     with tempfile.TemporaryDirectory() as directory:
@@ -70,7 +70,7 @@ def run(mode: str, options: argparse.Namespace) -> Report:
 
 
 def growth(reports: list[Report]) -> str:
-    """Say what has grown, and where it could not be told."""
+    """Return a text on resources that have grown, and on modes with too few samples."""
     growing = [f"{name} of {it.mode}" for it in reports for name in grown(it.samples)]
     short = [it.mode for it in reports if not is_judged(it.samples)]
     told = f"growing: {', '.join(growing)}" if growing else "nothing grew"
@@ -78,7 +78,7 @@ def growth(reports: list[Report]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the modes; 1 where a value differs, something is found, or a process grows."""
+    """Run the modes. Return 1 if a value differs, there is a finding, or a process has grown."""
     options = parse(arguments)
     start = time.monotonic()
     reports = []

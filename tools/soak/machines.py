@@ -1,4 +1,4 @@
-"""What runs the steps of a program: the CPU, and two devices with four streams each."""
+"""Machines that run the steps of a program: the CPU, and two devices with four streams each."""
 
 import contextlib
 from collections.abc import Callable
@@ -10,25 +10,25 @@ from rustdev.streams import _sleep
 
 from .operators import OPERATORS, make
 
-#: Devices, and streams of each.
+#: Number of devices, and of streams per device.
 DEVICES, STREAMS = 2, 4
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a program; its number names its result.
+    """One step of a program. Its number identifies its result.
 
     Attributes:
-        number: Its place in the program.
-        operator: A name of ``OPERATORS``, or "make", "move" or "drop".
-        operands: The numbers of the steps whose results it takes. It writes to the first, if its operator does.
-        choice: Chooses the operator's other arguments.
-        device: Where the result is.
-        stream: Which of the streams it runs on.
-        wait: How it waits for what other streams hold: "event", "stream" or "host".
-        pause: Nanoseconds for which the stream is kept busy before it.
-        shape: Of what is made.
-        dtype: Of what is made.
+        number: Index of the step in the program.
+        operator: A name in ``OPERATORS``, or "make", "move" or "drop".
+        operands: Numbers of the steps whose results it takes. An operator that writes does so to the first.
+        choice: Number that determines the other arguments of the operator.
+        device: Device of the result.
+        stream: Index of the stream that it runs on.
+        wait: How it waits for work on other streams: "event", "stream" or "host".
+        pause: Nanoseconds for which the stream is kept busy before the step.
+        shape: Shape of the made tensor.
+        dtype: Dtype of the made tensor.
     """
 
     number: int
@@ -52,7 +52,7 @@ class Step:
         return f"%{self.number} = {self.operator}({what}; {self.choice})  # {where}" + f", pause {self.pause} ns" * bool(self.pause)
 
     def writes(self) -> bool:
-        """Whether it writes to its first operand."""
+        """Whether the step writes to its first operand."""
         return self.operator in OPERATORS and OPERATORS[self.operator].kind == "write"
 
 
@@ -77,20 +77,20 @@ class Host:
 
 @dataclass
 class Memory:
-    """Who works on some memory: each stream's last event there, by the stream's device and number."""
+    """The last events of streams that use a piece of memory, by (device, stream)."""
 
     writers: dict[tuple[int, int], torch.Event] = field(default_factory=dict)
     readers: dict[tuple[int, int], torch.Event] = field(default_factory=dict)
 
 
 class Devices:
-    """Runs steps on the devices, each on its stream, which waits for no more than it must.
+    """Runs each step on its device and stream. The stream waits only for the work that the step depends on.
 
     Args:
-        tries: how often a step is tried that runs out of memory. It must not have written anything then.
+        tries: Number of attempts for a step that runs out of memory. A failed step must not have written anything.
 
     Attributes:
-        shortages: How often one has.
+        shortages: Number of times that a step ran out of memory.
     """
 
     def __init__(self, tries: int = 1) -> None:
@@ -117,7 +117,7 @@ class Devices:
         self.note(step, given, used)
 
     def insist(self, call: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Return a call's result, after some tries where memory runs out."""
+        """Return the result of a call, retried if it runs out of memory."""
         for _ in range(self.tries - 1):
             try:
                 return call()
@@ -126,7 +126,7 @@ class Devices:
         return call()
 
     def call(self, step: Step, given: list[torch.Tensor]) -> torch.Tensor:
-        """Return a step's result; the current streams are the step's."""
+        """Return the result of a step. The current streams are those of the step."""
         device = f"rustdev:{step.device}"
         if step.operator == "make":
             value = make(step.shape, step.dtype, step.choice)
@@ -136,7 +136,7 @@ class Devices:
         return OPERATORS[step.operator].call(given, step.choice)
 
     def wait(self, step: Step, used: set[tuple[int, int]]) -> None:
-        """Make a step's streams wait for all that it must come behind."""
+        """Make the streams of a step wait for all work that it depends on."""
         before: dict[tuple[int, int], list[torch.Event]] = {}
         for place, number in enumerate(step.operands):
             memory = self.memory[number]
@@ -155,7 +155,7 @@ class Devices:
                         event.synchronize()
 
     def note(self, step: Step, given: list[torch.Tensor], used: set[tuple[int, int]]) -> None:
-        """Write down which streams a step's memory is in use by."""
+        """Record which streams use the memory of a step."""
         done = {owner: self.streams[owner[0]][owner[1]].record_event() for owner in used}
         for tensor in given:
             for device, stream in used:
@@ -170,7 +170,7 @@ class Devices:
         self.memory[step.number] = self.memory[step.operands[0]] if is_view else Memory(writers=done)
 
     def read(self, number: int, stream: int) -> torch.Tensor:
-        """Return a copy of a value on the CPU, by way of one of the streams."""
+        """Copy a value to the CPU, on one of the streams."""
         value = self.values[number]
         device = value.device.index
         step = Step(-1, "read", (number,), device=device, stream=stream)
@@ -179,13 +179,13 @@ class Devices:
             return self.insist(value.cpu)
 
     def end(self) -> None:
-        """Free the values, and wait for everything."""
+        """Free the values, and wait for all work."""
         self.values.clear()
         self.memory.clear()
         settle()
 
 
 def settle() -> None:
-    """Wait for the devices; what failed on them is raised."""
+    """Wait for the devices. Failures of tasks are raised."""
     for device in range(DEVICES):
         rustdev.synchronize(device)

@@ -1,10 +1,10 @@
-"""The modes that programs run in. Standard library only: the command reads it without torch."""
+"""The modes that programs run in. Standard library only: the command imports it without torch."""
 
 from dataclasses import dataclass, field
 
-#: The variables that belong to the modes: a child has those of its own mode alone.
+#: Environment variables of the modes: a child process has only those of its own mode.
 VARIABLES = ("RUSTDEV_SCHEDULE", "RUSTDEV_SANITIZE", "RUSTDEV_FILL", "RUSTDEV_FAULTS")
-#: How likely a request for device memory is to be refused in the mode "faults".
+#: Probability that a request for device memory is refused in the mode "faults".
 SHORTAGE = 0.1
 
 
@@ -13,9 +13,9 @@ class Mode:
     """One mode.
 
     Attributes:
-        share: Its part of the time, beside those of the others.
-        settings: Environment variables; ``{seed}`` is the run's.
-        tries: How often a step is tried that runs out of memory.
+        share: Weight of the mode in the division of the time.
+        settings: Environment variables; ``{seed}`` is replaced by the seed of the run.
+        tries: Number of attempts for a step that runs out of memory.
     """
 
     share: int = 1
@@ -23,7 +23,7 @@ class Mode:
     tries: int = 1
 
     def environment(self, seed: int) -> dict[str, str]:
-        """Return the variables that a child of a run with that seed has."""
+        """Return the environment variables of a child process, for the seed of the run."""
         return {name: value.format(seed=seed % (1 << 32)) for name, value in self.settings.items()}
 
 
@@ -36,8 +36,8 @@ MODES: dict[str, Mode] = {
     "race": Mode(2, {"RUSTDEV_SANITIZE": "race:error"}),
     "memory": Mode(3, {"RUSTDEV_SANITIZE": "memory"}),
     "fill": Mode(1, {"RUSTDEV_FILL": "nan"}),
-    # Processes of a group, one of them late or lost.
+    # Processes of a group, one of which is late or lost.
     "ranks": Mode(2),
-    # Twenty shortages in a row do not happen by chance.
+    # With probability 0.1, twenty consecutive shortages practically never occur by chance.
     "faults": Mode(1, {"RUSTDEV_FAULTS": f"oom:p={SHORTAGE},seed={{seed}}"}, tries=20),
 }

@@ -1,7 +1,7 @@
-"""The operators that random programs are made of.
+"""The operators of random programs.
 
-Programs feed results into further operators, so all but those of ``leaf`` are exact or correctly rounded: the device gives the
-CPU's bits. A leaf's result is compared within a tolerance and goes nowhere.
+Programs pass results to further operators, so all operators but those of ``leaf`` are exact or correctly rounded: the device's
+results are bitwise equal to the CPU's. The result of a leaf is compared within a tolerance and not used further.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ class Operator:
     """One operator.
 
     Attributes:
-        call: From the operands and a number that chooses its other arguments, the result.
-        operands: How many tensors it takes; of one that writes, the first is written.
-        takes: Whether it takes such operands.
-        kind: "new", "view", "write", or "leaf" for a result that is not exact.
+        call: Function of the operands and of a number that determines the other arguments.
+        operands: Number of tensor operands. An operator that writes does so to the first.
+        takes: Returns whether the operator accepts given operands.
+        kind: "new", "view", "write", or "leaf" for an inexact result.
     """
 
     call: Callable[[Tensors, int], torch.Tensor]
@@ -38,27 +38,27 @@ def real(operands: Tensors) -> bool:
 
 
 def numbers(operands: Tensors) -> bool:
-    """Whether no operand is of bools."""
+    """Whether no operand is boolean."""
     return all(it.dtype is not torch.bool for it in operands)
 
 
 def integers(operands: Tensors) -> bool:
-    """Whether all operands are of integers."""
+    """Whether all operands are integer tensors."""
     return all(it.dtype in INTEGERS for it in operands)
 
 
 def floats(operands: Tensors) -> bool:
-    """Whether all operands are of real floating point numbers."""
+    """Whether all operands are real floating-point tensors."""
     return all(it.is_floating_point() for it in operands)
 
 
 def has_elements(operands: Tensors) -> bool:
-    """Whether no operand is a number or empty."""
+    """Whether all operands have dimensions and elements."""
     return all(it.dim() > 0 and it.numel() > 0 for it in operands)
 
 
 def broadcast(operands: Tensors) -> bool:
-    """Whether the operands' sizes go together."""
+    """Whether the operands broadcast to at most 2^20 elements."""
     try:
         return bool(torch.broadcast_shapes(*(it.shape for it in operands)).numel() <= 1 << 20)
     except RuntimeError:
@@ -66,15 +66,15 @@ def broadcast(operands: Tensors) -> bool:
 
 
 def complex_apart(operands: Tensors) -> bool:
-    """Whether no complex numbers meet real floating point ones, which may be infinite.
+    """Whether complex operands are not combined with real floating-point ones, which may be infinite.
 
-    PyTorch's complex sums multiply with alpha, and so have NaN beside an infinite part; the device's have the sum.
+    PyTorch's complex addition multiplies by alpha, which yields NaN next to an infinite part; the device's yields the sum.
     """
     return len({it.is_complex() for it in operands if it.is_complex() or it.is_floating_point()}) < 2
 
 
 def into_first(operands: Tensors) -> bool:
-    """Whether results of all operands can be written to the first."""
+    """Whether a result of all operands can be written to the first."""
     first, *others = operands
     wide = first.dtype
     for it in others:
@@ -84,7 +84,7 @@ def into_first(operands: Tensors) -> bool:
 
 
 def both(*conditions: Callable[[Tensors], bool]) -> Callable[[Tensors], bool]:
-    """Whether several conditions hold."""
+    """Return the conjunction of conditions."""
     return lambda operands: all(condition(operands) for condition in conditions)
 
 
@@ -94,7 +94,7 @@ def same_sizes(operands: Tensors) -> bool:
 
 
 def small(operands: Tensors) -> bool:
-    """Whether the operands may grow, in elements and in dimensions."""
+    """Whether the operands are small enough for a larger result, with more dimensions."""
     return all(it.dim() < 3 and it.numel() < 10_000 for it in operands)
 
 
@@ -104,21 +104,21 @@ def dim_of(tensor: torch.Tensor, choice: int) -> int:
 
 
 def part(tensor: torch.Tensor, choice: int) -> tuple[int, int, int]:
-    """Choose a dimension, a place in it, and a length from there."""
+    """Choose a dimension, a start index and a length."""
     dim = dim_of(tensor, choice)
     start = choice // 7 % tensor.shape[dim]
     return dim, start, 1 + choice // 11 % (tensor.shape[dim] - start)
 
 
 def rows(tensor: torch.Tensor, choice: int) -> tuple[int, torch.Tensor]:
-    """Choose a dimension, and some indices in it, each once."""
+    """Choose a dimension and distinct indices in it."""
     dim = dim_of(tensor, choice)
     order = torch.randperm(tensor.shape[dim], generator=torch.Generator().manual_seed(choice))
     return dim, order[: 1 + choice % tensor.shape[dim]].to(tensor.device)
 
 
 def cast(tensor: torch.Tensor, choice: int) -> torch.Tensor:
-    """Convert to a dtype: of numbers out of an integer's range C says nothing, and complex ones are to be finite."""
+    """Convert to a dtype. Out-of-range conversions to integers, undefined in C, and non-finite complex numbers are avoided."""
     dtype = DTYPES[choice % len(DTYPES)]
     if tensor.is_complex():
         return tensor.to(torch.complex128, copy=True)
@@ -128,39 +128,39 @@ def cast(tensor: torch.Tensor, choice: int) -> torch.Tensor:
 
 
 def write(call: Callable[[Tensors, int], torch.Tensor], operands: int, takes: Callable[[Tensors], bool]) -> Operator:
-    """Describe an operator that writes to its first operand."""
+    """Return an operator that writes to its first operand."""
     return Operator(call, operands, both(has_elements, takes), "write")
 
 
 def view(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Callable[[Tensors], bool] = has_elements) -> Operator:
-    """Describe an operator that gives a view of its operand."""
+    """Return an operator whose result is a view of its operand."""
     return Operator(lambda given, choice: call(given[0], choice), 1, takes, "view")
 
 
 def leaf(call: Callable[[torch.Tensor], torch.Tensor]) -> Operator:
-    """Describe an operator whose result is not exact, on numbers that are small."""
+    """Return an operator with an inexact result, applied to values clamped to [-3, 3]."""
     return Operator(
         lambda given, choice: call(given[0].nan_to_num(0.0, 3.0, -3.0).clamp(-3, 3)), 1, both(floats, has_elements), "leaf"
     )
 
 
 def new(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Callable[[Tensors], bool] = has_elements) -> Operator:
-    """Describe an operator that makes something new of one operand."""
+    """Return an operator that computes a new tensor from one operand."""
     return Operator(lambda given, choice: call(given[0], choice), 1, takes)
 
 
 def pair(call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], takes: Callable[[Tensors], bool]) -> Operator:
-    """Describe an operator that makes something new of two operands."""
+    """Return an operator that computes a new tensor from two operands."""
     return Operator(lambda given, choice: call(*given), 2, both(broadcast, complex_apart, takes))
 
 
 def positive_zeros(tensor: torch.Tensor) -> torch.Tensor:
-    """Replace -0 by 0: which of the two the CPU takes for the greater depends on where in memory an element lies."""
+    """Replace -0 by 0: which of them the CPU considers greater depends on the memory position of an element."""
     return tensor + 0 if tensor.is_floating_point() else tensor
 
 
 def matrices(tensor: torch.Tensor) -> torch.Tensor:
-    """Multiply a tensor's last dimension, as rows, with itself."""
+    """Return rows @ rows.T for the first 64 rows of a tensor."""
     rows = tensor.reshape(-1, tensor.shape[-1])[:64]
     return rows @ rows.t()
 
@@ -220,7 +220,7 @@ OPERATORS: dict[str, Operator] = {
 
 
 def make(shape: tuple[int, ...], dtype: torch.dtype, choice: int) -> torch.Tensor:
-    """Return small whole numbers on the CPU."""
+    """Return a CPU tensor of small random integers."""
     low = -8 if dtype in (*FLOATS, torch.int32, torch.int64) else 0
     values = torch.randint(low, 2 if dtype is torch.bool else 9, shape, generator=torch.Generator().manual_seed(choice))
     return values.to(dtype)

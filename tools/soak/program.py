@@ -1,4 +1,4 @@
-"""Random programs: how they are made, compared, and made smaller."""
+"""Random programs: generation, comparison and shrinking."""
 
 import contextlib
 import random
@@ -12,25 +12,25 @@ import torch
 from .machines import STREAMS, Devices, Host, Step
 from .operators import DTYPES, OPERATORS, Operator
 
-#: Steps of a program, and how many of them lie between two comparisons of a value.
+#: Number of steps of a program, and of steps between two comparisons of a value.
 STEPS, BETWEEN = 200, 10
-#: So many values live at a time.
+#: Number of live values.
 LIVE = 24
 SIZES = (1, 1, 3, 4, 4, 17, 64, 300)
-#: The largest value that is made, in elements.
+#: Maximum number of elements of a made tensor.
 LARGEST = 200_000
-#: How often a smaller program runs before it counts as one without the difference.
+#: Number of runs after which a smaller program counts as one without the difference.
 TRIES = 3
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float32: 1e-5, torch.float64: 1e-7}
 
 
-#: Makes what a program runs in.
+#: Returns the context that a program runs in.
 Around = Callable[[], contextlib.AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What is not right, behind which step and of which value: a value that is not the CPU's, or an exception as a finding."""
+    """A value that differs from the CPU's, or an exception (a finding), with the step after which it was found."""
 
     step: Step
     value: int
@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass
 class Outcome:
-    """What became of a program: the steps that ran, what was not right, and how often it ran out of memory."""
+    """Result of a program: the steps that ran, the first difference, and how often it ran out of memory."""
 
     steps: list[Step]
     difference: Difference | None = None
@@ -48,7 +48,7 @@ class Outcome:
 
 
 class Maker:
-    """Makes the steps of a program, from its values on the CPU."""
+    """Generates the steps of a program and runs them on the CPU."""
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)
@@ -58,7 +58,7 @@ class Maker:
         self.exact: list[int] = []
 
     def steps(self) -> Iterator[Step]:
-        """Yield a program's steps; each has run on the CPU."""
+        """Yield the steps of a program, each after it has run on the CPU."""
         for number in range(STEPS):
             step = self.step(number)
             self.host.run(step)
@@ -69,7 +69,7 @@ class Maker:
             yield step
 
     def enter(self, step: Step) -> None:
-        """Take up a step's result."""
+        """Register the result of a step."""
         kind = OPERATORS[step.operator].kind if step.operator in OPERATORS else "new"
         self.where[step.number] = step.device
         self.memory[step.number] = self.memory[step.operands[0]] if kind in ("view", "write") else step.number
@@ -106,7 +106,7 @@ class Maker:
         return Step(number, "make", device=self.random.randrange(2), shape=shape, dtype=self.random.choice(DTYPES), **how)
 
     def operands(self, operator: Operator) -> tuple[int, ...] | None:
-        """Return values that an operator takes, or nothing where a few draws find none."""
+        """Return random values that an operator accepts; None if a few attempts find none."""
         first = self.random.choice(self.exact)
         there = [it for it in self.exact if self.where[it] == self.where[first]]
         for _ in range(8):
@@ -119,7 +119,7 @@ class Maker:
         return None
 
     def may_write(self, chosen: tuple[int, ...]) -> bool:
-        """Whether the first of some values has elements apart, and memory that none of the others has."""
+        """Whether the first value has no overlapping elements and shares no memory with the others."""
         first = self.host.values[chosen[0]]
         if any(self.memory[it] == self.memory[chosen[0]] for it in chosen[1:]):
             return False
@@ -130,7 +130,7 @@ class Maker:
 
 
 def compare(host: Host, devices: Devices, number: int, stream: int, exact: bool) -> str:
-    """Return how a value differs from the CPU's, or nothing."""
+    """Return how a value differs from the CPU's, or an empty string."""
     expected, actual = host.values[number], devices.read(number, stream)
     mine = devices.values[number]
     moving = [dim for dim, size in enumerate(expected.shape) if size > 1]
@@ -145,7 +145,7 @@ def compare(host: Host, devices: Devices, number: int, stream: int, exact: bool)
 
 
 def check(done: list[Step], number: int, host: Host, devices: Devices) -> Difference | None:
-    """Compare a value behind the last step that was done."""
+    """Compare a value after the last step that has run."""
     maker = next(it for it in done if it.number == number)
     exact = maker.operator not in OPERATORS or OPERATORS[maker.operator].kind != "leaf"
     text = compare(host, devices, number, done[-1].stream, exact)
@@ -153,7 +153,7 @@ def check(done: list[Step], number: int, host: Host, devices: Devices) -> Differ
 
 
 def follow(steps: Iterable[Step], done: list[Step], host: Host, devices: Devices, is_fresh: bool) -> Difference | None:
-    """Run steps on the devices, and compare their values now and then, and all at the end; return the first difference."""
+    """Run steps on the devices, compare values at intervals and all at the end, and return the first difference."""
     for step in steps:
         done.append(step)
         if is_fresh:
@@ -170,14 +170,14 @@ def run(steps: Iterable[Step], host: Host, *, is_fresh: bool, tries: int = 1, ar
     """Run a program on the devices, and compare its values with the CPU's.
 
     Args:
-        steps: the program.
-        host: the CPU's values.
-        is_fresh: whether the steps have yet to run there.
-        tries: how often a step is tried that runs out of memory.
-        around: makes what the program runs in.
+        steps: Program.
+        host: Values on the CPU.
+        is_fresh: Whether the steps have not run on the CPU yet.
+        tries: Number of attempts for a step that runs out of memory.
+        around: Returns the context that the program runs in.
 
     Returns:
-        The steps that ran, and the first thing that was not right.
+        The steps that ran, and the first difference.
     """
     outcome, devices = Outcome([]), Devices(tries)
     try:
@@ -192,7 +192,7 @@ def run(steps: Iterable[Step], host: Host, *, is_fresh: bool, tries: int = 1, ar
 
 
 def smaller(steps: list[Step], shows: Callable[[list[Step]], bool], seconds: float) -> list[Step]:
-    """Return as few of a program's steps as still show what is not right, or as few as are found in some seconds."""
+    """Shrink a program: return a small subset of its steps that still shows the difference, found within ``seconds``."""
     end = time.monotonic() + seconds
     for chosen in sorted((it.number for it in steps), reverse=True):
         gone = {chosen}

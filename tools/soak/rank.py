@@ -1,4 +1,4 @@
-"""One process of a program of ``ranks``: it makes the calls, is late where the program wants it, and compares what it gets."""
+"""One process of a program of ``ranks``: makes the calls, with the delays of the program, and compares the results."""
 
 import ctypes
 import faulthandler
@@ -22,27 +22,27 @@ from torch import Tensor
 
 from .ranks import BREAKS, Call, Program
 
-#: How long an operation may take: less than a program may.
+#: Timeout of an operation, less than that of a program.
 TIMEOUT = timedelta(seconds=120)
 STREAMS = 2
 
 
 class Wrong(Exception):  # noqa: N818
-    """A value that is not what one process computes."""
+    """A value differs from what a single process computes."""
 
 
 class Leaves(Exception):  # noqa: N818
-    """The exception by which a rank leaves."""
+    """The exception by which a rank leaves the group."""
 
 
 def data(call: Call, rank: int, elements: int) -> Tensor:
-    """Return what a rank contributes: small integers, so that every order of sums gives the same."""
+    """Return the input of a rank: small integers, whose sums do not depend on the order."""
     generator = torch.Generator().manual_seed(1000 * call.number + rank)
     return torch.randint(0, 9, (elements,), generator=generator).float()
 
 
 def begin(call: Call, rank: int, ranks: int) -> tuple[list[Any], list[tuple[Tensor, Tensor]]]:
-    """Make a call, and return its works, and what it writes with what that has to become."""
+    """Make a call. Return its works, and (output, expected value) pairs."""
     count, name = call.elements, call.collective
     everyone = [data(call, it, count) for it in range(ranks)]
     long = [data(call, it, count * ranks) for it in range(ranks)]
@@ -101,7 +101,7 @@ def begin(call: Call, rank: int, ranks: int) -> tuple[list[Any], list[tuple[Tens
                 dist.all_reduce(part)
         return manager.works, list(zip(parts, sums, strict=True))
     output, after, before = new(count), (rank + 1) % ranks, (rank - 1) % ranks
-    if name == "send and recv":  # the even ranks first: each of those holds nothing up
+    if name == "send and recv":  # the even ranks send first, so that there is no deadlock
         if rank % 2:
             dist.recv(output, before)
             dist.send(mine, after)
@@ -114,17 +114,17 @@ def begin(call: Call, rank: int, ranks: int) -> tuple[list[Any], list[tuple[Tens
 
 
 def here(tensor: Tensor) -> Tensor:
-    """Return a copy on this rank's device, made on the current stream."""
+    """Copy a tensor to this rank's device, on the current stream."""
     return tensor.pin_memory().to("rustdev", non_blocking=True)
 
 
 def new(elements: int) -> Tensor:
-    """Return memory that is not what a collective writes."""
+    """Return an output tensor, filled with a value that no collective writes."""
     return torch.full((elements,), -1.0, device="rustdev")
 
 
 def saved(tensor: Tensor) -> Tensor:
-    """Return what comes back of a file."""
+    """Save a tensor and load it again."""
     file = io.BytesIO()
     torch.save(tensor, file)
     file.seek(0)
@@ -132,7 +132,7 @@ def saved(tensor: Tensor) -> Tensor:
     return loaded
 
 
-#: Ways in which the host waits for a tensor: each returns a part of it as it is on the CPU, with that part of what it should be.
+#: Ways in which the host reads a tensor: each returns what it has read, and the expected value.
 READS: dict[str, Callable[[Tensor, Tensor], tuple[object, object]]] = {
     "tolist": lambda it, wanted: (it[:9].tolist(), wanted[:9].tolist()),
     "item": lambda it, wanted: (it[-1].item(), wanted[-1].item()),
@@ -149,18 +149,18 @@ class Rank:
     """Makes the calls of a rank.
 
     Args:
-        program: what all ranks do.
-        rank: this one's number.
+        program: Program of all ranks.
+        rank: Number of this rank.
     """
 
     def __init__(self, program: Program, rank: int) -> None:
         self.program, self.rank = program, rank
         self.streams = [rustdev.Stream() for _ in range(STREAMS)]
-        #: What has been called, and where: works that nobody waited for, and results that were not looked at.
+        #: Calls whose works are not waited for or whose results are not compared yet.
         self.open: list[tuple[Call, list[Any], list[tuple[Tensor, Tensor]]]] = []
 
     def make(self, call: Call) -> None:
-        """Make a call and wait for it, late where this rank is to be."""
+        """Make a call and wait for it, with the delays of the program if this rank is the late one."""
         is_late = call.late == self.rank
         if is_late and call.locked:
             threading.Thread(target=ctypes.PyDLL(None).usleep, args=(1000 * call.locked,)).start()
@@ -176,7 +176,7 @@ class Rank:
             self.wait(call, works, results)
 
     def wait(self, call: Call, works: list[Any], results: list[tuple[Tensor, Tensor]]) -> None:
-        """Wait for a call in its way."""
+        """Wait for a call as it specifies."""
         if call.wait == "none":
             return
         if call.wait == "other stream":
@@ -204,7 +204,7 @@ class Rank:
             self.compare(call, results)
 
     def compare_all(self) -> None:
-        """Wait for all that was called, and compare it."""
+        """Wait for all open calls and compare their results."""
         for call, works, results in self.open:
             with rustdev.stream(self.streams[call.stream]):
                 for work in works:
@@ -213,7 +213,7 @@ class Rank:
         self.open.clear()
 
     def compare(self, call: Call, results: list[tuple[Tensor, Tensor]]) -> None:
-        """Compare what a call has written."""
+        """Compare the results of a call."""
         for tensor, wanted in results:
             if not torch.equal(found := tensor.cpu(), wanted):
                 place = int((found != wanted).nonzero()[0])
@@ -222,7 +222,7 @@ class Rank:
                 )
 
     def leave(self) -> None:
-        """Leave the group alone, in the program's way."""
+        """Leave the group as the only rank, as the program specifies."""
         if self.program.end == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.program.end == "exception":
@@ -231,7 +231,7 @@ class Rank:
         sys.exit()
 
     def run(self) -> None:
-        """Make all calls, to the program's end."""
+        """Run the whole program."""
         for call in self.program.calls:
             if call.number == self.program.point:
                 if self.rank == self.program.leaver:
@@ -240,19 +240,19 @@ class Rank:
                     self.compare_all()  # what was called before it left
             self.make(call)
         if self.program.end == "return" or (self.program.end == "exit" and self.rank == self.program.leaver):
-            return  # and the process ends with what is queued
+            return  # the process exits with queued work
         if self.program.end == "destroy":
             dist.destroy_process_group()
         self.compare_all()
 
 
 def run(program: Program, rank: int, store: Path) -> None:
-    """Be one rank of a program; what is not right is raised, and ends the process with its exit code.
+    """Run one rank of a program. Errors are raised, and end the process with an exit code.
 
     Args:
-        program: What to do.
-        rank: Which one.
-        store: Where the ranks find each other.
+        program: Program.
+        rank: Number of the rank.
+        store: File of the store by which the ranks connect.
     """
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"

@@ -1,9 +1,9 @@
-"""Programs of several processes with unlucky timing: how they are made, run and judged, for the mode "ranks".
+"""Programs of several processes with unlucky timing, for the mode "ranks": generation, execution and evaluation.
 
-Each program is a group of two or four processes that make the same calls, in which one rank is late: before a call, on its stream,
-or behind it, perhaps while another of its threads holds Python's lock. At some point the group ends: by its program, or because one
-rank leaves. Values are compared with what one process computes; a process that hangs, ends by a signal or says nothing of a lost
-rank is a finding. The processes are forked from this one, which has PyTorch and has not used the device.
+Each program is a group of two or four processes that make the same calls. One rank is late: before a call, on its stream, or after
+it, possibly while another of its threads holds the GIL. At some point the group ends, by the program or because one rank leaves.
+Values are compared with those of a single process. A process that hangs, dies by a signal or does not report a lost rank is a
+finding. The processes are forked from this one, which has imported PyTorch but not used the device.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Seconds that a program may take. It takes one or two where the machine has nothing else to do.
+#: Time limit of a program in seconds. On an idle machine it takes one or two.
 PATIENCE = 240
-#: Calls of a program.
+#: Number of calls of a program.
 CALLS = 10
 COLLECTIVES = (
     "all_reduce", "reduce", "broadcast", "all_gather", "all_gather of different sizes", "all_gather_into_tensor", "gather",
@@ -28,16 +28,16 @@ COLLECTIVES = (
     "reduce_scatter", "reduce_scatter of different sizes", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier",
     "coalesced all_reduce", "send and recv", "isend and irecv",
 )  # fmt: skip
-#: How a rank comes to a result: the work or another stream waits, or the host does, in one of the ways that PyTorch has.
+#: How a rank waits for a result: by the work, by another stream, or on the host by one of PyTorch's ways to read a tensor.
 WAITS = (
     "none", "work", "other stream", "future", "cpu", "tolist", "item", "bool", "equal", "index", "nonzero", "pickle", "save",
     "synchronize", "event", "stream",
 )  # fmt: skip
-#: How a program ends. The first two are ends of all ranks, the others of one.
+#: How a program ends: in the first two ways all ranks end, in the others one rank leaves.
 ENDS = ("destroy", "return", "exit", "exception", "destroy alone", "kill")
-#: Those behind which the other ranks may see an error, since calls follow.
+#: Ends after which the other ranks may see an error, since they make further calls.
 BREAKS = ("exception", "destroy alone", "kill")
-#: With what exit code the rank leaves.
+#: Exit codes of the leaving rank.
 CODES = {"exception": 1, "kill": -signal.SIGKILL}
 
 
@@ -46,17 +46,17 @@ class Call:
     """One call of all ranks.
 
     Attributes:
-        number: Its place in the program; it gives the numbers that are sent.
+        number: Index in the program; it determines the data.
         collective: One of ``COLLECTIVES``.
-        elements: The elements that a rank has.
-        root: Of the collectives that have one.
-        stream: Which of the streams is current.
+        elements: Number of elements of a rank.
+        root: Root rank, for collectives that have one.
+        stream: Index of the current stream.
         wait: One of ``WAITS``.
-        late: The rank that is late.
-        before: Milliseconds that its host is late with the call.
-        busy: Milliseconds for which its stream is busy when it is made.
-        behind: Milliseconds that its host is late with the wait.
-        locked: Milliseconds for which another of its threads holds Python's lock meanwhile.
+        late: The late rank.
+        before: Milliseconds by which its host delays the call.
+        busy: Milliseconds for which its stream is busy at the call.
+        behind: Milliseconds by which its host delays the wait.
+        locked: Milliseconds for which another of its threads holds the GIL meanwhile.
     """
 
     number: int
@@ -82,14 +82,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """What the processes of a group do.
+    """Program of the processes of a group.
 
     Attributes:
-        ranks: How many there are.
-        calls: Their calls, in order.
+        ranks: Number of ranks.
+        calls: Calls, in order.
         end: One of ``ENDS``.
-        leaver: The rank that leaves, where one does.
-        point: Before which call it does; behind the last where the group is not broken by it.
+        leaver: The rank that leaves, if any.
+        point: Number of the call before which it leaves; after the last call if this does not break the group.
     """
 
     ranks: int
@@ -131,7 +131,7 @@ def make(seed: str) -> Program:
 
 
 def fault(seed: str) -> str | None:
-    """Run a program, and return what is not right: what the processes said of it, and its calls."""
+    """Run a program. Return a report of what went wrong, with the output of the processes and the calls; None if all is well."""
     program = make(seed)
     directory = Path(tempfile.mkdtemp(prefix="soak-ranks-"))
     ranks = [_fork(program, rank, directory) for rank in range(program.ranks)]
@@ -147,7 +147,7 @@ def fault(seed: str) -> str | None:
 
 
 def _fork(program: Program, rank: int, directory: Path) -> int:
-    """Start a rank. In its process this does not return but ends, as a program does: with all that Python does at its end."""
+    """Fork a rank and return its pid. The child does not return: it exits like a program, with Python's finalization."""
     sys.stdout.flush()
     if child := os.fork():
         return child
@@ -162,7 +162,7 @@ def _fork(program: Program, rank: int, directory: Path) -> int:
 
 
 def _join(children: list[int]) -> list[int | None]:
-    """Return the exit codes; None of a process that has to be killed."""
+    """Return the exit codes; None for a process that had to be killed."""
     codes: dict[int, int] = {}
     deadline = time.monotonic() + PATIENCE
 
@@ -175,7 +175,7 @@ def _join(children: list[int]) -> list[int | None]:
 
     while not reap() and time.monotonic() < deadline:
         time.sleep(0.005)
-    for number in (signal.SIGUSR1, signal.SIGKILL):  # the first has a process say where it is
+    for number in (signal.SIGUSR1, signal.SIGKILL):  # the first makes a process print its stacks
         for child in set(children) - codes.keys():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
@@ -188,7 +188,7 @@ def _join(children: list[int]) -> list[int | None]:
 
 
 def _wrong(program: Program, rank: int, code: int | None) -> str | None:
-    """Return what is wrong with the end of a process."""
+    """Return what is wrong with the exit of a process; None if it is as expected."""
     if code is None:
         return f"hangs, after {PATIENCE} s"
     wanted = CODES.get(program.end, 0) if rank == program.leaver else 0

@@ -1,4 +1,4 @@
-"""What became of a mode: the worker writes it, the command reads and prints it. Standard library only."""
+"""Result of a mode: the worker writes it, the command reads and prints it. Standard library only."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -12,17 +12,17 @@ _WIDTHS = (16, 8, 11, 8, 9, 18, 18, 12, 12)
 
 @dataclass
 class Report:
-    """One mode's run.
+    """Run of one mode.
 
     Attributes:
-        mode: Its name.
-        program: The number of the program that runs, or ran last.
-        programs: How many have run.
-        differences: Programs with a value that is not the CPU's.
-        findings: Programs that ended with an exception, of a sanitizer or another one, or with the process.
-        shortages: Requests for memory that were refused and tried again.
-        samples: What the process held, after each batch of programs.
-        is_over: Whether the worker came to its end.
+        mode: Name of the mode.
+        program: Number of the current or last program.
+        programs: Number of programs that have run.
+        differences: Number of programs with a value that differs from the CPU's.
+        findings: Number of programs that ended by an exception, of a sanitizer or another one, or by the death of the process.
+        shortages: Number of refused requests for memory that were retried.
+        samples: Resources of the process, after each batch of programs.
+        is_over: Whether the worker has completed.
     """
 
     mode: str
@@ -35,25 +35,25 @@ class Report:
     is_over: bool = False
 
     def save(self, path: Path) -> None:
-        """Write it to a file, in place of what is there."""
+        """Write the report to a file, replacing its content."""
         path.write_text(json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, path: Path, mode: str) -> "Report":
-        """Read it, or return an empty one where a worker has ended before it wrote any."""
+        """Read a report; an empty one if the worker ended before it wrote any."""
         return cls(**json.loads(path.read_text())) if path.exists() else cls(mode)
 
     def is_clean(self) -> bool:
-        """Whether nothing differed, was found or grew."""
+        """Whether there is no difference, no finding and no growth."""
         return not (self.differences or self.findings or grown(self.samples))
 
     def row(self) -> str:
-        """Return a line of the table."""
+        """Return the row of the table."""
         counts = (self.programs, self.differences, self.findings, self.shortages)
         return _line((self.mode, *map(str, counts), *(self._course(name) for name in ALLOWANCE)))
 
     def _course(self, name: str) -> str:
-        """Return how a resource went, as the rule sees it."""
+        """Return the course of a resource as text."""
         if not is_judged(self.samples):
             return "too few samples"
         ends = course(self.samples, name)
@@ -66,5 +66,5 @@ def _line(cells: tuple[str, ...]) -> str:
 
 
 def table(reports: list[Report]) -> str:
-    """Return a line for each mode; of each resource the first third's maximum and the last third's minimum."""
+    """Return a table with a row per mode. Resources show the maximum of the first third and the minimum of the last third."""
     return "\n".join([_line(_HEADINGS), *(report.row() for report in reports)])

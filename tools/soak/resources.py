@@ -1,25 +1,25 @@
-"""What a process holds, and the rule that says whether it grew. Standard library only."""
+"""Resources of a process, and the rule that decides whether it has grown. Standard library only."""
 
 import os
 from pathlib import Path
 
-#: What is sampled, and by how much a process may grow in a run: what is made once and late, such as a thread of a library that
-#: starts at its first use, or structures of the C library's allocator. Values of the device are all freed, so there is no byte.
+#: Sampled resources, with the allowed growth in a run: for objects that are created once but late, such as a library's thread that
+#: starts at first use, or structures of malloc. All device values are freed, so device memory may not grow at all.
 ALLOWANCE = {"memory": 8 << 20, "device": 0, "threads": 2, "descriptors": 2}
-#: With fewer samples the rule says nothing.
+#: Minimum number of samples for the rule.
 FEWEST = 6
 
 Sample = dict[str, int]
 
 
 def held() -> Sample:
-    """Return this process's resident memory in bytes, its threads and its open file descriptors.
+    """Return the resident memory in bytes, the number of threads and the number of open file descriptors of this process.
 
-    Pages of files do not count: they are code, which becomes resident when it first runs.
+    File-backed pages do not count: they are code, which becomes resident when it first runs.
     """
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     memory = sum(int(status[name].split()[0]) << 10 for name in ("RssAnon", "RssShmem"))
-    # One less: the listing is an open file itself.
+    # Minus one: listing the directory opens a file descriptor.
     return {"memory": memory, "threads": int(status["Threads"]), "descriptors": len(os.listdir("/proc/self/fd")) - 1}
 
 
@@ -36,10 +36,10 @@ def is_judged(samples: list[Sample]) -> bool:
 
 
 def grown(samples: list[Sample]) -> list[str]:
-    """Return what has grown: the last third's minimum is above the first third's maximum by more than the allowance.
+    """Return resources that have grown: the minimum of the last third exceeds the maximum of the first by more than the allowance.
 
-    A leak lifts every sample of the last third above every one of the first. Noise lifts some of them, and what is made once lifts
-    those behind it by what the allowance covers; so neither counts, whichever samples it falls on.
+    A leak raises every sample of the last third above all of the first. Noise raises only some samples, and objects that are
+    created once raise the later samples by no more than the allowance; so neither is reported.
     """
     if not is_judged(samples):
         return []

@@ -1,6 +1,6 @@
 """Runs the programs of one mode, in this process: ``python -m soak.worker``.
 
-``python -m soak`` starts it with the variables of the mode.
+``python -m soak`` starts it with the environment variables of the mode.
 """
 
 import argparse
@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# They are read when the package is imported, with torch. oneDNN keeps its kernels for the last 1024 shapes, and here are ever new
-# ones: that would look like a leak.
+# Both variables are read when torch and the package are imported. oneDNN caches kernels for the last 1024 shapes, and programs have
+# ever new shapes: the cache would look like a leak.
 os.environ |= {"RUSTDEV_DEVICE_COUNT": "2", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "0"}
 
 import rustdev
@@ -26,25 +26,25 @@ from .ranks import fault
 from .report import Report
 from .resources import Sample, held
 
-#: The part of a run before the first sample, in which caches fill, and how many samples there are behind it.
+#: Fraction of a run before the first sample, in which caches fill, and number of samples after it.
 WARM_UP, SAMPLES = 0.2, 24
-#: Seconds for which a program with a difference is made smaller.
+#: Time limit in seconds for shrinking a program with a difference.
 SHRINKING = 300
 
 
 class Pace:
-    """How far a run is: by its time, or by its programs if those are counted."""
+    """Progress of a run, by time, or by the number of programs if that is limited."""
 
     def __init__(self, seconds: float, programs: int | None) -> None:
         self.start, self.seconds, self.programs = time.monotonic(), seconds, programs
         self.due = 0
 
     def progress(self, done: int) -> float:
-        """Return the part of the run that is over; 1 at its end."""
+        """Return the completed fraction of the run; 1 at its end."""
         return max((time.monotonic() - self.start) / self.seconds, done / self.programs if self.programs else 0.0)
 
     def takes_sample(self, done: int) -> bool:
-        """Whether a sample is due; it is once at each of the points in time."""
+        """Return whether a sample is due, once for each sampling point."""
         progress, before = self.progress(done), self.due
         while self.due <= SAMPLES and progress >= WARM_UP + self.due * (1 - WARM_UP) / SAMPLES:
             self.due += 1
@@ -52,31 +52,31 @@ class Pace:
 
 
 def sample() -> Sample:
-    """Return what the process holds when everything that it caches is given back."""
+    """Return the resources of the process after its caches are released."""
     gc.collect()
     settle()
     rustdev.empty_cache()
     rustdev.empty_host_cache()
-    # Again: giving memory back is where the memory sanitizer looks for writes after the free.
+    # Once more: releasing memory is when the memory sanitizer detects writes after free.
     settle()
     ctypes.CDLL(None).malloc_trim(0)
     return held() | {"device": sum(rustdev.memory_allocated(device) for device in range(DEVICES))}
 
 
 class Worker:
-    """Runs the programs of one mode, and keeps its report.
+    """Runs the programs of one mode and writes its report.
 
     Args:
-        mode: its name.
-        seed: the run's; with a program's number it gives the program.
-        path: the report's file.
+        mode: Name of the mode.
+        seed: Seed of the run; together with its number it determines a program.
+        path: File of the report.
     """
 
     def __init__(self, mode: str, seed: int, path: Path) -> None:
         self.report, self.seed, self.path = Report(mode), seed, path
 
     def run(self, pace: Pace, first: int) -> None:
-        """Run programs until the run's end, or until one is not right."""
+        """Run programs until the end of the run or the first failure."""
         while self.report.programs == 0 or pace.progress(self.report.programs) < 1:
             self.report.program = first + self.report.programs
             self.report.save(self.path)
@@ -98,25 +98,25 @@ class Worker:
         return outcome.difference is None
 
     def attempt(self, steps: Iterator[Step] | list[Step], host: Host, *, is_fresh: bool) -> Outcome:
-        """Run some steps as the mode has it."""
+        """Run steps in the mode's context."""
         return run(steps, host, is_fresh=is_fresh, tries=MODES[self.report.mode].tries, around=self.around)
 
     def around(self) -> contextlib.AbstractContextManager[object]:
-        """Return what a program runs in, so that it does the same whichever ones ran before it."""
+        """Return the context of a program, which makes its behaviour independent of earlier programs."""
         seed = (1_000_003 * self.seed + self.report.program) % (1 << 32)
         if self.report.mode == "random":
             return rustdev.schedule(f"random:{seed}")
         if self.report.mode == "faults":
             return rustdev.inject_faults(f"oom:p={SHORTAGE},seed={seed}")
-        # At its end it raises what was found in a free.
+        # On exit the sanitizer raises what it found in a free.
         return rustdev.sanitizer("error") if self.report.mode == "race" else contextlib.nullcontext()
 
     def where(self) -> str:
-        """Return the options that run the present program again."""
+        """Return the options that run the current program again."""
         return f"--modes {self.report.mode} --seed {self.seed} --first {self.report.program}"
 
     def tell(self, outcome: Outcome) -> None:
-        """Print what is not right, and the least of the program's steps that show it."""
+        """Print a difference, and a minimal subset of the program's steps that shows it."""
         found = outcome.difference
         assert found is not None
         what = "finding" if found.is_finding else "difference"
@@ -129,7 +129,7 @@ class Worker:
         print(f"  {again.text}" if again else "  (not each time)", flush=True)
 
     def sample(self) -> bool:
-        """Take a sample, and return whether nothing failed meanwhile."""
+        """Take a sample. Return whether nothing failed."""
         try:
             self.report.samples.append(sample())
         except Exception as error:
@@ -141,7 +141,7 @@ class Worker:
 
 
 class RanksWorker(Worker):
-    """Runs the programs of the mode "ranks". They are of other processes, so this one says nothing of what they hold."""
+    """Runs the programs of the mode "ranks". They run in other processes, so resources of this process are not sampled."""
 
     def program(self) -> bool:
         """Run the next program, and return whether it was right."""
@@ -153,12 +153,12 @@ class RanksWorker(Worker):
         return wrong is None
 
     def sample(self) -> bool:
-        """Take none."""
+        """Do nothing: no samples in this mode."""
         return True
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; 1 where something is not right."""
+    """Run the programs of a mode. Return 1 if there is a failure."""
     parser = argparse.ArgumentParser(prog="soak.worker", description="Run the programs of one mode in this process.")
     parser.add_argument("mode", choices=MODES)
     parser.add_argument("report", type=Path, help="the file for the report")

@@ -34,7 +34,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
-    """Return the counts of outcomes by file, and their sum, as a table of Markdown."""
+    """Return a Markdown table of the counts of outcomes by file, with a total."""
     counts: dict[str, Counter[str]] = {}
     for test, line in results.items():
         counts.setdefault(test.partition("::")[0], Counter())[line["outcome"]] += 1
@@ -52,7 +52,7 @@ def failures(results: dict[str, dict[str, Any]]) -> Iterable[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, and print and keep the summary; 1 where a test failed or crashed, 2 where there is nothing to run."""
+    """Run the tests, print and write the summary. Return 1 if a test failed or crashed, 2 if there are no tests."""
     options = parse(arguments)
     directory = test_directory(options.directory.resolve())
     files = generic_files(directory, options.files)

@@ -1,7 +1,7 @@
-"""What ``TORCH_TEST_DEVICES`` names: the class that PyTorch's test framework instantiates generic tests for.
+"""Device class for PyTorch's test framework, named by ``TORCH_TEST_DEVICES``.
 
-The framework runs this file at the end of its own import and adds ``TEST_CLASS`` to its devices. It has found the CPU and the
-backend by itself already; with rustdev alone, every test runs once.
+The framework executes this file at the end of its own import and adds ``TEST_CLASS`` to its devices. It has already found the CPU
+and the backend by itself. This file removes both, so that every test runs once, on rustdev.
 """
 
 from torch.testing._internal import common_device_type

@@ -1,7 +1,7 @@
-"""The tests that are not run, each with its reason: ``exclusions.toml``.
+"""The excluded tests with their reasons: ``exclusions.toml``.
 
-A table names a file, as seen from PyTorch's ``test`` directory; its keys are patterns (``*``, ``?``, ``[]``) of what follows the
-file in a test's name, ``Class::test``; the values say why::
+A table is named after a file, relative to PyTorch's ``test`` directory. Its keys are patterns (``*``, ``?``, ``[]``) for the part
+of a test's name after the file, ``Class::test``. Its values are the reasons::
 
     ["test_torch.py"]
     "TestTorchDeviceTypeRUSTDEV::test_storage_meta_from_*" = "meta storages have no device of ours"
@@ -16,13 +16,13 @@ DEFAULT = Path(__file__).with_name("exclusions.toml")
 
 
 class Exclusions:
-    """The exclusions of one file of them."""
+    """The exclusions in a file."""
 
     def __init__(self, path: Path = DEFAULT) -> None:
         """Read the file.
 
         Raises:
-            ValueError: An entry has no reason.
+            ValueError: If an entry has no reason.
         """
         with path.open("rb") as file:
             tables = tomllib.load(file)
@@ -32,7 +32,7 @@ class Exclusions:
             raise ValueError(f"exclusions without a reason: {', '.join(empty)}")
 
     def find(self, test: str) -> tuple[str, str] | None:
-        """Return the entry that excludes a test, as ``file::pattern``, and its reason; None where the test is to run."""
+        """Return the entry that excludes a test, as ``file::pattern``, and its reason; None if the test is not excluded."""
         file, _, name = test.partition("::")
         for (excluded, pattern), reason in self._reasons.items():
             if excluded == file and fnmatchcase(name, pattern):

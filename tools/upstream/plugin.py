@@ -1,7 +1,7 @@
-"""The pytest plugin of a run: takes one shard's tests, leaves out the excluded ones, and writes down what happens as it happens.
+"""The pytest plugin of a run: selects the tests of a shard, deselects excluded tests, and records outcomes.
 
-A line is written before each test and one after it. So, when the process dies, the last line names the test that it died of, and
-the next process goes on behind it.
+A line is written before and after each test. If the process dies, the last line names the test that killed it, and the next process
+continues after it.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 
 from .exclusions import Exclusions
 
-#: Environment variables: where to write, which shard ("0/4"), the file of exclusions.
+#: Environment variables: the file of results, the shard ("0/4"), the file of exclusions.
 RESULTS, SHARD, EXCLUSIONS = "UPSTREAM_RESULTS", "UPSTREAM_SHARD", "UPSTREAM_EXCLUSIONS"
 
 
@@ -26,15 +26,15 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(path: Path, test: str, outcome: str, **more: Any) -> None:
-    """Append one line, for good before the test goes on."""
+    """Append a line. The file is closed, so the line is not lost if the test kills the process."""
     with path.open("a") as file:
         file.write(json.dumps({"test": test, "outcome": outcome, **more}) + "\n")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin, where the runner asks for it."""
+    """Register the recorder if the runner requests it."""
     if RESULTS in os.environ:
-        # A run survives crashes by the hundred; their core files, of reserved address ranges too, it might not.
+        # No core files: a run may have hundreds of crashes, and core files include reserved address ranges.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         config.pluginmanager.register(_Recorder(), "upstream-recorder")
 
@@ -69,7 +69,7 @@ class _Recorder:
 
 
 def _text(report: pytest.TestReport) -> str:
-    """Return the last line of what went wrong, or the reason of a skip or of an expected failure."""
+    """Return the last line of the error, or the reason of a skip or an expected failure."""
     if getattr(report, "wasxfail", ""):
         return report.wasxfail.removeprefix("reason: ")
     if isinstance(report.longrepr, tuple):

@@ -1,4 +1,4 @@
-"""Runs the device-generic files of a directory in shards, a process for each file and shard."""
+"""Runs the device-generic test files of a directory in shards, with a process for each file and shard."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from typing import Any
 from . import plugin
 
 TOOLS = Path(__file__).parents[1]
-# pytest's: all passed, some failed, nothing to run.
+# Exit statuses of pytest: all passed, some failed, nothing to run.
 USUAL = (0, 1, 5)
 
 
@@ -21,14 +21,14 @@ class Plan:
     """What to run, and how.
 
     Attributes:
-        directory: The directory of the tests.
-        output: Where results and the output of the processes go.
-        exclusions: The file of exclusions.
-        shards: Into how many parts each file's tests are split.
-        jobs: How many processes run at a time.
-        resume: Whether results of an earlier run are kept, and its tests not run again.
-        timeout: Seconds after which a process is ended and its test counts as crashed.
-        arguments: Further arguments for pytest.
+        directory: Directory of the tests.
+        output: Directory for results and the output of the processes.
+        exclusions: File of exclusions.
+        shards: Number of shards of each file's tests.
+        jobs: Number of concurrent processes.
+        resume: Whether to keep the results of an earlier run and skip its tests.
+        timeout: Seconds after which a process is killed and its test counts as crashed.
+        arguments: Further arguments of pytest.
     """
 
     directory: Path
@@ -42,13 +42,13 @@ class Plan:
 
 
 def test_directory(checkout: Path) -> Path:
-    """Return where a checkout of PyTorch keeps its tests; a directory of tests is one itself."""
+    """Return the test directory of a checkout of PyTorch; a directory of tests is returned unchanged."""
     inside = checkout / "test"
     return inside if inside.is_dir() else checkout
 
 
 def generic_files(directory: Path, names: list[str]) -> list[str]:
-    """Return the files whose tests are instantiated for each device, as seen from the directory; all, or those named."""
+    """Return the files with device-generic tests, relative to the directory: those in ``names``, or all if it is empty."""
     files = sorted(path for path in directory.rglob("test_*.py") if not names or path.relative_to(directory).as_posix() in names)
     return [
         path.relative_to(directory).as_posix()
@@ -58,7 +58,7 @@ def generic_files(directory: Path, names: list[str]) -> list[str]:
 
 
 def run(plan: Plan, files: list[str]) -> dict[str, dict[str, Any]]:
-    """Run the files and return the last line about each test: see :mod:`upstream.plugin`."""
+    """Run the files and return the last line of each test; see :mod:`upstream.plugin`."""
     plan.output.mkdir(parents=True, exist_ok=True)
     units = [(file, shard) for file in files for shard in range(plan.shards)]
     with ThreadPoolExecutor(plan.jobs) as pool:
@@ -67,7 +67,7 @@ def run(plan: Plan, files: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _run_unit(plan: Plan, file: str, shard: int) -> dict[str, dict[str, Any]]:
-    """Run one shard of one file, with a new process behind each test that kills one."""
+    """Run one shard of a file, with a new process after each test that kills its process."""
     stem = plan.output / f"{file.replace('/', '.').removesuffix('.py')}-{shard}"
     results, log = stem.with_name(stem.name + ".jsonl"), stem.with_name(stem.name + ".log")
     finished = [line for line in plugin.read(results).values() if line["outcome"] != "started"] if plan.resume else []
@@ -103,7 +103,7 @@ def _environment(plan: Plan, shard: int, results: Path) -> Mapping[str, str]:
 
 
 def _run_process(plan: Plan, file: str, environment: Mapping[str, str], output: Any) -> str:
-    """Run pytest over what is left of a file, and return how the process died, or nothing."""
+    """Run pytest on the rest of a file. Return how the process died, or an empty string."""
     quiet = ["-q", "-c", os.devnull, "--rootdir", str(plan.directory), "--noconftest", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-p", "upstream.plugin", *quiet, *plan.arguments, file]
     try:

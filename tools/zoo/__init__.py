@@ -1,1 +1,1 @@
-"""Public models of many families, made small, on the device and on PyTorch's CPU device: ``make zoo``."""
+"""Small versions of public models of many families, on the device and on PyTorch's CPU device: ``make zoo``."""

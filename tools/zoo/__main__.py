@@ -2,9 +2,9 @@
 
     python -m zoo [--compile] [NAME ...]
 
-The weights are random and the same on both. The table has, for each model, the CPU's time for a step over the device's (the least
-of three, in alternation; the sizes are far too small to speak of speed, but a model much slower than on the CPU is worth a look),
-the operators that fell back, and what differs. The exit status is 1 where a model differs or fails.
+Both have the same random weights. The table has, for each model, the ratio of the CPU's time of a step to the device's (the minimum
+of three, in alternation; the sizes are far too small to measure speed, but a model that is much slower than on the CPU is worth
+investigating), the operators that fell back, and the differences. The exit status is 1 if a model differs or fails.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-#: Differences beside the greatest number of a result, or that of all gradients: sums in another order, over many layers.
+#: Tolerance relative to the greatest number of a result, or of all gradients: sums in another order accumulate over many layers.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7}
 
 
 def floating(outputs: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Yield the floating-point tensors of a model's answer by name."""
+    """Yield the names and floating-point tensors of a model's output."""
     if isinstance(outputs, torch.Tensor):
         if outputs.is_floating_point():
             yield name, outputs
@@ -48,14 +48,14 @@ def floating(outputs: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 @dataclass
 class Program:
-    """A model on a device, and what it is called with."""
+    """A model on a device, with its inputs."""
 
     model: nn.Module
     inputs: Any
     function: Callable[..., Any]
 
     def to(self, dtype: torch.dtype) -> None:
-        """Compute in a dtype."""
+        """Convert the model and its inputs to a dtype."""
         self.model.to(dtype)
         self.inputs = pytree.tree_map(
             lambda leaf: leaf.to(dtype) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf, self.inputs
@@ -72,13 +72,13 @@ class Program:
         return {name: result.detach() for name, result in results.items()}
 
     def gradients(self) -> dict[str, Tensor]:
-        """Return those of the last step, by the weights' names."""
+        """Return the gradients of the last step, by parameter name."""
         return {name: weight.grad for name, weight in self.model.named_parameters() if weight.grad is not None}
 
 
 @dataclass
 class Line:
-    """What one model has shown."""
+    """Result of one model."""
 
     ratio: float = 0.0
     fallbacks: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Line:
 
 
 def differences(mine: dict[str, Tensor], theirs: dict[str, Tensor], dtype: torch.dtype, scale: float | None) -> Iterator[str]:
-    """Yield what differs by more than the dtype's tolerance times the scale, or the tensor's own greatest number."""
+    """Yield differences above the dtype's tolerance times the scale (None: the greatest number of the tensor)."""
     if mine.keys() != theirs.keys():
         yield f"other tensors: {sorted(mine.keys() ^ theirs.keys())}"
     for name in theirs.keys() & mine.keys():
@@ -101,7 +101,7 @@ def differences(mine: dict[str, Tensor], theirs: dict[str, Tensor], dtype: torch
 
 
 def compare(make: Callable[[], tuple[nn.Module, Any]], dtype: torch.dtype, compiles: bool) -> Line:
-    """Run a model on both devices: in the dtype for its values, in float32 for its times."""
+    """Run a model on both devices: in the given dtype to compare values, in float32 to measure times."""
     torch.manual_seed(0)
     model, inputs = make()
     host = Program(model, inputs, model)
@@ -138,7 +138,8 @@ def main() -> int:
     warnings.simplefilter("ignore")
     failed, count = 0, 0
     print("| model | ratio | fell back | differences |\n|---|---:|---|---|")
-    # In training, batch norm of two small images multiplies rounding errors; some models of transformers know float32 alone.
+    # torchvision in float64: in training, batch norm of two small images amplifies rounding errors. transformers in float32: some
+    # models support only float32.
     zoo = [(torch.float32, transformers_models.models()), (torch.float64, torchvision_models.models())]
     for dtype, (name, make) in itertools.chain.from_iterable(((dtype, model) for model in models) for dtype, models in zoo):
         if options.names and name not in options.names:

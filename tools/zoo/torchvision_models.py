@@ -1,4 +1,4 @@
-"""Models of torchvision for small images and films: classification, segmentation, detection."""
+"""Models of torchvision for small images and videos: classification, segmentation, detection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-#: Classifiers, and the size of their images.
+#: Classifiers, with the size of their images.
 CLASSIFIERS = {
     "alexnet": 64, "vgg11_bn": 32, "resnet18": 64, "resnext50_32x4d": 64, "wide_resnet50_2": 64, "densenet121": 64, "googlenet": 64,
     "squeezenet1_1": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64, "shufflenet_v2_x0_5": 64, "mnasnet0_5": 64,
@@ -25,14 +25,14 @@ DETECTION = ("fasterrcnn_mobilenet_v3_large_320_fpn", "maskrcnn_resnet50_fpn", "
 
 
 def boxes() -> list[dict[str, torch.Tensor]]:
-    """What is on two images of 64 pixels."""
+    """Return detection targets for two images of 64 x 64 pixels."""
     corners = torch.tensor([[4.0, 4.0, 40.0, 40.0], [10.0, 12.0, 60.0, 50.0]])
     masks = torch.randint(0, 2, (2, 2, 64, 64), dtype=torch.uint8)
     return [{"boxes": corners, "labels": torch.tensor([1, 2]), "masks": masks[image]} for image in range(2)]
 
 
 def without_chance(model: nn.Module) -> nn.Module:
-    """Return the model in training without random numbers, which the device draws in another order."""
+    """Return the model in training mode without dropout: the random numbers of the devices differ."""
     for module in model.train().modules():
         if "Dropout" in type(module).__name__ or "StochasticDepth" in type(module).__name__:
             setattr(module, "p", 0.0)  # noqa: B010 - no type of module has it
@@ -43,7 +43,7 @@ def without_chance(model: nn.Module) -> nn.Module:
 
 
 def models() -> Iterator[tuple[str, Callable[[], tuple[nn.Module, tuple[Any, ...]]]]]:
-    """Yield each model's name and what makes it and its inputs."""
+    """Yield the name of each model and a function that makes the model and its inputs."""
 
     def classifier(name: str, *sizes: int) -> tuple[nn.Module, tuple[Any, ...]]:
         return without_chance(zoo.get_model(name, weights=None, num_classes=10)), (torch.randn(2, 3, *sizes),)

@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers: their configurations, made small, and what they are called with."""
+"""Models of Hugging Face's transformers: small configurations, and inputs."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ DETECTION: Config = {
 
 
 def words(length: int = 24) -> Inputs:
-    """Return two rows of words."""
+    """Return two sequences of token ids."""
     return {"input_ids": torch.randint(3, 90, (2, length))}
 
 
 def sentences() -> Inputs:
-    """Return two rows of words of different lengths."""
+    """Return two sequences of token ids of different lengths, with an attention mask."""
     is_word = torch.ones(2, 24, dtype=torch.long)
     is_word[1, 16:] = 0
     return words() | {"attention_mask": is_word}
 
 
 def translations() -> Inputs:
-    """Return sentences and the beginnings of their translations."""
+    """Return inputs for an encoder and a decoder."""
     return sentences() | {"decoder_input_ids": torch.randint(3, 90, (2, 10))}
 
 
@@ -67,22 +67,22 @@ def images(size: int = 32) -> Inputs:
 
 
 def larger_images() -> Inputs:
-    """Return two images of 64 pixels, for models that halve them often."""
+    """Return two images of 64 x 64 pixels, for models that downsample often."""
     return images(64)
 
 
 def films() -> Inputs:
-    """Return two films of four images."""
+    """Return two videos of four frames."""
     return {"pixel_values": torch.randn(2, 4, 3, 32, 32)}
 
 
 def sounds() -> Inputs:
-    """Return two waves of 2,000 samples."""
+    """Return two waveforms of 2,000 samples."""
     return {"input_values": torch.randn(2, 2000)}
 
 
 def series() -> Inputs:
-    """Return two series, and what is known of their future."""
+    """Return two time series, with the known features of their future."""
     return {
         "past_values": torch.randn(2, 12),
         "past_time_features": torch.randn(2, 12, 1),
@@ -104,7 +104,7 @@ def decisions() -> Inputs:
     }
 
 
-#: By the type of the model.
+#: (configuration, inputs) by model type.
 MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
     # encoders of text
     "albert": (TEXT | {"embedding_size": 32}, sentences),
@@ -163,7 +163,7 @@ MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
     "llama4_text": (HEADS | {"num_local_experts": 2, "intermediate_size_mlp": 128}, sentences),
     "mixtral": (GROUPED | {"num_local_experts": 4}, sentences),
     "qwen3_moe": (HEADS | {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}, sentences),
-    # state spaces, alone and beside attention
+    # state space models, with and without attention
     "granitemoehybrid": (
         GROUPED | {
             "layer_types": ["mamba", "attention"], "num_local_experts": 2, "num_experts_per_tok": 1, "mamba_n_heads": 8,
@@ -186,7 +186,7 @@ MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
         },
         words,
     ),
-    # from text to text
+    # text to text
     "bart": (BOTH_SIDES, translations),
     "led": (
         BOTH_SIDES | {"max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64, "attention_window": 8},
@@ -253,7 +253,7 @@ MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
         },
         larger_images,
     ),
-    # films, text and images together, series
+    # videos, text with images, time series
     "clip": (
         {"text_config": TEXT | {"eos_token_id": WORDS - 1}, "vision_config": IMAGE, "projection_dim": 32},
         lambda: sentences() | images(),
@@ -282,7 +282,10 @@ MODELS: dict[str, tuple[Config, Callable[[], Inputs]]] = {
 
 
 def models() -> Iterator[tuple[str, Callable[[], tuple[nn.Module, Inputs]]]]:
-    """Yield each model's name and what makes it and its inputs; in evaluation, as few train without their own loops."""
+    """Yield the name of each model and a function that makes the model, in eval mode, and its inputs.
+
+    Few of these models can be trained without their own training loops.
+    """
 
     def make(name: str) -> tuple[nn.Module, Inputs]:
         options, inputs = MODELS[name]

@@ -1,18 +1,18 @@
-"""torch.compile for the device: PyTorch's Inductor writes C++ kernels, which run as tasks on the device's streams.
+"""torch.compile for the device: PyTorch's Inductor generates C++ kernels, which run as tasks on the device's streams.
 
-Importing this takes no time, because nothing of the compiler is imported: what has to be told to it is told when PyTorch loads the
-module concerned. The rest comes with the first graph for the device, when Inductor calls :func:`init_backend`.
+Importing this package is cheap, because it imports nothing of the compiler: modules of the compiler are patched when PyTorch loads
+them. The rest is imported with the first graph for the device, when Inductor calls :func:`init_backend`.
 
-| module | what it holds |
+| module | content |
 |---|---|
-| ``interface`` | what Dynamo and Inductor may ask about the device |
-| ``layouts`` | the strides of convolutions' results, for tensors without data |
+| ``interface`` | the device interface of Dynamo and Inductor |
+| ``layouts`` | the strides of convolution results for fake tensors |
 | ``backend`` | the registration with Inductor |
-| ``choices`` | which operators stay calls, and what else is compiled otherwise than for the CPU |
-| ``scheduling``, ``loops`` | which C++ is written for fused operators |
-| ``wrapper`` | the Python that allocates memory and calls kernels |
-| ``kernels``, ``kernel.h`` | compiling a kernel, and what is in each of them |
-| ``builds`` | compiled files, which are in the cache as a whole or not at all |
+| ``choices`` | operators that are not compiled, and other differences from the CPU |
+| ``scheduling``, ``loops`` | the C++ code of fused operators |
+| ``wrapper`` | the code that allocates memory and calls kernels |
+| ``kernels``, ``kernel.h`` | compilation of a kernel, and the header of all kernels |
+| ``builds`` | atomic creation of compiled files in the cache |
 """
 
 from types import ModuleType
@@ -23,13 +23,13 @@ from .._imports import _after_import
 
 __all__ = ["init_backend"]
 
-#: The first release with ``_inductor_backend_init`` and ``get_cache_system_info``. Nothing is installed into older ones, whose
-#: code generator has not been tried: there Inductor says that it does not know the device.
+#: The first release with ``_inductor_backend_init`` and ``get_cache_system_info``. Older releases, whose code generators are
+#: untested, are not patched: their Inductor reports that it does not know the device.
 _FIRST_RELEASE = (2, 15)
 
 
 def _is_supported(version: str) -> bool:
-    """Return whether a release of PyTorch is one that this package compiles with.
+    """Return whether a release of PyTorch is supported for torch.compile.
 
     Args:
         version: ``torch.__version__``.
@@ -42,7 +42,7 @@ def init_backend() -> None:
     """Register the device with Inductor, which calls this before it lowers the first graph for it.
 
     Raises:
-        NotImplementedError: The release of PyTorch is too old.
+        NotImplementedError: If the release of PyTorch is too old.
     """
     if not _is_supported(torch.__version__):
         first = ".".join(map(str, _FIRST_RELEASE))
@@ -55,7 +55,7 @@ def init_backend() -> None:
 def _add_interface(device_interface: ModuleType) -> None:
     from .interface import Interface
 
-    # Not by register_interface_for_device: it imports what imports this module, which is not there yet.
+    # register_interface_for_device cannot be used: it would import device_interface, which is still being loaded.
     device_interface.device_interfaces["rustdev"] = Interface
 
 
@@ -68,17 +68,17 @@ def _keep_operators(decomposition: ModuleType) -> None:
 def _build_whole_files(codecache: ModuleType) -> None:
     from .builds import build_missing
 
-    # For every device: kernels, graphs in C++ and precompiled headers. Processes that compile get the function by its name.
+    # Applies to all devices: kernels, graphs in C++ and precompiled headers. Compile workers import the function by its name.
     codecache._worker_compile_cpp = build_missing  # type: ignore[attr-defined]
 
 
 def _skip_our_frames(trace_rules: ModuleType) -> None:
-    """Keep Dynamo out of this package: traced, ``torch.random.fork_rng`` would run our functions on tensors without data."""
+    """Make Dynamo skip this package. Else it would trace our functions with fake tensors, for example in ``fork_rng``."""
     trace_rules.add("rustdev")
 
 
 def _install() -> None:
-    """Arrange that the compiler knows the device, where the release of PyTorch is one that this package compiles with."""
+    """Register the hooks that add the device to the compiler, if the release of PyTorch is supported."""
     if not _is_supported(torch.__version__):
         return
     from . import layouts

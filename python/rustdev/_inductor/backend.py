@@ -1,4 +1,4 @@
-"""The registration with Inductor, and the two lines where it asks for the word "cpu" and must find it."""
+"""The registration with Inductor, and patches of two functions that compare the device type with "cpu"."""
 
 import torch
 from torch._inductor import ir
@@ -13,19 +13,19 @@ __all__ = ["register"]
 
 
 class _Overrides(common.NoOpDeviceOpOverrides):
-    """The little code around kernels that names the device: none, as streams and devices belong to the thread."""
+    """Device-specific code around kernel calls: none is needed, as the current stream and device are thread-local."""
 
     def aten_device_type(self) -> str:
-        """Return the C++ name of the device's type."""
+        """Return the C++ name of the device type."""
         return "at::kPrivateUse1"
 
 
 def _count_as_cpu() -> None:
-    """Have Inductor treat the device as it does the CPU, for which the same C++ is generated.
+    """Make Inductor treat the device like the CPU, for which the same C++ code is generated.
 
-    No registration reaches these two. ``ir.get_device_type`` decides whether the index of an ``argmax`` is that of the tensor or
-    that of its memory (the wrong one is wrong silently), and which results are kept rather than computed again. ``is_cpu`` decides
-    how loops are brought together, which differs for Triton's kernels and fails for C++ ones.
+    Two functions cannot be changed by a registration. ``ir.get_device_type`` decides whether the index of an ``argmax`` counts in
+    the tensor or in memory order (the wrong choice gives silently wrong results), and which results are recomputed. ``is_cpu``
+    selects how loops are fused; the choice for Triton kernels fails for C++ kernels.
     """
     type_of = ir.get_device_type
 
@@ -42,7 +42,7 @@ def _count_as_cpu() -> None:
 
 
 def register() -> None:
-    """Register the device; called once, by the hook that 2.15 brought, with the compile lock held."""
+    """Register the device. Called once, by Inductor's backend hook (PyTorch 2.15), with the compile lock held."""
     _count_as_cpu()
     choices.choose_layouts_and_variances()
     choices.call_accumulations()

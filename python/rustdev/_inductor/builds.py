@@ -1,7 +1,7 @@
-"""Builds compiled files beside their destinations in Inductor's cache, and builds anew what an earlier process left incomplete.
+"""Atomic creation of compiled files in Inductor's cache, and rebuilding of incomplete files.
 
-PyTorch has the compiler write to a file's place in the cache, where any file counts as built. A process that is killed meanwhile
-leaves a part of one there, which every later process would load.
+In PyTorch the compiler writes directly to the final path in the cache, where any existing file counts as built. If the process is
+killed meanwhile, a truncated file remains, which every later process would load. Here a file is built elsewhere and then moved.
 """
 
 import os
@@ -16,15 +16,15 @@ from torch.utils._filelock import FileLock
 
 __all__ = ["build_missing"]
 
-#: What an ELF file begins with: its magic number, 64 bits, little endian.
+#: First bytes of an ELF file: magic number, 64 bits, little endian.
 _ELF = b"\x7fELF\x02\x01"
 
 
 def _is_whole(path: Path) -> bool:
-    """Return whether a file is there, to its end: an ELF file ends with the headers of its sections.
+    """Return whether a file exists and is complete. An ELF file is complete if it includes its section headers, which are last.
 
     Args:
-        path: The file.
+        path: Path of the file.
     """
     try:
         with path.open("rb") as file:
@@ -42,11 +42,11 @@ def _is_whole(path: Path) -> bool:
 
 
 def _compile(command: str, folder: str) -> None:
-    """Run the compiler; where a precompiled header is damaged, once more without it. The next process makes that anew.
+    """Run the compiler. If a precompiled header is damaged, delete it and retry; the next process rebuilds the header.
 
     Args:
-        command: What to run.
-        folder: Where.
+        command: Command to run.
+        folder: Working directory.
     """
     try:
         run_compile_cmd(command, folder)
@@ -59,10 +59,10 @@ def _compile(command: str, folder: str) -> None:
 
 
 def _build(builder: CppBuilder) -> None:
-    """Compile or link a file beside its place, and move it there.
+    """Compile or link a file in a temporary directory next to its target, and move it to the target.
 
     Args:
-        builder: Knows the command.
+        builder: Builder of the file.
     """
     target = Path(builder.get_target_file_path())
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
@@ -75,10 +75,10 @@ def build_missing(lock_path: str, builders: Sequence[CppBuilder]) -> None:
     """Build the files that are missing or incomplete.
 
     Args:
-        lock_path: The file that one process at a time locks.
-        builders: Of the files, each of those that it needs.
+        lock_path: Lock file, which one process at a time holds.
+        builders: Builders of the files, each after those that it depends on.
     """
-    from torch._inductor.codecache import LOCK_TIMEOUT  # not above: it imports what imports this
+    from torch._inductor.codecache import LOCK_TIMEOUT  # imported here to avoid a cyclic import
 
     with FileLock(lock_path, timeout=LOCK_TIMEOUT):
         for builder in builders:

@@ -1,6 +1,6 @@
-"""What is compiled otherwise than for the CPU, where that has been measured to be faster on the device.
+"""Differences from compilation for the CPU, where they are measurably faster on the device.
 
-An operator that is kept stays a call of the device's kernel where Inductor's C++ for it is slower.
+A kept operator is not compiled: it remains a call of the device's kernel, because Inductor's C++ code for it is slower.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 __all__ = ["call_accumulations", "choose_layouts_and_variances", "keep_lowered", "keep_undecomposed"]
 
-#: The most elements of a variance that is taken in two passes over data in the cache, not by Welford's algorithm in one.
+#: Maximum number of elements of a variance that is computed in two passes (over cached data) instead of Welford's algorithm.
 _TWO_PASSES = 16384
 
 
@@ -20,16 +20,16 @@ def _always() -> bool:
     return True
 
 
-#: Operators that are kept, and when. Groups are normalised in loops that divide and take roots for each vector, and poolings that
-#: keep indices are scalar code; without gradients a pooling keeps none, and its C++ is fast.
+#: Kept operators, and whether they are kept at the moment. Inductor's group norm divides and takes a root for each vector, and its
+#: pooling with indices is scalar code. Without gradients its pooling computes no indices and is fast.
 _KEPT: dict[str, Callable[[], bool]] = {
     "native_group_norm.default": _always,
     "native_group_norm_backward.default": _always,
-    "_native_batch_norm_legit.no_stats": _always,  # of instances
+    "_native_batch_norm_legit.no_stats": _always,  # used by instance norm
     "max_pool2d_with_indices.default": torch.is_grad_enabled,
     "max_pool2d_with_indices_backward.default": _always,
-    "native_dropout.default": _always,  # one number in four of Philox's is used
-    # Loops that read at given indices do so an element at a time.
+    "native_dropout.default": _always,  # Inductor's loop uses one of the four numbers of each Philox call
+    # Inductor's gather loops are scalar code.
     "index.Tensor": _always,
     "gather.default": _always,
     "embedding.default": _always,
@@ -43,10 +43,10 @@ def _operator(name: str) -> OpOverload:
 
 
 def keep_undecomposed(decomposition: ModuleType) -> None:
-    """Leave operators whole before Inductor sees them.
+    """Disable the decomposition of kept operators on the device.
 
     Args:
-        decomposition: ``torch._inductor.decomposition``, whose tables are consulted for every device.
+        decomposition: ``torch._inductor.decomposition``, whose tables apply to all devices.
     """
 
     def unless_kept(decomposed: Callable[..., Any], is_kept: Callable[[], bool]) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ def keep_undecomposed(decomposition: ModuleType) -> None:
 
 
 def keep_lowered() -> None:
-    """Call the operators that are kept, whether Inductor would write loops for them or know them decomposed alone."""
+    """Lower the kept operators to calls, both those that Inductor lowers to loops and those that it only decomposes."""
     from torch._inductor import lowering
 
     def unless_kept(operator: OpOverload, lowered: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -80,9 +80,9 @@ def keep_lowered() -> None:
 
 
 def call_accumulations() -> None:
-    """Call the device's kernels for sums at given indices (``index_add``, ``scatter_add``, gradients of indexing).
+    """Lower accumulation at indices (``index_add``, ``scatter_add``, gradients of indexing) to calls of the device's kernels.
 
-    Inductor's loops add atomically, an element at a time. The two functions that choose its own calls ask for other devices.
+    Inductor's loops add atomically, one element at a time. Its two functions that choose calls instead test for other devices.
     """
     from torch._inductor import lowering, utils
 
@@ -105,9 +105,9 @@ def call_accumulations() -> None:
 
 
 def choose_layouts_and_variances() -> None:
-    """Leave convolutions the layouts that they have, as the device's take each as well, and take variances in two passes.
+    """Keep the layouts of convolutions, as the device's kernels handle all of them well, and compute variances in two passes.
 
-    No registration reaches these two: the first asks whether oneDNN knows the device, the second for the word "cpu".
+    Two functions cannot be changed by a registration: one tests whether oneDNN supports the device, the other for "cpu".
     """
     from torch._inductor import config, lowering
     from torch._inductor.graph import GraphLowering

@@ -1,4 +1,4 @@
-"""What Dynamo and Inductor may ask about the device."""
+"""The device interface of Dynamo and Inductor."""
 
 import hashlib
 from pathlib import Path
@@ -23,15 +23,15 @@ __all__ = ["Interface"]
 
 
 def _hash_of_generator() -> str:
-    """Return a hash of this package's files: other code would be generated if one of them changed."""
+    """Return a hash of this package's files, on which the generated code depends."""
     files = sorted(path for path in Path(__file__).parent.rglob("*") if path.suffix in (".py", ".h"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 
 class Interface(DeviceInterface):
-    """The device, as the compiler sees it.
+    """Device interface of the device.
 
-    ``is_gpu`` stays False: Inductor would look for Triton otherwise.
+    ``is_gpu`` stays False, because Inductor would require Triton otherwise.
     """
 
     device = device
@@ -39,7 +39,7 @@ class Interface(DeviceInterface):
     Stream = streams.Stream
 
     class Worker:
-        """The same for the processes that compile: they see no device of their own."""
+        """Device interface of compile workers, which use no device."""
 
         set_device = staticmethod(set_device)
         current_device = staticmethod(current_device)
@@ -58,27 +58,27 @@ class Interface(DeviceInterface):
 
     @staticmethod
     def get_compute_capability(device: Any = None) -> str:
-        """Return nothing: generated code depends on the processor, which Inductor looks at itself."""
+        """Return an empty string: generated code depends on the processor, which Inductor detects by itself."""
         return ""
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
-        """Return whether bfloat16 can be computed with: always."""
+        """Return True: bfloat16 is always supported."""
         return True
 
     @staticmethod
     def get_cpp_device_options(
         aot_mode: bool, compile_only: bool
     ) -> tuple[list[str], list[str], list[str], list[str], list[str], list[str], list[str]]:
-        """Return what a graph in C++ is compiled with beside what the CPU's is.
+        """Return the additional compiler options of a graph in C++, on top of those for the CPU.
 
         Args:
-            aot_mode: Whether for AOTInductor, whose headers know no devices but PyTorch's own: with ``USE_MPS`` they ask the
-                functions that our header defines for memory.
-            compile_only: Whether it is not linked at once.
+            aot_mode: Whether to compile for AOTInductor. Its headers support only PyTorch's own devices; with ``USE_MPS`` they
+                allocate memory by functions that our header defines.
+            compile_only: Whether linking is a separate step.
 
         Returns:
-            Definitions, folders of headers, compiler's flags, linker's flags, folders of libraries, libraries, other arguments.
+            Definitions, include directories, compiler flags, linker flags, library directories, libraries, other arguments.
         """
         from torch.utils.cpp_extension import include_paths, library_paths
 
@@ -90,7 +90,7 @@ class Interface(DeviceInterface):
 
     @classmethod
     def get_cache_system_info(cls) -> dict[str, object]:
-        """Return what compiled code depends on beside PyTorch, for the keys of Inductor's caches."""
+        """Return what compiled code depends on in addition to PyTorch, for the keys of Inductor's caches."""
         return {
             "version": _rustdev.__version__,
             "instruction_set": _rustdev.instruction_set(),

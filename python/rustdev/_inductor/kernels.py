@@ -1,4 +1,4 @@
-"""Compiles generated kernels, and connects them with the loaded runtime."""
+"""Compiles generated kernels and links them to the loaded runtime."""
 
 import ctypes
 import functools
@@ -14,52 +14,52 @@ from .. import _rustdev
 
 __all__ = ["PARTS", "connect", "flags", "kernel", "prefix"]
 
-#: The runtime's functions, in the order of ``Runtime`` in kernel.h.
+#: Functions of the runtime, in the order of ``Runtime`` in kernel.h.
 FUNCTIONS = ("rd_stream_current", "rd_stream_submit", "rd_parallel", "rd_last_error")
-#: Into so many parts a parallel loop is divided: enough for the threads of a large machine.
+#: Number of parts of a parallel loop: enough for the threads of a large machine.
 PARTS = 64
 
 
 @functools.cache
 def _functions() -> Any:
-    """Return the addresses of the runtime's functions, as C takes them."""
-    # The module is loaded already: this is its handle, not another copy.
+    """Return the addresses of the runtime's functions as a C array."""
+    # The module is already loaded: this is its handle, not a second copy.
     runtime = ctypes.CDLL(_rustdev.__file__)
     return (ctypes.c_void_p * len(FUNCTIONS))(*(ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value for name in FUNCTIONS))
 
 
 def connect(path: str) -> None:
-    """Give the kernels of a loaded library the runtime's functions.
+    """Pass the addresses of the runtime's functions to a loaded library of kernels.
 
     Args:
-        path: The library's file.
+        path: Path of the library.
     """
     ctypes.CDLL(path).rustdev_connect(_functions())
 
 
 def flags() -> tuple[str, ...]:
-    """Return the compiler's flags beside Inductor's.
+    """Return the compiler flags in addition to Inductor's.
 
-    PyTorch's header keeps the place for a division by zero in a variable that points into the frame of the CPU kernel that runs at
-    the moment, and that gcc makes one for the whole process. So each kernel of ours has its own, which is never set: the division
-    throws.
+    PyTorch's header has a variable that points to the division-by-zero flag in the frame of the running CPU kernel. gcc makes this
+    variable unique in the process (STB_GNU_UNIQUE). With the flag returned here, each kernel of ours has its own variable, which is
+    never set, so that a division by zero throws.
     """
     return ("-fno-gnu-unique",) if is_gcc() else ()
 
 
 @functools.cache
 def prefix() -> str:
-    """Return what the source of kernels begins with; its text is in the cache's key."""
+    """Return the prefix of the source of kernels. Its text is part of the cache key."""
     glue = Path(__file__).with_name("kernel.h").read_text(encoding="utf-8")
-    # First, and alone on its line: only then is the precompiled header used.
+    # The include must be the first line: only then is the precompiled header used.
     return f"#include <torch/csrc/inductor/cpp_prefix.h>\n#define RUSTDEV_PARTS {PARTS}\n{glue}\n"
 
 
 @clear_on_fresh_cache
 class _KernelCache(CppPythonBindingsCodeCache):
-    """Inductor's compiled kernels with Python bindings, where a call becomes a task."""
+    """Cache of compiled kernels with Python bindings, in which a call submits a task."""
 
-    cache: dict[str, Any] = {}  # noqa: RUF012 - the base class's, one for each subclass
+    cache: dict[str, Any] = {}  # noqa: RUF012 - overrides the base class's, one for each subclass
     cache_clear = staticmethod(cache.clear)
     call_entry_function = "rustdev::enqueue(kernel, cost, kernel_name, {}); Py_RETURN_NONE;"
 
@@ -74,11 +74,11 @@ def kernel(argument_types: list[str], source: str) -> Any:
     """Compile a kernel.
 
     Args:
-        argument_types: The C++ types of its arguments.
-        source: Its C++ source, as ``loops.Group`` writes it.
+        argument_types: C++ types of its arguments.
+        source: C++ source, as written by ``loops.Group``.
 
     Returns:
-        What calls it with a device's index and the arguments; where several are compiled at a time, the future of that.
+        A callable that takes a device index and the arguments; with parallel compilation, a future of it.
     """
     arguments = (["int64_t", *argument_types], prefix() + source)
     if get_compile_threads() <= 1:

@@ -1,8 +1,8 @@
-"""The strides of convolutions' results, for tensors without data.
+"""The strides of convolution results for fake tensors.
 
-Graphs are traced with fake tensors, whose strides must be those that the device's kernels give. For a backend outside PyTorch a
-fake convolution is always contiguous; the device's is in the format of its input, else of its weight, as on the CPU (``format`` in
-``src/operators/convolutions.rs``).
+Graphs are traced with fake tensors, whose strides must match those of the device's kernels. PyTorch's fake convolution is always
+contiguous for an extension backend. The device's result has the memory format of its input, else of its weight, as on the CPU
+(``format`` in ``src/operators/convolutions.rs``).
 """
 
 import functools
@@ -31,12 +31,12 @@ def _formatted(result: torch.Tensor, dims: int, memory_format: torch.memory_form
 
 
 def _convolution(rule: Callable[..., Any], input_at: int, results: int) -> Callable[..., Any]:
-    """Return PyTorch's rule for a convolution with the device's strides.
+    """Wrap PyTorch's fake implementation of a convolution so that results have the device's strides.
 
     Args:
-        rule: PyTorch's.
-        input_at: The place of the input among the arguments; the weight's is behind it.
-        results: How many of the results have a memory format.
+        rule: PyTorch's fake implementation.
+        input_at: Index of the input among the arguments; the weight follows.
+        results: Number of results that have a memory format.
     """
 
     @functools.wraps(rule)
@@ -44,7 +44,7 @@ def _convolution(rule: Callable[..., Any], input_at: int, results: int) -> Calla
         made = rule(fake_mode, func, *args, **kwargs)
         given = dict(zip(("input", "weight"), args[input_at:], strict=False)) | kwargs
         input, weight = given["input"], given["weight"]  # noqa: A001
-        # Convolutions of one dimension have no other format.
+        # conv1d has no other memory format.
         if input.device.type != "rustdev" or weight.dim() not in (4, 5):
             return made
         with fake_mode:
@@ -58,7 +58,7 @@ def _convolution(rule: Callable[..., Any], input_at: int, results: int) -> Calla
 
 
 def install() -> None:
-    """Put the rules in the place of PyTorch's, which other devices still get."""
+    """Install the wrapped implementations. Other devices still get PyTorch's results."""
     rules = fake_impls.op_implementations_dict
     rules[_aten.convolution.default] = _convolution(rules[_aten.convolution.default], 0, 1)
     rules[_aten.convolution_backward.default] = _convolution(rules[_aten.convolution_backward.default], 1, 2)

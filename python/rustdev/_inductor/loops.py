@@ -1,4 +1,4 @@
-"""The C++ of fused operators: PyTorch's, but for the loops, which run on the runtime's threads instead of OpenMP's.
+"""The C++ code of fused operators: that of PyTorch, except that loops run on the runtime's threads instead of OpenMP's.
 
 A parallel loop nest becomes::
 
@@ -13,7 +13,7 @@ A parallel loop nest becomes::
     }
     );
 
-Each nest is a parallel loop of its own: the parts of one need not run at the same time, so nothing in them may wait for another.
+Each nest is a separate parallel loop. Its parts need not run concurrently, so no part may wait for another.
 """
 
 import contextlib
@@ -31,28 +31,28 @@ from torch._inductor.virtualized import V
 
 __all__ = ["MARK", "Group", "KernelProxy"]
 
-#: The first line of a kernel of ours: a graph may have kernels for the CPU as well.
+#: First line of a kernel for the device: a graph may also contain kernels for the CPU.
 MARK = "// rustdev"
-#: Nanoseconds that one operation takes for one element, about, in vectorised code; loads, stores and index arithmetic count too.
+#: Estimated nanoseconds per operation and element in vectorized code; loads, stores and index arithmetic count as operations.
 _NANOSECONDS_PER_OPERATION = 0.1
-#: Stands for the captures of a parallel loop's body until all arguments of the kernel are known.
+#: Placeholder for the lambda captures of a parallel loop, replaced when all arguments of the kernel are known.
 _CAPTURES = "RUSTDEV_CAPTURES"
-#: A loop that draws a random number for each lane of a vector.
+#: Loop that draws a random number for each lane of a vector.
 _RANDOM_LANES = re.compile(
     r"for\( int64_t offset_idx = 0; offset_idx < \d+; offset_idx\+\+ \)\s*\{\s*"
     r"result\[offset_idx\] = normalized_rand_cpu\((\w+), offset\[offset_idx\]\);\s*\}"
 )
-#: A mask that is loaded, and a vector that is stored.
+#: Load of a mask, and store of a vector.
 _MASK_LOAD = re.compile(r"at::vec::VecMask<(\w+,\d+)>::from\((\w*ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\)")
 _VECTOR_STORE = re.compile(r"(?<![\w.])(\w+)\.store\((\w*out_ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\);")
 
 
 class _Loop(cpp.LoopLevel):
-    """A loop that knows its nest, and runs its part of the iterations where the nest is divided.
+    """A loop of a nest. In a nest that is divided into parts, it runs the iterations of the current part.
 
     Args:
-        level: The loop as PyTorch would write it.
-        nest: The loops outside; this one is appended.
+        level: PyTorch's loop.
+        nest: Enclosing loops; this loop is appended.
     """
 
     def __init__(self, level: cpp.LoopLevel, nest: "list[_Loop]") -> None:
@@ -61,7 +61,7 @@ class _Loop(cpp.LoopLevel):
         nest.append(self)
 
     def lines(self) -> list[str] | None:
-        """Return the lines in front of the loop's body; None where there is nothing to do."""
+        """Return the lines before the loop body; None for an empty loop."""
         divided = next((loop for loop in self.nest[: self.depth + 1] if loop.depth + loop.parallel > self.depth), None)
         as_usual: list[str] | None = super().lines()  # type: ignore[no-untyped-call]
         if divided is None or as_usual is None:
@@ -84,27 +84,27 @@ class _Loop(cpp.LoopLevel):
 
     @property
     def step(self) -> str:
-        """The C++ expression of the step, which is never 0."""
+        """C++ expression of the step, which is never 0."""
         step = cexpr_index(self.steps)
         return step if self.steps.is_number else f"std::max<{INDEX_TYPE}>({step}, 1)"
 
     @property
     def trips(self) -> str:
-        """The C++ expression of the number of iterations."""
+        """C++ expression of the number of iterations."""
         return f"rustdev::trips({cexpr_index(self.offset)}, {cexpr_index(self.size)}, {self.step})"
 
 
 class _Region(cpp.WorkSharing):
-    """What of a kernel runs on several threads."""
+    """Parallel region of a kernel."""
 
-    #: The C++ expression of the nanoseconds that the next region takes on one thread.
+    #: C++ expression of the estimated nanoseconds of the next region on one thread.
     cost = "0"
 
     def parallel(self, threads: int) -> None:
-        """Open a region.
+        """Open a parallel region.
 
         Args:
-            threads: How many parts there are, which kernel.h knows.
+            threads: Number of parts; kernel.h has it as a constant.
         """
         if not self.in_parallel:
             self.num_threads, self.in_parallel = threads, True
@@ -116,25 +116,25 @@ class _Region(cpp.WorkSharing):
 class KernelProxy(cpp.CppKernelProxy):
     """A loop nest over fused operators."""
 
-    #: How many operations there are for each element.
+    #: Number of operations per element.
     operations = 0
 
     def codegen_nodes(self, nodes: list[SchedulerNode]) -> None:
         """Generate the body of the nest.
 
         Args:
-            nodes: The fused operators.
+            nodes: Fused operators.
         """
         super().codegen_nodes(nodes)
         bodies = [node._body for node in nodes]
         self.operations = sum(len(block.graph.nodes) for body in bodies for block in (body.root_block, *body.subblocks.values()))
 
     def codegen_loops(self, code: Any, worksharing: _Region) -> None:
-        """Write the nest.
+        """Generate the loops of the nest.
 
         Args:
-            code: Where to.
-            worksharing: The parallel region, closed before and after.
+            code: Buffer to write to.
+            worksharing: Parallel region; closed before and after.
         """
         nest: Any = self.loop_nest
         if nest.loops:
@@ -150,13 +150,13 @@ class KernelProxy(cpp.CppKernelProxy):
         worksharing.close()  # type: ignore[no-untyped-call]
 
     def cost(self, depth: int) -> str:
-        """Return the C++ expression of the nanoseconds that the loops from a depth on take on one thread."""
+        """Return the C++ expression of the estimated nanoseconds of the loops from a depth on, on one thread."""
         elements = cexpr_index(sympy_product(self.ranges[depth:]))
         return f"{self.operations * _NANOSECONDS_PER_OPERATION:.1f} * static_cast<double>({elements})"
 
 
 class Group(cpp.KernelGroup):
-    """The loop nests that become one kernel, and so one task."""
+    """Loop nests that form one kernel, and so one task."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -166,10 +166,10 @@ class Group(cpp.KernelGroup):
         self.costs: list[str] = []
 
     def codegen_group(self, name: str | None = None) -> str:
-        """Return the kernel's source: its name for errors and profiles, what it costs, and itself; nothing if it has no loops.
+        """Return the source: the name for errors and profiles, the cost function, and the kernel. Empty if there are no loops.
 
         Args:
-            name: The C++ function's name, which is always ``kernel``.
+            name: Ignored: the C++ function is always named ``kernel``.
         """
         self.stack.close()
         if not self.scheduled_nodes:
@@ -193,11 +193,11 @@ class Group(cpp.KernelGroup):
         return "\n".join(lines) + "\n"
 
     def call_kernel(self, wrapper: Any, kernel_name: str) -> None:
-        """Have the kernel called in the graph.
+        """Generate the call of the kernel in the graph.
 
         Args:
-            wrapper: Writes the graph's code.
-            kernel_name: The kernel's name there.
+            wrapper: Wrapper code generator of the graph.
+            kernel_name: Name of the kernel in the graph.
         """
         device = self.scheduled_nodes[0].get_device()
         _, arguments, types = self.args.cpp_argdefs()
@@ -208,10 +208,10 @@ class Group(cpp.KernelGroup):
 
 
 def _with_functions_of_ours(code: str) -> str:
-    """Return a kernel's body with kernel.h's functions in the place of PyTorch's slower ones.
+    """Replace slow functions of PyTorch in a kernel's body by functions of kernel.h.
 
     Args:
-        code: The body as PyTorch writes it.
+        code: Body generated by PyTorch.
     """
     code = _RANDOM_LANES.sub(r"rustdev::uniform(\1, offset, result);", code)
     code = _MASK_LOAD.sub(r"rustdev::read_mask<\1>(\2, \3)", code)
@@ -219,13 +219,13 @@ def _with_functions_of_ours(code: str) -> str:
 
 
 def _on_device(argument: str, device: torch.device) -> str:
-    """Return the code of an argument in the device's memory.
+    """Return code that yields a kernel argument in device memory.
 
-    A tensor of the CPU, a number as a rule, may be changed or freed before the kernel runs.
+    A CPU tensor, usually a scalar, is copied, because it may be changed or freed before the kernel runs.
 
     Args:
-        argument: The code of a kernel's argument.
-        device: The kernel's.
+        argument: Code of the argument.
+        device: Device of the kernel.
     """
     buffer = V.graph.try_get_buffer(argument) if isinstance(argument, str) else None
     if buffer is None or buffer.get_device() == device:

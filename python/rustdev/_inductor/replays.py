@@ -1,12 +1,11 @@
-"""``mode="reduce-overhead"``: calls of a compiled graph as replays of a captured one.
+"""``mode="reduce-overhead"``: calls of a compiled graph as replays of a capture.
 
-The first call with some sizes runs as usual and shows which arguments stay where they are: parameters and buffers. The second is
-captured; the other arguments are copied into memory of the capture at each replay. What cannot be captured, because it waits or
-falls back, runs as usual for ever.
+The first call with given sizes runs without a capture and records the addresses of its arguments. The second call is captured.
+Arguments whose address is unchanged then (parameters and buffers) are used directly; the others are copied to static memory at each
+replay. A graph that cannot be captured, because it waits or falls back, always runs without a capture.
 
-A replay writes its results to the same memory as the last one. Results that the program sees are copied, so that they are its own.
-Activations that a backward reads stay where they are: while any of them is alive, as with two forwards before a backward, calls run
-as usual.
+Every replay writes its results to the same memory. Results that are visible to the program are copied. Activations for the backward
+are not copied: while any of them is alive, as with two forwards before a backward, calls run without a capture.
 """
 
 import threading
@@ -20,14 +19,14 @@ from ..streams import current_stream
 
 __all__ = ["Replays"]
 
-#: Captures for different sizes, and captures anew because an argument moved: from then on calls run as usual.
+#: Maximum number of captures, for different sizes or because the address of an argument changed. Then calls run without captures.
 MAX_CAPTURES = 16
 
 _Call = Callable[[list[Any]], Sequence[Any]]
 
 
 class _Result:
-    """How a replay makes one of its results."""
+    """How a replay returns one of its results: a view of an argument, a copy or an alias of static memory, or a constant."""
 
     def __init__(self, found: Any, inputs: list[Any], *, is_copied: bool) -> None:
         self.found = found
@@ -46,7 +45,7 @@ class _Result:
 
     @property
     def held(self) -> torch.Tensor | None:
-        """The capture's own memory, where the program gets it without a copy."""
+        """The static result if it is returned without a copy, else None."""
         return self.found if isinstance(self.found, torch.Tensor) and not self.is_copied else None
 
     def make(self, args: list[Any]) -> Any:
@@ -60,7 +59,7 @@ class _Result:
 
 
 class _Capture:
-    """A captured call: the arguments that have to be where they were, memory for the others, and the results."""
+    """A captured call: arguments at fixed addresses, static memory for the other arguments, and the results."""
 
     def __init__(self, call: _Call, args: list[Any], fixed: dict[int, int], visible: frozenset[int]) -> None:
         self.fixed = fixed
@@ -80,11 +79,11 @@ class _Capture:
         self.stream = current_stream()
 
     def fits(self, args: list[Any]) -> bool:
-        """Whether the arguments that are not copied are where they were."""
+        """Whether the arguments that are not copied have the addresses of the capture."""
         return all(args[index].data_ptr() == pointer for index, pointer in self.fixed.items())
 
     def is_free(self) -> bool:
-        """Whether the program has let go of the last replay's results."""
+        """Whether the program has released the aliased results of the last replay."""
         return all(
             torch._C._storage_Use_Count(storage._cdata) == uses for storage, uses in zip(self.storages, self.uses, strict=True)
         )
@@ -101,12 +100,12 @@ class _Capture:
 
 
 class Replays:
-    """Calls a compiled graph.
+    """Callable that runs a compiled graph, by replays if possible.
 
     Args:
-        call: Calls it as usual, with the list of its arguments, which it empties.
-        mutated: Which arguments it writes to.
-        visible: Which results the program sees.
+        call: Runs the graph without a capture; takes the list of arguments and empties it.
+        mutated: Indices of the arguments that the graph writes to.
+        visible: Indices of the results that are visible to the program.
     """
 
     def __init__(self, call: _Call, mutated: Sequence[int], visible: Sequence[int]) -> None:
@@ -119,7 +118,7 @@ class Replays:
         self._lock = threading.Lock()
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
-        """Call the graph.
+        """Run the graph.
 
         Args:
             args: Tensors and numbers; the list is emptied.
@@ -134,7 +133,7 @@ class Replays:
         return results
 
     def _replayed(self, args: list[Any]) -> tuple[Any, ...] | None:
-        """Replay the capture for these arguments, if there can be one, and its results are free."""
+        """Replay the capture for these arguments; None if there is no capture, or its results are in use."""
         sizes = tuple(given for given in args if not isinstance(given, torch.Tensor))
         capture = self._captures.get(sizes)
         if capture is None or not capture.fits(args):
@@ -142,7 +141,7 @@ class Replays:
         return capture.replay(args) if capture is not None and capture.is_free() else None
 
     def _capture(self, sizes: tuple[Any, ...], args: list[Any]) -> _Capture | None:
-        """Capture a call with arguments of these sizes, unless it is the first."""
+        """Capture a call with arguments of these sizes; None for the first call, or if it cannot be captured."""
         pointers = {index: given.data_ptr() for index, given in enumerate(args) if isinstance(given, torch.Tensor)}
         before = self._seen.get(sizes)
         if before is None:
@@ -150,7 +149,7 @@ class Replays:
                 self._seen[sizes] = pointers
             return None
         fixed = {index: pointer for index, pointer in pointers.items() if before[index] == pointer}
-        # One that has moved once is copied from then on.
+        # An argument whose address has changed once is always copied afterwards.
         self._seen[sizes] = {index: fixed.get(index, -1) for index in pointers}
         self._captures.pop(sizes, None)
         self._count += 1

@@ -1,4 +1,4 @@
-"""Which C++ is written for the fused operators of a graph."""
+"""The scheduling of fused operators: PyTorch's C++ backend with our kernels."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .loops import Group, KernelProxy
 
 __all__ = ["Scheduling"]
 
-#: Has loops divided for the number of parts in place of the number of threads, and from so many elements a part on.
+#: Divides loops into PARTS parts instead of the number of threads, with at least 128 elements each.
 _DIVISION: dict[str, Any] = {"cpp.threads": PARTS, "cpp.dynamic_threads": False, "cpp.min_chunk_size": 128}
 
 
@@ -27,11 +27,11 @@ class Scheduling(cpp.CppScheduling):
         self.kernel_group = Group()
 
     def codegen_node(self, node: cpp.OuterLoopFusedSchedulerNode | FusedSchedulerNode | SchedulerNode) -> None:
-        """Add a fused operator to the kernel.
+        """Add a fused operator to the current kernel.
 
         Args:
-            node: The operator.
+            node: Fused operator.
         """
-        # Code generation asks for the current device, and writes Triton's dialect for all that it does not know.
+        # Code generation checks the current device, and emits Triton syntax for unknown devices.
         with V.graph.set_current_device(torch.device("cpu")), config.patch(_DIVISION):
             super().codegen_node(node)

@@ -16,22 +16,22 @@ __all__ = ["CppWrapper", "Wrapper"]
 
 
 def _finish_kernels() -> None:
-    """Write the calls of all kernels so far. The scheduler's own flush would also free what the current operator reads."""
+    """Generate the calls of all kernels so far. The scheduler's own flush would also free inputs of the current operator."""
     for backend in V.graph.scheduler.backends.values():
         backend.flush()
 
 
 class _Calls:
-    """What both graphs and the graphs inside them (branches, loop bodies) have of their own."""
+    """Overrides for graphs and for their subgraphs (branches, loop bodies)."""
 
     def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> None:
-        """Write a kernel's definition.
+        """Generate the definition of a kernel.
 
         Args:
-            kernel_name: Its name in the graph.
-            kernel_body: The code that compiles it.
-            *args: As PyTorch's.
-            **kwargs: As PyTorch's.
+            kernel_name: Name of the kernel in the graph.
+            kernel_body: Code that compiles the kernel.
+            *args: Other arguments of the base class.
+            **kwargs: Other arguments of the base class.
         """
         if MARK in kernel_body:
             kernel_body = kernel_body.replace("async_compile.cpp_pybinding(", "rustdev_kernel(", 1)
@@ -41,55 +41,55 @@ class _Calls:
         self, kernel_name: str, call_args: list[str], *, device: torch.device | None = None, **kwargs: Any
     ) -> None:
         device = device or V.graph.get_current_device_or_throw()
-        # PyTorch's refuses devices that it does not know; the call is that of a kernel for the CPU, whose arguments are complete.
+        # PyTorch's method rejects unknown devices. The call is generated as for a CPU kernel: `call_args` is complete.
         called_as = torch.device("cpu") if device.type == "rustdev" else device
         super()._generate_kernel_call_helper(kernel_name, call_args, device=called_as, **kwargs)  # type: ignore[misc]
 
     def make_allocation(self, name: str, device: torch.device, *args: Any, **kwargs: Any) -> str:
-        """Return the code that allocates a buffer.
+        """Return code that allocates a buffer. It names the device index, which PyTorch omits for unknown devices.
 
         Args:
-            name: The buffer's.
-            device: Where, with its index, which PyTorch leaves out for devices that it does not know.
-            *args: As PyTorch's.
-            **kwargs: As PyTorch's.
+            name: Name of the buffer.
+            device: Device of the buffer, with index.
+            *args: Other arguments of the base class.
+            **kwargs: Other arguments of the base class.
         """
         code: str = super().make_allocation(name, device, *args, **kwargs)  # type: ignore[misc]
         return code.replace("device='rustdev'", f"device='{device}'")
 
     def generate_fallback_kernel(self, node: Any) -> None:
-        """Write the call of an operator that is not compiled.
+        """Generate the call of an operator that is not compiled.
 
         Args:
-            node: The operator.
+            node: Operator.
         """
-        # One without results, as `event.record()`, has not ended the kernel that is being written.
+        # The scheduler does not flush the current kernel before operators without results, such as `event.record()`.
         _finish_kernels()
         super().generate_fallback_kernel(node)  # type: ignore[misc]
 
     def codegen_enter_cuda_stream_context(self, code: Any, stream_idx: int) -> None:
-        """Write the beginning of what runs on a stream.
+        """Begin a block of code that runs on a stream.
 
         Args:
-            code: Where to.
-            stream_idx: The number of the stream in the graph; 0 for the one that is current when the graph is called.
+            code: Buffer to write to.
+            stream_idx: Index of the stream in the graph; 0 is the current stream of the call.
         """
-        # PyTorch puts the streams into variables together with a guard of the device, which there is none of here.
+        # PyTorch defines variables for the streams together with a device guard, which this device does not need.
         of_user = V.graph.scheduler.stream_idx_to_user_obj_idx.get(stream_idx)
         stream = f"torch._dynamo.variables.streams._get_stream_by_index({of_user})"
         code.writeline(f"with {'torch._ops.contextlib.nullcontext()' if of_user is None else stream}:")
         code.do_indent()
 
     def codegen_cuda_stream_exit(self) -> None:
-        """End what runs on a stream, with the kernels that are written so far."""
+        """End a block of code that runs on a stream, after the kernels so far."""
         _finish_kernels()
         super().codegen_cuda_stream_exit()  # type: ignore[misc]
 
     def generate(self, is_inference: bool) -> Any:
-        """Return the graph's code.
+        """Return the code of the graph.
 
         Args:
-            is_inference: Whether there is no backward.
+            is_inference: Whether the graph has no backward.
         """
         scheduler = V.graph.scheduler
         if scheduler is not None and scheduler.current_stream_idx is not None:
@@ -98,45 +98,45 @@ class _Calls:
 
 
 class _SubgraphWrapper(_Calls, SubgraphPythonWrapperCodegen):
-    """A graph inside another."""
+    """Wrapper code generator of a subgraph."""
 
 
 class Wrapper(_Calls, PythonWrapperCodegen):
-    """A graph."""
+    """Wrapper code generator of a graph in Python."""
 
     @staticmethod
     def create(
         is_subgraph: bool, subgraph_name: Any, parent_wrapper: Any, partition_signatures: Any = None
     ) -> PythonWrapperCodegen:
-        """Return what writes a graph.
+        """Create the wrapper code generator of a graph.
 
         Args:
-            is_subgraph: Whether it is inside another.
-            subgraph_name: Its name there.
-            parent_wrapper: What writes the other.
-            partition_signatures: As PyTorch's.
+            is_subgraph: Whether the graph is a subgraph.
+            subgraph_name: Name of the subgraph.
+            parent_wrapper: Wrapper of the enclosing graph.
+            partition_signatures: See the base class.
         """
         if not is_subgraph:
             return Wrapper()  # type: ignore[no-untyped-call]
         return _SubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
 
     def write_header(self) -> None:
-        """Write what comes before the kernels."""
+        """Generate the imports before the kernels."""
         super().write_header()
         self.imports.writeline("from rustdev._inductor.kernels import kernel as rustdev_kernel")
         if config.triton.cudagraphs:
             self.imports.writeline("from rustdev._inductor.replays import Replays")
 
     def generate_after_suffix(self, result: Any) -> None:
-        """Write what comes after the function that runs the graph.
+        """Generate the code after the function that runs the graph: for "reduce-overhead" it is wrapped in Replays.
 
         Args:
-            result: Where to.
+            result: Buffer to write to.
         """
         super().generate_after_suffix(result)
         if config.triton.cudagraphs and V.graph.device_types <= {"rustdev"}:
             mutated = [index for index, name in enumerate(V.graph.graph_inputs) if name in V.graph.mutated_inputs]
-            # Gradients are the program's, which does not ask for the last ones while it computes the next.
+            # Results of a backward are not copied: programs do not use gradients any more when they compute the next ones.
             (output,) = V.graph.graph.find_nodes(op="output")
             visible = (
                 [] if V.graph.is_backward else list(output.meta.get("user_visible_output_idxs", range(len(V.graph.graph_outputs))))
@@ -145,32 +145,32 @@ class Wrapper(_Calls, PythonWrapperCodegen):
 
 
 class CppWrapper(CppWrapperCpu):
-    """A graph in C++. Its kernels are in the same library, and are tasks as well; operators go through the dispatcher."""
+    """Wrapper code generator of a graph in C++. Its kernels are in the same library; operators are called by the dispatcher."""
 
     def __init__(self) -> None:
-        self.device = "rustdev"  # first: it decides how constants are kept
+        self.device = "rustdev"  # before super().__init__(), which uses it to decide how constants are stored
         super().__init__()  # type: ignore[no-untyped-call]
 
     @staticmethod
     def create(is_subgraph: bool, subgraph_name: Any, parent_wrapper: Any, partition_signatures: Any = None) -> "CppWrapper":
-        """Return what writes a graph.
+        """Create the wrapper code generator of a graph.
 
         Args:
-            is_subgraph: Whether it is inside another.
-            subgraph_name: Its name there.
-            parent_wrapper: What writes the other.
-            partition_signatures: As PyTorch's.
+            is_subgraph: Whether the graph is a subgraph.
+            subgraph_name: Name of the subgraph.
+            parent_wrapper: Wrapper of the enclosing graph.
+            partition_signatures: See the base class.
         """
         return CppWrapper()
 
     def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> None:
-        """Write a kernel, and the function that makes a call of it a task.
+        """Generate a kernel, and the function that submits it as a task.
 
         Args:
-            kernel_name: Its name in the graph.
-            kernel_body: Its source, as ``loops.Group`` writes it.
-            *args: As PyTorch's.
-            **kwargs: As PyTorch's.
+            kernel_name: Name of the kernel in the graph.
+            kernel_body: Source of the kernel, as written by ``loops.Group``.
+            *args: Other arguments of the base class.
+            **kwargs: Other arguments of the base class.
         """
         if MARK in kernel_body:
             head, parameters, body = re.split(r'extern "C" void kernel\((.*)\)', kernel_body)
@@ -193,10 +193,10 @@ class CppWrapper(CppWrapperCpu):
         super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **kwargs)
 
     def generate_fallback_kernel(self, node: Any) -> None:
-        """Write the call of an operator that is not compiled, through the dispatcher.
+        """Generate the call of an operator that is not compiled, by the dispatcher.
 
         Args:
-            node: The operator.
+            node: Operator.
         """
         self.generate_fallback_kernel_with_runtime_lookup(
             node.get_name(),
@@ -208,14 +208,14 @@ class CppWrapper(CppWrapperCpu):
         )
 
     def _begin_kernels(self) -> None:
-        """Write what stands in front of the kernels, and connects them with the runtime."""
+        """Generate the header of the kernels, which links them to the runtime, unless it is generated already."""
         if not self.kernel_declarations:
             self.needs_vec_isa = True
             self.kernel_declarations.splice(prefix())
 
     def finalize_prefix(self) -> None:
-        """Write what stands in front of the graph."""
-        self._begin_kernels()  # a library without kernels is connected as well
+        """Generate the code before the graph."""
+        self._begin_kernels()  # also for a library without kernels, which is linked to the runtime, too
         super().finalize_prefix()  # type: ignore[no-untyped-call]
 
     def _generate_end_jit(self, result: Any) -> None:
@@ -223,11 +223,11 @@ class CppWrapper(CppWrapperCpu):
         result.splice("from rustdev._inductor.kernels import connect\nconnect(inductor_entry.__self__.__file__)")
 
     def codegen_enter_cuda_stream_context(self, code: Any, stream_idx: int) -> None:
-        """Refuse what runs on a stream of the program's.
+        """Reject code that runs on a stream of the program.
 
         Args:
-            code: Where it would be written.
-            stream_idx: The number of the stream.
+            code: Buffer to write to.
+            stream_idx: Index of the stream in the graph.
 
         Raises:
             NotImplementedError: Always.

@@ -1,10 +1,10 @@
-"""Operators whose kernels are Python: made of other operators, or launches of the operator table's kernels around a little Python.
+"""Operators with kernels in Python, which call other operators or launch kernels of the operator table.
 
-Such a kernel costs some microseconds more than one of the shim, so what models call often is there. Each module is a family of
-operators, registered when it is imported; all are registered before the CPU fallback takes the operators that are left.
+Such a kernel costs a few microseconds more than one of the shim, so operators that models call often are in the shim. Each module
+is a family of operators and registers them on import, before the CPU fallback is registered for the remaining operators.
 """
 
-# ruff: noqa: F401 - imported for what they register
+# ruff: noqa: F401 - imported for their registrations
 
 from .. import _rustdev
 from . import accelerator_only, bincount, composed, custom, embedding_bag, product_dtype, sparse_coo, sync_batch_norm, windows

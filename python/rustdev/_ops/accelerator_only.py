@@ -1,4 +1,4 @@
-"""Operators that PyTorch has for some accelerators but not for the CPU, so that they cannot fall back: made of other operators."""
+"""Operators that PyTorch implements for some accelerators but not for the CPU, so that they cannot fall back."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ def rms_norm_backward(
     weight: Tensor | None,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of samples and weight.
+    """Return the gradients of x and weight.
 
-    With y = x * rstd: dx = rstd * (g - y * mean(g * y)) where g = dout * weight, and dweight the sum of dout * y over the samples.
+    With y = x * rstd and g = dout * weight: dx = rstd * (g - y * mean(g * y)), and dweight = sum(dout * y) over the samples.
     """
     outer = x.dim() - len(normalized_shape)
     grad, scale = widened(grad_out), widened(rstd)
@@ -39,7 +39,7 @@ def rms_norm_backward(
 def linear_backward(
     self: Tensor, grad_output: Tensor, weight: Tensor, output_mask: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return the gradients of linear, whose weight is [out, in]; samples in any number of leading dimensions."""
+    """Return the gradients of linear. ``weight`` is (out, in); ``self`` may have any number of leading dimensions."""
     grad = grad_output.reshape(-1, weight.size(0))
     return (
         grad.mm(weight).view(self.shape) if output_mask[0] else None,
@@ -50,7 +50,7 @@ def linear_backward(
 
 @kernel("matmul_backward")
 def matmul_backward(grad: Tensor | None, self: Tensor, other: Tensor, mask: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of matmul, of broadcast batches too: a vector is a matrix of one row (left) or column (right)."""
+    """Return the gradients of matmul, including broadcast batches. A vector counts as a row (left) or a column (right) matrix."""
     if grad is None:
         return None, None
     left = self.unsqueeze(0) if self.dim() == 1 else self
@@ -73,7 +73,7 @@ def conv_depthwise2d(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """Return a convolution of each channel by itself."""
+    """Return a depthwise convolution."""
     return torch.conv2d(self, weight, bias, stride, padding, dilation, self.size(1))
 
 
@@ -89,7 +89,7 @@ def conv_depthwise2d_out(
     *,
     out: Tensor,
 ) -> Tensor:
-    """Write a convolution of each channel by itself."""
+    """Write a depthwise convolution to ``out``."""
     result = conv_depthwise2d(self, weight, kernel_size, bias, stride, padding, dilation)
     torch.ops.aten._resize_output_(out, result.shape, out.device)
     return out.copy_(result)
@@ -105,18 +105,18 @@ def conv_depthwise3d(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """Return a convolution of each channel by itself."""
+    """Return a depthwise convolution."""
     return torch.conv3d(self, weight, bias, stride, padding, dilation, self.size(1))
 
 
 @kernel("_masked_scale")
 def masked_scale(self: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """Return the elements where the mask is 1, multiplied, and 0 elsewhere."""
+    """Return self * scale where the mask is 1, and 0 elsewhere."""
     return self.mul(mask.to(self.dtype)).mul_(scale)
 
 
 @kernel("_fused_dropout")
 def fused_dropout(self: Tensor, p: float, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-    """Return what a dropout keeps, and the mask; `p` is the probability that an element stays, unlike dropout's."""
+    """Return the result of a dropout, and the mask (uint8). Unlike in dropout, `p` is the probability to keep an element."""
     mask = torch.empty_like(self, dtype=torch.uint8).bernoulli_(p, generator=generator)
     return masked_scale(self, mask, 1 / p), mask

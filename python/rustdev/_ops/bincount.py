@@ -1,4 +1,4 @@
-"""Counts of whole numbers. How many there are to be is read from the device."""
+"""bincount. The number of bins is read from the device, so the operator waits."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ _READER = "bincount (values are read on the host)"
 
 @kernel("bincount")
 def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each number from 0 on occurs, or the sum of its weights; PyTorch's CPU kernel checks the same."""
+    """Return the frequency, or the sum of the weights, of each integer from 0 on. The checks are those of PyTorch's CPU kernel."""
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if self.dim() == 1 and self.numel() == 0:

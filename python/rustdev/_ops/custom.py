@@ -1,9 +1,9 @@
-"""The fused operators of the namespace ``rustdev``, each with all that PyTorch asks of an operator of one's own.
+"""The fused operators of the namespace ``rustdev``, with everything that PyTorch requires of a custom operator.
 
-That is a schema, a kernel of the device, a Meta kernel, which shares its checks and its result's strides, autograd, autocast and
-functionalization. Gradients are made in three ways: swiglu is a ``torch.autograd.Function`` that saves two tensors where
-``silu(gate) * up`` saves three; rotary and rotary_backward are each the other's derivative, so that a gradient of any order is a
-call of one of them; the others have the forward alone, which refuses to be differentiated, or consists of operators that can be.
+That is a schema, a device kernel, a Meta kernel with the same checks and result strides, autograd, autocast and functionalization.
+Autograd has three forms. swiglu is a ``torch.autograd.Function`` that saves two tensors where ``silu(gate) * up`` saves three.
+rotary and rotary_backward are each other's derivative, so a gradient of any order is a call of one of them. The other operators are
+not differentiable, except geglu, which is composed of differentiable operators.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from .registration import launch, past_torch_function, scalar_type
 
 _library = torch.library.Library("rustdev", "FRAGMENT")
 for _schema in (
-    # silu(gate) * up, of one size.
+    # silu(gate) * up, for operands of equal size.
     "swiglu(Tensor gate, Tensor up) -> Tensor",
     # The gradients of gate and up.
     "swiglu_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
-    # Turns each pair (x[i], x[i + d/2]) of the last dimension by the angle whose cosine and sine are given; these broadcast over
+    # Rotates each pair (x[i], x[i + d/2]) of the last dimension by the angle with the given cosine and sine, which broadcast over
     # the other dimensions.
     "rotary(Tensor x, Tensor cos, Tensor sin) -> Tensor",
-    # The gradient of x: the same by the negative angle.
+    # The gradient of x: rotary by the negative angle.
     "rotary_backward(Tensor grad, Tensor cos, Tensor sin) -> Tensor",
     # gelu(gate) * up.
     "geglu(Tensor gate, Tensor up) -> Tensor",
@@ -36,7 +36,7 @@ for _schema in (
 
 
 def _register(name: str, function: Callable[..., Any], key: str, *, with_keyset: bool = False) -> None:
-    """Make a function the kernel of an operator on a dispatch key."""
+    """Register a function as the kernel of an operator for a dispatch key."""
     _library.impl(name, past_torch_function(function), key, with_keyset=with_keyset)
 
 
@@ -51,7 +51,7 @@ _residual_add_ = torch.ops.rustdev.residual_add_.default
 
 
 def _check_operands(name: str, first: Tensor, *others: Tensor) -> None:
-    """Refuse tensors of several devices or dtypes, and those without fractions."""
+    """Raise RuntimeError unless all tensors have one device and one floating-point dtype."""
     if not first.is_floating_point():
         raise RuntimeError(f"{name}: expected floating-point tensors, got {scalar_type(first.dtype)}")
     for other in others:
@@ -85,7 +85,7 @@ def _new_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _summands(residual: Tensor, x: Tensor, bias: Tensor) -> list[Tensor]:
-    """Return the three tensors that residual_add sums, of one size."""
+    """Return the three summands of residual_add, expanded to the size of residual."""
     _check_operands("rustdev::residual_add", residual, x, bias)
     return [residual, x.expand(residual.shape), bias.expand(residual.shape)]
 
@@ -154,7 +154,7 @@ for _name, _kernel, _meta in (
     _register(_name, _meta, "Meta")
 
 # ---- autograd ------------------------------------------------------------------------------------------------------------------
-# The functions are kernels of the autograd key: the device's run below it and see neither graph nor grad mode.
+# Kernels of the autograd key. The device kernels run below it, where neither the autograd graph nor grad mode is visible.
 
 
 def _below_autograd(operator: Any, *tensors: Any) -> Any:
@@ -173,14 +173,14 @@ class _Swiglu(torch.autograd.Function):
         gate, up = ctx.saved_tensors
         if not torch.is_grad_enabled():
             return _swiglu_backward(grad, gate, up)
-        # The graph of a second derivative consists of operators that have one.
+        # For double backward: only differentiable operators.
         sigmoid = gate.sigmoid()
         slope = sigmoid * (1 + gate * (1 - sigmoid))
         return grad * up * slope, _swiglu(gate, grad)
 
 
 class _Rotation(torch.autograd.Function):
-    """Either rotation; the gradient is the other one's result."""
+    """rotary or rotary_backward; the gradient is computed by the other one."""
 
     @staticmethod
     def forward(ctx: Any, rotate: Any, rotate_back: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Any:
@@ -194,7 +194,7 @@ class _Rotation(torch.autograd.Function):
 
 
 def _rotation(rotate: Any, rotate_back: Any) -> Callable[..., Tensor]:
-    """Return the kernel of a rotation for autograd."""
+    """Return the autograd kernel of a rotation."""
 
     def rotate_with_graph(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         if torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad):
@@ -206,7 +206,7 @@ def _rotation(rotate: Any, rotate_back: Any) -> Callable[..., Tensor]:
 
 
 class _NotImplemented(torch.autograd.Function):
-    """An operator that has no derivative. It runs, and its result refuses to be differentiated."""
+    """An operator without a derivative: the forward runs, and differentiating its result raises."""
 
     @staticmethod
     def forward(ctx: Any, operator: Any, *tensors: Tensor) -> Any:
@@ -235,7 +235,7 @@ def _residual_add_with_graph_(residual: Tensor, x: Tensor, bias: Tensor) -> Any:
 
 
 def _count_version(keys: torch.DispatchKeySet, residual: Tensor, x: Tensor, bias: Tensor) -> Tensor:
-    """Change the tensor where no graph is kept but its version counts: normal tensors in inference mode."""
+    """Kernel of ADInplaceOrView: increments the version counter, also without autograd, as for normal tensors in inference mode."""
     torch.autograd.graph.increment_version(residual)
     with torch._C._AutoDispatchBelowADInplaceOrView():
         result: Tensor = _residual_add_.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, residual, x, bias)
@@ -252,19 +252,19 @@ _register("residual_add_", _count_version, "ADInplaceOrView", with_keyset=True)
 _register("geglu", lambda gate, up: functional.gelu(gate).mul(up), "CompositeImplicitAutograd")
 
 # ---- autocast ------------------------------------------------------------------------------------------------------------------
-# swiglu and residual_add compute in the widest dtype of their operands, as ATen's pointwise operators of several tensors do; rotary
-# keeps the dtype of its vectors and takes the angles, which models keep in float32, down to it.
+# swiglu and residual_add compute in the widest dtype of their operands, as ATen's pointwise operators of several tensors do. rotary
+# keeps the dtype of x and casts the angles, which models keep in float32, to it.
 
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  # type: ignore[attr-defined]
 
 
 def _is_cast(tensor: Tensor) -> bool:
-    """Whether autocast changes a tensor's dtype."""
+    """Whether autocast may cast a tensor."""
     return tensor.device.type == "rustdev" and tensor.is_floating_point() and tensor.dtype is not torch.float64
 
 
 def _to_widest(*tensors: Tensor) -> list[Tensor]:
-    """Return the tensors in the dtype that PyTorch's policy `promote` chooses."""
+    """Cast the tensors to the dtype that PyTorch's autocast policy `promote` chooses."""
     low = widest = torch.get_autocast_dtype("rustdev")
     for tensor in filter(_is_cast, tensors):
         if torch.float32 in (widest, tensor.dtype):
@@ -290,7 +290,7 @@ def _residual_add_autocast(residual: Tensor, x: Tensor, bias: Tensor) -> Any:
 
 
 def _residual_add_autocast_(residual: Tensor, x: Tensor, bias: Tensor) -> Any:
-    # In place the result's dtype is given.
+    # The dtype of an in-place result is fixed.
     with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
         return _residual_add_(residual, x.to(residual.dtype), bias.to(residual.dtype))
 
@@ -301,14 +301,14 @@ _register("residual_add", _residual_add_autocast, "AutocastPrivateUse1")
 _register("residual_add_", _residual_add_autocast_, "AutocastPrivateUse1")
 
 # ---- functionalization ---------------------------------------------------------------------------------------------------------
-# PyTorch's fallback serves every operator without aliases. The in-place one is replaced by the functional one and an update of its
-# argument.
+# PyTorch's fallback handles all operators without aliases. The in-place operator is replaced by the functional one and an update of
+# its argument.
 
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 
 
 def _unwrapped(tensor: Tensor) -> Tensor:
-    """Return the tensor below functionalization, with every update of it done."""
+    """Return the tensor that a functional tensor wraps, with all pending updates applied."""
     if not torch._is_functional_tensor(tensor):
         return tensor
     torch._functionalize_sync(tensor)

@@ -21,14 +21,14 @@ def dense_backward(
     per_sample_weights: Tensor | None,
     padding_idx: int = -1,
 ) -> Tensor:
-    """Return the table's gradient: of each index that of its bag, and of a maximum's index alone in mode "max"."""
+    """Return the dense gradient of the weight: each index gets its bag's gradient; in mode "max" only the maximum's index does."""
     if mode == _MAX:
         result = grad.new_zeros(num_weights, grad.size(1))
         is_empty = bag_size[: grad.size(0)].unsqueeze(1).eq(0)
         if num_weights == 0:
             return result
         return result.scatter_add_(0, maximum_indices.to(torch.long), grad.masked_fill(is_empty, 0))
-    # Of 16 bit floats the sums are rounded, not what they are of.
+    # For 16 bit floats, scaled summands are kept in float32 and only the sums are rounded.
     scaled = per_sample_weights is not None or mode == _MEAN
     rows = (widened(grad) if scaled else grad).index_select(0, offset2bag)
     if per_sample_weights is not None:
@@ -54,7 +54,7 @@ def backward(
     per_sample_weights: Tensor | None,
     padding_idx: int = -1,
 ) -> Tensor:
-    """Return the table's gradient, sparse or dense."""
+    """Return the gradient of the weight, sparse or dense."""
     if indices.dtype not in (torch.long, torch.int):
         raise RuntimeError(
             "Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; but got "
@@ -85,7 +85,7 @@ def backward(
 def per_sample_weights_backward(
     grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, offset2bag: Tensor, mode: int, padding_idx: int = -1
 ) -> Tensor:
-    """Return the gradient of each index's weight: the product of its row and its bag's gradient."""
+    """Return the gradient of per_sample_weights: for each index the dot product of its row and its bag's gradient."""
     if mode != _SUM:
         raise RuntimeError("embedding_bag_backward: per_sample_weights only supported for mode='sum'")
     result = widened(grad).index_select(0, offset2bag).mul_(weight.index_select(0, indices)).sum(1).to(grad.dtype)

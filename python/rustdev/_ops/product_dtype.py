@@ -1,7 +1,7 @@
 """Matrix products whose result has a wider dtype than their operands (mm, bmm, addmm, baddbmm with out_dtype).
 
-They are made of the products of that dtype: the operands are widened first, so that nothing is rounded before the sum. PyTorch has
-them for CUDA only; the same arguments are accepted here.
+The operands are widened first, and the product is computed in the wider dtype, so that nothing is rounded before the sum. PyTorch
+has these overloads for CUDA only; the same arguments are accepted here.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from .registration import kernel, scalar_type
 
 
 def _register(name: str) -> None:
-    """Register the kernels of a product with out_dtype, which are given its operands and then the dtype."""
+    """Register the kernels of a product with out_dtype. Their positional arguments are the operands, then the dtype."""
     multiply = getattr(torch, name)
 
     def product(*operands_and_dtype: Any, out: Tensor | None = None, **numbers: Any) -> Tensor:

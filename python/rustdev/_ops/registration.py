@@ -1,4 +1,4 @@
-"""What the modules of kernels share: registration, launches of kernels of the operator table, names of dtypes in errors."""
+"""Shared by the modules of kernels: registration, launches of kernels of the operator table, names of dtypes in errors."""
 
 import functools
 from collections.abc import Callable
@@ -8,30 +8,30 @@ import torch
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: Operators with a kernel that is made of other operators, for :func:`rustdev.coverage`.
+#: Operators with a kernel composed of other operators, for :func:`rustdev.coverage`.
 composites: set[str] = set()
 
 _aten = torch.library.Library("aten", "IMPL")
-# The overloads themselves: calls of an operator by its name alone look for the overload each time.
+# Overloads, not overload packets: a call of a packet resolves the overload each time.
 _awaited = torch.ops.rustdev._awaited.default
 _launch = torch.ops.rustdev._launch.default
 _takes_dtype = torch.ops.rustdev._takes_dtype.default
 
 
 def launch(name: str, outputs: list[torch.Tensor], inputs: list[torch.Tensor], *scalars: float) -> None:
-    """Enqueue a kernel of the operator table, on the current stream; it computes in the dtype of the first input."""
+    """Enqueue a kernel of the operator table on the current stream. It computes in the dtype of the first input."""
     _launch(name, outputs, inputs, scalars)
 
 
 @functools.cache
 def takes_dtype(name: str, dtype: torch.dtype) -> bool:
-    """Whether a kernel of the operator table computes in a dtype."""
+    """Return whether a kernel of the operator table supports a dtype."""
     found: bool = _takes_dtype(name, dtype)
     return found
 
 
 def awaited(number: torch.Tensor, reader: str) -> int:
-    """Wait for a tensor of one integer, for an operator of that name, and return it."""
+    """Wait for a tensor of one integer and return its value. ``reader`` names the waiting operator in reports."""
     found: int = _awaited(number, reader)
     return found
 
@@ -39,15 +39,15 @@ def awaited(number: torch.Tensor, reader: str) -> int:
 def kernel(
     name: str, key: str = "PrivateUse1", *, composite: bool = True, with_keyset: bool = False
 ) -> Callable[[_Function], _Function]:
-    """Return a decorator that makes a function the kernel of an operator of ATen.
+    """Return a decorator that registers a function as the kernel of an ATen operator.
 
-    Like a kernel in C++ it calls operators past ``__torch_function__``: modes and subclasses of a program do not see its parts.
+    As in a C++ kernel, ``__torch_function__`` is disabled: modes and subclasses do not see the operators that it calls.
 
     Args:
-        name: The operator's name, with its overload and without the namespace.
-        key: The dispatch key of the kernel.
-        composite: Whether the kernel is made of other operators, rather than launches of the operator table's kernels.
-        with_keyset: Whether the function takes the call's dispatch keys as first argument.
+        name: Name of the operator with its overload, without the namespace.
+        key: Dispatch key of the kernel.
+        composite: Whether the kernel calls other operators, rather than launches kernels of the operator table.
+        with_keyset: Whether the function takes the call's dispatch keys as its first argument.
     """
     if composite and key == "PrivateUse1":
         composites.add(f"aten::{name}")
@@ -60,7 +60,7 @@ def kernel(
 
 
 def past_torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with ``__torch_function__`` of modes and subclasses switched off while it runs."""
+    """Wrap a function so that ``__torch_function__`` of modes and subclasses is disabled while it runs."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -71,16 +71,16 @@ def past_torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fallback(name: str, key: str = "PrivateUse1") -> Callable[..., Any]:
-    """Return the CPU fallback of an operator, whose kernel takes some arguments only; it takes the call's dispatch keys first.
+    """Return the CPU fallback of an operator, for arguments that its kernel does not support.
 
-    It is asked for before that kernel is registered.
+    The fallback takes the call's dispatch keys as its first argument. Must be called before the kernel is registered.
     """
     found: Callable[..., Any] = torch.library.get_kernel(f"aten::{name}", key).call_boxed
     return found
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor in the dtype that it is computed with: that of float32 where its numbers are narrower."""
+    """Return the tensor in its computing type: float16 and bfloat16 as float32, complex32 as complex64, others unchanged."""
     dtype = tensor.dtype
     if dtype.is_floating_point and dtype.itemsize < 4:
         return tensor.to(torch.float32)
@@ -88,5 +88,5 @@ def widened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def scalar_type(dtype: torch.dtype) -> str:
-    """Return a dtype's name in errors of PyTorch's C++."""
+    """Return the name of a dtype in the errors of PyTorch's C++ code, such as "Float"."""
     return torch.empty(0, dtype=dtype, device="cpu").type().removeprefix("torch.").removesuffix("Tensor")

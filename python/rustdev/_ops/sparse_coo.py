@@ -1,7 +1,7 @@
-"""What computes with sparse COO tensors, made of operators on their indices and values.
+"""Computation with sparse COO tensors, composed of operators on their indices and values.
 
-The gradients of embeddings are such tensors, and their optimizers use them. The bookkeeping is in ``shim/ops/sparse.cpp``, and the
-rest goes to the fallback.
+Sparse gradients of embeddings and their optimizers use these operators. Operators that do not compute are in
+``shim/ops/sparse.cpp``; the remaining operators fall back.
 """
 
 import math
@@ -17,12 +17,12 @@ _FALL_BACK = {name: fallback(name, _KEY) for name in ("sparse_mask", "add.out", 
 
 
 def _as_rows(dense: Tensor, dims: int) -> Tensor:
-    """Return a dense tensor whose first dimensions are one: a view where there is one."""
+    """Flatten the first ``dims`` dimensions of a dense tensor, as a view if possible."""
     return dense.reshape(math.prod(dense.shape[:dims]), *dense.shape[dims:])
 
 
 def _rows_of(sparse: Tensor) -> Tensor:
-    """Return the row of such a tensor that each value of a sparse tensor belongs to: (nnz), int64."""
+    """Return the linear index of each value over the sparse dimensions: (nnz), int64."""
     indices = sparse._indices()
     rows = indices[0] if sparse.sparse_dim() > 0 else indices.new_zeros(indices.size(1))
     for dim in range(1, sparse.sparse_dim()):
@@ -31,7 +31,7 @@ def _rows_of(sparse: Tensor) -> Tensor:
 
 
 def _indices_of(rows: Tensor, sparse: Tensor) -> Tensor:
-    """Return the indices (sparse_dim, nnz) of rows."""
+    """Return the indices (sparse_dim, nnz) of linear indices: the inverse of ``_rows_of``."""
     indices = rows.new_empty(sparse.sparse_dim(), rows.size(0))
     for dim in reversed(range(sparse.sparse_dim())):
         indices[dim].copy_(rows.remainder(sparse.size(dim)))
@@ -40,7 +40,7 @@ def _indices_of(rows: Tensor, sparse: Tensor) -> Tensor:
 
 
 def _like(sparse: Tensor, indices: Tensor, values: Tensor, is_coalesced: bool) -> Tensor:
-    """Return a sparse tensor of the sizes of another one."""
+    """Return a sparse tensor with the sizes of ``sparse`` and the given indices and values."""
     result: Tensor = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
         sparse.sparse_dim(),
         sparse.dense_dim(),
@@ -56,14 +56,14 @@ def _like(sparse: Tensor, indices: Tensor, values: Tensor, is_coalesced: bool) -
 
 
 def _assign(out: Tensor, result: Tensor) -> Tensor:
-    """Give a sparse tensor the sizes, the indices and the values of another one, whose memory they share from then on."""
+    """Assign the sizes, indices and values of ``result`` to a sparse tensor, which then shares their memory."""
     out.data = result
     return out
 
 
 @kernel("_coalesce", _KEY)
 def coalesce(self: Tensor) -> Tensor:
-    """Return the tensor with the sum of its values in each position. Waits to know how many positions are different."""
+    """Return the coalesced tensor: values with equal indices are summed. Waits for the number of distinct indices."""
     if self._nnz() < 2:
         return self.clone()._coalesced_(True)
     rows, place, _ = torch._unique2(_rows_of(self), sorted=True, return_inverse=True)
@@ -74,7 +74,7 @@ def coalesce(self: Tensor) -> Tensor:
 
 @kernel("sparse_mask", _KEY, with_keyset=True)
 def sparse_mask(keys: torch.DispatchKeySet, self: Tensor, mask: Tensor) -> Tensor:
-    """Return a dense tensor's values in the positions of a sparse one."""
+    """Return the values of a dense tensor at the indices of a sparse one."""
     is_plain = self.layout is torch.strided and mask.layout is torch.sparse_coo
     if not is_plain or self.shape != mask.shape or self.device != mask.device:
         found: Tensor = _FALL_BACK["sparse_mask"](keys, self, mask)
@@ -85,7 +85,7 @@ def sparse_mask(keys: torch.DispatchKeySet, self: Tensor, mask: Tensor) -> Tenso
 
 @kernel("add.out", _KEY, with_keyset=True)
 def add_out(keys: torch.DispatchKeySet, self: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor) -> Tensor:
-    """Write the sum of a dense or a sparse tensor and a sparse one."""
+    """Write the sum of a dense or sparse tensor and a sparse tensor to ``out``."""
     if not isinstance(other, Tensor):
         other = torch.tensor(other)
     fits = (
@@ -111,7 +111,7 @@ def add_out(keys: torch.DispatchKeySet, self: Tensor, other: Tensor | float, *, 
 
 @kernel("mul.out", _KEY, with_keyset=True)
 def mul_out(keys: torch.DispatchKeySet, self: Tensor, other: Tensor | float, *, out: Tensor) -> Tensor:
-    """Write the product of a sparse tensor and a number, which may be in a dense tensor."""
+    """Write the product of a sparse tensor and a number, or a dense tensor without dimensions, to ``out``."""
     is_number = not isinstance(other, Tensor) or (other.dim() == 0 and other.layout is torch.strided)
     if not is_number or self.layout is not torch.sparse_coo or out.layout is not torch.sparse_coo:
         found: Tensor = _FALL_BACK["mul.out"](keys, self, other, out=out)
@@ -125,7 +125,7 @@ def mul_out(keys: torch.DispatchKeySet, self: Tensor, other: Tensor | float, *, 
 
 @kernel("mv", _KEY)
 def mv(self: Tensor, vec: Tensor) -> Tensor:
-    """Return the product of a sparse matrix and a vector; PyTorch's CPU kernel checks the same."""
+    """Return the product of a sparse matrix and a vector. The checks are those of PyTorch's CPU kernel."""
     if self.dim() != 2 or vec.dim() != 1:
         raise RuntimeError(f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {self.dim()}Tensor Dim: {vec.dim()}")
     if self.size(-1) != vec.size(-1):
@@ -134,7 +134,7 @@ def mv(self: Tensor, vec: Tensor) -> Tensor:
 
 
 def _widen(name: str) -> None:
-    """Have products of 16 bit floats computed in float32 and rounded once: PyTorch's CPU kernels round each sum on the way."""
+    """Make a product of 16 bit floats compute in float32 and round once. PyTorch's CPU kernels round every partial sum."""
     fall_back = fallback(name, _KEY)
     operator = getattr(torch.ops.aten, name.removesuffix(".out").removesuffix("_")).default
     is_in_place = name.endswith("_")

@@ -1,7 +1,8 @@
-"""Operators of torch.nn.SyncBatchNorm, made of other operators.
+"""Operators of torch.nn.SyncBatchNorm, composed of other operators.
 
-Each process reduces its own samples, statistics are gathered, and every element is normalised with the statistics of all. PyTorch
-has them for CUDA only. Channels are dimension 1; statistics are of float32 for float16 and bfloat16 samples, as on CUDA.
+Each process reduces its own samples, the statistics are gathered, and every element is normalized with the statistics of all
+samples. PyTorch has these operators for CUDA only. Dimension 1 is the channels. Statistics of float16 and bfloat16 samples are
+float32, as on CUDA.
 """
 
 import torch
@@ -16,20 +17,20 @@ def _check_channels(x: Tensor) -> None:
 
 
 def _reduced(x: Tensor) -> list[int]:
-    """Return every dimension but the channels'."""
+    """Return all dimensions except that of the channels."""
     _check_channels(x)
     return [dim for dim in range(x.dim()) if dim != 1]
 
 
 def _channels(values: Tensor, x: Tensor) -> Tensor:
-    """Return a value per channel so that it broadcasts over the samples."""
+    """Reshape one value per channel so that it broadcasts over the samples."""
     _check_channels(x)
     return values.view([1, -1, *[1] * (x.dim() - 2)])
 
 
 @kernel("batch_norm_stats")
 def stats(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return each channel's mean, and one by its standard deviation."""
+    """Return the mean and the inverse standard deviation of each channel."""
     wide, dims = widened(x), _reduced(x)
     mean = wide.mean(dims)
     variance = wide.sub(_channels(mean, x)).square_().mean(dims)
@@ -38,7 +39,7 @@ def stats(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 @kernel("batch_norm_elemt")
 def elemt(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, eps: float) -> Tensor:
-    """Return the normalised samples."""
+    """Return the normalized samples."""
     out = widened(x).sub(_channels(mean, x)).mul_(_channels(invstd, x))
     if weight is not None:
         out.mul_(_channels(weight, x))
@@ -51,7 +52,7 @@ def elemt(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, i
 def elemt_out(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, eps: float, *, out: Tensor
 ) -> Tensor:
-    """Write the normalised samples."""
+    """Write the normalized samples to ``out``."""
     result = elemt(x, weight, bias, mean, invstd, eps)
     return out.resize_(result.shape).copy_(result)
 
@@ -67,7 +68,7 @@ def gather_stats_with_counts(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Return the statistics of all samples, from those of groups of `counts` samples each, one group a row."""
+    """Return the mean and inverse standard deviation of all samples, given those of groups, one per row, with `counts` samples."""
     weights = counts.to(mean.dtype).view(-1, 1)
     total = weights.sum()
     all_mean = mean.mul(weights).sum(0).div_(total)
@@ -91,7 +92,7 @@ def gather_stats(
     eps: float,
     count: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the statistics of all samples, from those of groups of one size."""
+    """Return the mean and inverse standard deviation of all samples, given those of groups of `count` samples each."""
     counts = torch.full((mean.size(0),), count, dtype=mean.dtype, device=mean.device)
     return gather_stats_with_counts(x, mean, invstd, running_mean, running_var, momentum, eps, counts)
 
@@ -107,7 +108,7 @@ def backward_reduce(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Tensor | None, ...]:
-    """Return the sums over this process's samples that the gradients are made of, and those of weight and bias."""
+    """Return sum(dy), sum(dy * (x - mean)) and the gradients of weight and bias, each over this process's samples."""
     dims, grad = _reduced(x), widened(grad_out)
     sum_dy = grad.sum(dims)
     sum_dy_xmu = widened(x).sub(_channels(mean, x)).mul_(grad).sum(dims)
@@ -131,7 +132,7 @@ def backward_elemt(
     sum_dy_xmu: Tensor,
     count: Tensor,
 ) -> Tensor:
-    """Return the samples' gradient, from the sums over all samples."""
+    """Return the gradient of x, given the sums over all samples."""
     total = count.sum().to(mean.dtype)
     slope = sum_dy_xmu.div(total).mul_(invstd.square())
     centred = widened(x).sub(_channels(mean, x)).mul_(_channels(slope, x))

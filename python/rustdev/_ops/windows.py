@@ -1,4 +1,4 @@
-"""Windows of signals whose values a kernel of the operator table computes."""
+"""Kaiser windows, by a kernel of the operator table."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def kaiser_window(
     device: torch.device | None = None,
     pin_memory: bool | None = None,
 ) -> Tensor:
-    """Return a Kaiser window; PyTorch's own function refuses the same."""
+    """Return a Kaiser window. The checks are those of PyTorch."""
     wanted = dtype or torch.get_default_dtype()
     if layout not in (None, torch.strided):
         raise RuntimeError(f"kaiser_window is not implemented for sparse types, got: {layout}")
@@ -39,11 +39,11 @@ def kaiser_window(
 
 @kernel("kaiser_window.periodic", composite=False)
 def periodic_kaiser_window(window_length: int, periodic: bool, **options: Any) -> Tensor:
-    """Return the window with PyTorch's ``beta``, 12."""
+    """Return a Kaiser window with PyTorch's default ``beta``, 12."""
     return kaiser_window(window_length, periodic, 12.0, **options)
 
 
 @kernel("kaiser_window", composite=False)
 def default_kaiser_window(window_length: int, **options: Any) -> Tensor:
-    """Return the periodic one."""
+    """Return a periodic Kaiser window with ``beta`` 12."""
     return kaiser_window(window_length, True, 12.0, **options)

@@ -1,6 +1,6 @@
 """``rdccl``, the communication backend of ``torch.distributed`` for tensors of the device.
 
-Here is its registration alone, so that ``import rustdev`` stays as quick as it is: the rest is loaded with the first process group.
+This module only registers the backend, to keep ``import rustdev`` fast. The rest is imported with the first process group.
 """
 
 import sys
@@ -13,7 +13,7 @@ __all__ = ["register"]
 
 
 def _create(options: Any, backend_options: object | None) -> "ProcessGroupRdccl":
-    """Make the backend of one process group, as ``torch.distributed`` asks for it.
+    """Create the backend of a process group, for ``torch.distributed``.
 
     Args:
         options: Store, rank, size, timeout and name of the group.
@@ -27,7 +27,7 @@ def _create(options: Any, backend_options: object | None) -> "ProcessGroupRdccl"
 
 
 def register() -> None:
-    """Make ``rdccl`` known to ``torch.distributed`` and the default for tensors of the device; does nothing the second time."""
+    """Register ``rdccl`` with ``torch.distributed`` as the default backend of the device. A second call is a no-op."""
     from torch.distributed.distributed_c10d import Backend
 
     if "RDCCL" not in Backend._plugins:
@@ -35,6 +35,6 @@ def register() -> None:
 
 
 def _install() -> None:
-    """Register where ``torch.distributed`` is part of this torch; ``import torch`` has loaded it then."""
+    """Register the backend if this torch includes ``torch.distributed``, which ``import torch`` has then loaded."""
     if "torch.distributed.distributed_c10d" in sys.modules:
         register()

@@ -1,6 +1,6 @@
-"""The backend itself: what ``torch.distributed`` asks for, put as operations of Gloo on views of device memory.
+"""The backend ``rdccl``: implements the operations of ``torch.distributed`` by Gloo on views of device memory.
 
-The signatures are those of ``c10d::Backend``. Some of its methods have two names, as PyTorch renamed them in 2.15.
+The signatures are those of ``c10d::Backend``. Some methods have two names, because PyTorch 2.15 renamed them.
 """
 
 import ctypes
@@ -41,16 +41,16 @@ from .work import Post, RdcclWork
 
 __all__ = ["ProcessGroupRdccl"]
 
-#: The tag of messages that are no program's.
+#: Tag of the backend's internal messages.
 _ALL_TO_ALL_TAG = 2**31 - 1
-#: Backends in use. Of older ones C++ keeps the C++ half alone, which would lose the methods below.
+#: Backends in use. C++ keeps only the C++ half of a backend alive, so the Python half, with its methods, is kept alive here.
 _in_use: set["ProcessGroupRdccl"] = set()
 
 
 def _refusing(method: Callable[..., Work | None]) -> Callable[..., Work | None]:
-    """Have a call that is refused end the coalescing that it is part of.
+    """Wrap a method so that an error in it ends the current coalescing.
 
-    Its error leaves the program's ``with`` block, of which PyTorch does not tell the backend then: it would go on collecting.
+    The error leaves the program's ``with`` block. PyTorch does not notify the backend then, which would go on collecting.
     """
 
     @functools.wraps(method)
@@ -65,7 +65,7 @@ def _refusing(method: Callable[..., Work | None]) -> Callable[..., Work | None]:
 
 
 class _Batch:
-    """Operations between ``start_coalescing`` and ``end_coalescing``, which become one."""
+    """Operations between ``start_coalescing`` and ``end_coalescing``, which are issued as one."""
 
     def __init__(self) -> None:
         self.posts: list[Post] = []
@@ -76,14 +76,14 @@ class _Batch:
 
 
 class ProcessGroupRdccl(Backend):
-    """Collectives and messages of device tensors among the processes of a group.
+    """Process group backend for collectives and point-to-point messages of device tensors.
 
     Args:
-        gloo: Moves the bytes.
+        gloo: Gloo process group that transfers the data.
         options: Timeout, name and ranks of the group.
     """
 
-    # PyTorch's C++ reads these from the class: as inherited properties they would ask it back, without end.
+    # PyTorch's C++ code reads these attributes. The inherited properties would call it back and recurse without end.
     supports_splitting = False
     supports_coalescing = True
     supports_shrinking = False
@@ -95,7 +95,7 @@ class ProcessGroupRdccl(Backend):
 
     def __init__(self, gloo: ProcessGroupGloo, options: Backend.Options) -> None:
         super().__init__(gloo.rank(), gloo.size())
-        self._gloo: Any = gloo  # of which torch's stub has hardly anything
+        self._gloo: Any = gloo  # torch's stub lacks most of its methods
         self._options = options
         self._rank = gloo.rank()
         self._ranks = gloo.size()
@@ -112,10 +112,10 @@ class ProcessGroupRdccl(Backend):
 
     @classmethod
     def connect(cls, group: Any) -> "ProcessGroupRdccl":
-        """Connect the ranks of a new group.
+        """Connect the ranks of a new group and return its backend.
 
         Args:
-            group: What ``torch.distributed`` says of it.
+            group: Store, rank, size, timeout and name of the group, from ``torch.distributed``.
         """
         install_work_methods()
         finish_at_exit(_leave_all)
@@ -142,10 +142,10 @@ class ProcessGroupRdccl(Backend):
         return self._options
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set how long an operation may take.
+        """Set the default timeout of future operations.
 
         Args:
-            timeout: Of operations from now on.
+            timeout: Timeout.
         """
         self._options._timeout = timeout
         self._gloo._set_default_timeout(timeout)
@@ -156,28 +156,28 @@ class ProcessGroupRdccl(Backend):
         return self._issued
 
     def _set_sequence_number_for_group(self) -> None:
-        """Numbers start at 0 everywhere."""
+        """Do nothing: the sequence numbers of all ranks start at 0."""
 
     def eager_connect_single_device(self, device: torch.device | None) -> None:
-        """Do nothing: the ranks are connected from the start.
+        """Do nothing: the ranks are connected when the group is created.
 
         Args:
-            device: The device of the group.
+            device: Device of the group.
         """
 
     def shutdown(self) -> None:
-        """Let go of the group when what was submitted is over, or the group's time is."""
+        """Release the group after its submitted operations are over, or the group's timeout has expired."""
         self._leave(self._options._timeout.total_seconds())
 
     def abort(self) -> None:
-        """Let go of the group at once: Gloo gets nothing more of what was submitted."""
+        """Release the group at once: submitted operations that are not posted to Gloo fail."""
         self._group.aborted = "the group was aborted"
         self._leave(0)
 
     def _leave(self, seconds: float) -> None:
-        """Let go of the group, after so many seconds at most."""
+        """Wait for the group's operations, at most ``seconds``, then release the group."""
         if self in _in_use and not self._group.finish(seconds):
-            # Gloo's destructor would wait, and end the process if it ends meanwhile: it is left out.
+            # Leaked on purpose: Gloo's destructor would wait for the operations, and abort the process if it exits meanwhile.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._gloo))
         _in_use.discard(self)
 
@@ -192,7 +192,7 @@ class ProcessGroupRdccl(Backend):
         inputs: Sequence[Tensor] = (),
         is_observable: bool = True,
     ) -> Work | None:
-        """Issue an operation, or add it to those that are being coalesced."""
+        """Issue an operation, or add it to the current coalescing."""
         device = common_device((*outputs, *inputs))
         batch = self._batch
         if batch is None:
@@ -216,17 +216,17 @@ class ProcessGroupRdccl(Backend):
         return work
 
     def _lose(self, work: RdcclWork, ends: bool, text: str) -> None:
-        """Lose this rank in an operation, as an injected fault wants it."""
+        """Apply an injected fault to this rank: end the process, or make the rank unresponsive from this operation on."""
         if ends:
             end_process(text)
         work.leave_unanswered(text, self._options._timeout)
 
     def start_coalescing(self) -> None:
-        """Collect operations from now on."""
+        """Begin to collect operations."""
         self._batch = _Batch()
 
     def end_coalescing(self) -> Work | None:
-        """Issue the operations that were collected, as one."""
+        """Issue the collected operations as one."""
         batch, self._batch = self._batch, None
         if batch is None:
             raise RuntimeError("none of the operations that were coalesced is issued, since one was refused")
@@ -244,16 +244,16 @@ class ProcessGroupRdccl(Backend):
             )
         )
 
-    # Checks: all of a call's come before anything of it is done, by one rule on all ranks, and read nothing that the ranks may
-    # rightly have different. So a call is refused on all of them or on none, and their operations go on finding each other.
+    # Checks. All checks of a call precede its effects. They are the same on all ranks and depend only on arguments that must agree
+    # among the ranks. So a call is rejected on all ranks or on none, and later operations of the ranks still match.
 
     def _check(self, tensors: Sequence[Tensor], op: Any = None, root: int = 0) -> None:
-        """Refuse a call that no rank can make.
+        """Check the arguments of a call.
 
         Args:
-            tensors: All that it has on this rank.
-            op: Its reduction.
-            root: Its root.
+            tensors: All tensors of this rank.
+            op: Reduction, if any.
+            root: Root rank.
         """
         self._group.check()
         check_root(root, self._ranks)
@@ -267,10 +267,10 @@ class ProcessGroupRdccl(Backend):
             )
 
     def _list_of_root(self, name: str, lists: Sequence[list[Tensor]], own: Tensor, root: int) -> list[Tensor]:
-        """Return the tensors that only the root has: one for each rank.
+        """Return the tensors that only the root passes, one for each rank; an empty list on the other ranks.
 
-        The other ranks cannot tell whether they will be refused. A rank that does so takes its place among the operations with one
-        that does nothing: what the others have begun finds no later operation in its stead, and fails by its timeout.
+        The other ranks cannot know whether the root rejects the call. A rank that rejects it issues a dummy operation in its place.
+        The operation of the others then does not match a later operation of this rank, but fails by its timeout.
         """
         try:
             if self._rank != root:
@@ -292,7 +292,7 @@ class ProcessGroupRdccl(Backend):
 
     @_refusing
     def broadcast(self, tensors: list[Tensor], opts: c10d.BroadcastOptions) -> Work | None:
-        """Send the root's tensor to all ranks."""
+        """Broadcast the root's tensor to all ranks."""
         tensor = only(tensors)
         self._check([tensor], root=opts.rootRank)
         return self._issue("broadcast", [self._broadcast(as_bytes(tensor), opts)], outputs=[tensor])
@@ -321,13 +321,13 @@ class ProcessGroupRdccl(Backend):
 
     @_refusing
     def reduce(self, tensors: list[Tensor], opts: c10d.ReduceOptions) -> Work | None:
-        """Reduce the tensors of all ranks into the root's; those of the others stay as they are."""
+        """Reduce the tensors of all ranks into the root's. The tensors of the other ranks are unchanged."""
         tensor = only(tensors)
         self._check([tensor], opts.reduceOp, opts.rootRank)
         is_root = self._rank == opts.rootRank
         scratch = _scaled(tensor, opts.reduceOp, in_place=is_root)
         if scratch is tensor and not is_root:
-            scratch = tensor.clone()  # Gloo keeps partial sums in it
+            scratch = tensor.clone()  # Gloo writes partial sums to it
         return self._issue("reduce", [self._reduce(scratch, opts, opts.rootRank)], outputs=[tensor], inputs=[scratch])
 
     def _reduce(self, tensor: Tensor, options: Any, root: int) -> Post:
@@ -341,7 +341,7 @@ class ProcessGroupRdccl(Backend):
     def allgather(
         self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: c10d.AllgatherOptions
     ) -> Work | None:
-        """Collect the tensors of all ranks on every rank."""
+        """Gather the tensors of all ranks on every rank."""
         outputs = only_list("all_gather", output_tensors)
         return self._all_gather("all_gather", [outputs], [only(input_tensors)], opts)
 
@@ -349,7 +349,7 @@ class ProcessGroupRdccl(Backend):
     def allgather_coalesced(
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: c10d.AllgatherOptions
     ) -> Work | None:
-        """Collect several tensors of all ranks: a list for each rank."""
+        """Gather several tensors of all ranks: ``output_lists`` has a list for each rank."""
         if len(output_lists) != self._ranks or any(len(outputs) != len(input_list) for outputs in output_lists):
             sizes = [len(outputs) for outputs in output_lists]
             raise RuntimeError(
@@ -362,7 +362,7 @@ class ProcessGroupRdccl(Backend):
     def _all_gather(
         self, name: str, lists: list[list[Tensor]], sources: list[Tensor], options: c10d.AllgatherOptions
     ) -> Work | None:
-        """Collect each tensor into its list, which has a tensor for each rank."""
+        """Gather each source into its list, which has a tensor for each rank."""
         outputs = [output for tensors in lists for output in tensors]
         self._check([*sources, *outputs])
         pairs = list(zip(sources, lists, strict=True))
@@ -378,7 +378,7 @@ class ProcessGroupRdccl(Backend):
         return [lambda: self._gloo.allgather([views], [view], options)]
 
     def _all_gather_each(self, outputs: list[Tensor], source: Tensor, options: c10d.AllgatherOptions) -> list[Post]:
-        """Have each rank send its own tensor: Gloo's own gathers want equal sizes."""
+        """Gather tensors of different sizes by a broadcast from each rank: Gloo's gathers require equal sizes."""
         _copy_memory(outputs[self._rank], source)
         posts = []
         for root, output in enumerate(outputs):
@@ -388,7 +388,7 @@ class ProcessGroupRdccl(Backend):
         return posts
 
     def all_gather_single(self, output: Tensor, source: Tensor, opts: c10d.AllgatherOptions) -> Work | None:
-        """Collect the tensors of all ranks in one, one after another."""
+        """Gather the tensors of all ranks, concatenated in one tensor."""
         return self.all_gather_single_coalesced([output], [source], opts, "all_gather_into_tensor")
 
     _allgather_base = all_gather_single
@@ -401,7 +401,7 @@ class ProcessGroupRdccl(Backend):
         opts: c10d.AllgatherOptions,
         name: str = "all_gather_into_tensor_coalesced",
     ) -> Work | None:
-        """Collect several tensors of all ranks, each in one."""
+        """Gather several tensors of all ranks, each concatenated in one tensor."""
         check_same_length(name, outputs, inputs)
         self._check([*outputs, *inputs])
         pairs = list(zip(outputs, inputs, strict=True))
@@ -418,7 +418,7 @@ class ProcessGroupRdccl(Backend):
 
     @_refusing
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: c10d.GatherOptions) -> Work | None:
-        """Collect the tensors of all ranks on the root."""
+        """Gather the tensors of all ranks on the root."""
         source = only(input_tensors)
         self._check([source], root=opts.rootRank)
         outputs, view = self._list_of_root("gather", output_tensors, source, opts.rootRank), as_bytes(source)
@@ -427,7 +427,7 @@ class ProcessGroupRdccl(Backend):
 
     @_refusing
     def scatter(self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: c10d.ScatterOptions) -> Work | None:
-        """Send each rank its tensor of the root's."""
+        """Scatter the root's list of tensors: one to each rank."""
         output = only(output_tensors)
         self._check([output], root=opts.rootRank)
         sources, into = self._list_of_root("scatter", input_tensors, output, opts.rootRank), as_bytes(output)
@@ -438,10 +438,10 @@ class ProcessGroupRdccl(Backend):
     def reduce_scatter(
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: c10d.ReduceScatterOptions
     ) -> Work | None:
-        """Reduce a list of tensors of all ranks, and leave each rank one."""
+        """Reduce the lists of tensors of all ranks, and scatter the results: one to each rank."""
         output, sources = only(output_tensors), only_list("reduce_scatter", input_tensors)
         self._check([output, *sources], opts.reduceOp)
-        # Gloo reduces equal parts of one tensor; of others each rank is the root of one.
+        # Gloo's reduce_scatter requires equal parts of one tensor. Unequal parts are reduced one by one, with their ranks as roots.
         if are_equal_parts("reduce_scatter", output, sources, self._rank, self._ranks):
             flat = _scaled(torch.cat([_flat(source) for source in sources]), opts.reduceOp, in_place=True)
             post = self._reduce_scatter_single(output, flat, opts)
@@ -453,7 +453,7 @@ class ProcessGroupRdccl(Backend):
         return self._issue("reduce_scatter", posts, outputs=output_tensors, inputs=parts)
 
     def reduce_scatter_single(self, output: Tensor, source: Tensor, opts: c10d.ReduceScatterOptions) -> Work | None:
-        """Reduce a tensor of all ranks, and leave each rank a part of it."""
+        """Reduce the tensors of all ranks, and scatter the result in equal parts."""
         return self.reduce_scatter_single_coalesced([output], [source], opts, "reduce_scatter_tensor")
 
     _reduce_scatter_base = reduce_scatter_single
@@ -466,7 +466,7 @@ class ProcessGroupRdccl(Backend):
         opts: c10d.ReduceScatterOptions,
         name: str = "reduce_scatter_tensor_coalesced",
     ) -> Work | None:
-        """Reduce several tensors of all ranks, and leave each rank a part of each."""
+        """Reduce several tensors of all ranks, and scatter each result in equal parts."""
         check_same_length(name, outputs, inputs)
         self._check([*outputs, *inputs], opts.reduceOp)
         for output, source in zip(outputs, inputs, strict=True):
@@ -488,7 +488,7 @@ class ProcessGroupRdccl(Backend):
     def all_to_all_single(
         self, output: Tensor, source: Tensor, output_rows: list[int], input_rows: list[int], opts: c10d.AllToAllOptions
     ) -> Work | None:
-        """Send each rank its rows of a tensor."""
+        """Exchange rows of a tensor with all ranks; empty ``output_rows`` or ``input_rows`` mean equal parts."""
         self._check([output, source])
         if output.dtype != source.dtype:
             raise TypeError(f"all_to_all_single needs tensors of one dtype, but got {output.dtype} and {source.dtype}")
@@ -508,7 +508,7 @@ class ProcessGroupRdccl(Backend):
 
     @_refusing
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: c10d.AllToAllOptions) -> Work | None:
-        """Send each rank its tensor of a list."""
+        """Exchange lists of tensors with all ranks: one tensor for each rank."""
         if len(output_tensors) != self._ranks or len(input_tensors) != self._ranks:
             raise RuntimeError(f"all_to_all needs lists of {self._ranks} tensors, one for each rank")
         self._check([*output_tensors, *input_tensors])
@@ -518,14 +518,14 @@ class ProcessGroupRdccl(Backend):
         if own.numel() != kept.numel():
             raise ValueError(f"all_to_all sends {own.numel()} elements to its own rank, but receives {kept.numel()} of it")
         _copy_memory(kept, own)
-        # Gloo's own wants equal sizes, and no rank knows whether all others have them: so each pair of ranks exchanges messages.
+        # Gloo's alltoall requires equal sizes, and a rank does not know those of the others. So pairs of ranks exchange messages.
         others = [rank for rank in range(self._ranks) if rank != self._rank]
         posts = [self._send(as_bytes(input_tensors[rank]), rank, _ALL_TO_ALL_TAG) for rank in others]
         posts += [self._recv(as_bytes(output_tensors[rank]), rank, _ALL_TO_ALL_TAG) for rank in others]
         return self._issue("all_to_all", posts, outputs=output_tensors, inputs=input_tensors, is_observable=False)
 
     def barrier(self, opts: c10d.BarrierOptions) -> Work:
-        """Wait for all ranks, and for what is on the current stream before."""
+        """Synchronize all ranks, after the work that is on the current stream."""
         device = getattr(opts, "device", None)
         index = current_device() if device is None or device.type != "rustdev" else device.index
         return self._start(RdcclWork("barrier", self._group, index, [lambda: self._gloo.barrier(opts)], is_barrier=True))
@@ -556,7 +556,7 @@ class ProcessGroupRdccl(Backend):
 
     @_refusing
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> Work | None:
-        """Receive a tensor from whatever rank sends one."""
+        """Receive a tensor from any rank."""
         self._check([only(tensors)])
         check_tag(tag)
         view = as_bytes(only(tensors))
@@ -564,7 +564,7 @@ class ProcessGroupRdccl(Backend):
 
 
 def _leave_all(is_well: bool) -> None:
-    """Let go of all groups at the end of the process; after an error it waits for nobody."""
+    """Release all groups at process exit, without waiting for operations after an error."""
     for backend in tuple(_in_use):
         if is_well:
             backend.shutdown()
@@ -574,7 +574,7 @@ def _leave_all(is_well: bool) -> None:
 
 @functools.cache
 def _take_sparse_tensors() -> torch.library.Library:
-    """Have the backend get sparse tensors, to refuse them: the fallback would work on a copy on the CPU, which nobody waits for."""
+    """Route collectives of sparse tensors to the backend, which rejects them. The CPU fallback would use a copy unsynchronized."""
     library = torch.library.Library("c10d", "IMPL")
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
     for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
@@ -592,18 +592,18 @@ def _either(gloo: ProcessGroupGloo, name: str, older: str) -> Callable[..., Work
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    """Return the memory of a dense tensor in its own order."""
+    """Return a dense tensor as one dimension, in memory order."""
     return tensor.as_strided((tensor.numel(),), (1,))
 
 
 def _copy_memory(output: Tensor, source: Tensor) -> None:
-    """Copy one dense tensor to another of as many elements, as they lie in memory: their shapes may differ."""
+    """Copy a dense tensor to another of as many elements in memory order; their shapes may differ."""
     if output.data_ptr() != source.data_ptr():
         _flat(output).copy_(_flat(source))
 
 
 def _scaled(tensor: Tensor, op: Any, in_place: bool) -> Tensor:
-    """Return the tensor times the factor of ``PREMUL_SUM``, as work on the current stream; other reductions take it as it is."""
+    """Return the tensor times the factor of ``PREMUL_SUM``, computed on the current stream; unchanged for other reductions."""
     if not is_premultiplied(op):
         return tensor
     factor = op.factor.reshape(()) if isinstance(op.factor, Tensor) else op.factor

@@ -1,4 +1,4 @@
-"""What operations ask of their tensors, refused at the call: later there would be nobody to tell."""
+"""Checks of the arguments of operations. They raise at the call, because later errors could not be raised in the caller."""
 
 from collections.abc import Sequence
 
@@ -25,13 +25,13 @@ _STRIDED = torch.strided
 
 
 def check_tensors(tensors: Sequence[Tensor]) -> int:
-    """Refuse tensors that cannot be sent as they lie in memory.
+    """Check that tensors can be sent as contiguous memory.
 
     Returns:
-        The index of the device of all of them.
+        The index of their common device.
 
     Raises:
-        ValueError: There are none, or they are elsewhere or of several devices, or one is not dense.
+        ValueError: If there are no tensors, they are not on one rustdev device, or one is not dense.
     """
     device = common_device(tensors)
     for tensor in tensors:
@@ -40,10 +40,10 @@ def check_tensors(tensors: Sequence[Tensor]) -> int:
 
 
 def common_device(tensors: Sequence[Tensor]) -> int:
-    """Return the index of the device of all tensors.
+    """Return the index of the common device of tensors.
 
     Raises:
-        ValueError: There are none, or they are elsewhere or of several devices.
+        ValueError: If there are no tensors, or they are not on one rustdev device.
     """
     if not tensors:
         raise ValueError("rdccl needs at least one tensor")
@@ -55,7 +55,7 @@ def common_device(tensors: Sequence[Tensor]) -> int:
 
 
 def _check_dense(tensor: Tensor) -> None:
-    """Refuse what is not one run of memory, in whatever order of dimensions."""
+    """Raise ValueError for a tensor that is not strided, or not non-overlapping and dense in some order of its dimensions."""
     if tensor.layout is not _STRIDED:
         raise ValueError(f"rdccl needs dense tensors, but got one of layout {tensor.layout}")
     if not (tensor.is_contiguous() or torch.ops.aten.is_non_overlapping_and_dense(tensor)):
@@ -63,21 +63,21 @@ def _check_dense(tensor: Tensor) -> None:
 
 
 def check_root(rank: int, ranks: int) -> None:
-    """Refuse a root that is no rank of the group.
+    """Check that a root is a rank of the group.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is not.
     """
     if not 0 <= rank < ranks:
         raise ValueError(f"invalid root rank: {rank} of a group of {ranks}")
 
 
 def check_message(rank: int, own: int, ranks: int, tag: int) -> None:
-    """Refuse a message that no other rank of the group could have.
+    """Check the rank and the tag of a message.
 
     Raises:
-        ValueError: The rank is this one, or none.
-        RuntimeError: The tag is negative.
+        ValueError: If the rank is this rank, or not a rank of the group.
+        RuntimeError: If the tag is negative.
     """
     if rank == own or not 0 <= rank < ranks:
         raise ValueError(f"invalid rank: rank {own} of a group of {ranks} has no messages with rank {rank}")
@@ -85,30 +85,30 @@ def check_message(rank: int, own: int, ranks: int, tag: int) -> None:
 
 
 def check_tag(tag: int) -> None:
-    """Refuse a tag that Gloo does not take.
+    """Check that Gloo accepts a tag.
 
     Raises:
-        RuntimeError: It is negative.
+        RuntimeError: If the tag is negative.
     """
     if tag < 0:
         raise RuntimeError(f"Tag must be nonnegative, but is {tag}")
 
 
 def check_same_length(name: str, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
-    """Refuse lists of which one is longer than the other.
+    """Check that two lists have the same length.
 
     Raises:
-        ValueError: One is.
+        ValueError: If they have not.
     """
     if len(outputs) != len(inputs):
         raise ValueError(f"{name} needs as many outputs as inputs, but got {len(outputs)} and {len(inputs)}")
 
 
 def only(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the tensor of a list of one; longer lists were for several devices of one process.
+    """Return the only tensor of a list. Longer lists are for several devices per process, which is not supported.
 
     Raises:
-        ValueError: There is another number of tensors.
+        ValueError: If there is not exactly one tensor.
     """
     if len(tensors) != 1:
         raise ValueError(f"rdccl takes one tensor for each rank, but got {len(tensors)}")
@@ -116,10 +116,10 @@ def only(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def only_list(name: str, lists: Sequence[list[Tensor]]) -> list[Tensor]:
-    """Return the list of a list of one, as ``only``.
+    """Return the only list of a list of lists; see ``only``.
 
     Raises:
-        RuntimeError: There is another number of lists.
+        RuntimeError: If there is not exactly one list.
     """
     if len(lists) != 1:
         raise RuntimeError(f"{name} takes one list of tensors for each rank, but got {len(lists)}")
@@ -127,15 +127,15 @@ def only_list(name: str, lists: Sequence[list[Tensor]]) -> list[Tensor]:
 
 
 def same_sizes(name: str, one: Tensor, others: Sequence[Tensor], ranks: int) -> bool:
-    """Check the tensors of all ranks against this rank's.
+    """Check the list of tensors for all ranks against the tensor of this rank.
 
     Returns:
-        Whether all have its number of elements.
+        Whether all have the same number of elements as this rank's tensor.
 
     Raises:
-        RuntimeError: They are not as many as ranks.
-        ValueError: Memory would be read in another order than it was written.
-        TypeError: Another dtype.
+        RuntimeError: If the number of tensors is not the number of ranks.
+        ValueError: If the memory order of a tensor differs.
+        TypeError: If the dtype of a tensor differs.
     """
     if len(others) != ranks:
         raise RuntimeError(f"{name} needs a tensor for each of the {ranks} ranks, but got {len(others)}")
@@ -145,15 +145,15 @@ def same_sizes(name: str, one: Tensor, others: Sequence[Tensor], ranks: int) -> 
 
 
 def are_equal_parts(name: str, own: Tensor, parts: Sequence[Tensor], rank: int, ranks: int) -> bool:
-    """Check a list with a part for each rank against what this rank has of its own.
+    """Check a list with a part for each rank against this rank's own tensor.
 
     Returns:
-        Whether all parts have one number of elements.
+        Whether all parts have the same number of elements.
 
     Raises:
-        RuntimeError: They are not as many as ranks.
-        ValueError: This rank's part is of another size, or memory would be read in another order than it was written.
-        TypeError: Another dtype.
+        RuntimeError: If the number of parts is not the number of ranks.
+        ValueError: If this rank's part has another number of elements than its own tensor, or the memory order of a part differs.
+        TypeError: If the dtype of a part differs.
     """
     is_equal = same_sizes(name, own, parts, ranks)
     if parts[rank].numel() != own.numel():
@@ -162,11 +162,11 @@ def are_equal_parts(name: str, own: Tensor, parts: Sequence[Tensor], rank: int, 
 
 
 def check_pair(name: str, one: Tensor, other: Tensor) -> None:
-    """Refuse tensors of which one cannot be the memory of the other.
+    """Check that the memory of one tensor can be received as that of the other.
 
     Raises:
-        TypeError: They differ in dtype.
-        ValueError: They lie in another order.
+        TypeError: If the dtypes differ.
+        ValueError: If the memory orders differ: both must be contiguous or have the same strides.
     """
     if one.dtype != other.dtype:
         raise TypeError(f"{name} needs tensors of one dtype, but got {one.dtype} and {other.dtype}")
@@ -175,11 +175,11 @@ def check_pair(name: str, one: Tensor, other: Tensor) -> None:
 
 
 def check_multiple(name: str, whole: Tensor, part: Tensor, ranks: int) -> None:
-    """Refuse a tensor that is not as long as the parts of all ranks.
+    """Check that a tensor has as many elements as the parts of all ranks together.
 
     Raises:
-        TypeError: They differ in dtype.
-        ValueError: They differ in size.
+        TypeError: If the dtypes differ.
+        ValueError: If the sizes do not match.
     """
     if whole.dtype != part.dtype:
         raise TypeError(f"{name} needs tensors of one dtype, but got {whole.dtype} and {part.dtype}")
@@ -188,10 +188,16 @@ def check_multiple(name: str, whole: Tensor, part: Tensor, ranks: int) -> None:
 
 
 def byte_counts(name: str, tensor: Tensor, rows: Sequence[int], ranks: int) -> list[int]:
-    """Return how many bytes of a tensor each rank has, of numbers of rows or of none for equal parts.
+    """Return the number of bytes of each rank's part of a tensor.
+
+    Args:
+        name: Name of the operation, for errors.
+        tensor: Tensor that is split along its first dimension.
+        rows: Number of rows of each rank; empty for equal parts.
+        ranks: Number of ranks.
 
     Raises:
-        ValueError: The rows are not those of the tensor.
+        ValueError: If the rows do not sum up to those of the tensor, or cannot be divided equally.
     """
     length = tensor.size(0) if tensor.dim() else tensor.numel()
     if not rows:

@@ -1,4 +1,4 @@
-"""The end of a process that has groups: what it has submitted is waited for, unless it ends by an error."""
+"""Exit of a process that has groups: submitted operations are waited for, unless the process ends by an error."""
 
 import atexit
 import functools
@@ -15,7 +15,7 @@ _has_failed = False
 
 
 def _note_failure() -> bool:
-    """Return whether the process ends by an error, and remember it: what is called later at the end does not see it."""
+    """Return whether the process ends by an error. The answer is stored, since later exit handlers cannot see the error."""
     global _has_failed
     error = sys.exc_info()[1]
     is_failure = error.code not in (None, 0) if isinstance(error, SystemExit) else error is not None
@@ -25,10 +25,10 @@ def _note_failure() -> bool:
 
 @functools.cache
 def finish_at_exit(finish: Callable[[bool], None]) -> None:
-    """Have a function called when the process ends.
+    """Register a function to call at process exit.
 
     Args:
-        finish: It is told whether the process ends well.
+        finish: Called with True if the process ends without an error, else with False.
     """
 
     def end() -> None:
@@ -36,6 +36,6 @@ def finish_at_exit(finish: Callable[[bool], None]) -> None:
             finish(not _note_failure())
 
     if multiprocessing.parent_process() is not None:
-        # Called while an error is on its way, and where the process does not call what is registered with ``atexit``.
+        # Finalize functions of multiprocessing run while an error propagates, and in children that skip ``atexit`` functions.
         multiprocessing.util.Finalize(None, end, exitpriority=0)
     atexit.register(end)

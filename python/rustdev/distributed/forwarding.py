@@ -1,7 +1,7 @@
-"""Methods of the ``Work`` objects that programs get.
+"""Methods of the ``Work`` objects that programs receive.
 
-Such an object is one of C++ around ours, and passes on ``wait`` and ``get_future`` alone. So the other methods of
-``torch.distributed.Work`` are replaced by some that find ours, if there is one.
+Such an object is a C++ wrapper of an ``RdcclWork`` that forwards only ``wait`` and ``get_future``. The other methods of
+``torch.distributed.Work`` are therefore replaced by methods that find the wrapped RdcclWork, if any, and forward to it.
 """
 
 import functools
@@ -16,7 +16,7 @@ __all__ = ["install_work_methods"]
 
 
 def _inner(work: Work) -> RdcclWork | None:
-    """Return the operation behind a Work, found by asking for its future: None where it is another backend's."""
+    """Return the RdcclWork that a Work wraps; None for other backends. It registers itself in ``finding`` in ``get_future``."""
     if type(work) is not Work:
         return None
     found: list[RdcclWork] = []
@@ -54,10 +54,10 @@ def install_work_methods(
         "block_current_stream",
     ),
 ) -> None:
-    """Have the Work objects that programs get answer for our operations.
+    """Make methods of ``torch.distributed.Work`` forward to RdcclWork.
 
     Args:
-        names: The methods of ``torch.distributed.Work``; those that this torch does not have are left out.
+        names: Methods to replace; methods that this torch does not have are skipped.
     """
     for name in names:
         if hasattr(Work, name) and not hasattr(getattr(Work, name), "_is_rdccl"):

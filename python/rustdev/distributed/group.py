@@ -1,4 +1,4 @@
-"""What the operations of a group have in common: the order in which Gloo gets them, and whether the group still works."""
+"""Shared state of the operations of a group: the order in which they are posted to Gloo, and the group's failure."""
 
 import threading
 import time
@@ -9,69 +9,69 @@ from .. import _rustdev
 
 __all__ = ["GroupState"]
 
-#: How long the end of a group waits for one operation before it looks whether another has failed.
+#: How long ``finish`` waits for one operation before it checks whether another has failed.
 _GLANCE_SECONDS = 0.05
 
 
 class GroupState:
-    """What the operations of a group share.
+    """Shared state of the operations of a group.
 
     Args:
-        name: How errors name the group and the rank.
+        name: Description of the rank and the group, for errors.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.failure: Exception | None = None
-        #: Why what is not posted yet never will be.
+        #: Failure message of operations that are not posted, since the group was aborted.
         self.aborted: str | None = None
-        #: Held while an operation takes its place among the others.
+        #: Held while an operation is ordered after the previous ones.
         self.order = threading.Lock()
-        #: The ends of operations that nobody has found to be over.
+        #: Completions of operations that are not known to be over.
         self.unfinished: set[_rustdev.Completion] = set()
-        #: The end of the last operation that the host gave up watching; until it is over, the host watches no other.
+        #: Completion of the last operation that did not end within the host's short wait. Until it ends, no other is waited for so.
         self.late: _rustdev.Completion | None = None
         self._last = _rustdev.Completion()
         self._last.end()
 
     def check(self) -> None:
-        """Refuse further operations of a group whose connections are gone.
+        """Raise if the group has failed, as its connections are then lost.
 
         Raises:
-            DistBackendError: An operation has failed.
+            DistBackendError: If an operation has failed.
         """
         self._sweep()
         if self.failure is not None:
             raise DistBackendError(f"{self.name} cannot be used any more, make a new group: {self.failure}")
 
     def follow(self, posted: _rustdev.Completion) -> _rustdev.Completion:
-        """Put an operation behind those before it.
+        """Order an operation after the previous ones.
 
         Args:
-            posted: Ends when it is posted.
+            posted: Completion of its posting.
 
         Returns:
-            That of the one before.
+            Completion of the posting of the previous operation.
         """
         before, self._last = self._last, posted
         return before
 
     def is_posted(self) -> bool:
-        """Return whether nothing waits to be posted."""
+        """Return whether all operations so far are posted."""
         return self._last.is_over()
 
     def is_late(self) -> bool:
-        """Return whether an operation is under way that the host gave up watching."""
+        """Return whether an operation that exceeded the host's short wait is still running; see ``late``."""
         return self.late is not None and not self.late.is_over()
 
     def finish(self, seconds: float) -> bool:
-        """Wait until every operation is over; those of a group that has failed are not waited for.
+        """Wait until all operations are over, or one has failed.
 
         Args:
-            seconds: For how long at most.
+            seconds: Timeout.
 
         Returns:
-            Whether they are.
+            Whether all are over.
         """
         deadline = time.monotonic() + seconds
         self._sweep()
@@ -85,7 +85,7 @@ class GroupState:
         return not self.unfinished
 
     def _sweep(self) -> None:
-        """Let go of operations that are over; the first one that has failed is the group's failure."""
+        """Remove operations that are over. The first failure found becomes the group's failure."""
         for over in tuple(self.unfinished):
             if over.is_over():
                 self.unfinished.discard(over)

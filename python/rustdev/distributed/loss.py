@@ -1,4 +1,4 @@
-"""Ranks that are lost by an injected fault (``RUSTDEV_FAULTS``): those whose process ends."""
+"""Injected fault (``RUSTDEV_FAULTS``) in which the process of a rank dies."""
 
 import os
 import signal
@@ -8,10 +8,10 @@ __all__ = ["end_process"]
 
 
 def end_process(text: str) -> None:
-    """End this process as one is ended that is killed.
+    """Kill this process by SIGKILL.
 
     Args:
-        text: Why, for the standard error output.
+        text: Reason, printed to stderr.
     """
     print(f"rustdev: process {os.getpid()} ends ({text})", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Side streams: streams of a device on which operations wait, apart from those of the program."""
+"""Side streams: streams of a device on which operations wait, separate from the program's streams."""
 
 import contextlib
 import functools
@@ -9,18 +9,18 @@ from ..streams import Stream
 
 __all__ = ["SideStreams", "side_streams"]
 
-#: As many as the device's pool has.
+#: The size of the device's stream pool.
 _MAX_STREAMS = 32
 
 
 class SideStreams:
-    """Streams of a device for what has to wait apart from the program's own streams.
+    """Pool of streams of a device, for waits that must not block the program's streams.
 
-    A stream with unfinished tasks is passed over while there are others, so that no operation waits for an unrelated one.
-    They are of high priority, as programs seldom use those; they do not compute.
+    Idle streams are preferred, so that an operation does not wait for an unrelated one. The streams have high priority because
+    programs seldom use such streams; they run no kernels.
 
     Args:
-        device: The index of the device.
+        device: Device index.
     """
 
     def __init__(self, device: int) -> None:
@@ -30,7 +30,7 @@ class SideStreams:
 
     @contextlib.contextmanager
     def take(self) -> Iterator[Stream]:
-        """Lend a stream for the time in which it is given its tasks."""
+        """Context manager that lends a stream while tasks are submitted to it."""
         stream = self._choose()
         try:
             yield stream
@@ -38,7 +38,7 @@ class SideStreams:
             self._free.append(stream)
 
     def _choose(self) -> Stream:
-        with contextlib.suppress(IndexError):  # other threads took them all
+        with contextlib.suppress(IndexError):  # raised if other threads have taken all streams
             for _ in range(len(self._free)):
                 stream = self._free.popleft()
                 if stream.query():
@@ -55,6 +55,6 @@ def side_streams(device: int) -> SideStreams:
     """Return the side streams of a device.
 
     Args:
-        device: The index of the device.
+        device: Device index.
     """
     return SideStreams(device)

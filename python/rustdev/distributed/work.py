@@ -1,9 +1,8 @@
-"""One operation of the backend: when Gloo gets it, how streams and the host wait for it, and how it fails.
+"""An operation of the backend: when it is posted to Gloo, how streams and the host wait for it, and how it fails.
 
-Gloo works on the host. An operation is *posted* to it when what its tensors wait for is done, and is *over* when Gloo is done with
-it. Either is a ``Completion``, which needs no Python to end: a stream that waits for it stands still and occupies no thread.
-Operations of a group are posted in the order of their calls, which is how the ranks' operations find each other, but any of them
-may end first.
+Gloo works on the host. An operation is *posted* to Gloo when the work that its tensors depend on is done, and is *over* when Gloo
+has completed it. Both points are a ``Completion``, which ends without Python: a stream that waits for one occupies no thread.
+Operations of a group are posted in the order of their calls, so that the operations of all ranks match. They may end in any order.
 """
 
 import functools
@@ -24,12 +23,12 @@ from .side_streams import side_streams
 
 __all__ = ["Post", "RdcclWork", "finding"]
 
-#: Gives an operation to Gloo.
+#: Posts an operation to Gloo.
 Post = Callable[[], Work]
-#: While a thread's ``finding.found`` is a list, works that are asked for their future put themselves there.
+#: While ``finding.found`` is a list, ``get_future`` of an RdcclWork in this thread appends the RdcclWork to it.
 finding = threading.local()
 _NO_TIME = timedelta(0)
-#: How long the host may watch an operation that Gloo has before it goes on.
+#: How long ``wait`` holds the host for a posted operation before it lets the stream wait instead.
 _MOMENT_SECONDS = 0.005
 
 
@@ -41,17 +40,17 @@ def _no_future() -> "torch.futures.Future[None]":
 
 
 class RdcclWork(Work):
-    """An operation of a group, as ``torch.distributed`` hands it out.
+    """An operation of a group: the ``Work`` that ``torch.distributed`` returns.
 
     Args:
-        name: What it is, for errors.
-        group: What the operations of its group share.
-        device: The index of the device.
-        posts: Give its parts to Gloo.
-        outputs: The tensors that it writes.
-        inputs: The other tensors that Gloo works on.
-        is_barrier: Whether ``wait`` holds the host until all ranks are there.
-        is_observable: Whether Gloo says when it is done; it does not of single messages.
+        name: Name of the operation, for errors.
+        group: Shared state of the operations of its group.
+        device: Device index.
+        posts: Functions that post the parts of the operation to Gloo.
+        outputs: Tensors that it writes.
+        inputs: Other tensors that Gloo uses.
+        is_barrier: Whether ``wait`` blocks the host until all ranks have arrived.
+        is_observable: Whether Gloo reports the completion; it does not for single messages.
     """
 
     def __init__(
@@ -85,11 +84,11 @@ class RdcclWork(Work):
         self._clock: _rustdev.SanitizerClock | None = None
 
     def issue(self) -> None:
-        """Post it, now if what its tensors wait for is done, else behind that.
+        """Post the operation: at once if the work that its tensors depend on is done, else after that work.
 
         Raises:
-            ValueError: Gloo refuses an argument.
-            DistBackendError: A connection is gone.
+            ValueError: If Gloo rejects an argument.
+            DistBackendError: If a connection is lost.
         """
         current = torch._C._accelerator_getStream(self._device)
         tensors = [*self._outputs, *self._inputs]
@@ -117,11 +116,11 @@ class RdcclWork(Work):
             _rustdev.launch_host_func(self._device, side.stream_id, self._post)
 
     def leave_unanswered(self, text: str, timeout: timedelta) -> None:
-        """Have Gloo never get it: an injected fault wants this rank to answer no more.
+        """Do not post the operation to Gloo: an injected fault makes this rank unresponsive.
 
         Args:
-            text: The fault.
-            timeout: How long the operation may take; then it fails.
+            text: Description of the fault.
+            timeout: Timeout of the operation, after which it fails.
         """
         self._silence = (f"this rank takes part in no operation any more ({text}), for {timeout.total_seconds():g} s", timeout)
 
@@ -143,7 +142,7 @@ class RdcclWork(Work):
             self._posted.end()
 
     def _give_to_gloo(self) -> None:
-        # Gloo's threads write to the memory itself: nobody may move it meanwhile.
+        # Gloo's threads write directly to the memory, which must not be moved meanwhile.
         self._over.note_writes(self._ranges)
         failure: str | None = "it was interrupted"
         try:
@@ -152,7 +151,7 @@ class RdcclWork(Work):
             failure = None
         except Exception as error:
             failure = str(error) or repr(error)
-            if failure.startswith("ProcessGroupGloo::"):  # an argument that it does not take: nothing is wrong with the group
+            if failure.startswith("ProcessGroupGloo::"):  # Gloo rejected an argument: the group itself has not failed
                 self._refusal = ValueError(failure)
                 self._group.unfinished.discard(self._over)
         finally:
@@ -169,13 +168,13 @@ class RdcclWork(Work):
             raise error
 
     def wait(self, timeout: timedelta = _NO_TIME) -> bool:
-        """Make the current stream wait until the operation is over; the host waits for a barrier, and where a time is given.
+        """Make the current stream wait for the operation. For a barrier, or with a timeout, the host waits, too.
 
         Args:
-            timeout: For how long the host waits; 0 for not at all.
+            timeout: How long the host waits; 0: only the stream waits.
 
         Raises:
-            DistBackendError: It has failed, or the time is over.
+            DistBackendError: If the operation has failed, or the timeout expires.
         """
         if self._is_barrier or timeout > _NO_TIME:
             self._hold_host(timeout)
@@ -190,7 +189,7 @@ class RdcclWork(Work):
         return True
 
     def _watch(self) -> None:
-        """Hold the host for a moment: most operations end in it, and no stream has to wait for them."""
+        """Block the host for a few milliseconds: most operations end within this time, so that no stream has to wait."""
         if not self._over.wait(_MOMENT_SECONDS):
             self._group.late = self._over
 
@@ -208,31 +207,31 @@ class RdcclWork(Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        """Return whether it is finished, well or not."""
+        """Return whether the operation is over, successfully or not."""
         is_finished = self.has_finished()
         if is_finished:
             self._order(None)
         return is_finished
 
     def has_finished(self) -> bool:
-        """As ``is_completed``, for calls that the program does not learn it from."""
+        """As ``is_completed``, for internal use: the result establishes no happens-before order for the race detector."""
         return self._over.is_over()
 
     def is_success(self) -> bool:
-        """Return whether it has finished well."""
+        """Return whether the operation is over without a failure."""
         return self.is_completed() and self._over.failure() is None
 
     def exception(self) -> Exception | None:
-        """Return why it has failed, if it has."""
+        """Return the exception of a failed operation, else None."""
         failure = self._over.failure()
         return None if failure is None else self._refusal or DistBackendError(failure)
 
     def result(self) -> list[Tensor]:
-        """Return the tensors that it writes."""
+        """Return the tensors that the operation writes."""
         return list(self._outputs)
 
     def source_rank(self) -> int:
-        """Return the rank that a received message came from; the host waits for it."""
+        """Block the host until a message is received, and return the rank that sent it."""
         self._over.wait()
         self._order(None)
         self._raise()
@@ -241,14 +240,14 @@ class RdcclWork(Work):
     _source_rank = source_rank
 
     def get_future(self) -> Any:
-        """Return a future of the written tensors: it is done at once, and streams that wait for it wait for the operation."""
+        """Return a future of the written tensors. It is completed at once; streams that wait for it wait for the operation."""
         finder = getattr(finding, "found", None)
         if finder is not None:
             finder.append(self)
             return _no_future()
         if self._future is None:
             future: torch.futures.Future[list[Tensor]] = torch.futures.Future(devices=[torch.device("rustdev", self._device)])
-            # A future tells its streams of no error: the stream fails that asks for it.
+            # A future does not propagate errors to streams: instead, a failure fails the stream that is current at this call.
             self._over.fail(self._device, torch._C._accelerator_getStream(self._device).stream_id)
             with side_streams(self._device).take() as side:
                 self._over.hold(self._device, side.stream_id, fails=False)

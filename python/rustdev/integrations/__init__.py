@@ -1,13 +1,13 @@
-"""Libraries that choose the device by a list of names, on which this one is not: Hugging Face's, Lightning.
+"""Support for libraries that choose the device from a fixed list of names: those of Hugging Face, and Lightning.
 
-One line opts a program in, before or after it imports them:
+Two lines opt a program in, before or after it imports these libraries:
 
     import rustdev.integrations
 
     rustdev.integrations.enable()
 
-No library is imported for that: what has to be told to one is told when the module concerned is loaded. docs/libraries.md has a
-table of what works unchanged, what works with this line, and what does not work.
+This imports none of the libraries: each is patched when the module concerned is loaded. docs/libraries.md has a table of what works
+unchanged, what works with this call, and what does not work.
 
 | module | what it holds |
 |---|---|
@@ -33,12 +33,12 @@ class _Patch(NamedTuple):
     """A change to a library.
 
     Attributes:
-        library: The distribution, whose version decides.
-        first: The oldest release with what is changed, as major and minor version.
-        below: The first release that has not been looked at.
-        module: The library's module; the change is made when it has been loaded.
-        function: The module in this package that makes the change, and its function, which takes the library's module.
-        reason: Why the library needs it, as a sentence.
+        library: Distribution whose version is checked.
+        first: Oldest supported release, as (major, minor).
+        below: First release that has not been tested, as (major, minor).
+        module: Module of the library to patch. The patch is applied when the module has been loaded.
+        function: Module of this package and its function that applies the patch, given the library's module.
+        reason: Why the library needs the patch, as a sentence.
     """
 
     library: str
@@ -49,7 +49,7 @@ class _Patch(NamedTuple):
     reason: str
 
     def apply(self, module: ModuleType) -> None:
-        """Make the change if the library's release is one that it was written for and has what is changed; else warn."""
+        """Apply the patch if the library's release is supported and has the patched names; else warn."""
         version = metadata.version(self.library)
         major, minor = version.split(".")[:2]
         if self.first <= (int(major), int(minor)) < self.below:
@@ -94,11 +94,11 @@ _PATCHES = (
 
 @functools.cache
 def enable() -> None:
-    """Have accelerate, transformers, safetensors and Lightning know the device, each from when it is imported.
+    """Enable the device in accelerate, transformers, safetensors and Lightning, in each when it is imported.
 
-    accelerate, transformers' Trainer and pipelines, and Lightning's Trainer then run on it where nothing else is asked for, as they
-    do on a GPU. ``ACCELERATE_TORCH_DEVICE`` is set for that unless it is set already. A second call changes nothing. A release of a
-    library that has not been looked at is left as it is, with a warning.
+    accelerate, transformers' Trainer and pipelines, and Lightning's Trainer then use the device by default, as they use a GPU. To
+    this end ``ACCELERATE_TORCH_DEVICE`` is set unless it is set already. A second call has no effect. An unsupported release of a
+    library is not patched, with a warning.
     """
     os.environ.setdefault("ACCELERATE_TORCH_DEVICE", "rustdev")
     for patch in _PATCHES:

@@ -1,4 +1,4 @@
-"""Hugging Face's accelerate: the device of each process, the backend that they communicate by, and how much memory there is."""
+"""Hugging Face's accelerate: the device of each process, the communication backend, and the available memory."""
 
 import os
 from types import ModuleType
@@ -14,7 +14,7 @@ __all__ = ["choose_backend", "count_memory"]
 
 
 def choose_backend(state: ModuleType) -> None:
-    """Have PartialState take the CPU where it is asked to, and give each of several processes a device and a communication backend.
+    """Patch PartialState: honour ``cpu=True``, and give each of several processes a device and a communication backend.
 
     Args:
         state: ``accelerate.state``.
@@ -37,7 +37,7 @@ def choose_backend(state: ModuleType) -> None:
 
 
 def count_memory(modeling: ModuleType) -> None:
-    """Have get_max_memory count the free memory of each device, by which ``device_map="auto"`` distributes a model's layers.
+    """Patch get_max_memory to include the free memory of each device, for ``device_map="auto"``.
 
     Args:
         modeling: ``accelerate.utils.modeling``.

@@ -1,6 +1,6 @@
 """Lightning: ``Trainer(accelerator="rustdev")``.
 
-The classes also work by themselves, without :func:`rustdev.integrations.enable`, where a program prefers to name everything::
+The classes also work without :func:`rustdev.integrations.enable`, in a program that passes everything explicitly::
 
     Trainer(
         accelerator=RustdevAccelerator(),
@@ -8,7 +8,7 @@ The classes also work by themselves, without :func:`rustdev.integrations.enable`
         plugins=[MixedPrecision("bf16-mixed", device="rustdev")],
     )
 
-the latter two being Lightning's own.
+``SingleDeviceStrategy`` and ``MixedPrecision`` are Lightning's own.
 """
 
 from types import ModuleType
@@ -27,29 +27,29 @@ __all__ = ["RustdevAccelerator", "RustdevDDPStrategy", "register"]
 
 
 class RustdevAccelerator(Accelerator):  # type: ignore[misc]
-    """The devices that Lightning may use, with the meaning that numbers of devices have for GPUs."""
+    """Lightning's accelerator for the device. ``devices`` has the same meaning as for GPUs."""
 
     def setup_device(self, device: torch.device) -> None:
-        """Make a device the current one of this process."""
+        """Set the current device."""
         set_device(device)
 
     def teardown(self) -> None:
-        """Give the memory that nobody uses back to the system."""
+        """Release unused cached memory to the system."""
         empty_cache()
 
     def get_device_stats(self, device: Any) -> dict[str, Any]:
-        """Return the statistics of memory, for the callback DeviceStatsMonitor."""
+        """Return the memory statistics of a device, for the callback DeviceStatsMonitor."""
         return memory_stats(device)
 
     @staticmethod
     def parse_devices(devices: int | str | list[int]) -> list[int]:
-        """Return the devices' indices.
+        """Return the indices of the requested devices.
 
         Args:
-            devices: How many (-1: all), or a list of indices; or one of these as a string.
+            devices: Number of devices (-1: all), or a list of indices; or one of these as a string.
 
         Raises:
-            MisconfigurationException: There is no such device.
+            MisconfigurationException: If a device does not exist, or none is requested.
         """
         count = device_count()
         if isinstance(devices, str):
@@ -68,12 +68,12 @@ class RustdevAccelerator(Accelerator):  # type: ignore[misc]
 
     @staticmethod
     def auto_device_count() -> int:
-        """Return how many devices ``devices="auto"`` takes: all, as for GPUs."""
+        """Return the number of devices for ``devices="auto"``: all devices, as for GPUs."""
         return device_count()
 
     @staticmethod
     def is_available() -> bool:
-        """Return whether there is a device."""
+        """Return whether at least one device is usable."""
         return is_available()
 
     @staticmethod
@@ -83,21 +83,21 @@ class RustdevAccelerator(Accelerator):  # type: ignore[misc]
 
 
 class RustdevDDPStrategy(DDPStrategy):  # type: ignore[misc]
-    """Data parallelism over a process for each device.
+    """Distributed data parallel training with one process per device, over the backend ``rdccl``.
 
     Args:
-        **kwargs: For Lightning's DDPStrategy.
+        **kwargs: Arguments of Lightning's DDPStrategy.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"process_group_backend": "cpu:gloo,rustdev:rdccl"} | kwargs)
 
     def determine_ddp_device_ids(self) -> None:
-        """Return None: the module is on its device, and with a number Lightning would open a CUDA stream."""
+        """Return None: the module is already on its device, and for a device id Lightning would open a CUDA stream."""
 
 
 def register(connector: ModuleType) -> None:
-    """Register the accelerator, and have the Trainer choose it and what goes with it.
+    """Register the accelerator, and make the Trainer choose it by default with its strategy and precision plugin.
 
     Args:
         connector: ``lightning.pytorch.trainer.connectors.accelerator_connector``.

@@ -1,4 +1,4 @@
-"""safetensors: reading a file onto the device."""
+"""safetensors: loading a file onto the device."""
 
 from types import ModuleType
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["read_onto_device"]
 
 
 def read_onto_device(library: ModuleType) -> None:
-    """Have load_file and load_model take the device's name, in whose place they know its number alone.
+    """Patch load_file and load_model to accept the device by name; unpatched, they accept only its index.
 
     Args:
         library: ``safetensors.torch``.

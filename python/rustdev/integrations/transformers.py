@@ -9,7 +9,7 @@ __all__ = ["allow_bfloat16", "choose_pipeline_device"]
 
 
 def allow_bfloat16(import_utils: ModuleType) -> None:
-    """Have TrainingArguments accept ``bf16=True``, which autocast of the device has always been able to.
+    """Patch TrainingArguments to accept ``bf16=True``, which the device's autocast supports.
 
     Args:
         import_utils: ``transformers.utils.import_utils``.
@@ -18,7 +18,7 @@ def allow_bfloat16(import_utils: ModuleType) -> None:
 
 
 def choose_pipeline_device(base: ModuleType) -> None:
-    """Have pipelines take a number as that of a device, and the first device where none is named.
+    """Patch pipelines: an integer ``device`` means the device with this index, and the default is device 0.
 
     Args:
         base: ``transformers.pipelines.base``.

@@ -1,4 +1,4 @@
-"""A training loop as it is written for one GPU: automatic mixed precision, pinned memory, a checkpoint."""
+"""A typical training loop for one GPU: automatic mixed precision, pinned memory, a checkpoint."""
 
 import argparse
 import tempfile

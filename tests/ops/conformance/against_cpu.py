@@ -1,4 +1,4 @@
-"""What the conformance tests share: samples brought to the device, results held against the CPU's, and expected differences.
+"""Helpers of the conformance tests: samples moved to the device, comparison with the CPU, and expected differences.
 
 The tests are run by ``tools/upstream`` (``make conformance``), which puts ``tests/ops`` on the path.
 """

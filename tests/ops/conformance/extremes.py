@@ -1,4 +1,4 @@
-"""Extreme values of each dtype, and calls of an operator that are made of them."""
+"""Extreme values of each dtype, and calls of operators with them."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""The layouts that tensors are given in, and tensors that share memory with others."""
+"""Layouts of arguments, and tensors that share memory."""
 
 import copy
 from collections.abc import Callable, Iterator

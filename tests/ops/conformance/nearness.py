@@ -1,4 +1,4 @@
-"""How near two results are, counted in steps of their dtype, so that small numbers count as much as large ones."""
+"""Distance of two results in steps (ulp) of their dtype, so that small numbers count as much as large ones."""
 
 from collections.abc import Callable
 from typing import Any

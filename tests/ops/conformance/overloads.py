@@ -1,4 +1,4 @@
-"""Calls of ATen's overloads, as PyTorch's databases make them, and the overloads that write their results somewhere."""
+"""Calls of ATen's overloads, recorded from PyTorch's databases, and the overloads that write to arguments."""
 
 import functools
 import warnings

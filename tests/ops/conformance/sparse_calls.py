@@ -1,8 +1,8 @@
-"""Calls of every operator that PyTorch's CPU device has a kernel of for sparse tensors.
+"""Calls of every operator for which PyTorch's CPU device has a kernel for sparse tensors.
 
-A call is an expression of what :func:`names` makes for a layout and a dtype. S, S2 (4, 6), T (6, 4), Q (4, 4), R (4, 3) and R2
-(6, 3), with 4 for 3 where blocks ask for it, are sparse. D (4, 6), M (6, 3), N (3, 4), C (4, 3), E (4, 2), A (4, 5), B (5, 6),
-U (4) and V (6) are dense. P (2, 4, 6) is sparse COO, F (2, 6, 3) dense. I has indices, and ``device`` is where all of them are.
+A call is an expression of the names that :func:`names` defines for a layout and a dtype. S, S2 (4, 6), T (6, 4), Q (4, 4), R (4, 3)
+and R2 (6, 3), with 4 instead of 3 if blocks require it, are sparse. D (4, 6), M (6, 3), N (3, 4), C (4, 3), E (4, 2), A (4, 5),
+B (5, 6), U (4) and V (6) are dense. P (2, 4, 6) is sparse COO, F (2, 6, 3) dense. I has indices. ``device`` is their device.
 """
 
 import functools

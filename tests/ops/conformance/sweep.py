@@ -1,4 +1,4 @@
-"""What the sweeps of layouts share: calls that are held against the CPU's, with the memory around all tensors."""
+"""Helpers of the sweeps of layouts: calls are compared with the CPU's, including the memory around all tensors."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every optimizer of PyTorch's database against itself on the CPU, in each of its implementations; and the lists' operators."""
+"""Every optimizer of PyTorch's database against itself on the CPU, in each implementation; and the foreach operators."""
 
 import copy
 import warnings

@@ -1,6 +1,6 @@
 """Sparse tensors of every layout, dtype and dtype of indices, against the CPU: results and gradients.
 
-The database's samples of sparse layouts are those of a few operators; ``sparse_calls.py`` has calls of all that have a kernel.
+The database has samples of sparse layouts for only a few operators; ``sparse_calls.py`` has calls of all that have a kernel.
 """
 
 import contextlib

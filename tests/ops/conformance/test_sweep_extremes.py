@@ -1,4 +1,4 @@
-"""Every operator of PyTorch's database on extreme values, and on no values, against the CPU."""
+"""Every operator of PyTorch's database on extreme values, and on empty tensors, against the CPU."""
 
 import contextlib
 import functools

@@ -1,7 +1,7 @@
 """The sweep of layouts: every operator of PyTorch's database over expanded, overlapping, permuted, misaligned and empty tensors.
 
-Inputs, ``out=`` and the tensors of in-place forms come in each layout; the device must give the CPU's values, strides and
-exceptions, and leave the memory around a result alone.
+Inputs, ``out=`` and the tensors of in-place forms have each layout. The values, strides and exceptions must be those of the CPU,
+and the memory around a result must be unchanged.
 """
 
 import copy

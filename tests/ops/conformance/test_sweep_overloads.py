@@ -1,4 +1,4 @@
-"""The sweep of layouts over every overload of ATen's that writes to an argument: ``out=`` and in-place forms."""
+"""The sweep of layouts over every ATen overload that writes to an argument: ``out=`` and in-place forms."""
 
 from typing import Any
 
