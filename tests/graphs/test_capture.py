@@ -106,6 +106,16 @@ def test_replays_on_two_streams_do_not_overlap() -> None:
             graph.replay()
     synchronize()
     assert x.item() == 1500.0
+    slow = torch.rustdev.Graph()
+    with torch.rustdev.graph(slow):
+        read = x.clone()
+        torch.rustdev._sleep(5_000_000)
+        torch.add(read, 1, out=x)
+    for stream in streams:
+        with torch.rustdev.stream(stream):
+            slow.replay()
+    synchronize()
+    assert x.item() == 1503.0
 
 
 def test_a_network_equals_eager() -> None:

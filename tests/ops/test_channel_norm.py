@@ -172,12 +172,12 @@ def test_modules_learn() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("shape", [(2, 4), (2, 6, 7), (3, 8, 5, 9), (1, 4, 70, 80)], ids=str)
+@pytest.mark.parametrize("shape", [(2, 4), (2, 6, 7), (3, 8, 5, 9), (1, 4, 70, 80), (64, 12, 9, 9)], ids=str)
 def test_group_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     samples, channels = shape[:2]
     positions = torch.Size(shape[2:]).numel()
     values, grad = random(shape, 0, dtype), random(shape, 1, dtype)
-    for groups in (1, 2, channels):
+    for groups in {1, 2, channels // 4 or 1, channels}:
         for affine in (True, False):
             weight, bias = (random((channels,), 2, dtype), random((channels,), 3, dtype)) if affine else (None, None)
             options = (samples, channels, positions, groups)

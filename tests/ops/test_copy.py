@@ -50,6 +50,15 @@ def test_there_and_back(dtype: torch.dtype) -> None:
     assert_same(device[::2, 1::2], host[::2, 1::2])
 
 
+@pytest.mark.parametrize(("dtype", "digits"), [(torch.bfloat16, 7), (torch.float16, 10)], ids=str)
+def test_ties_are_rounded_to_even(dtype: torch.dtype, digits: int) -> None:
+    halves = 1 + torch.arange(2000) * 2.0 ** -(digits + 1)
+    compare(lambda x: x.to(dtype), halves)
+    narrow = halves.to(dtype)
+    compare(lambda x: x + 3, narrow)
+    compare(lambda x: x * 3, narrow)
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(DTYPES, DTYPES)), ids=str)
 def test_casts(source: torch.dtype, target: torch.dtype) -> None:
     host = values(source)
@@ -112,6 +121,7 @@ def test_copy_onto_itself() -> None:
         device[2:].view(2, 2).copy_(device[:-2].view(2, 2).t())
     number = torch.tensor([1 + 2j]).to("rustdev")
     assert_same(number.copy_(number.conj()), torch.tensor([1 - 2j]))
+    assert_same(device.copy_(torch._neg_view(device)), -torch.arange(6.0))
 
 
 def test_between_devices() -> None:

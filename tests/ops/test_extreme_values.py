@@ -101,6 +101,10 @@ def test_products_that_overflow_on_the_way() -> None:
     greatest = torch.finfo(torch.float32).max
     start, end = on_device([1.0], torch.float32), on_device([greatest], torch.float32)
     assert torch.lerp(start, end, -1.0).item() == -greatest
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        start, end = on_device([2e16, 3.0, -2e16], dtype), on_device([1.0, 2e16, 0.25], dtype)
+        for weight in (0.0, 0.25, 0.5, 0.75, 1.0):
+            assert torch.equal(torch.lerp(start, end, weight).cpu(), torch.lerp(start.cpu(), end.cpu(), weight))
     for dtype in (torch.int8, torch.int16):
         one, other = on_device([2, -16, 100], dtype), on_device([127, -127, 63], dtype)
         assert torch.equal(torch.lcm(one, other).cpu(), torch.lcm(one.cpu(), other.cpu()))

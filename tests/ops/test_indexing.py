@@ -111,6 +111,7 @@ def test_advanced_indexing(make: Call) -> None:
     tensor, indices = torch.randn(9, 8, 7), make()
     compare(lambda x, i: x[i], tensor, indices)
     compare(lambda x, i: x[i], tensor.permute(2, 1, 0).contiguous().permute(2, 1, 0), indices)
+    compare(lambda x, i: x[(slice(None), *i)], torch.randn(2, 9, 8, 7), indices)
 
     def put(x: torch.Tensor, i: Any, value: Any) -> torch.Tensor:
         x[i] = value
@@ -213,11 +214,12 @@ def test_renorm_and_bincount() -> None:
         lambda x, i: functional.embedding(i, x.view(-1, 1)),
     ],
 )
-def test_an_index_out_of_bounds_is_an_error_and_the_device_goes_on(call: Call) -> None:
+@pytest.mark.parametrize("index", [4, 70_000])
+def test_an_index_out_of_bounds_is_an_error_and_the_device_goes_on(call: Call, index: int) -> None:
     guard = torch.arange(12.0).to("rustdev")
     tensor = guard[4:8]
     with pytest.raises((torch.AcceleratorError, IndexError), match="out of bounds"):
-        finish(call, tensor, torch.tensor([0, 70_000, 1], device="rustdev"))
+        finish(call, tensor, torch.tensor([0, index, 1], device="rustdev"))
     torch.rustdev.synchronize()
     assert guard[:4].tolist() == [0.0, 1.0, 2.0, 3.0]
     assert guard[8:].tolist() == [8.0, 9.0, 10.0, 11.0]

@@ -32,6 +32,11 @@ def test_aminmax(dtype: torch.dtype) -> None:
     host = make_tensor((30, 40), dtype, whole=3)
     compare(lambda tensor: tuple(torch.aminmax(tensor)), host)
     compare(lambda tensor: tuple(torch.aminmax(tensor, dim=1, keepdim=True)), host)
+    if dtype.is_floating_point:
+        host[3, 5], host[20] = torch.nan, torch.nan
+        compare(lambda tensor: tuple(torch.aminmax(tensor)), host)
+        for dim in (0, 1):
+            compare(lambda tensor, dim=dim: tuple(torch.aminmax(tensor, dim=dim)), host)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

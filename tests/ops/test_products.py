@@ -49,7 +49,7 @@ def test_products_of_two_matrices(dtype: torch.dtype, layouts: tuple[str, str]) 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_products_with_an_addend(dtype: torch.dtype) -> None:
-    for m, n, k in SIZES:
+    for m, n, k in (*SIZES, (350, 340, 360)):
         a, b = operand(m, k, dtype, "rows"), operand(k, n, dtype, "columns")
         product = a.cpu().double() @ b.cpu().double()
         for shape in ((n,), (m, n), (m, 1), (1, 1)):

@@ -75,6 +75,13 @@ def test_dtype_argument() -> None:
     close(lambda tensor: tensor.prod(0, dtype=torch.float32), make_tensor((3, 4), torch.int32))
 
 
+def test_dimensions_around_those_that_are_kept() -> None:
+    tensor = torch.randn(2, 3, 4, 5, 6)
+    for dims in ((0, 2), (0, 1), (0, 1, 3), (1, 3), (2, 3, 4)):
+        compare(lambda x, dims=dims: x.amax(dims), tensor)
+        compare(lambda x, dims=dims: x.sum(dims), tensor, rtol=1e-5, atol=1e-5)
+
+
 def test_out() -> None:
     host = make_tensor((6, 7), torch.float32)
     compare(lambda tensor, out: torch.sum(tensor, 0, out=out), host, torch.empty(7, 2)[:, 0], rtol=1e-6)

@@ -170,6 +170,18 @@ def test_a_send_waits_for_what_is_queued(spawned: Worker) -> None:
         assert spawned.call(there.read, "x") == [7.0] * 4
 
 
+def test_a_send_waits_for_the_other_streams_that_use_the_memory(spawned: Worker) -> None:
+    side = torch.rustdev.Stream()
+    tensor = torch.zeros(4, device="rustdev")
+    side.wait_stream(torch.rustdev.current_stream())
+    with torch.rustdev.stream(side):
+        torch.rustdev._sleep(50_000_000)
+        tensor.fill_(7)
+    tensor.record_stream(side)
+    spawned.call(there.keep, "x", tensor)
+    assert spawned.call(there.read, "x") == [7.0] * 4
+
+
 def test_counters_of_memory_do_not_change(spawned: Worker) -> None:
     gc.collect()
     torch.rustdev.empty_cache()

@@ -88,6 +88,7 @@ def test_elapsed_time() -> None:
     end.record()
     end.synchronize()
     assert 19.0 <= start.elapsed_time(end) < 2000.0
+    assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
 def test_elapsed_time_resolves_microseconds() -> None:

@@ -104,6 +104,7 @@ def test_allocated_bytes_are_exact() -> None:
     assert torch.rustdev.max_memory_allocated() - before == 1024 + 3 * MIB
     del large
     assert torch.rustdev.memory_allocated() == before
+    assert torch.rustdev.memory_stats()["requested_bytes.all.current"] == requested
     assert torch.rustdev.memory_reserved() == torch.rustdev.max_memory_reserved()
 
 
