@@ -1,11 +1,9 @@
 """Compiled code on streams: calls return at once, and kernels keep the order of the stream that they were called on."""
 
-import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import children
 import pytest
 import torch
 
@@ -123,8 +121,5 @@ torch.rustdev._sleep(50_000_000)
 compiled(x)
 print(torch.rustdev.current_stream().query())
 """
-    environment = os.environ | {"RUSTDEV_LAUNCH_BLOCKING": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = children.run(program, RUSTDEV_LAUNCH_BLOCKING="1")
     assert done.stdout.split() == ["True"], done.stderr

@@ -1,8 +1,6 @@
 """Errors in compiled code: an error of a kernel is raised by the next wait for its stream, and the process continues."""
 
-import subprocess
-import sys
-
+import children
 import pytest
 import torch
 from torch.nn import functional
@@ -85,7 +83,7 @@ for function in (lambda x: x.var(1) + 1, lambda x: x.sin().var(1), lambda x: x.v
     for device in ("cpu", "rustdev"):
         print(torch.compile(function)(torch.arange(60.0, device=device).reshape(2, 30)).cpu().isfinite().all().item())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    done = children.run(program, timeout=300)
     assert (done.returncode, done.stdout.split()) == (0, ["True"] * 6), done.stderr
 
 

@@ -1,22 +1,14 @@
 """Injected faults: they are raised like real faults, the device keeps working, and no memory leaks."""
 
 import gc
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 import torch
+from children import run
 
 inject_faults = torch.rustdev.inject_faults
 rustdev = "rustdev"
-
-
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own."""
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
+from typing import TYPE_CHECKING
 
+import children
 import pytest
+
+if TYPE_CHECKING:
+    import subprocess
 
 START = """\
 import ctypes
@@ -22,14 +24,8 @@ def on_stream(function):
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program under the memory checks, unless the environment says otherwise."""
-    return subprocess.run(
-        [sys.executable, "-c", START + textwrap.dedent(code)],
-        env=os.environ | {"RUSTDEV_SANITIZE": "memory", "RUSTDEV_FALLBACK": "allow"} | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    variables = {"RUSTDEV_SANITIZE": "memory", "RUSTDEV_FALLBACK": "allow"} | environment
+    return children.run(START + textwrap.dedent(code), **variables)
 
 
 def line_of(code: str, text: str) -> int:

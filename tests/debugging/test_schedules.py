@@ -1,12 +1,9 @@
 """Unlikely orders of tasks: they reveal missing waits, keep correct programs correct, are reproducible, and never deadlock."""
 
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 from pathlib import Path
 
+import children
 import planted
 import pytest
 import torch
@@ -46,8 +43,7 @@ def tasks_of(code: str, order: str, directory: Path) -> list[str]:
     """Return the order in which a program's tasks ran."""
     log = directory / "tasks"
     log.unlink(missing_ok=True)
-    environment = {**os.environ, "RUSTDEV_SCHEDULE": order, "RUSTDEV_SCHEDULE_LOG": str(log)}
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=environment, check=True, timeout=120)
+    children.run(code, check=True, RUSTDEV_SCHEDULE=order, RUSTDEV_SCHEDULE_LOG=str(log))
     return log.read_text().splitlines()
 
 

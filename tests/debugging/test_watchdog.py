@@ -2,9 +2,9 @@
 
 import os
 import re
-import subprocess
-import sys
 import textwrap
+
+import children
 
 #: Longer than any task of these tests takes. Under a compiler's sanitizer they take many times as long.
 LIMIT, NANOSECONDS = ("3s", 3_000_000_000) if {"ASAN_OPTIONS", "TSAN_OPTIONS"} & os.environ.keys() else ("300ms", 300_000_000)
@@ -29,14 +29,7 @@ def attempt(wait):
 
 def run(code: str, **environment: str) -> tuple[list[str], str]:
     """What a program prints, and its errors; a wait that does not end ends the test."""
-    done = subprocess.run(
-        [sys.executable, "-c", PREAMBLE + textwrap.dedent(code)],
-        env={**os.environ, "RUSTDEV_TIMEOUT": LIMIT, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = children.run(PREAMBLE + textwrap.dedent(code), **{"RUSTDEV_TIMEOUT": LIMIT} | environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr
 
@@ -129,16 +122,10 @@ def test_there_is_a_thread_only_where_it_is_asked_for() -> None:
         print("rustdev-watchdo" in names)
     """
     assert run(code)[0] == ["True"]
-    done = subprocess.run([sys.executable, "-c", PREAMBLE + textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    done = children.run(PREAMBLE + textwrap.dedent(code), check=True)
     assert done.stdout == "False\n"
 
 
 def test_a_malformed_time_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import rustdev"],
-        env={**os.environ, "RUSTDEV_TIMEOUT": "soon", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = children.run("import rustdev", RUSTDEV_TIMEOUT="soon", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert 'ValueError: RUSTDEV_TIMEOUT="soon" is not valid' in done.stderr

@@ -1,11 +1,9 @@
 """torch.rustdev.profiler: traces without PyTorch's profiler, their limit, and processes."""
 
-import os
 import subprocess
-import sys
-import textwrap
 import threading
 
+import children
 import pytest
 import torch
 from chrome_trace import EVERYTHING
@@ -120,10 +118,7 @@ def test_many_threads_record_at_once() -> None:
 
 
 def _run(program: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "RUSTDEV_DEVICE_COUNT": "2"}
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, env=environment, check=False
-    )
+    return children.run(program, RUSTDEV_DEVICE_COUNT="2")
 
 
 def test_a_forked_child_is_refused_and_the_parent_goes_on() -> None:

@@ -1,12 +1,10 @@
 """Device rows in traces: one for each task, on the line of its stream, linked to its operator."""
 
 import os
-import subprocess
-import sys
-import textwrap
 import threading
 from itertools import pairwise
 
+import children
 import torch
 from chrome_trace import DEVICE, Take
 from torch.profiler import ProfilerActivity
@@ -131,7 +129,7 @@ def test_the_device_has_rows_after_a_first_trace_of_the_cpu_alone() -> None:
             x.sin()
         print([event.name for event in trace.events() if event.device_type.value == 20])
     """
-    result = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    result = children.run(program)
     assert result.stdout.strip() == "['sin']", result.stderr
 
 

@@ -1,10 +1,8 @@
 """Stub and fallbacks: a dispatch stub, the per-operator and the global fallback, and the lists, controlled from Python."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
+import children
 import pytest
 import torch
 
@@ -133,7 +131,6 @@ def test_autograd_and_compile_meet_the_block_list() -> None:
 
 def test_the_environment_sets_the_mode() -> None:
     script = "import torch; print(torch.rustdev.fallback_mode()); torch.ones(3, device='rustdev').polygamma(1)"
-    environment = {**os.environ, "RUSTDEV_FALLBACK": "error"}
-    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    run = children.run(script, RUSTDEV_FALLBACK="error")
     assert run.stdout.strip() == "error"
     assert "NotImplementedError: Could not run 'aten::polygamma'" in run.stderr

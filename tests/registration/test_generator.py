@@ -6,13 +6,11 @@ tests/runtime/test_rng.py tests the numbers, states and offsets themselves.
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING
 
+import children
 import pytest
 import torch
 import torch.distributed
@@ -141,9 +139,7 @@ numbers = [torch.randn(5, device="rustdev:1"), torch.rand(5, device="rustdev:0")
 numbers.append(torch.rand(5, device="rustdev:0", generator=saved["own"]))
 torch.save([x.cpu() for x in numbers], sys.argv[1] + "/numbers.pt")
 """
-    subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], check=True, timeout=120, env=os.environ | {"RUSTDEV_NUM_THREADS": "1"}
-    )
+    children.run(code, str(tmp_path), check=True, RUSTDEV_NUM_THREADS="1")
     expected = [torch.randn(5, device="rustdev:1"), torch.rand(5, device="rustdev:0")]
     expected.append(torch.rand(5, device="rustdev:0", generator=torch.Generator("rustdev").manual_seed(6)))
     assert all(torch.equal(x.cpu(), y) for x, y in zip(expected, torch.load(tmp_path / "numbers.pt"), strict=True))

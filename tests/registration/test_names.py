@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import subprocess
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import children
 import pytest
 import torch
 from torch import nn
 from torch.utils.backend_registration import _get_custom_mod_func
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: What PyTorch, its libraries and its tests look for in a device module.
 PROTOCOL = (
@@ -27,8 +29,7 @@ PROTOCOL = (
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a Python whose torch has no device module yet."""
-    environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return children.run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
 
 
 @pytest.mark.parametrize("device", [None, 1, "rustdev:1", torch.device("rustdev", 1), torch.device("rustdev")], ids=str)

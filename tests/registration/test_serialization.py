@@ -8,12 +8,10 @@ from __future__ import annotations
 import copy
 import gc
 import io
-import os
 import pickle
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
+import children
 import pytest
 import torch
 from torch import nn
@@ -286,10 +284,7 @@ for name in ("model.pt", "legacy.pt"):
     except RuntimeError as error:
         print("rustdev:1" in str(error))
 """
-    environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    result = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
+    result = children.run(code, str(tmp_path), check=True, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     line = f"cpu {model.weight.tolist()}"
     assert result.stdout.splitlines() == [line, "True"] * 2
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import children
 import pytest
 import torch
 
@@ -121,15 +122,11 @@ def test_item_waits_for_the_stream() -> None:
 
 
 def test_launch_blocking_makes_every_call_synchronous() -> None:
-    import subprocess
-    import sys
-
     code = (
         "import time, torch; begin = time.perf_counter(); torch.rustdev._sleep(100_000_000); "
         "print(time.perf_counter() - begin >= 0.1)"
     )
-    environment = os.environ | {"RUSTDEV_LAUNCH_BLOCKING": "1"}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    result = children.run(code, RUSTDEV_LAUNCH_BLOCKING="1")
     assert result.stdout.strip() == "True", result.stderr
 
 

@@ -1,12 +1,10 @@
 """A backward runs on the thread that calls it, unless the user turns PyTorch's switch on or sets RUSTDEV_AUTOGRAD_THREADS."""
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import children
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -126,8 +124,5 @@ def test_the_variable_brings_the_threads_back() -> None:
         "y.sum().backward()"
     )
     for value, expected in (("1", "False"), ("0", "True")):
-        environment = os.environ | {"RUSTDEV_AUTOGRAD_THREADS": value}
-        result = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
+        result = children.run(program, RUSTDEV_AUTOGRAD_THREADS=value)
         assert result.stdout.split() == [expected], result.stderr

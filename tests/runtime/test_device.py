@@ -1,19 +1,12 @@
 """Devices: count, selection, properties, and errors."""
 
-import os
 import subprocess
 import sys
 import threading
 
 import pytest
 import torch
-
-
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a Python of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, timeout=120, check=False
-    )
+from children import run, run_fresh
 
 
 def test_torch_rustdev_is_the_package() -> None:
@@ -361,20 +354,20 @@ def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
 
 
 def test_environment_is_checked_where_rustdev_comes_first() -> None:
-    result = run("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
+    result = run_fresh("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
     assert "RuntimeWarning" not in result.stderr
     assert result.stderr.splitlines()[-1].startswith("ValueError")
 
 
 @pytest.mark.parametrize("code", ["import rustdev", "import torch, rustdev"])
 def test_import_in_either_order(code: str) -> None:
-    result = run(f"{code}\nimport torch; print(torch.rustdev.device_count())", RUSTDEV_DEVICE_COUNT="3")
+    result = run_fresh(f"{code}\nimport torch; print(torch.rustdev.device_count())", RUSTDEV_DEVICE_COUNT="3")
     assert (result.returncode, result.stdout.strip()) == (0, "3"), result.stderr
 
 
 def test_torch_works_without_autoload() -> None:
     code = "import torch; print(hasattr(torch, 'rustdev'))\nimport rustdev; print(torch.rustdev is rustdev)"
-    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    result = run_fresh(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert result.stdout.split() == ["False", "True"], result.stderr
 
 

@@ -1,9 +1,6 @@
 """Program exit: no thread may use the interpreter after its finalization."""
 
-import os
-import subprocess
-import sys
-
+import children
 import pytest
 
 #: Without a switch of threads the autograd thread waits for the interpreter until that is gone.
@@ -21,7 +18,5 @@ sys.setswitchinterval(1000)
 @pytest.mark.parametrize("threads", ["0", "1"])
 @pytest.mark.parametrize(("devices", "how"), [("1", "y.backward()"), ("1", "torch.autograd.grad(y, x)"), ("3", "y.backward()")])
 def test_a_program_may_end_right_after_a_backward(devices: str, how: str, threads: str) -> None:
-    command = [sys.executable, "-c", BACKWARD.format(how=how)]
-    environment = {**os.environ, "RUSTDEV_DEVICE_COUNT": devices, "RUSTDEV_AUTOGRAD_THREADS": threads}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    result = children.run(BACKWARD.format(how=how), RUSTDEV_DEVICE_COUNT=devices, RUSTDEV_AUTOGRAD_THREADS=threads)
     assert (result.returncode, result.stderr) == (0, "")

@@ -1,8 +1,6 @@
 """Forked children: using the device raises PyTorch's usual error, and nothing else breaks."""
 
-import subprocess
-import sys
-
+import children
 import torch
 
 PRELUDE = """
@@ -33,7 +31,7 @@ def refused(call):
 
 def run(code: str) -> None:
     """Run code in a Python of its own, for these tests must not fork a process with running threads."""
-    result = subprocess.run([sys.executable, "-c", PRELUDE + code], capture_output=True, text=True, timeout=120, check=False)
+    result = children.run(PRELUDE + code)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip().endswith("passed"), result.stdout
 

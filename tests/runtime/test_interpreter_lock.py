@@ -5,9 +5,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import io
-import os
 import pickle
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import children
 import torch
 import torch.multiprocessing
 
@@ -146,9 +145,9 @@ def wait_in_destructors() -> None:
 
 def run(function: Callable[[], None]) -> list[str]:
     """What a fresh process prints that calls a function of this file."""
-    command = [sys.executable, "-c", f"import {Path(__file__).stem} as tests; tests.{function.__name__}()"]
-    environment = {**os.environ, **MEMORY, "PYTHONPATH": str(Path(__file__).parent)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    directories, name = [str(Path(__file__).parents[level]) for level in (0, 1)], Path(__file__).stem
+    program = f"import sys, torch; sys.path[:0] = {directories}; import {name} as tests; tests.{function.__name__}()"
+    done = children.run(program, timeout=200, **MEMORY)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
@@ -190,7 +189,7 @@ def test_a_destructor_may_wait_at_the_end_of_the_interpreter() -> None:
         "waiter = Waiter()\n"
         "torch.rustdev._sleep(10**8)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = children.run(program)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "6.0\n")
 
 

@@ -3,13 +3,11 @@
 import gc
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import children
 import pytest
 import torch
 from torch.cuda import _memory_viz
@@ -63,14 +61,7 @@ def tensor(size: int, device: str = "rustdev") -> torch.Tensor:
 
 def run(code: str, **environment: str) -> str:
     """What a fresh process prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = children.run(code, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

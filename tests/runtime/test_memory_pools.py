@@ -1,15 +1,13 @@
 """User-defined memory pools: which allocations use them, how long their memory is kept, and their use by graphs."""
 
 import gc
-import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import children
 import pytest
 import torch
 
@@ -258,14 +256,7 @@ def fill(pool, *mibs):
     with use_mem_pool(pool):
         return [tensor(mib) for mib in mibs]
 """
-    done = subprocess.run(
-        [sys.executable, "-c", preamble + textwrap.dedent(code)],
-        env={**os.environ, "RUSTDEV_MEMORY_LIMIT": "256M"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = children.run(preamble + textwrap.dedent(code), RUSTDEV_MEMORY_LIMIT="256M")
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import rustdev
+from children import run
 from rustdev import _rustdev
 
 PROGRAM = """
@@ -32,11 +30,6 @@ print(json.dumps({
 }))
 """
 GIB = 1 << 30
-
-
-def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def told(**environment: str) -> dict[str, object]:

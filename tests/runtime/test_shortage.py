@@ -1,9 +1,8 @@
 """Host functions that run out of memory: what they wait for, and that they never deadlock on themselves."""
 
-import os
-import subprocess
-import sys
 import textwrap
+
+import children
 
 PREAMBLE = """
 import threading
@@ -25,14 +24,7 @@ host, behind = torch.rustdev.Stream(), torch.rustdev.Stream()
 
 def run(code: str) -> list[str]:
     """What a fresh process with a device of 256 MiB prints; a deadlock ends with the time."""
-    done = subprocess.run(
-        [sys.executable, "-c", PREAMBLE + textwrap.dedent(code)],
-        env={**os.environ, "RUSTDEV_MEMORY_LIMIT": "256M"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = children.run(PREAMBLE + textwrap.dedent(code), RUSTDEV_MEMORY_LIMIT="256M")
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
