@@ -186,7 +186,9 @@ CASES = {
         "A._scaled_dot_product_flash_attention_for_cpu(T(1, 4, 3, 8), T(1, 23, 6, 8), T(1, 23, 6, 8))", "RuntimeError", "heads"
     ),
     "flash attention without a query": Case(
-        "A._scaled_dot_product_flash_attention_for_cpu(T(1, 4, 0, 8), T(1, 4, 6, 8), T(1, 4, 6, 8))", "RuntimeError", "no heads or rows"
+        "A._scaled_dot_product_flash_attention_for_cpu(T(1, 4, 0, 8), T(1, 4, 6, 8), T(1, 4, 6, 8))",
+        "RuntimeError",
+        "no heads or rows",
     ),
     "flash attention backward": Case(
         "A._scaled_dot_product_flash_attention_for_cpu_backward("
