@@ -221,6 +221,19 @@ def test_dimensions_of_one_element_keep_their_strides_beside_numbers(function: C
         close(function, memory.as_strided(sizes, strides))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.add(x, 1, out=x.t()),
+        lambda x: torch.exp(x, out=x.t()),
+        lambda x: torch.clamp(x, 0, 1, out=x.t()),
+        lambda x: x.t().add_(x),
+    ],
+)
+def test_a_transposed_view_of_an_input_is_refused_as_output(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    compare_errors(call, torch.arange(16.0).view(4, 4))
+
+
 def test_out_of_another_dtype_is_refused_where_nothing_casts() -> None:
     device = torch.ones(3, 3, device="rustdev")
     wide = torch.empty(3, 3, dtype=torch.float64, device="rustdev")
