@@ -91,8 +91,15 @@ LAYOUTS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("sparse", "csc float32, csc float64, csc complex64", "mm"),
     ),
 }
-#: The same, where the CPU device's libraries differ with the processor.
+#: The same, where the difference comes and goes, with the processor or with what memory held.
 LAYOUTS_BY_PROCESSOR: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "the CPU's kernel takes the last dimension to be contiguous, and reads other elements": (
+        (
+            "layout",
+            "overlapping, transposed, permuted, channels_last, stepped",
+            "torch_ops_aten__scaled_dot_product_flash_attention_for_cpu",
+        ),
+    ),
     "sums have another order than the CPU device's": (
         ("layout_out", "out transposed, out permuted, out channels_last, out stepped, out misaligned, out far", "matmul"),
     ),
