@@ -20,7 +20,7 @@ signature! {
 }
 
 /// The type as which elements are read.
-trait Bits: Number {
+trait Readable: Number {
     /// Whether elements of other dtypes are read as this type, and not cast to it.
     const ARE_BITS: bool;
     /// An integer that holds 0 or 1, of this type's width if there is one.
@@ -30,9 +30,9 @@ trait Bits: Number {
     fn is_nonzero(self, mask: Self) -> bool;
 }
 
-macro_rules! bits {
+macro_rules! readable {
     ($($type:ty: $are_bits:expr, $truth:ty, |$value:ident, $mask:pat_param| $is_nonzero:expr;)*) => {$(
-        impl Bits for $type {
+        impl Readable for $type {
             const ARE_BITS: bool = $are_bits;
             type Truth = $truth;
 
@@ -45,7 +45,7 @@ macro_rules! bits {
     )*};
 }
 
-bits! {
+readable! {
     u8: true, u8, |value, _| value != 0;
     i16: true, i16, |value, mask| value & mask != 0;
     i32: true, i32, |value, mask| value & mask != 0;
@@ -60,7 +60,7 @@ struct CountNonzero<V> {
     mask: V,
 }
 
-impl<V: Bits> Fold<V> for CountNonzero<V> {
+impl<V: Readable> Fold<V> for CountNonzero<V> {
     type State = i64;
     type Output = i64;
     const TAKES_BITS: bool = V::ARE_BITS;
@@ -93,7 +93,7 @@ struct Truth<const ALL: bool, V> {
     mask: V,
 }
 
-impl<V: Bits, const ALL: bool> Fold<V> for Truth<ALL, V> {
+impl<V: Readable, const ALL: bool> Fold<V> for Truth<ALL, V> {
     type State = V::Truth;
     type Output = Bool;
     const IDEMPOTENT: bool = true;
