@@ -4,6 +4,7 @@ pub mod approximate;
 pub mod bump_arena;
 pub mod dtype;
 pub mod float8;
+pub mod inlined;
 pub mod kernel_error;
 pub mod launch;
 pub mod loops;

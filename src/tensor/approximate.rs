@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::dtype::{Complex32, Complex64};
+use super::inlined::inlined;
 use super::number::{Field, Number, Ordered, Real};
 use crate::simd::math::approximations;
 
@@ -112,14 +113,9 @@ impl Field for Approximate {
     approximately!(exp expm1 sigmoid tanh);
     approximately_two!(sigmoid_and_rest);
 
-    #[inline(always)]
-    fn scaled_sigmoid(self, factor: Self) -> Self {
-        Self(approximations::scaled_sigmoid(self.0, factor.0))
-    }
-
-    #[inline(always)]
-    fn is_below_half(self) -> bool {
-        self.0.is_below_half()
+    inlined! {
+        fn scaled_sigmoid(self, factor: Self) -> Self = Self(approximations::scaled_sigmoid(self.0, factor.0));
+        fn is_below_half(self) -> bool = self.0.is_below_half();
     }
 }
 
@@ -129,13 +125,8 @@ impl Real for Approximate {
     approximately!(exp_nonpositive);
     approximately_two!(normal_tail);
 
-    #[inline(always)]
-    fn mul_add(self, factor: Self, term: Self) -> Self {
-        Self(self.0.mul_add(factor.0, term.0))
-    }
-
-    #[inline(always)]
-    fn has_fast_fmod(self, divisor: Self) -> bool {
-        self.0.has_fast_fmod(divisor.0)
+    inlined! {
+        fn mul_add(self, factor: Self, term: Self) -> Self = Self(self.0.mul_add(factor.0, term.0));
+        fn has_fast_fmod(self, divisor: Self) -> bool = self.0.has_fast_fmod(divisor.0);
     }
 }

@@ -14,6 +14,7 @@ use num_complex::Complex;
 
 use super::approximate::Approximate;
 use super::float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
+use super::inlined::inlined;
 use super::number::Number;
 use crate::simd::{convert, halves, scalar_convert};
 
@@ -380,14 +381,9 @@ macro_rules! element {
             type Acc = $type;
             type Approximate = $type;
 
-            #[inline(always)]
-            fn load(self) -> Self {
-                self
-            }
-
-            #[inline(always)]
-            fn store(value: Self) -> Self {
-                value
+            inlined! {
+                fn load(self) -> Self = self;
+                fn store(value: Self) -> Self = value;
             }
         }
     )*};
@@ -416,14 +412,9 @@ macro_rules! element_f32 {
             type Acc = f32;
             type Approximate = $approximate;
 
-            #[inline(always)]
-            fn load(self) -> f32 {
-                ($load)(self)
-            }
-
-            #[inline(always)]
-            fn store(value: f32) -> Self {
-                ($store)(value)
+            inlined! {
+                fn load(self) -> f32 = ($load)(self);
+                fn store(value: f32) -> Self = ($store)(value);
             }
         }
     )*};
@@ -443,14 +434,9 @@ impl Element for f16 {
     type Acc = f32;
     type Approximate = Approximate;
 
-    #[inline(always)]
-    fn load(self) -> f32 {
-        convert::f16_to_f32(self.to_bits())
-    }
-
-    #[inline(always)]
-    fn store(value: f32) -> Self {
-        Self::from_bits(convert::f32_to_f16(value))
+    inlined! {
+        fn load(self) -> f32 = convert::f16_to_f32(self.to_bits());
+        fn store(value: f32) -> Self = Self::from_bits(convert::f32_to_f16(value));
     }
 
     fn load_run(elements: &[Self], values: &mut [f32]) {
@@ -467,24 +453,11 @@ impl Element for bf16 {
     type Acc = f32;
     type Approximate = Approximate;
 
-    #[inline(always)]
-    fn load(self) -> f32 {
-        convert::bf16_to_f32(self.to_bits())
-    }
-
-    #[inline(always)]
-    fn store(value: f32) -> Self {
-        Self::from_bits(convert::f32_to_bf16(value))
-    }
-
-    #[inline(always)]
-    fn load_single(self) -> f32 {
-        scalar_convert::bf16_to_f32(self.to_bits())
-    }
-
-    #[inline(always)]
-    fn store_single(value: f32) -> Self {
-        Self::from_bits(scalar_convert::f32_to_bf16(value))
+    inlined! {
+        fn load(self) -> f32 = convert::bf16_to_f32(self.to_bits());
+        fn store(value: f32) -> Self = Self::from_bits(convert::f32_to_bf16(value));
+        fn load_single(self) -> f32 = scalar_convert::bf16_to_f32(self.to_bits());
+        fn store_single(value: f32) -> Self = Self::from_bits(scalar_convert::f32_to_bf16(value));
     }
 }
 
@@ -498,14 +471,9 @@ impl<const BRAIN: bool> Element for HalfBits<BRAIN> {
     type Acc = u16;
     type Approximate = u16;
 
-    #[inline(always)]
-    fn load(self) -> u16 {
-        self.0
-    }
-
-    #[inline(always)]
-    fn store(value: u16) -> Self {
-        Self(value)
+    inlined! {
+        fn load(self) -> u16 = self.0;
+        fn store(value: u16) -> Self = Self(value);
     }
 }
 
@@ -517,14 +485,9 @@ macro_rules! complex_of_halves {
             type Acc = Complex32;
             type Approximate = Complex32;
 
-            #[inline(always)]
-            fn load(self) -> Complex32 {
-                Complex32::new(self.re.load(), self.im.load())
-            }
-
-            #[inline(always)]
-            fn store(value: Complex32) -> Self {
-                Self { re: $part::store(value.re), im: $part::store(value.im) }
+            inlined! {
+                fn load(self) -> Complex32 = Complex32::new(self.re.load(), self.im.load());
+                fn store(value: Complex32) -> Self = Self { re: $part::store(value.re), im: $part::store(value.im) };
             }
         }
     )*};

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::dtype::{Bool, Complex32, Complex64, Element};
+use super::inlined::inlined;
 use crate::simd::float_to_int::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 use crate::simd::math::{self, complex};
 
@@ -211,59 +212,18 @@ macro_rules! integer {
             const ZERO: Self = 0;
             const ONE: Self = 1;
 
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                self.wrapping_sub(other)
-            }
-
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                self.wrapping_mul(other)
-            }
-
-            #[inline(always)]
-            fn neg(self) -> Self {
-                self.wrapping_neg()
-            }
-
-            #[inline(always)]
-            fn hub(self) -> $hub {
-                self as $hub
-            }
-
-            #[inline(always)]
-            fn from_i64(value: i64) -> Self {
-                value as Self
-            }
-
-            #[inline(always)]
-            fn from_u64(value: u64) -> Self {
-                value as Self
-            }
-
-            #[inline(always)]
-            fn from_f32(value: f32) -> Self {
-                $from_f32(value) as Self
-            }
-
-            #[inline(always)]
-            fn from_f64(value: f64) -> Self {
-                $from_f64(value) as Self
-            }
-
-            #[inline(always)]
-            fn from_complex32(value: Complex32) -> Self {
-                Self::from_f32(value.re)
-            }
-
-            #[inline(always)]
-            fn from_complex64(value: Complex64) -> Self {
-                Self::from_f64(value.re)
+            inlined! {
+                fn add(self, other: Self) -> Self = self.wrapping_add(other);
+                fn sub(self, other: Self) -> Self = self.wrapping_sub(other);
+                fn mul(self, other: Self) -> Self = self.wrapping_mul(other);
+                fn neg(self) -> Self = self.wrapping_neg();
+                fn hub(self) -> $hub = self as $hub;
+                fn from_i64(value: i64) -> Self = value as Self;
+                fn from_u64(value: u64) -> Self = value as Self;
+                fn from_f32(value: f32) -> Self = $from_f32(value) as Self;
+                fn from_f64(value: f64) -> Self = $from_f64(value) as Self;
+                fn from_complex32(value: Complex32) -> Self = Self::from_f32(value.re);
+                fn from_complex64(value: Complex64) -> Self = Self::from_f64(value.re);
             }
         }
 
@@ -273,31 +233,18 @@ macro_rules! integer {
         }
 
         impl Bits for $type {
-            #[inline(always)]
-            fn bit_and(self, other: Self) -> Self {
-                self & other
-            }
-
-            #[inline(always)]
-            fn bit_or(self, other: Self) -> Self {
-                self | other
-            }
-
-            #[inline(always)]
-            fn bit_xor(self, other: Self) -> Self {
-                self ^ other
-            }
-
-            #[inline(always)]
-            fn bit_not(self) -> Self {
-                !self
+            inlined! {
+                fn bit_and(self, other: Self) -> Self = self & other;
+                fn bit_or(self, other: Self) -> Self = self | other;
+                fn bit_xor(self, other: Self) -> Self = self ^ other;
+                fn bit_not(self) -> Self = !self;
             }
         }
 
         impl Integer for $type {
-            #[inline(always)]
-            fn rem_trunc(self, divisor: Self) -> Option<Self> {
-                (divisor != 0).then(|| self.wrapping_rem(divisor))
+            inlined! {
+                fn rem_trunc(self, divisor: Self) -> Option<Self> = (divisor != 0).then(|| self.wrapping_rem(divisor));
+                fn trunc_div(self, divisor: Self) -> Option<Self> = (divisor != 0).then(|| self.wrapping_div(divisor));
             }
 
             #[inline(always)]
@@ -305,11 +252,6 @@ macro_rules! integer {
             fn rem_floor(self, divisor: Self) -> Option<Self> {
                 let remainder = self.rem_trunc(divisor)?;
                 Some(if remainder != 0 && (remainder < 0) != (divisor < 0) { remainder.wrapping_add(divisor) } else { remainder })
-            }
-
-            #[inline(always)]
-            fn trunc_div(self, divisor: Self) -> Option<Self> {
-                (divisor != 0).then(|| self.wrapping_div(divisor))
             }
 
             #[inline(always)]
@@ -383,88 +325,33 @@ impl Number for Bool {
     const ZERO: Self = Self(0);
     const ONE: Self = Self(1);
 
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Self::from(self.get() | other.get())
-    }
-
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        Self::from(self.get() != other.get())
-    }
-
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        Self::from(self.get() & other.get())
-    }
-
-    #[inline(always)]
-    fn neg(self) -> Self {
-        self
-    }
-
-    #[inline(always)]
-    fn hub(self) -> i64 {
-        self.get() as i64
-    }
-
-    #[inline(always)]
-    fn from_i64(value: i64) -> Self {
-        Self::from(value != 0)
-    }
-
-    #[inline(always)]
-    fn from_u64(value: u64) -> Self {
-        Self::from(value != 0)
-    }
-
-    #[inline(always)]
-    fn from_f32(value: f32) -> Self {
-        Self::from(value != 0.0)
-    }
-
-    #[inline(always)]
-    fn from_f64(value: f64) -> Self {
-        Self::from(value != 0.0)
-    }
-
-    #[inline(always)]
-    fn from_complex32(value: Complex32) -> Self {
-        Self::from(value.re != 0.0 || value.im != 0.0)
-    }
-
-    #[inline(always)]
-    fn from_complex64(value: Complex64) -> Self {
-        Self::from(value.re != 0.0 || value.im != 0.0)
+    inlined! {
+        fn add(self, other: Self) -> Self = Self::from(self.get() | other.get());
+        fn sub(self, other: Self) -> Self = Self::from(self.get() != other.get());
+        fn mul(self, other: Self) -> Self = Self::from(self.get() & other.get());
+        fn neg(self) -> Self = self;
+        fn hub(self) -> i64 = self.get() as i64;
+        fn from_i64(value: i64) -> Self = Self::from(value != 0);
+        fn from_u64(value: u64) -> Self = Self::from(value != 0);
+        fn from_f32(value: f32) -> Self = Self::from(value != 0.0);
+        fn from_f64(value: f64) -> Self = Self::from(value != 0.0);
+        fn from_complex32(value: Complex32) -> Self = Self::from(value.re != 0.0 || value.im != 0.0);
+        fn from_complex64(value: Complex64) -> Self = Self::from(value.re != 0.0 || value.im != 0.0);
     }
 }
 
 impl Bits for Bool {
-    #[inline(always)]
-    fn bit_and(self, other: Self) -> Self {
-        self.mul(other)
-    }
-
-    #[inline(always)]
-    fn bit_or(self, other: Self) -> Self {
-        self.add(other)
-    }
-
-    #[inline(always)]
-    fn bit_xor(self, other: Self) -> Self {
-        self.sub(other)
-    }
-
-    #[inline(always)]
-    fn bit_not(self) -> Self {
-        Self::from(!self.get())
+    inlined! {
+        fn bit_and(self, other: Self) -> Self = self.mul(other);
+        fn bit_or(self, other: Self) -> Self = self.add(other);
+        fn bit_xor(self, other: Self) -> Self = self.sub(other);
+        fn bit_not(self) -> Self = Self::from(!self.get());
     }
 }
 
 impl PartialOrd for Bool {
-    #[inline(always)]
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        self.get().partial_cmp(&other.get())
+    inlined! {
+        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> = self.get().partial_cmp(&other.get());
     }
 }
 
@@ -480,59 +367,18 @@ macro_rules! real {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
 
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                self - other
-            }
-
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                self * other
-            }
-
-            #[inline(always)]
-            fn neg(self) -> Self {
-                -self
-            }
-
-            #[inline(always)]
-            fn hub(self) -> Self {
-                self
-            }
-
-            #[inline(always)]
-            fn from_i64(value: i64) -> Self {
-                value as Self
-            }
-
-            #[inline(always)]
-            fn from_u64(value: u64) -> Self {
-                value as Self
-            }
-
-            #[inline(always)]
-            fn from_f32(value: f32) -> Self {
-                value as Self
-            }
-
-            #[inline(always)]
-            fn from_f64(value: f64) -> Self {
-                value as Self
-            }
-
-            #[inline(always)]
-            fn from_complex32(value: Complex32) -> Self {
-                value.re as Self
-            }
-
-            #[inline(always)]
-            fn from_complex64(value: Complex64) -> Self {
-                value.re as Self
+            inlined! {
+                fn add(self, other: Self) -> Self = self + other;
+                fn sub(self, other: Self) -> Self = self - other;
+                fn mul(self, other: Self) -> Self = self * other;
+                fn neg(self) -> Self = -self;
+                fn hub(self) -> Self = self;
+                fn from_i64(value: i64) -> Self = value as Self;
+                fn from_u64(value: u64) -> Self = value as Self;
+                fn from_f32(value: f32) -> Self = value as Self;
+                fn from_f64(value: f64) -> Self = value as Self;
+                fn from_complex32(value: Complex32) -> Self = value.re as Self;
+                fn from_complex64(value: Complex64) -> Self = value.re as Self;
             }
         }
 
@@ -540,133 +386,42 @@ macro_rules! real {
             const LOWEST: Self = <$type>::NEG_INFINITY;
             const HIGHEST: Self = <$type>::INFINITY;
 
-            #[inline(always)]
-            fn is_nan(self) -> bool {
-                self != self
-            }
-
-            #[inline(always)]
-            fn lesser(self, other: Self) -> Self {
-                self.min(other)
+            inlined! {
+                fn is_nan(self) -> bool = self != self;
+                fn lesser(self, other: Self) -> Self = self.min(other);
             }
         }
 
         impl Field for $type {
-            #[inline(always)]
-            fn div(self, divisor: Self) -> Self {
-                self / divisor
-            }
-
-            #[inline(always)]
-            fn exp(self) -> Self {
-                math::$type::exp(self)
-            }
-
-            #[inline(always)]
-            fn log(self) -> Self {
-                math::$type::log(self)
-            }
-
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                self.sqrt()
-            }
-
-            #[inline(always)]
-            fn sin(self) -> Self {
-                math::$type::sin(self)
-            }
-
-            #[inline(always)]
-            fn cos(self) -> Self {
-                math::$type::cos(self)
-            }
-
-            #[inline(always)]
-            fn tanh(self) -> Self {
-                math::$type::tanh(self)
-            }
-
-            #[inline(always)]
-            fn sigmoid(self) -> Self {
-                math::$type::sigmoid(self)
-            }
-
-            #[inline(always)]
-            fn scaled_sigmoid(self, factor: Self) -> Self {
-                math::$type::scaled_sigmoid(self, factor)
-            }
-
-            #[inline(always)]
-            fn sigmoid_and_rest(self) -> (Self, Self) {
-                math::$type::sigmoid_and_rest(self)
-            }
-
-            #[inline(always)]
-            fn pow(self, exponent: Self) -> Self {
-                math::$type::pow(self, exponent)
-            }
-
-            #[inline(always)]
-            fn expm1(self) -> Self {
-                math::$type::expm1(self)
-            }
-
-            #[inline(always)]
-            fn log1p(self) -> Self {
-                math::$type::log1p(self)
-            }
-
-            #[inline(always)]
-            fn is_below_half(self) -> bool {
-                self < 0.5
+            inlined! {
+                fn div(self, divisor: Self) -> Self = self / divisor;
+                fn exp(self) -> Self = math::$type::exp(self);
+                fn log(self) -> Self = math::$type::log(self);
+                fn sqrt(self) -> Self = self.sqrt();
+                fn sin(self) -> Self = math::$type::sin(self);
+                fn cos(self) -> Self = math::$type::cos(self);
+                fn tanh(self) -> Self = math::$type::tanh(self);
+                fn sigmoid(self) -> Self = math::$type::sigmoid(self);
+                fn scaled_sigmoid(self, factor: Self) -> Self = math::$type::scaled_sigmoid(self, factor);
+                fn sigmoid_and_rest(self) -> (Self, Self) = math::$type::sigmoid_and_rest(self);
+                fn pow(self, exponent: Self) -> Self = math::$type::pow(self, exponent);
+                fn expm1(self) -> Self = math::$type::expm1(self);
+                fn log1p(self) -> Self = math::$type::log1p(self);
+                fn is_below_half(self) -> bool = self < 0.5;
             }
         }
 
         impl Real for $type {
-            #[inline(always)]
-            fn exp_nonpositive(self) -> Self {
-                math::$type::exp_nonpositive(self)
-            }
-
-            #[inline(always)]
-            fn normal_tail(self) -> (Self, Self) {
-                math::$type::normal_tail(self)
-            }
-
-            #[inline(always)]
-            fn abs(self) -> Self {
-                self.abs()
-            }
-
-            #[inline(always)]
-            fn floor(self) -> Self {
-                self.floor()
-            }
-
-            #[inline(always)]
-            fn ceil(self) -> Self {
-                self.ceil()
-            }
-
-            #[inline(always)]
-            fn trunc(self) -> Self {
-                self.trunc()
-            }
-
-            #[inline(always)]
-            fn round(self) -> Self {
-                self.round_ties_even()
-            }
-
-            #[inline(always)]
-            fn atan2(self, other: Self) -> Self {
-                math::$type::atan2(self, other)
-            }
-
-            #[inline(always)]
-            fn fmod(self, divisor: Self) -> Self {
-                self % divisor
+            inlined! {
+                fn exp_nonpositive(self) -> Self = math::$type::exp_nonpositive(self);
+                fn normal_tail(self) -> (Self, Self) = math::$type::normal_tail(self);
+                fn abs(self) -> Self = self.abs();
+                fn floor(self) -> Self = self.floor();
+                fn ceil(self) -> Self = self.ceil();
+                fn trunc(self) -> Self = self.trunc();
+                fn round(self) -> Self = self.round_ties_even();
+                fn atan2(self, other: Self) -> Self = math::$type::atan2(self, other);
+                fn fmod(self, divisor: Self) -> Self = self % divisor;
             }
 
             #[inline(always)]
@@ -685,24 +440,11 @@ macro_rules! real {
                 (if rest < 0.0 { rest + divisor } else { rest }).copysign(self)
             }
 
-            #[inline(always)]
-            fn copysign(self, sign: Self) -> Self {
-                self.copysign(sign)
-            }
-
-            #[inline(always)]
-            fn erf(self) -> Self {
-                math::$type::erf(self)
-            }
-
-            #[inline(always)]
-            fn mul_add(self, factor: Self, term: Self) -> Self {
-                <$type>::mul_add(self, factor, term)
-            }
-
-            #[inline(always)]
-            fn log1p_of_finite(self) -> Self {
-                math::$type::log1p_of_finite(self)
+            inlined! {
+                fn copysign(self, sign: Self) -> Self = self.copysign(sign);
+                fn erf(self) -> Self = math::$type::erf(self);
+                fn mul_add(self, factor: Self, term: Self) -> Self = <$type>::mul_add(self, factor, term);
+                fn log1p_of_finite(self) -> Self = math::$type::log1p_of_finite(self);
             }
         }
 
@@ -711,29 +453,12 @@ macro_rules! real {
             const ZERO: Self = Self::new(0.0, 0.0);
             const ONE: Self = Self::new(1.0, 0.0);
 
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
-
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                self - other
-            }
-
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                self * other
-            }
-
-            #[inline(always)]
-            fn neg(self) -> Self {
-                -self
-            }
-
-            #[inline(always)]
-            fn conj(self) -> Self {
-                Self::new(self.re, -self.im)
+            inlined! {
+                fn add(self, other: Self) -> Self = self + other;
+                fn sub(self, other: Self) -> Self = self - other;
+                fn mul(self, other: Self) -> Self = self * other;
+                fn neg(self) -> Self = -self;
+                fn conj(self) -> Self = Self::new(self.re, -self.im);
             }
 
             #[inline(always)]
@@ -745,39 +470,14 @@ macro_rules! real {
                 }
             }
 
-            #[inline(always)]
-            fn hub(self) -> Self {
-                self
-            }
-
-            #[inline(always)]
-            fn from_i64(value: i64) -> Self {
-                Self::new(value as $type, 0.0)
-            }
-
-            #[inline(always)]
-            fn from_u64(value: u64) -> Self {
-                Self::new(value as $type, 0.0)
-            }
-
-            #[inline(always)]
-            fn from_f32(value: f32) -> Self {
-                Self::new(value as $type, 0.0)
-            }
-
-            #[inline(always)]
-            fn from_f64(value: f64) -> Self {
-                Self::new(value as $type, 0.0)
-            }
-
-            #[inline(always)]
-            fn from_complex32(value: Complex32) -> Self {
-                Self::new(value.re as $type, value.im as $type)
-            }
-
-            #[inline(always)]
-            fn from_complex64(value: Complex64) -> Self {
-                Self::new(value.re as $type, value.im as $type)
+            inlined! {
+                fn hub(self) -> Self = self;
+                fn from_i64(value: i64) -> Self = Self::new(value as $type, 0.0);
+                fn from_u64(value: u64) -> Self = Self::new(value as $type, 0.0);
+                fn from_f32(value: f32) -> Self = Self::new(value as $type, 0.0);
+                fn from_f64(value: f64) -> Self = Self::new(value as $type, 0.0);
+                fn from_complex32(value: Complex32) -> Self = Self::new(value.re as $type, value.im as $type);
+                fn from_complex64(value: Complex64) -> Self = Self::new(value.re as $type, value.im as $type);
             }
         }
 
@@ -799,44 +499,15 @@ macro_rules! real {
                 }
             }
 
-            #[inline(always)]
-            fn exp(self) -> Self {
-                complex::exp(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn log(self) -> Self {
-                complex::log(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                complex::sqrt(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn sin(self) -> Self {
-                complex::sin(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn cos(self) -> Self {
-                complex::cos(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn tanh(self) -> Self {
-                complex::tanh(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn sigmoid(self) -> Self {
-                complex::sigmoid(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn scaled_sigmoid(self, factor: Self) -> Self {
-                complex::scaled_sigmoid(self.to(), factor.to()).to()
+            inlined! {
+                fn exp(self) -> Self = complex::exp(self.to()).to();
+                fn log(self) -> Self = complex::log(self.to()).to();
+                fn sqrt(self) -> Self = complex::sqrt(self.to()).to();
+                fn sin(self) -> Self = complex::sin(self.to()).to();
+                fn cos(self) -> Self = complex::cos(self.to()).to();
+                fn tanh(self) -> Self = complex::tanh(self.to()).to();
+                fn sigmoid(self) -> Self = complex::sigmoid(self.to()).to();
+                fn scaled_sigmoid(self, factor: Self) -> Self = complex::scaled_sigmoid(self.to(), factor.to()).to();
             }
 
             #[inline(always)]
@@ -845,24 +516,11 @@ macro_rules! real {
                 (sigmoid, Self::ONE.sub(sigmoid))
             }
 
-            #[inline(always)]
-            fn pow(self, exponent: Self) -> Self {
-                complex::pow(self.to(), exponent.to()).to()
-            }
-
-            #[inline(always)]
-            fn expm1(self) -> Self {
-                complex::expm1(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn log1p(self) -> Self {
-                complex::log1p(self.to()).to()
-            }
-
-            #[inline(always)]
-            fn is_below_half(self) -> bool {
-                self.norm_sqr() < 0.25
+            inlined! {
+                fn pow(self, exponent: Self) -> Self = complex::pow(self.to(), exponent.to()).to();
+                fn expm1(self) -> Self = complex::expm1(self.to()).to();
+                fn log1p(self) -> Self = complex::log1p(self.to()).to();
+                fn is_below_half(self) -> bool = self.norm_sqr() < 0.25;
             }
         }
     )*};

@@ -8,6 +8,7 @@ use std::ops::{BitAnd, BitOr};
 
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Bool, Complex64, DType};
+use crate::tensor::inlined::inlined;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
@@ -65,24 +66,11 @@ impl<V: Readable> Fold<V> for CountNonzero<V> {
     type Output = i64;
     const TAKES_BITS: bool = V::ARE_BITS;
 
-    #[inline(always)]
-    fn start(self, _: V) -> i64 {
-        0
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> i64 {
-        value.is_nonzero(self.mask).into()
-    }
-
-    #[inline(always)]
-    fn merge(self, left: i64, right: i64) -> i64 {
-        left + right
-    }
-
-    #[inline(always)]
-    fn finish(self, count: i64, _: usize) -> i64 {
-        count
+    inlined! {
+        fn start(self, _: V) -> i64 = 0;
+        fn lift(self, value: V) -> i64 = value.is_nonzero(self.mask).into();
+        fn merge(self, left: i64, right: i64) -> i64 = left + right;
+        fn finish(self, count: i64, _: usize) -> i64 = count;
     }
 }
 
@@ -99,24 +87,11 @@ impl<V: Readable, const ALL: bool> Fold<V> for Truth<ALL, V> {
     const IDEMPOTENT: bool = true;
     const TAKES_BITS: bool = V::ARE_BITS;
 
-    #[inline(always)]
-    fn start(self, _: V) -> V::Truth {
-        ALL.into()
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> V::Truth {
-        value.is_nonzero(self.mask).into()
-    }
-
-    #[inline(always)]
-    fn merge(self, left: V::Truth, right: V::Truth) -> V::Truth {
-        if ALL { left & right } else { left | right }
-    }
-
-    #[inline(always)]
-    fn finish(self, state: V::Truth, _: usize) -> Bool {
-        (state != false.into()).into()
+    inlined! {
+        fn start(self, _: V) -> V::Truth = ALL.into();
+        fn lift(self, value: V) -> V::Truth = value.is_nonzero(self.mask).into();
+        fn merge(self, left: V::Truth, right: V::Truth) -> V::Truth = if ALL { left & right } else { left | right };
+        fn finish(self, state: V::Truth, _: usize) -> Bool = (state != false.into()).into();
     }
 }
 

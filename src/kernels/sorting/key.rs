@@ -7,6 +7,7 @@
 use half::{bf16, f16};
 
 use crate::tensor::dtype::{Bool, Element};
+use crate::tensor::inlined::inlined;
 
 /// An element that can be sorted.
 pub trait Key: Element {
@@ -43,14 +44,9 @@ macro_rules! unsigned_keys {
         impl Key for $type {
             const WIDTH: u32 = <$type>::BITS;
 
-            #[inline(always)]
-            fn key(self) -> u64 {
-                u64::from(self)
-            }
-
-            #[inline(always)]
-            fn of_key(key: u64) -> Self {
-                key as $type
+            inlined! {
+                fn key(self) -> u64 = u64::from(self);
+                fn of_key(key: u64) -> Self = key as $type;
             }
         }
     )*};
@@ -61,14 +57,9 @@ macro_rules! signed_keys {
         impl Key for $type {
             const WIDTH: u32 = <$type>::BITS;
 
-            #[inline(always)]
-            fn key(self) -> u64 {
-                u64::from(self as $unsigned ^ (1 << (<$type>::BITS - 1)))
-            }
-
-            #[inline(always)]
-            fn of_key(key: u64) -> Self {
-                (key as $unsigned ^ (1 << (<$type>::BITS - 1))) as $type
+            inlined! {
+                fn key(self) -> u64 = u64::from(self as $unsigned ^ (1 << (<$type>::BITS - 1)));
+                fn of_key(key: u64) -> Self = (key as $unsigned ^ (1 << (<$type>::BITS - 1))) as $type;
             }
         }
     )*};
@@ -124,14 +115,9 @@ float_keys! { f16: u16, 0x7c00, bf16: u16, 0x7f80, f32: u32, 0x7f80_0000, f64: u
 impl Key for Bool {
     const WIDTH: u32 = 8;
 
-    #[inline(always)]
-    fn key(self) -> u64 {
-        u64::from(self.get())
-    }
-
-    #[inline(always)]
-    fn of_key(key: u64) -> Self {
-        Self(key as u8)
+    inlined! {
+        fn key(self) -> u64 = u64::from(self.get());
+        fn of_key(key: u64) -> Self = Self(key as u8);
     }
 }
 
@@ -155,34 +141,13 @@ pub trait Pair: Copy + Ord + Default + Send + Sync {
 impl Pair for u64 {
     const KEY_BITS: u32 = 32;
 
-    #[inline(always)]
-    fn holds(indices: usize) -> bool {
-        u32::try_from(indices).is_ok()
-    }
-
-    #[inline(always)]
-    fn new(key: u64, position: usize) -> Self {
-        key << 32 | position as Self
-    }
-
-    #[inline(always)]
-    fn key(self) -> u64 {
-        self >> 32
-    }
-
-    #[inline(always)]
-    fn position(self) -> usize {
-        (self & 0xffff_ffff) as usize
-    }
-
-    #[inline(always)]
-    fn as_position(self) -> i64 {
-        self as i64
-    }
-
-    #[inline(always)]
-    fn from_position(position: i64) -> Self {
-        position as Self
+    inlined! {
+        fn holds(indices: usize) -> bool = u32::try_from(indices).is_ok();
+        fn new(key: u64, position: usize) -> Self = key << 32 | position as Self;
+        fn key(self) -> u64 = self >> 32;
+        fn position(self) -> usize = (self & 0xffff_ffff) as usize;
+        fn as_position(self) -> i64 = self as i64;
+        fn from_position(position: i64) -> Self = position as Self;
     }
 }
 
@@ -190,34 +155,13 @@ impl Pair for u64 {
 impl Pair for u128 {
     const KEY_BITS: u32 = 64;
 
-    #[inline(always)]
-    fn holds(_: usize) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn new(key: u64, position: usize) -> Self {
-        Self::from(key) << 64 | position as Self
-    }
-
-    #[inline(always)]
-    fn key(self) -> u64 {
-        (self >> 64) as u64
-    }
-
-    #[inline(always)]
-    fn position(self) -> usize {
-        self as usize
-    }
-
-    #[inline(always)]
-    fn as_position(self) -> i64 {
-        self as i64
-    }
-
-    #[inline(always)]
-    fn from_position(position: i64) -> Self {
-        position as Self
+    inlined! {
+        fn holds(_: usize) -> bool = true;
+        fn new(key: u64, position: usize) -> Self = Self::from(key) << 64 | position as Self;
+        fn key(self) -> u64 = (self >> 64) as u64;
+        fn position(self) -> usize = self as usize;
+        fn as_position(self) -> i64 = self as i64;
+        fn from_position(position: i64) -> Self = position as Self;
     }
 }
 
