@@ -2,7 +2,7 @@
 //! after), the last dimension first. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the
 //! rest of a small call.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
+use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure, fits};
 use super::descriptor::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
@@ -49,16 +49,7 @@ pub fn reflect_images(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> O
         return launch(call, sizes, input, input, padding);
     }
     let shape = call.shape()?;
-    for (pair, sides) in padding.chunks_exact(2).enumerate() {
-        let (size, dim) = (input.size_from_end(pair), input.ndim() - 1 - pair);
-        ensure!(
-            sides[0] < size && sides[1] < size,
-            "Padding size should be less than the corresponding input dimension, but got: padding ({}, {}) at dimension {dim} of input {:?}",
-            sides[0],
-            sides[1],
-            input.sizes()
-        );
-    }
+    fits(padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)))?;
     launch(call, &shape.sizes, input, input, padding)
 }
 

@@ -3,7 +3,7 @@
 //! Kernels of selection need the dimension as the last one and contiguous. Sorts of long lines do, too: all threads sort a line
 //! together, with a workspace.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, fits, wrap_dim};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::kernels::sorting::sort as sort_kernel;
@@ -25,13 +25,10 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>, name: &str) -> Result<Self, Refusal> {
+    fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>) -> Result<Self, Refusal> {
         let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
         let dim = wrap_dim(dim.integer()?, input.ndim())?;
-        if input.ndim() > 0 && input.numel() == 0 && input.sizes()[dim] == 0 {
-            let text = "Expected reduction dim";
-            return Err(Refusal::Index(format!("{name}: {text} {dim} to have non-zero size.")));
-        }
+        fits(input.sizes().get(dim) != Some(&0))?;
         Ok(Self { input, dim, keepdim })
     }
 
@@ -60,28 +57,38 @@ impl<'a> Line<'a> {
         if outputs.values.numel() == 0 {
             return Ok(());
         }
-        let mut source = lines_of(call, self.input, self.dim)?;
-        if source.may_share_memory(outputs.values) {
-            source = call.operator(&names::CLONE, &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
-        }
+        let source = lines_apart(call, self.input, self.dim, outputs.values)?;
         let (values, indices) = (outputs.values.with_last(self.dim), outputs.indices.with_last(self.dim));
         call.launch(&[values, indices], &[source], scalars)
     }
 }
 
+/// True if the elements of a line are not adjacent.
+fn has_gaps(lines: Tensor<'_>) -> bool {
+    lines.size_from_end(0) > 1 && lines.strides()[lines.ndim() - 1] != 1
+}
+
 /// The lines along a dimension, each contiguous.
 fn lines_of<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize) -> Result<Tensor<'a>, Refusal> {
     let moved = tensor.with_last(dim);
-    let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
-    if has_gaps { call.dense(moved, Format::Contiguous) } else { Ok(moved) }
+    if has_gaps(moved) { call.dense(moved, Format::Contiguous) } else { Ok(moved) }
+}
+
+/// Like `lines_of`, copied if they may share memory with an output.
+fn lines_apart<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize, out: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    let lines = lines_of(call, tensor, dim)?;
+    if !lines.may_share_memory(out) {
+        return Ok(lines);
+    }
+    call.operator(&names::CLONE, &[Value::Tensor(lines), Value::Number(Scalar::Long(0))])
 }
 
 /// `kthvalue`.
 pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, k, dim, keepdim] = arguments.all()?;
-    let line = Line::new(input, dim, keepdim, "kthvalue()")?;
+    let line = Line::new(input, dim, keepdim)?;
     let k = k.integer()?;
-    ensure!((1..=line.len()).contains(&k), "kthvalue(): selected number k out of range for dimension {}", line.dim);
+    fits((1..=line.len()).contains(&k))?;
     let outputs = line.outputs(call)?;
     outputs.values.check_no_overlap(line.input)?;
     line.select(call, &outputs, &[k.into()])
@@ -90,7 +97,7 @@ pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `median` and `nanmedian` along a dimension.
 pub fn median_along(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
-    let line = Line::new(input, dim, keepdim, "median()")?;
+    let line = Line::new(input, dim, keepdim)?;
     let outputs = line.outputs(call)?;
     line.select(call, &outputs, &[])
 }
@@ -111,7 +118,7 @@ pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `mode`, computed on sorted lines.
 pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
-    let line = Line::new(input, dim, keepdim, "mode()")?;
+    let line = Line::new(input, dim, keepdim)?;
     let (input, number) = (line.input, |value: i64| Value::Number(Scalar::Long(value)));
     let sorted = if input.numel() == 0 {
         None
@@ -147,15 +154,11 @@ fn outputs_of<'a>(
 
 /// Memory for the lines of an output: the output itself if they are contiguous, else a temporary.
 fn target_for<'a>(call: &Call<'a>, moved: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
-    let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
-    if has_gaps { call.empty(moved.sizes(), moved.dtype()) } else { Ok(moved) }
+    if has_gaps(moved) { call.empty(moved.sizes(), moved.dtype()) } else { Ok(moved) }
 }
 
 fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<'a>, dim: usize, descending: bool) -> Outcome {
-    let mut source = lines_of(call, input, dim)?;
-    if source.may_share_memory(outputs[0]) {
-        source = call.operator(&names::CLONE, &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
-    }
+    let source = lines_apart(call, input, dim, outputs[0])?;
     let moved = outputs.map(|output| output.with_last(dim));
     let targets = [target_for(call, moved[0])?, target_for(call, moved[1])?];
     let bytes = sort_kernel::workspace(input.dtype(), source.size_from_end(0) as usize) as i64;
@@ -172,13 +175,7 @@ fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<
 fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &Value<'_>) -> Outcome {
     let (input, descending) = (input.tensor()?, descending.flag()?);
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
-    let outputs = if input.is_dense(Format::Contiguous) {
-        outputs_of(call, input, |index, dtype| call.contiguous(index, input.sizes(), dtype, Strides::Any))?
-    } else {
-        let strides = input.like_strides();
-        let shape = |dtype| Shape { sizes: input.sizes().into(), strides: strides.clone(), dtype };
-        outputs_of(call, input, |index, dtype| call.output(index, &shape(dtype), Strides::Any))?
-    };
+    let outputs = outputs_of(call, input, |index, dtype| call.output_in_order_of(index, input, dtype))?;
     if input.numel() == 0 {
         return Ok(());
     }
@@ -207,7 +204,7 @@ pub fn topk(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, k) = (input.tensor()?, k.integer()?);
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     let len = input.sizes().get(dim).copied().unwrap_or(1);
-    ensure!((0..=len).contains(&k), "selected index k out of range");
+    fits((0..=len).contains(&k))?;
     let sizes = call.arena().keep_all(input.ndim(), |other| if other == dim { k } else { input.sizes()[other] });
     let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
     if k > MAX_SELECTED && len > SHARED_SORT_LINE {

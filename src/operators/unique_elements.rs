@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, fits, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
 use crate::kernels::sorting::unique as kernels;
@@ -139,10 +139,10 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool)
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     let zeros = input.sizes().iter().filter(|&&size| size == 0).count();
     if input.sizes().get(dim) == Some(&0) {
-        ensure!(zeros == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+        fits(zeros == 1)?;
         return nothing(call, input.sizes(), input.dtype(), &[0]);
     }
-    ensure!(zeros == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    fits(zeros == 0)?;
     let moved = with_first(input, dim);
     let count = moved.sizes()[0];
     let table = call.dense(moved, Format::Contiguous)?.view(&[count, moved.numel() / count]);
@@ -190,21 +190,4 @@ pub fn unique_consecutive(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
         return of_elements(call, input, true, inverse.flag()?, counts.flag()?);
     }
     along(call, input, dim, true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_views_along_their_dimension() {
-        let tensor = Tensor::leaked(1, DType::Float, 0, &[2, 3, 4], &[12, 4, 1]);
-        let moved = with_first(tensor, 1);
-        assert_eq!((moved.sizes(), moved.strides()), (&[3, 2, 4][..], &[4, 12, 1][..]));
-        assert_eq!(with_first(Tensor::leaked(1, DType::Float, 0, &[], &[]), 0).sizes(), [1]);
-        let shape = moved_back(moved.sizes(), 2, 1, DType::Float);
-        assert_eq!((&shape.sizes[..], &shape.strides[..]), (&[2, 2, 4][..], &[4, 8, 1][..]));
-        let line = moved_back(&[9], 5, 0, DType::Long);
-        assert_eq!((&line.sizes[..], &line.strides[..]), (&[5][..], &[1][..]));
-    }
 }

@@ -141,23 +141,3 @@ pub fn max_unpool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     take_if(stride.len() == 3 && are_positive(stride) && padding.len() == 3)?;
     max_unpool::<3>(images.tensor()?, indices.tensor()?, size.integers()?, call)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn windows(kernel: i64, stride: i64, padding: i64, ceil_mode: bool) -> Windows {
-        Windows { kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [1; 3], ceil_mode }
-    }
-
-    #[test]
-    fn windows_are_counted_as_pytorch_does() {
-        assert_eq!(windows(3, 2, 1, false).count(0, 8), Some(4));
-        assert_eq!(windows(3, 2, 0, false).count(0, 8), Some(3));
-        assert_eq!(windows(3, 2, 0, true).count(0, 8), Some(4));
-        // One more window would begin in the padding.
-        assert_eq!(windows(2, 4, 1, true).count(0, 3), Some(1));
-        assert_eq!(windows(5, 1, 0, false).count(0, 3), Some(-1));
-        assert_eq!(windows(i64::MAX, 1, i64::MAX / 2, false).count(0, i64::MAX), None);
-    }
-}
