@@ -10,8 +10,8 @@ pub fn is_index(tensor: Tensor<'_>) -> bool {
     [DType::Long, DType::Int].contains(&tensor.dtype())
 }
 
-/// True if the meta functions of gather and scatter would accept the index.
-pub fn has_usual_index(input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> bool {
+/// True if the meta function of gather would accept the index.
+fn has_usual_index(input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> bool {
     let (sizes, wanted) = (input.sizes(), index.sizes());
     let Ok(dim) = wrap_dim(dim, sizes.len()) else { return false };
     let is_usual = |other: usize| wanted[other] > 0 && (other == dim || wanted[other] <= sizes[other]);

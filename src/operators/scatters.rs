@@ -1,10 +1,8 @@
-//! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_. Calls that are
-//! clearly valid skip PyTorch's meta function. All others use it, because it raises the errors.
+//! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_.
 
 use super::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, fits, wrap_dim};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, fits};
 use super::descriptor::{Format, Tensor};
-use super::gathers::has_usual_index;
 use super::names;
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
 use crate::tensor::launch::Scalar;
@@ -58,47 +56,6 @@ impl<'a> Scatter<'a> {
         Ok(scatter)
     }
 
-    fn source_tensor(&self) -> Option<Tensor<'a>> {
-        if let Input::Tensor(source) = self.source { Some(source) } else { None }
-    }
-
-    /// True if the source has an element for each index, and the dtype of the target.
-    fn has_usual_elements(&self) -> bool {
-        let (own, index) = (self.target.dtype(), self.index.sizes());
-        let is_usual = |source: Tensor<'_>| {
-            let sizes = source.sizes();
-            source.dtype() == own && sizes.len() == index.len() && index.iter().zip(sizes).all(|(index, size)| index <= size)
-        };
-        has_usual_index(self.target, self.dim, self.index) && self.source_tensor().is_none_or(is_usual)
-    }
-
-    /// True if the source has a slice for each index, and dtypes, devices and other sizes fit.
-    fn has_usual_slices(&self) -> bool {
-        let (target, index, Some(source)) = (self.target, self.index, self.source_tensor()) else { return false };
-        let (sizes, wanted) = (target.sizes(), source.sizes());
-        let is_like_target = source.dtype() == target.dtype() && wanted.len() == sizes.len() && !sizes.is_empty();
-        let is_index = index.dtype() == DType::Long && index.ndim() == 1;
-        let are_here = [index.device(), source.device()] == [target.device(); 2];
-        let Ok(dim) = wrap_dim(self.dim, sizes.len()) else { return false };
-        let fits = |other: usize| wanted[other] == if other == dim { index.numel() } else { sizes[other] };
-        is_like_target && is_index && are_here && (0..sizes.len()).all(fits)
-    }
-
-    /// True if there is no `out=` tensor, or if it is the target and shares no memory with index and source.
-    fn writes_apart(&self, call: &Call<'_>) -> bool {
-        call.given(0).is_none_or(|out| {
-            let is_apart = |other: Tensor<'_>| !out.may_share_memory(other);
-            let is_target = out.is_identical(self.target) && out.check_no_internal_overlap().is_ok();
-            is_target && is_apart(self.index) && self.source_tensor().is_none_or(is_apart)
-        })
-    }
-
-    /// True if the meta function would accept the call; names of reductions are checked elsewhere.
-    fn is_usual(&self, call: &Call<'_>) -> bool {
-        let fits = if self.by == By::Element { self.has_usual_elements() } else { self.has_usual_slices() };
-        fits && self.writes_apart(call)
-    }
-
     /// The output, initialised with the target's elements.
     fn started<'c>(&self, call: &Call<'c>) -> Result<Tensor<'c>, Refusal> {
         let target = self.target;
@@ -119,8 +76,9 @@ impl<'a> Scatter<'a> {
         }
     }
 
-    /// Runs the call, which the meta function has checked if necessary.
-    fn run(&self, call: &Call<'_>) -> Outcome {
+    /// Runs the call, which PyTorch's meta function checks.
+    fn run(&self, call: &StructuredCall<'_>) -> Outcome {
+        call.meta()?;
         if let Input::Number(number) = self.source {
             call.check_number(number, self.target.dtype())?;
         }
@@ -145,13 +103,6 @@ impl<'a> Scatter<'a> {
         self.addressing(target)?.update(call, target, source, self.update)
     }
 
-    fn run_usual(&self, call: &StructuredCall<'_>) -> Outcome {
-        if !self.is_usual(call) {
-            call.meta()?;
-        }
-        self.run(call)
-    }
-
     fn divide_by_counts(&self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
         let counts = call.empty(out.sizes(), out.dtype().real())?;
         let (one, includes_self) = (Scalar::Long(1), !self.update.excludes_self);
@@ -169,30 +120,23 @@ impl<'a> Scatter<'a> {
 
 /// `scatter` of a tensor or a number.
 pub fn scatter(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::new(By::Element, arguments.all()?.each_ref(), Operation::Store)?.run_usual(call)
+    Scatter::new(By::Element, arguments.all()?.each_ref(), Operation::Store)?.run(call)
 }
 
 /// `scatter` with a reduction.
 pub fn scatter_reduced(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [target, dim, index, source, reduce] = arguments.all()?;
-    call.meta()?;
     Scatter::new(By::Element, [target, dim, index, source], reduce.text()?)?.run(call)
 }
 
 /// `scatter_add`.
 pub fn scatter_add(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::new(By::Element, arguments.all()?.each_ref(), Operation::Add)?.run_usual(call)
+    Scatter::new(By::Element, arguments.all()?.each_ref(), Operation::Add)?.run(call)
 }
 
 /// `scatter_reduce`.
 pub fn scatter_reduce(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let arguments = arguments.all()?;
-    let scatter = Scatter::reduced(By::Element, arguments)?;
-    if ["sum", "prod", "mean", "amax", "amin"].contains(&arguments[4].text()?) {
-        return scatter.run_usual(call);
-    }
-    call.meta()?;
-    scatter.run(call)
+    Scatter::reduced(By::Element, arguments.all()?)?.run(call)
 }
 
 /// `index_add`.
@@ -201,19 +145,17 @@ pub fn index_add(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcom
     let mut scatter = Scatter::new(By::Slice, [target, dim, index, source], Operation::Add)?;
     scatter.update.factor = alpha.number()?;
     call.check_number(scatter.update.factor, source.tensor()?.dtype())?;
-    scatter.run_usual(call)
+    scatter.run(call)
 }
 
 /// `index_copy`.
 pub fn index_copy(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::new(By::Slice, arguments.all()?.each_ref(), Operation::Store)?.run_usual(call)
+    Scatter::new(By::Slice, arguments.all()?.each_ref(), Operation::Store)?.run(call)
 }
 
 /// `index_reduce`.
 pub fn index_reduce(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let scatter = Scatter::reduced(By::Slice, arguments.all()?)?;
-    call.meta()?;
-    scatter.run(call)
+    Scatter::reduced(By::Slice, arguments.all()?)?.run(call)
 }
 
 // ---- index_fill_ ----

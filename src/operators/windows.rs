@@ -69,28 +69,23 @@ fn batched(tensor: Tensor<'_>, ndim: usize) -> Result<Tensor<'_>, Refusal> {
     Ok(batched)
 }
 
-/// Makes the output, of which `sizes` are those with a batch, and launches the kernel.
-fn launch(call: &Call<'_>, input: Tensor<'_>, sizes: &[i64], scalars: &kernel::Scalars) -> Outcome {
-    // Images have a dimension more than columns.
-    let is_single = input.ndim() + sizes.len() < IMAGES + COLUMNS;
-    let out = call.contiguous(0, &sizes[usize::from(is_single)..], input.dtype(), Strides::Any)?;
-    let [out, input] = if is_single { [out, input].map(|tensor| tensor.unsqueeze(0)) } else { [out, input] };
+/// Makes the output and launches the kernel. `sizes`: the output's with a batch, from which it is left out if the input has none.
+fn launch(call: &Call<'_>, input: Tensor<'_>, has_batch: bool, sizes: &[i64], scalars: &kernel::Scalars) -> Outcome {
+    let out = call.contiguous(0, &sizes[usize::from(!has_batch)..], input.dtype(), Strides::Any)?;
+    let [out, input] = if has_batch { [out, input] } else { [out, input].map(|tensor| tensor.unsqueeze(0)) };
     if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[input], &scalars.list()) }
 }
-
-/// The dimensions of images (N, C, H, W) and of columns (N, C * kernel, L).
-const IMAGES: usize = 4;
-const COLUMNS: usize = 3;
 
 /// `im2col`: the windows of images (N, C, H, W) or (C, H, W) as columns.
 pub fn im2col(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, kernel, dilation, padding, stride] = arguments.all()?;
     let input = input.tensor()?;
     let windows = Windows::new(kernel, dilation, padding, stride)?;
-    let images = batched(input, IMAGES)?.sizes();
+    let images = batched(input, 4)?.sizes();
     let counts = windows.counts([images[2], images[3]]);
     fits(counts[0] > 0 && counts[1] > 0)?;
-    launch(call, input, &[images[0], images[1] * windows.elements(), counts[0] * counts[1]], &windows.scalars(counts))
+    let sizes = [images[0], images[1] * windows.elements(), counts[0] * counts[1]];
+    launch(call, input, input.ndim() == 4, &sizes, &windows.scalars(counts))
 }
 
 /// `col2im`: adds up columns (N, C * kernel, L) or (C * kernel, L) to images.
@@ -98,11 +93,12 @@ pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, size, kernel, dilation, padding, stride] = arguments.all()?;
     let (input, size) = (input.tensor()?, pair(size)?);
     let windows = Windows::new(kernel, dilation, padding, stride)?;
-    let columns = batched(input, COLUMNS)?.sizes();
+    let columns = batched(input, 3)?.sizes();
     let (counts, elements) = (windows.counts(size), windows.elements());
     fits(columns[1] % elements == 0 && columns[2] == counts[0].saturating_mul(counts[1]))?;
     fits(counts.into_iter().chain(size).all(|number| number > 0))?;
-    launch(call, input, &[columns[0], columns[1] / elements, size[0], size[1]], &windows.scalars(counts))
+    let sizes = [columns[0], columns[1] / elements, size[0], size[1]];
+    launch(call, input, input.ndim() == 3, &sizes, &windows.scalars(counts))
 }
 
 /// The gradient of `unfold` for an input with these sizes.
