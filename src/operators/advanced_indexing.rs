@@ -110,33 +110,33 @@ impl Arrangement {
         strides
     }
 
-    /// The strides of a result, as from PyTorch's TensorIterator; `None` if it is contiguous.
-    fn strides_of_result(&self, addressing: &Addressing<'_>, indices: &[Tensor<'_>]) -> Option<Dims> {
+    /// The strides of a result, as from PyTorch's TensorIterator.
+    fn strides_of_result(&self, addressing: &Addressing<'_>, indices: &[Tensor<'_>]) -> Dims {
         let sizes = addressing.sizes;
         let numel: i64 = sizes.iter().product();
         if numel == 1 || (numel == 0 && *sizes == self.around(|_| 1, &self.shape)[..]) {
-            return None;
+            return Format::Contiguous.strides(sizes);
         }
         let of_indices: SmallVec<[Dims; 2]> = indices.iter().map(|&index| self.strides_of(index, sizes)).collect();
         let operands: SmallVec<[&[i64]; 3]> =
             std::iter::once(addressing.strides).chain(of_indices.iter().map(|strides| &strides[..])).collect();
         let order = iteration_order(sizes, &operands);
         if order.iter().copied().eq((0..sizes.len()).rev()) {
-            return None;
+            return Format::Contiguous.strides(sizes);
         }
         let (mut strides, mut stride) = (Dims::from(sizes), 1);
         for dim in order {
             strides[dim] = stride;
             stride *= sizes[dim];
         }
-        Some(strides)
+        strides
     }
 }
 
 struct Indexing<'a> {
     addressing: Addressing<'a>,
-    /// The strides of a result that is not contiguous.
-    strides: Option<Dims>,
+    /// The strides of a result.
+    strides: Dims,
 }
 
 impl<'a> Indexing<'a> {
@@ -160,13 +160,8 @@ impl<'a> Indexing<'a> {
     }
 
     fn output<'c>(&self, call: &Call<'c>, dtype: DType) -> Result<Tensor<'c>, Refusal> {
-        let sizes = self.addressing.sizes;
-        match &self.strides {
-            None => call.contiguous(0, sizes, dtype, Strides::Any),
-            Some(strides) => {
-                call.output(0, &Shape { sizes: dims(sizes, |size| size), strides: strides.clone(), dtype }, Strides::Any)
-            }
-        }
+        let shape = Shape { sizes: dims(self.addressing.sizes, |size| size), strides: self.strides.clone(), dtype };
+        call.output(0, &shape, Strides::Any)
     }
 }
 

@@ -44,12 +44,9 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let wide = grad.dtype().opmath();
     let scales = inverse_counts(call, indices, num_weights, wide)?;
     let rows = call.operator(&names::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?;
-    if wide == grad.dtype() {
-        return add_rows(call, out, indices, rows, update);
-    }
-    let sums = call.zeros(out.sizes(), wide)?;
+    let sums = if wide == grad.dtype() { out } else { call.zeros(out.sizes(), wide)? };
     add_rows(call, sums, indices, rows, update)?;
-    call.copy(out, sums)
+    if wide == grad.dtype() { Ok(()) } else { call.copy(out, sums) }
 }
 
 /// Adds each row to the table's row that its index selects.

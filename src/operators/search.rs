@@ -4,6 +4,7 @@ use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredC
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::promotion::common_dtype;
+use super::selection::sorted;
 use crate::kernels::sorting::searchsorted as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -137,8 +138,7 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     }
     let line = elements(call, tested, dtype)?.view(&[out.numel()]);
     let keys = elements(call, Input::Tensor(others), dtype)?.view(&[others.numel()]);
-    let (yes, no, first) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
-    let sorted = call.operators(&names::SORT, &[Value::Tensor(keys), yes.into(), first.into(), no.into()], 2)?[0];
+    let [sorted, _] = sorted(call, keys, 0, false)?;
     // The `out=` tensor may have gaps, and may share memory with the elements.
     let target = if call.given(0).is_some() { call.empty(out.sizes(), DType::Bool)? } else { out };
     let scalars = kernels::isin::Scalars { inverted: invert.into() };

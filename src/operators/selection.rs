@@ -11,12 +11,6 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 use crate::tuning::algorithms::{MAX_SELECTED, SHARED_SORT_LINE};
 
-/// The two outputs of a selection: as the caller sees them or, for kernels, with the dimension kept.
-struct Outputs<'a> {
-    values: Tensor<'a>,
-    indices: Tensor<'a>,
-}
-
 /// The dimension to select along. It is not empty if anything is selected.
 struct Line<'a> {
     input: Tensor<'a>,
@@ -36,8 +30,8 @@ impl<'a> Line<'a> {
         self.input.sizes().get(self.dim).copied().unwrap_or(1)
     }
 
-    /// Makes the outputs, with one element for each line.
-    fn outputs(&self, call: &Call<'a>) -> Result<Outputs<'a>, Refusal> {
+    /// Makes values and indices, with one element for each line. The results keep the dimension, for the kernels.
+    fn outputs(&self, call: &Call<'a>) -> Result<[Tensor<'a>; 2], Refusal> {
         let mut sizes = self.input.sizes().to_vec();
         let drops = !self.keepdim && !sizes.is_empty();
         if drops {
@@ -49,17 +43,16 @@ impl<'a> Line<'a> {
             let made = call.contiguous(index, &sizes, dtype, Strides::Any)?;
             Ok(if drops { made.unsqueeze(self.dim) } else { made })
         };
-        Ok(Outputs { values: make(0, self.input.dtype())?, indices: make(1, DType::Long)? })
+        Ok([make(0, self.input.dtype())?, make(1, DType::Long)?])
     }
 
     /// Launches a kernel of selection.
-    fn select(&self, call: &Call<'a>, outputs: &Outputs<'a>, scalars: &[Scalar]) -> Outcome {
-        if outputs.values.numel() == 0 {
+    fn select(&self, call: &Call<'a>, outputs: [Tensor<'a>; 2], scalars: &[Scalar]) -> Outcome {
+        if outputs[0].numel() == 0 {
             return Ok(());
         }
-        let source = lines_apart(call, self.input, self.dim, outputs.values)?;
-        let (values, indices) = (outputs.values.with_last(self.dim), outputs.indices.with_last(self.dim));
-        call.launch(&[values, indices], &[source], scalars)
+        let source = lines_apart(call, self.input, self.dim, outputs[0])?;
+        call.launch(&outputs.map(|output| output.with_last(self.dim)), &[source], scalars)
     }
 }
 
@@ -90,16 +83,15 @@ pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let k = k.integer()?;
     fits((1..=line.len()).contains(&k))?;
     let outputs = line.outputs(call)?;
-    outputs.values.check_no_overlap(line.input)?;
-    line.select(call, &outputs, &[k.into()])
+    outputs[0].check_no_overlap(line.input)?;
+    line.select(call, outputs, &[k.into()])
 }
 
 /// `median` and `nanmedian` along a dimension.
 pub fn median_along(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
     let line = Line::new(input, dim, keepdim)?;
-    let outputs = line.outputs(call)?;
-    line.select(call, &outputs, &[])
+    line.select(call, line.outputs(call)?, &[])
 }
 
 /// `median` and `nanmedian` of all elements.
@@ -119,25 +111,23 @@ pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
     let line = Line::new(input, dim, keepdim)?;
-    let (input, number) = (line.input, |value: i64| Value::Number(Scalar::Long(value)));
-    let sorted = if input.numel() == 0 {
-        None
-    } else {
-        let lines = lines_of(call, input, line.dim)?;
-        let (yes, no) = (Value::Number(Scalar::Bool(true)), Value::Number(Scalar::Bool(false)));
-        Some(call.operators(&names::SORT, &[Value::Tensor(lines), yes, number(-1), no], 2)?)
-    };
+    let input = line.input;
+    let sorted = if input.numel() == 0 { None } else { Some(sorted(call, lines_of(call, input, line.dim)?, -1, false)?) };
     let outputs = line.outputs(call)?;
-    for output in [&outputs.values, &outputs.indices] {
-        output.check_no_overlap(input)?;
-    }
-    let Some(sorted) = sorted else { return Ok(()) };
-    let values = lines_of(call, sorted[0], sorted[0].ndim() - 1)?;
-    let targets = (outputs.values.with_last(line.dim), outputs.indices.with_last(line.dim));
-    call.launch(&[targets.0, targets.1], &[values, sorted[1]], &[])
+    outputs.iter().try_for_each(|output| output.check_no_overlap(input))?;
+    let Some([values, order]) = sorted else { return Ok(()) };
+    let values = lines_of(call, values, values.ndim() - 1)?;
+    call.launch(&outputs.map(|output| output.with_last(line.dim)), &[values, order], &[])
 }
 
 // ---- sort and topk ----
+
+/// The elements in stable order along a dimension, and their indices.
+pub fn sorted<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: i64, descending: bool) -> Result<[Tensor<'a>; 2], Refusal> {
+    let [stable, dim, descending] = [true.into(), dim.into(), descending.into()].map(Value::Number);
+    let sorted = call.operators(&names::SORT, &[Value::Tensor(tensor), stable, dim, descending], 2)?;
+    Ok([sorted[0], sorted[1]])
+}
 
 /// Both outputs, values and indices. An `out=` tensor may not partially overlap the input.
 fn outputs_of<'a>(
@@ -208,11 +198,9 @@ pub fn topk(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let sizes = call.arena().keep_all(input.ndim(), |other| if other == dim { k } else { input.sizes()[other] });
     let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
     if k > MAX_SELECTED && len > SHARED_SORT_LINE {
-        let (yes, number) = (Value::Number(Scalar::Bool(true)), Value::Number(Scalar::Long(dim as i64)));
-        let sorted = call.operators(&names::SORT, &[Value::Tensor(input), yes, number, *largest], 2)?;
+        let sorted = sorted(call, input, dim as i64, largest.flag()?)?;
         return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.narrow(dim, k)));
     }
-    let [values, indices] = outputs;
     let line = Line { input, dim, keepdim: true };
-    line.select(call, &Outputs { values, indices }, &[largest.flag()?.into()])
+    line.select(call, outputs, &[largest.flag()?.into()])
 }

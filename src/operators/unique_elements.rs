@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, fits, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
+use super::selection::sorted;
 use crate::kernels::sorting::unique as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -109,12 +110,11 @@ fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inver
     let (line, indices) = if consecutive {
         (line, None)
     } else {
-        let (yes, no, first) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
-        let sorted = call.operators(&names::SORT, &[Value::Tensor(line), yes.into(), first.into(), no.into()], 2)?;
+        let [values, order] = sorted(call, line, 0, false)?;
         if !with_inverse && !with_counts {
-            return of_line(call, sorted[0], true);
+            return of_line(call, values, true);
         }
-        (sorted[0], Some(sorted[1]).filter(|_| with_inverse))
+        (values, Some(order).filter(|_| with_inverse))
     };
     let results = Results { sizes: &[numel], dim: 0, inverse, with_counts };
     let numbers = call.empty(&[numel], DType::Long)?;

@@ -120,24 +120,17 @@ pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
     result(call, Shape::new(images.sizes(), images.dtype(), images.suggested_format()))
 }
 
-/// `max_unpool2d`, `max_unpool3d`. The kernels refuse to run if algorithms must be deterministic. The fallback raises that
-/// error during the call.
-fn max_unpool<const SPATIAL: usize>(images: Tensor<'_>, indices: Tensor<'_>, size: &[i64], call: &Call<'_>) -> Outcome {
-    let is_index = indices.dtype() == DType::Long && indices.sizes() == images.sizes();
-    take_if(are_images::<SPATIAL>(images) && is_index && size.len() == SPATIAL && are_positive(size) && !call.is_deterministic())?;
+/// `max_unpool2d`, `max_unpool3d`; the latter has strides and paddings, too. The kernels refuse to run if algorithms must be
+/// deterministic. The fallback raises that error during the call.
+pub fn max_unpool<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [images, indices, size, parameters @ ..] = &arguments[..] else { return take_if(false) };
+    let (images, indices, size) = (images.tensor()?, indices.tensor()?, size.integers()?);
+    take_if(images.numel() != 0 && are_images::<SPATIAL>(images) && !call.is_deterministic())?;
+    take_if(indices.dtype() == DType::Long && indices.sizes() == images.sizes())?;
+    take_if(size.len() == SPATIAL && are_positive(size))?;
+    if let [stride, padding] = parameters {
+        let (stride, padding) = (stride.integers()?, padding.integers()?);
+        take_if(stride.len() == SPATIAL && are_positive(stride) && padding.len() == SPATIAL)?;
+    }
     result(call, resized::<SPATIAL>(images, size))
-}
-
-/// `max_unpool2d`.
-pub fn max_unpool2d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, indices, size] = with_elements(arguments)?;
-    max_unpool::<2>(images.tensor()?, indices.tensor()?, size.integers()?, call)
-}
-
-/// `max_unpool3d`.
-pub fn max_unpool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, indices, size, stride, padding] = with_elements(arguments)?;
-    let (stride, padding) = (stride.integers()?, padding.integers()?);
-    take_if(stride.len() == 3 && are_positive(stride) && padding.len() == 3)?;
-    max_unpool::<3>(images.tensor()?, indices.tensor()?, size.integers()?, call)
 }
