@@ -83,24 +83,15 @@ impl<'a> Scatter<'a> {
             call.check_number(number, self.target.dtype())?;
         }
         let out = self.started(call)?;
-        if !self.is_mean {
-            return self.update(call, out, self.source);
-        }
-        let wide = out.dtype().opmath();
-        if wide == out.dtype() {
-            self.update(call, out, self.source)?;
-            return self.divide_by_counts(call, out);
-        }
-        // Only the mean is rounded, not the sum or the count.
+        // Only a mean is rounded, not its sum or its count.
+        let wide = if self.is_mean { out.dtype().opmath() } else { out.dtype() };
         let sums = call.cast(out, wide)?;
         let source = if let Input::Tensor(source) = self.source { Input::Tensor(call.cast(source, wide)?) } else { self.source };
-        self.update(call, sums, source)?;
-        self.divide_by_counts(call, sums)?;
-        call.copy(out, sums)
-    }
-
-    fn update(&self, call: &Call<'_>, target: Tensor<'_>, source: Input<'_>) -> Outcome {
-        self.addressing(target)?.update(call, target, source, self.update)
+        self.addressing(sums)?.update(call, sums, source, self.update)?;
+        if self.is_mean {
+            self.divide_by_counts(call, sums)?;
+        }
+        if wide == out.dtype() { Ok(()) } else { call.copy(out, sums) }
     }
 
     fn divide_by_counts(&self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
