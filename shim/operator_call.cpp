@@ -90,7 +90,7 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
   if (C10_UNLIKELY(failure_ != nullptr)) {
     std::rethrow_exception(failure_);
   }
-  if (C10_UNLIKELY(status_ == RD_FALLBACK || status_ == RD_COMPOSITE)) {
+  if (C10_UNLIKELY(status_ == RD_FALLBACK || status_ == RD_COMPOSITE || status_ == RD_UNFIT)) {
     return false;
   }
   RD_CHECK(status_);
@@ -101,8 +101,11 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
 }
 
 c10::BoxedKernel OperatorCall::other() const {
-  return status_ == RD_COMPOSITE ? c10::BoxedKernel::makeFromFunction<&run_composite>()
-                                 : c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
+  if (status_ == RD_COMPOSITE) {
+    return c10::BoxedKernel::makeFromFunction<&run_composite>();
+  }
+  return status_ == RD_UNFIT ? c10::BoxedKernel::makeFromFunction<&cpu_refusal>()
+                             : c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
 }
 
 void OperatorCall::finish() {

@@ -60,7 +60,7 @@ class OperatorCall final : MetaOutputs {
   // Runs the call in Rust. Returns false, with nothing done, if Rust leaves it to `other()`.
   bool run(const rd_value* values, size_t count);
 
-  // The kernel for a call that Rust does not take: PyTorch's composition of other operators, or the CPU fallback.
+  // The kernel for a call that Rust does not take: PyTorch's composition of other operators, the CPU fallback, or the CPU's error.
   c10::BoxedKernel other() const;
 
   // The results: new tensors, or the caller's. `finish` copies those that could not be written in place.

@@ -294,11 +294,14 @@ typedef struct rd_call {
 // From `rd_operator_call`: the call is to be served by PyTorch's composite implementation of the operator.
 #define RD_COMPOSITE 10
 
+// From `rd_operator_call`: the arguments do not fit, and PyTorch's CPU kernel must raise its error.
+#define RD_UNFIT 12
+
 // Binds every overload that is implemented in `src/operators/`. Fails if a kernel or an operator that a call names does not exist.
 rd_status rd_operators_bind(const struct rd_binder *binder);
 
 // Calls an operator. `RD_FALLBACK` and `RD_COMPOSITE`: nothing was done, and PyTorch's CPU kernel or its composite implementation
-// must serve the call.
+// must serve the call. `RD_UNFIT`: nothing was done, and the CPU kernel must raise an error.
 rd_status rd_operator_call(const struct rd_operator *bound, const struct rd_call *call);
 
 // Checks that a dtype (`c10::ScalarType`) can represent a number.
@@ -368,11 +371,13 @@ rd_status rd_fallback_check_sparse(const struct rd_fallback *op, const rd_value 
 bool rd_fallback_takes_host(const struct rd_fallback *op, const char *argument);
 
 // Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
-// of the tensors is on the CPU. Fails for several devices, and with `RD_UNSUPPORTED` if the rules forbid the fallback.
+// of the tensors is on the CPU. `unfit`: the call is expected to fail, and the rules do not matter. Fails for several devices, and with
+// `RD_UNSUPPORTED` if the rules forbid the fallback.
 rd_status rd_fallback_begin(const struct rd_fallback *op,
                             const int32_t *devices,
                             size_t count,
                             bool with_host,
+                            bool unfit,
                             int32_t *device,
                             bool *warns);
 

@@ -109,8 +109,8 @@ using Run = std::unique_ptr<rd_fallback_run, EndRun>;
 // One call on its way to the CPU.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, torch::jit::Stack& stack)
-      : op_(op), schema_(op.schema()), known_(fallback_operator(op)), stack_(stack) {}
+  Call(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool is_unfit)
+      : op_(op), schema_(op.schema()), known_(fallback_operator(op)), stack_(stack), is_unfit_(is_unfit) {}
 
   // Replaces tensors by aliases, devices by the CPU. Refuses tensors on several devices, and what the rules forbid.
   void map_arguments() {
@@ -124,13 +124,7 @@ class Call {
       generator_ = is_generator(argument) ? value : generator_;
       ++value;
     }
-    int32_t device = 0;
-    bool warns = false;
-    RD_CHECK(rd_fallback_begin(known_, devices_.data(), devices_.size(), with_host_, &device, &warns));
-    device_.set_index(static_cast<c10::DeviceIndex>(device));
-    if (warns) {
-      TORCH_WARN("rustdev: '", name(), "' has no kernel for this device and runs on the CPU.");
-    }
+    begin(is_unfit_);
   }
 
   // The call as a wait of the host, for reports. Without device arguments it waits only for the memory of its results.
@@ -164,6 +158,9 @@ class Call {
     const Run run(rd_fallback_run_begin(known_, device_.index()));
     const HostAccess access;
     op_.redispatchBoxed(keys, &stack_);
+    if (C10_UNLIKELY(is_unfit_)) {
+      begin(false);  // The arguments fit after all.
+    }
   }
 
   // Replaces the results by device tensors.
@@ -181,6 +178,17 @@ class Call {
   }
 
  private:
+  // Checks the devices and, unless the kernel is expected to fail, the rules.
+  void begin(bool is_unfit) {
+    int32_t device = 0;
+    bool warns = false;
+    RD_CHECK(rd_fallback_begin(known_, devices_.data(), devices_.size(), with_host_, is_unfit, &device, &warns));
+    device_.set_index(static_cast<c10::DeviceIndex>(device));
+    if (warns) {
+      TORCH_WARN("rustdev: '", name(), "' has no kernel for this device and runs on the CPU.");
+    }
+  }
+
   const char* name() const { return rd_fallback_name(known_); }
 
   at::Tensor alias(const at::Tensor& tensor, const c10::Argument& argument) {
@@ -217,7 +225,24 @@ class Call {
   at::Device device_{device_type};
   IValue* generator_ = nullptr;
   bool with_host_ = false;
+  const bool is_unfit_;
 };
+
+void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack, bool is_unfit) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::DispatchKeySet cpu_keys = on_cpu(keys);
+  Call call(op, *stack, is_unfit);
+  call.map_arguments();
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
+                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
+                              "CPU has a kernel for it.");
+  const HostWait host_wait(call.wait_info());
+  call.wait();
+  const auto seed = call.map_generators();
+  call.check_arguments();
+  call.run(cpu_keys);
+  call.map_results();
+}
 
 }  // namespace
 
@@ -236,19 +261,11 @@ const rd_fallback* fallback_operator(const c10::OperatorHandle& op) {
 }
 
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::DispatchKeySet cpu_keys = on_cpu(keys);
-  Call call(op, *stack);
-  call.map_arguments();
-  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
-                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
-                              "CPU has a kernel for it.");
-  const HostWait host_wait(call.wait_info());
-  call.wait();
-  const auto seed = call.map_generators();
-  call.check_arguments();
-  call.run(cpu_keys);
-  call.map_results();
+  run_on_cpu(op, keys, stack, false);
+}
+
+void cpu_refusal(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  run_on_cpu(op, keys, stack, true);
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }

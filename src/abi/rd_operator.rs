@@ -32,6 +32,8 @@ use crate::tensor::view::{Flags, View};
 
 /// From [`rd_operator_call`]: the call is to be served by PyTorch's composite implementation of the operator.
 pub const RD_COMPOSITE: rd_status = 10;
+/// From [`rd_operator_call`]: the arguments do not fit, and PyTorch's CPU kernel must raise its error.
+pub const RD_UNFIT: rd_status = 12;
 
 /// An operator that is bound in Rust; it lives forever.
 #[allow(non_camel_case_types)]
@@ -368,7 +370,7 @@ fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
 }
 
 /// Calls an operator. `RD_FALLBACK` and `RD_COMPOSITE`: nothing was done, and PyTorch's CPU kernel or its composite implementation
-/// must serve the call.
+/// must serve the call. `RD_UNFIT`: nothing was done, and the CPU kernel must raise an error.
 ///
 /// # Safety
 /// `bound` came from [`rd_operators_bind`]. `call` and what it points at are readable during the call; its strings are UTF-8. The
@@ -415,6 +417,7 @@ pub(super) fn failure(refusal: Refusal) -> Failure {
     match refusal {
         Refusal::Fallback => Failure::new(RD_FALLBACK, String::new()),
         Refusal::Composite => Failure::new(RD_COMPOSITE, String::new()),
+        Refusal::Unfit => Failure::new(RD_UNFIT, String::new()),
         Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
         Refusal::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
         Refusal::Value(text) => Failure::new(RD_INVALID_VALUE, text),

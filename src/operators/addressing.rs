@@ -36,6 +36,17 @@ impl From<Operation> for Update {
     }
 }
 
+/// Warns, as PyTorch does, of an update of a tensor whose elements share memory.
+pub fn warn_of_shared_elements(call: &Call<'_>, target: Tensor<'_>, operator: &str, example: &str) -> Outcome {
+    if target.check_no_internal_overlap().is_ok() {
+        return Ok(());
+    }
+    call.warn(&format!(
+        "Use of {operator} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also \
+         applies to advanced indexing e.g. {example}"
+    ))
+}
+
 /// The most operands of an elementwise loop.
 const MAX_OPERANDS: usize = 8;
 
@@ -81,37 +92,33 @@ impl<'a> Addressing<'a> {
         Self { sizes, strides, indices: smallvec![Index::along(addressed, dim, index)] }
     }
 
-    /// One index for each element of the index space, which has the index's sizes: gather and scatter. `None` for an empty
-    /// index.
-    pub fn each_element(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Option<Self>, Refusal> {
+    /// One index for each element of the index space, which has the index's sizes: gather and scatter.
+    pub fn each_element(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Self, Refusal> {
         let dim = wrap_dim(dim, addressed.ndim())?;
-        if index.numel() == 0 {
-            return Ok(None);
-        }
         let sizes = sizes_of(index);
         let index = if index.ndim() == 0 { index.unsqueeze(0) } else { index };
-        Ok(Some(Self::along(addressed, dim, sizes, index)))
+        Ok(Self::along(addressed, dim, sizes, index))
     }
 
-    /// One index for each slice along `dim`: `index_select`, `index_add` and so on. The index is 0-dim or 1-D. `None` if the
-    /// index space is empty.
-    pub fn each_slice(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Option<Self>, Refusal> {
+    /// One index for each slice along `dim`: `index_select`, `index_add` and so on. The index is 0-dim or 1-D.
+    pub fn each_slice(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Self, Refusal> {
         let dim = wrap_dim(dim, addressed.ndim())?;
         let (own, arena) = (sizes_of(addressed), index.arena());
         let sizes = arena.keep_all(own.len(), |each| if each == dim { index.numel() } else { own[each] });
-        if sizes.contains(&0) {
-            return Ok(None);
-        }
         let over = arena.keep_all(own.len(), |each| if each == dim { stride_of(index, 0) } else { 0 });
-        Ok(Some(Self::along(addressed, dim, sizes, index.within(sizes, over))))
+        Ok(Self::along(addressed, dim, sizes, index.within(sizes, over)))
     }
 
-    /// Indices into a contiguous tensor that is treated as 1-D: `take` and `put`. `None` for an empty index.
-    pub fn flat(addressed: Tensor<'_>, index: Tensor<'a>) -> Option<Self> {
+    /// Indices into a contiguous tensor that is treated as 1-D: `take` and `put`.
+    pub fn flat(addressed: Tensor<'_>, index: Tensor<'a>) -> Self {
         let (sizes, step) = (index.sizes(), addressed.dtype().size() as i64);
         let strides = index.arena().keep_all(sizes.len(), |_| 0);
-        let indices = || smallvec![Index { tensor: index, slots: addressed.numel(), step }];
-        (index.numel() > 0).then(|| Self { sizes, strides, indices: indices() })
+        Self { sizes, strides, indices: smallvec![Index { tensor: index, slots: addressed.numel(), step }] }
+    }
+
+    /// True if there is nothing to read or update.
+    fn is_empty(&self) -> bool {
+        self.sizes.contains(&0)
     }
 
     /// True if the number of operands is within the kernels' limit.
@@ -152,11 +159,17 @@ impl<'a> Addressing<'a> {
 
     /// `out = source[indices]`.
     pub fn load(&self, call: &Call<'_>, out: Tensor<'_>, source: Tensor<'_>) -> Outcome {
+        if self.is_empty() {
+            return Ok(());
+        }
         self.launch(call, self.over(out), Input::Tensor(self.addressed(source)?), &[])
     }
 
     /// Combines the target's elements at the indices with the source. Sums and products are rounded once.
     pub fn update<'t>(&self, call: &Call<'t>, target: Tensor<'t>, source: Input<'t>, update: Update) -> Outcome {
+        if self.is_empty() {
+            return Ok(());
+        }
         let wide = target.dtype().opmath();
         let folds = matches!(update.operation, Operation::Add | Operation::Multiply);
         if wide == target.dtype() || !folds || self.names_rows() || target.numel() / CAST_FOR_EACH > self.sizes.iter().product() {

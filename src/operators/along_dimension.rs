@@ -5,7 +5,6 @@
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Value, wrap_dim};
 use super::descriptor::Tensor;
 use super::options::dtype_of;
-use super::reductions::promoted;
 use crate::tensor::dtype::DType;
 
 /// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.
@@ -55,11 +54,9 @@ pub fn softmax_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) ->
 
 /// `cumsum` and `cumprod`.
 pub fn scan(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, dtype] = arguments.all()?;
+    let [input, dim, _dtype] = arguments.all()?;
     let input = input.tensor()?;
-    let usual = dtype_of(dtype)?.unwrap_or(promoted(input.dtype()));
-    let usual = if has_dim(input, dim)? { Some(usual) } else { None };
-    let out = output(call, input, usual)?;
+    let out = call.output(0, &call.shape()?, Strides::Shared)?;
     if call.given(0).is_some() {
         out.check_no_internal_overlap()?;
         out.check_no_partial_overlap(input)?;

@@ -1,9 +1,8 @@
-//! `histogram` and `histc`, with PyTorch's checks and choice of bin edges. The fallback serves multi-dimensional histograms.
+//! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure, fits};
 use super::descriptor::{Format, Tensor};
 use super::names;
-use super::number_text::{NumberText, type_name};
 use crate::kernels::histogram::histogram as kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
@@ -23,38 +22,13 @@ struct Counted<'a> {
     density: bool,
 }
 
-/// An error if the caller's `out=` tensors, counts and edges, do not fit the dtype and the number of bins.
-fn check_outputs(call: &Call<'_>, dtype: DType, bins: i64, has_edges: bool) -> Outcome {
-    let counts = call.given(0);
-    let edges = if has_edges { call.given(1) } else { None };
-    let names = |given: Option<Tensor<'_>>| {
-        let found = given.map_or(dtype, Tensor::dtype);
-        (found == dtype, type_name(found))
-    };
-    let (own, text) = (type_name(dtype), "should have the same dtype, but got input");
-    let (is_same, other) = names(counts);
-    ensure!(is_same, "torch.histogram: input tensor and hist tensor {text} {own} and hist {other}");
-    let (is_same, other) = names(edges);
-    ensure!(is_same, "torch.histogram: input tensor and bin_edges tensor {text} {own} and bin_edges {other} for dimension 0");
-    ensure!(bins > 0, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
-    Ok(())
-}
-
 impl<'a> Counted<'a> {
-    /// An error if the weights do not fit the values.
-    fn check_weight(&self) -> Outcome {
-        let Some(weight) = self.weight else { return Ok(()) };
-        let ((dtype, other), text) = ((self.input.dtype(), weight.dtype()), "torch.histogramdd: if weight tensor is provided");
-        let (own, name) = (type_name(dtype), type_name(other));
-        let wanted = "input tensor and weight tensor should have the same dtype";
-        ensure!(dtype == other, "{text}, {wanted}, but got input({own}), and weight({name})");
-        let (numel, count) = (self.input.numel(), weight.numel());
-        let wanted = "the same shape as the input tensor excluding its innermost dimension";
-        ensure!(
-            numel == count,
-            "{text} it should have {wanted}, but got input with shape [{numel}, 1] and weight with shape [{count}]"
-        );
-        Ok(())
+    /// An error unless dtypes and sizes fit. The fallback gets dtypes that the kernel does not count.
+    fn check(&self, call: &Call<'_>, bins: i64) -> Outcome {
+        let (dtype, numel) = (self.input.dtype(), self.input.numel());
+        fits(self.weight.is_none_or(|weight| weight.dtype() == dtype && weight.numel() == numel))?;
+        fits(bins > 0 && call.has_dtype(0, dtype) && call.has_dtype(1, dtype))?;
+        if call.takes(dtype) { Ok(()) } else { Err(Refusal::Fallback) }
     }
 
     /// Waits for the least and the greatest value.
@@ -81,15 +55,6 @@ impl<'a> Counted<'a> {
         let shares = call.operator(&names::DIV, &[all, Value::Tensor(sum)])?;
         let widths = call.operator(&names::DIFF, &[Value::Tensor(edges), one(1), one(-1), Value::None, Value::None])?;
         call.operator(&names::DIV_IN_PLACE, &[Value::Tensor(shares), Value::Tensor(widths)])
-    }
-
-    /// An error for a dtype that the kernel does not count.
-    fn check_dtype(&self) -> Outcome {
-        let dtype = self.input.dtype();
-        if names::HISTOGRAM.get().is_some_and(|row| row.dtypes().contains(dtype)) {
-            return Ok(());
-        }
-        Err(Refusal::Unsupported(format!("histogram is not implemented for {dtype:?}")))
     }
 }
 
@@ -131,19 +96,10 @@ pub fn between_edges(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, bins, weight, density] = arguments.all()?;
     check_devices(arguments, call, 2)?;
     let (input, bins, weight, density) = (input.tensor()?, bins.tensor()?, weight.optional_tensor()?, density.flag()?);
-    let (dtype, other, ndim) = (input.dtype(), bins.dtype(), bins.ndim());
-    let (own, name) = (type_name(dtype), type_name(other));
-    let text = "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype";
-    ensure!(dtype == other, "{text} {own} and bins for dimension 0 with dtype {name}");
-    let text = "in the bins tensor for dimension 0";
-    ensure!(ndim == 1, "torch.histogramdd: bins tensor should have one dimension, but got {ndim} dimensions {text}");
-    let edges = bins.numel();
-    ensure!(edges > 0, "torch.histogramdd: bins tensor should have at least 1 element, but got {edges} elements {text}");
+    fits(bins.dtype() == input.dtype() && bins.ndim() == 1)?;
     let counted = Counted { input, weight, density };
-    counted.check_weight()?;
-    check_outputs(call, dtype, edges - 1, true)?;
-    counted.check_dtype()?;
-    let out = call.contiguous(1, &[edges], dtype, Strides::Any)?;
+    counted.check(call, bins.numel() - 1)?;
+    let out = call.contiguous(1, bins.sizes(), input.dtype(), Strides::Any)?;
     call.copy(out, bins)?;
     let counts = counted.count(call, out, Method::Search)?;
     store(call, counts)
@@ -155,24 +111,16 @@ pub fn in_bins(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_devices(arguments, call, 2)?;
     let (input, bins, weight) = (input.tensor()?, bins.integer()?, weight.optional_tensor()?);
     let counted = Counted { input, weight, density: density.flag()? };
-    check_outputs(call, input.dtype(), bins, true)?;
-    let out = call.contiguous(1, &[bins + 1], input.dtype(), Strides::Any)?;
-    let limits = match range {
-        Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| {
-            let text = "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got";
-            Refusal::Invalid(format!("{text} {}", range.len()))
-        })?,
+    counted.check(call, bins)?;
+    let [least, greatest] = match range {
+        Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| Refusal::Unfit)?,
         _ if input.numel() == 0 => [0.0, 1.0],
         _ => counted.limits(call)?,
     };
-    let [least, greatest] = limits;
-    let (low, high, text) = (NumberText(least), NumberText(greatest), "torch.histogramdd:");
-    ensure!(least.is_finite() && greatest.is_finite(), "{text} dimension 0's range [{low}, {high}] is not finite");
-    ensure!(least <= greatest, "{text} min should not exceed max, but got min {low} max {high} for dimension 0");
-    let limits = if least == greatest { [least - 0.5, greatest + 0.5] } else { limits };
+    fits(least.is_finite() && greatest.is_finite() && least <= greatest)?;
+    let limits = if least == greatest { [least - 0.5, greatest + 0.5] } else { [least, greatest] };
+    let out = call.contiguous(1, &[bins + 1], input.dtype(), Strides::Any)?;
     space(call, out, limits)?;
-    counted.check_weight()?;
-    counted.check_dtype()?;
     let counts = counted.count(call, out, Method::Corrected)?;
     store(call, counts)
 }
@@ -196,13 +144,14 @@ pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if is_whole {
         let (dtype, other) = (input.dtype(), call.given(0).map_or(input.dtype(), Tensor::dtype));
         ensure!(dtype == other, "torch.histc: expected an output of dtype {dtype:?}, but got {other:?}");
-        ensure!(bins > 0, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
-    } else {
-        check_outputs(call, input.dtype(), bins, false)?;
+        fits(bins > 0)?;
     }
     // Differences of up to 2^53 are exact.
     let values = if is_whole { call.cast(input, DType::Double)? } else { input };
     let counted = Counted { input: values, weight: None, density: false };
+    if !is_whole {
+        counted.check(call, bins)?;
+    }
     let [mut least, mut greatest] = if is_whole { [whole(limits[0])?, whole(limits[1])?] } else { limits.map(Scalar::to) };
     if least == greatest && input.numel() > 0 {
         [least, greatest] = counted.limits(call)?;
@@ -210,10 +159,7 @@ pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if least == greatest {
         (least, greatest) = (least - 1.0, greatest + 1.0);
     }
-    let (low, high) = (NumberText(least), NumberText(greatest));
-    ensure!(least.is_finite() && greatest.is_finite(), "torch.histc: range of [{low}, {high}] is not finite");
-    ensure!(least < greatest, "torch.histc: max must be larger than min");
-    counted.check_dtype()?;
+    fits(least.is_finite() && greatest.is_finite() && least < greatest)?;
     let edges = call.empty(&[bins + 1], values.dtype())?;
     space(call, edges, [least, greatest])?;
     let counts = counted.count(call, edges, Method::Linear)?;
@@ -222,15 +168,4 @@ pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let out = call.contiguous(0, &[bins], input.dtype(), Strides::Any)?;
     call.copy(out, counts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_rounded_towards_zero() {
-        assert_eq!((whole(Scalar::Double(-3.7)), whole(Scalar::Long(5))), (Ok(-3.0), Ok(5.0)));
-        assert!(whole(Scalar::Double(1e19)).is_err() && whole(Scalar::Double(f64::NAN)).is_err());
-    }
 }

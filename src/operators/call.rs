@@ -23,6 +23,8 @@ pub enum Refusal {
     Fallback,
     /// PyTorch's composite implementation, which is registered for all back ends, serves the call.
     Composite,
+    /// The arguments do not fit: PyTorch's CPU kernel raises its error, even where the rules forbid the fallback.
+    Unfit,
     /// `RuntimeError`.
     Invalid(String),
     /// `IndexError`.
@@ -48,9 +50,9 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Returns an `IndexError` unless the condition holds.
-pub fn check_index(condition: bool, text: &str) -> Outcome {
-    if condition { Ok(()) } else { Err(Refusal::Index(text.into())) }
+/// Leaves a call to the error of PyTorch's CPU kernel unless the condition holds. That kernel must check the condition itself.
+pub fn fits(condition: bool) -> Outcome {
+    if condition { Ok(()) } else { Err(Refusal::Unfit) }
 }
 
 pub type Outcome = Result<(), Refusal>;
@@ -536,9 +538,27 @@ impl<'a> Call<'a> {
         self.caller.output(index, wanted, Strides::Any)
     }
 
+    /// An output with the sizes of a tensor, and its order of dimensions in memory.
+    pub fn output_in_order_of(&self, index: usize, tensor: Tensor<'_>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
+        let strides = (!tensor.is_dense(Format::Contiguous)).then(|| tensor.like_strides());
+        self.caller.output(index, Wanted { sizes: tensor.sizes(), strides: strides.as_deref(), dtype }, Strides::Any)
+    }
+
     /// The caller's `out=` tensor for output number `index`, as before the call; `None` if the call makes the output.
     pub fn given(&self, index: usize) -> Option<Tensor<'a>> {
         self.given.get(index).copied().filter(|tensor| tensor.handle() != 0)
+    }
+
+    /// An error if the caller's tensor for the first output overlaps itself or an operand.
+    pub fn check_given_apart<'t>(&self, operands: impl IntoIterator<Item = Tensor<'t>>) -> Outcome {
+        let Some(out) = self.given(0) else { return Ok(()) };
+        out.check_no_internal_overlap()?;
+        operands.into_iter().try_for_each(|operand| out.check_no_overlap(operand))
+    }
+
+    /// True if the caller gives no tensor for output number `index`, or one of this dtype.
+    pub fn has_dtype(&self, index: usize, dtype: DType) -> bool {
+        self.given(index).is_none_or(|out| out.dtype() == dtype)
     }
 
     /// Returns a tensor of the call, or a view of one, as output number `index`, or copies it to the caller's `out=` tensor.

@@ -1,21 +1,18 @@
 //! `channel_shuffle`: interleaves the channels of groups.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, ensure};
+use super::call::{Arguments, Call, Outcome, Shape, Strides, fits};
 use super::descriptor::Dims;
 
 /// `channel_shuffle` and `native_channel_shuffle`. The result has the memory format of the input.
 pub fn shuffle(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, groups] = arguments.all()?;
     let (input, groups) = (input.tensor()?, groups.integer()?);
-    ensure!(input.ndim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes {:?}", input.sizes());
-    ensure!(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:{groups}");
-    let channels = input.sizes()[1];
-    ensure!(channels % groups == 0, "Number of channels must be divisible by groups. Got {channels} channels and {groups} groups.");
+    fits(input.ndim() > 2 && groups > 0 && input.sizes()[1] % groups == 0)?;
     if input.numel() == 0 {
         return call.output_like(0, input).map(drop);
     }
     let out = call.output(0, &Shape::new(input.sizes(), input.dtype(), input.suggested_format()), Strides::Any)?;
-    let of_group = channels / groups;
+    let of_group = input.sizes()[1] / groups;
     // Both views have dimensions (index within the group, group).
     let divided = |values: &[i64], [within, group]: [i64; 2]| -> Dims {
         [values[0], within, group].into_iter().chain(values[2..].iter().copied()).collect()

@@ -72,34 +72,3 @@ pub fn join(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let filled: Vec<_> = tensors.iter().copied().filter(|tensor| tensor.numel() != 0).collect();
     if filled.is_empty() { Ok(()) } else { launch(call, out, &filled, wrap_dim(dim, out.ndim())?) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::dtype::DType;
-
-    fn tensor(sizes: &[i64], format: Format) -> Tensor<'static> {
-        Tensor::leaked(1, DType::Float, 0, sizes, &format.strides(sizes))
-    }
-
-    #[test]
-    fn usual_calls_need_no_meta() {
-        let of = |sizes: &[i64]| tensor(sizes, Format::Contiguous);
-        let sizes = |tensors: &[Tensor<'_>], dim| usual_shape(tensors, dim).map(|shape| shape.sizes.to_vec());
-        assert_eq!(sizes(&[of(&[2, 3]), of(&[2, 0]), of(&[2, 4])], -1), Some(vec![2, 7]));
-        assert_eq!(sizes(&[of(&[2, 3]), of(&[3, 3])], 1), None);
-        assert_eq!(
-            (sizes(&[of(&[2]), of(&[0])], 0), sizes(&[of(&[])], 0), sizes(&[of(&[2])], 1), sizes(&[], 0)),
-            (None, None, None, None)
-        );
-        let whole = Tensor::leaked(1, DType::Long, 0, &[2], &[1]);
-        assert_eq!(sizes(&[of(&[2]), whole], 0), None);
-    }
-
-    #[test]
-    fn results_have_the_format_of_all() {
-        let (last, plain) = (tensor(&[2, 3, 4, 5], Format::ChannelsLast), tensor(&[2, 3, 4, 5], Format::Contiguous));
-        assert_eq!(common_format(&[last, last]), Format::ChannelsLast);
-        assert_eq!((common_format(&[last, plain]), common_format(&[plain, last])), (Format::Contiguous, Format::Contiguous));
-    }
-}

@@ -318,29 +318,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_pytorch() {
-        let forward = convolution(&[2, 3, 9, 10], &[5, 3, 3, 4]);
-        assert_eq!(forward.output_sizes().unwrap()[..], [2, 5, 5, 4]);
-        let transposed = Convolution { transposed: true, ..convolution(&[2, 5, 5, 4], &[5, 3, 3, 4]) };
-        assert_eq!(transposed.output_sizes().unwrap()[..], [2, 3, 10, 10]);
-        let text = "Given input size per channel: [9, 6]. Calculated output size per channel: [5, 0]. Output size is too small";
-        let small = convolution(&[2, 3, 9, 6], &[5, 3, 3, 4]).output_sizes();
-        assert_eq!(small, Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
-    fn operands_that_do_not_fit_are_refused() {
-        let is_refused = |input: &[i64], weight: &[i64]| convolution(input, weight).check().is_err();
-        assert!(!is_refused(&[2, 3, 9, 10], &[5, 3, 3, 4]));
-        assert!(is_refused(&[2, 4, 9, 10], &[5, 3, 3, 4]) && is_refused(&[2, 3, 9], &[5, 3, 3]) && is_refused(&[2, 3], &[5, 3]));
-        let groups = Convolution { groups: 2, ..convolution(&[2, 6, 9, 10], &[5, 3, 3, 4]) };
-        assert!(groups.check().is_err());
-        let types = check_operand(tensor(&[1], DType::Float), tensor(&[1], DType::Half), "weight");
-        let text = "Input type (rustdevFloatType) and weight type (rustdevHalfType) should be the same";
-        assert_eq!(types, Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
     fn large_calls_are_divided() {
         let division = |input: &[i64], weight: &[i64]| {
             let convolution = Convolution { stride: &[1, 1], padding: &[0, 0], dilation: &[1, 1], ..convolution(input, weight) };
@@ -363,18 +340,5 @@ mod tests {
         assert!(!are_large(&Convolution { transposed: true, ..volumes(8, 1) }));
         assert!(!volumes(8, 1).has_large_volumes(DType::Half));
         assert!(!are_large(&convolution(&[1, 4, 16, 16], &[4, 4, 1, 1])));
-    }
-
-    #[test]
-    fn channels_with_weights_of_their_own_are_for_our_kernel() {
-        let of = |dtype: DType, groups: i64| {
-            let sizes = [2, 4, 9, 9];
-            Convolution { input: tensor(&sizes, dtype), groups, ..convolution(&sizes, &[4, 4 / groups, 3, 3]) }
-        };
-        let is_ours = |convolution: &Convolution<'_>| convolution.depthwise_windows().is_some();
-        assert!(is_ours(&of(DType::BFloat16, 4)) && is_ours(&of(DType::Double, 4)));
-        assert!(!is_ours(&of(DType::Float, 2)) && !is_ours(&of(DType::ComplexFloat, 4)));
-        assert!(!is_ours(&Convolution { transposed: true, ..of(DType::Float, 4) }));
-        assert!(!is_ours(&Convolution { padding: &[0, -1], ..of(DType::Float, 4) }));
     }
 }

@@ -1,37 +1,21 @@
 //! Embedding tables: the gradient of `embedding`, embedding bags, renorm.
 
 use super::addressing::{Addressing, Operation, Update};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, check_same_device, ensure, fits};
 use super::descriptor::{Format, Tensor};
+use super::gathers::is_index;
 use super::names;
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
 const SUM: i64 = 0;
-const MEAN: i64 = 1;
 const MAX: i64 = 2;
-
-fn check_index_dtype(tensor: Tensor<'_>, argument: &str, name: &str) -> Outcome {
-    let dtype = tensor.dtype();
-    ensure!(
-        [DType::Long, DType::Int].contains(&dtype),
-        "Expected tensor for argument {argument} to have one of the following scalar types: Long, Int; but got {dtype:?} instead (while \
-         checking arguments for {name})"
-    );
-    Ok(())
-}
-
-fn check_indices(indices: Tensor<'_>, name: &str) -> Outcome {
-    check_index_dtype(indices, "#2 'indices'", name)
-}
 
 /// For each position, 1 over the number of occurrences of its index, as a column.
 fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype: DType) -> Result<Tensor<'a>, Refusal> {
     let counts = call.zeros(&[num_rows], DType::Double)?;
-    if let Some(addressing) = Addressing::each_slice(counts, 0, indices)? {
-        addressing.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
-    }
+    Addressing::each_slice(counts, 0, indices)?.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
     let number = |value: i64| Value::Number(Scalar::Long(value));
     let counts = call.operator(&names::INDEX_SELECT, &[Value::Tensor(counts), number(0), Value::Tensor(indices)])?;
     let inverse = call.operator(&names::RECIPROCAL, &[Value::Tensor(counts)])?;
@@ -42,19 +26,15 @@ fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, indices, num_weights, padding, scale_by_frequency] = arguments.all()?;
     let (grad, indices, num_weights) = (grad.tensor()?, indices.tensor()?, num_weights.integer()?);
-    check_indices(indices, "embedding_backward")?;
-    if grad.ndim() == 0 {
-        return Err(Refusal::Index("Dimension specified as -1 but tensor has no dimensions".into()));
-    }
+    fits(is_index(indices) && grad.ndim() > 0)?;
     let (count, width) = (indices.numel(), grad.size_from_end(0));
+    fits(count == 0 || count * width == grad.numel())?;
     let indices = call.dense(indices, Format::Contiguous)?.view(&[count]);
     let out = call.contiguous(0, &[num_weights, width], grad.dtype(), Strides::Any)?;
     call.operator(&names::ZERO, &[Value::Tensor(out)])?;
     if count == 0 {
         return Ok(());
     }
-    let elements = grad.numel();
-    ensure!(count * width == elements, "embedding_backward: a gradient of {elements} elements for {count} indices of {width}");
     let rows = call.dense(grad, Format::Contiguous)?.view(&[count, width]);
     let update = Update { skipped: padding.integer()?, ..Operation::Add.into() };
     if !scale_by_frequency.flag()? {
@@ -64,54 +44,25 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let wide = grad.dtype().opmath();
     let scales = inverse_counts(call, indices, num_weights, wide)?;
     let rows = call.operator(&names::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?;
-    if wide == grad.dtype() {
-        return add_rows(call, out, indices, rows, update);
-    }
-    let sums = call.zeros(out.sizes(), wide)?;
+    let sums = if wide == grad.dtype() { out } else { call.zeros(out.sizes(), wide)? };
     add_rows(call, sums, indices, rows, update)?;
-    call.copy(out, sums)
+    if wide == grad.dtype() { Ok(()) } else { call.copy(out, sums) }
 }
 
 /// Adds each row to the table's row that its index selects.
 fn add_rows(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, rows: Tensor<'_>, update: Update) -> Outcome {
-    match Addressing::each_slice(table, 0, indices)? {
-        Some(addressing) => addressing.update(call, table, Input::Tensor(rows), update),
-        None => Ok(()),
-    }
+    Addressing::each_slice(table, 0, indices)?.update(call, table, Input::Tensor(rows), update)
 }
 
-fn check_bag(
-    weight: Tensor<'_>,
-    indices: Tensor<'_>,
-    offsets: Tensor<'_>,
-    mode: i64,
-    scales: Option<Tensor<'_>>,
-    has_last: bool,
-) -> Outcome {
-    // The dtypes of indices and offsets may differ: the kernel reads each in its own dtype.
-    check_indices(indices, "embedding_bag")?;
-    check_index_dtype(offsets, "#3 'offsets'", "embedding_bag")?;
-    let ndims = [indices.ndim(), offsets.ndim(), weight.ndim()];
-    ensure!(
-        ndims == [1, 1, 2],
-        "embedding_bag: expected indices and offsets of one dimension and a weight of two, but got {}, {} and {}",
-        ndims[0],
-        ndims[1],
-        ndims[2]
-    );
-    let dtype = weight.dtype();
-    ensure!(FLOATING.contains(dtype), "embedding_bag: expected a weight of a floating-point dtype, but got {dtype:?}");
-    let devices = [indices.device(), offsets.device()];
-    ensure!(devices == [weight.device(); 2], "embedding_bag: expected weight, indices and offsets on one device");
-    ensure!(!has_last || offsets.numel() >= 1, "include_last_offset: number of offset should be at least 1");
-    let Some(scales) = scales else { return Ok(()) };
-    let name = if mode == MEAN { "mean" } else { "max" };
-    ensure!(mode == SUM, "embedding_bag: per_sample_weights only supported with mode='sum'. Got mode={name}");
-    let of_scales = scales.dtype();
-    ensure!(of_scales == dtype, "expected weight and per_sample_weights of one dtype, but got {dtype:?} and {of_scales:?}");
-    let (own, wanted) = (scales.numel(), indices.numel());
-    ensure!(scales.ndim() == 1 && own == wanted, "expected as many per_sample_weights as indices, but got {own} and {wanted}");
-    Ok(())
+/// An error unless the arguments fit. The dtypes of indices and offsets may differ: the kernel reads each in its own dtype.
+fn check_bag([weight, indices, offsets]: [Tensor<'_>; 3], mode: i64, scales: Option<Tensor<'_>>, has_last: bool) -> Outcome {
+    check_same_device([weight, indices, offsets].into_iter().chain(scales), "a tensor", "embedding_bag")?;
+    // PyTorch's kernel does not check this.
+    ensure!(indices.ndim() == 1, "embedding_bag: expected indices of one dimension, but got {}", indices.ndim());
+    fits(is_index(indices) && is_index(offsets) && FLOATING.contains(weight.dtype()))?;
+    fits([offsets.ndim(), weight.ndim()] == [1, 2] && (SUM..=MAX).contains(&mode) && (!has_last || offsets.numel() > 0))?;
+    let is_scale = |scales: Tensor<'_>| mode == SUM && scales.dtype() == weight.dtype() && scales.sizes() == indices.sizes();
+    fits(scales.is_none_or(is_scale))
 }
 
 /// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: without mode "max" the maxima are
@@ -120,7 +71,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [weight, indices, offsets, _scale, mode, _sparse, scales, has_last, padding] = arguments.all()?;
     let (weight, indices, offsets, mode) = (weight.tensor()?, indices.tensor()?, offsets.tensor()?, mode.integer()?);
     let (scales, has_last) = (scales.optional_tensor()?, has_last.flag()?);
-    check_bag(weight, indices, offsets, mode, scales, has_last)?;
+    check_bag([weight, indices, offsets], mode, scales, has_last)?;
     let bags = offsets.numel() - i64::from(has_last);
     let dtype = indices.dtype();
     let sums = [bags, weight.sizes()[1]];
@@ -164,10 +115,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn renorm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [table, indices, max_norm, norm_type] = arguments.all()?;
     let (table, indices) = (table.tensor()?, indices.tensor()?);
-    let ndim = table.ndim();
-    let text = "dimensional tensor for argument #1 'self' (while checking arguments for embedding_renorm_)";
-    ensure!(ndim == 2, "Expected 2-dimensional tensor, but got {ndim}-{text}");
-    check_indices(indices, "embedding_renorm_")?;
+    fits(table.ndim() == 2 && is_index(indices))?;
     let out = call.contiguous(0, table.sizes(), table.dtype(), Strides::Any)?;
     if indices.numel() == 0 {
         return Ok(());

@@ -207,23 +207,4 @@ mod tests {
         assert_eq!(cut_of(&[2, 8, 100, 64], &[2, 8, 50, 64]), (1, 8, 1000 + (2.0 * 102_400.0 * 50.0 * PRODUCT) as u64));
         assert_eq!((cut_of(&[8, 8, 3, 4], &[8, 8, 5, 4]).0, cut_of(&[2, 8, 3, 4], &[2, 4, 5, 4]).0), (0, 0));
     }
-
-    #[test]
-    fn memory_has_the_length_before_the_heads() {
-        let shape = length_first(&[2, 3, 5, 7], DType::Float);
-        assert_eq!((&shape.sizes[..], &shape.strides[..]), (&[2, 3, 5, 7][..], &[105, 7, 21, 1][..]));
-        assert_eq!(length_first(&[2, 3, 5], DType::Float).strides[..], [15, 1, 3]);
-    }
-
-    #[test]
-    fn operands_that_do_not_fit_are_refused() {
-        let refused = |key: &[i64]| {
-            let [query, key] = [&[2, 6, 5, 4][..], key].map(|sizes| Value::Tensor(tensor(sizes)));
-            Operands::new([&query, &key, &key], &Value::None, &Value::Number(Scalar::Bool(false)), &Value::None).is_err()
-        };
-        assert!(!refused(&[2, 3, 7, 4]));
-        for key in [&[2, 4, 7, 4][..], &[2, 3, 7, 5], &[1, 3, 7, 4], &[2, 3, 7], &[2, 3, 0, 4]] {
-            assert!(refused(key), "{key:?}");
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, fits, wrap_dim};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
@@ -13,11 +13,11 @@ const PRESERVE: i64 = 1;
 
 /// A set of dimensions as a bit mask.
 fn set_of(dims: &[i64], ndim: usize) -> Result<i64, Refusal> {
-    ensure!(ndim <= 64, "only tensors with up to 64 dims are supported");
+    fits(ndim <= 64)?;
     let mut set = 0;
     for &dim in dims {
         let dim = wrap_dim(dim, ndim)?;
-        ensure!(set >> dim & 1 == 0, "dim {dim} appears multiple times in the list of dims");
+        fits(set >> dim & 1 == 0)?;
         set |= 1 << dim;
     }
     Ok(set)
@@ -28,12 +28,7 @@ pub fn flip(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dims] = arguments.all()?;
     let input = input.tensor()?;
     let flipped = set_of(dims.integers()?, input.ndim())?;
-    let out = if input.is_dense(Format::Contiguous) {
-        call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?
-    } else {
-        let shape = Shape { sizes: input.sizes().into(), strides: input.like_strides(), dtype: input.dtype() };
-        call.output(0, &shape, Strides::Any)?
-    };
+    let out = call.output_in_order_of(0, input, input.dtype())?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -51,8 +46,7 @@ fn moves_of(sizes: &[i64], shifts: &[i64], dims: &[i64]) -> Result<Vec<Vec<Move>
     let mut moves: Vec<Move> = Vec::new();
     for (&shift, &dim) in shifts.iter().zip(dims) {
         let dim = wrap_dim(dim, sizes.len())?;
-        let text = "Dimension specified as 0 but tensor has no dimensions";
-        let &size = sizes.get(dim).ok_or_else(|| Refusal::Index(text.into()))?;
+        let &size = sizes.get(dim).ok_or(Refusal::Unfit)?;
         let shift = shift.rem_euclid(size);
         match moves.iter_mut().find(|(other, _)| *other == dim) {
             Some((_, sum)) => *sum = (*sum + shift) % size,
@@ -82,12 +76,10 @@ fn roll_elements(call: &Call<'_>, input: Tensor<'_>, shift: i64) -> Outcome {
 pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, shifts, dims] = arguments.all()?;
     let (input, shifts, dims) = (input.tensor()?, shifts.integers()?, dims.integers()?);
-    ensure!(!shifts.is_empty(), "`shifts` required");
     if let ([shift], []) = (shifts, dims) {
         return roll_elements(call, input, *shift);
     }
-    let lens = (shifts.len(), dims.len());
-    ensure!(lens.0 == lens.1, "shifts and dimensions must align. shifts: {}, dims:{}", lens.0, lens.1);
+    fits(!shifts.is_empty() && shifts.len() == dims.len())?;
     if input.numel() == 0 {
         let clone = call.operator(&names::CLONE, &[Value::Tensor(input), Value::Number(Scalar::Long(PRESERVE))])?;
         return call.give(0, clone);
@@ -102,34 +94,4 @@ pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         source = target;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dimensions_are_a_set() {
-        assert_eq!((set_of(&[0, -1], 3), set_of(&[], 3), set_of(&[0], 0)), (Ok(0b101), Ok(0), Ok(1)));
-        assert_eq!(set_of(&[63], 64), Ok(i64::MIN));
-        let text = "dim 1 appears multiple times in the list of dims";
-        assert_eq!(set_of(&[1, -2], 3), Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
-    fn moves_of_one_dimension_are_one() {
-        assert_eq!(moves_of(&[3, 20], &[-1, 13, 8], &[0, 1, -1]), Ok(vec![vec![(0, 2), (1, 1)]]));
-        let text = "Dimension specified as 0 but tensor has no dimensions";
-        assert_eq!(moves_of(&[], &[1], &[0]), Err(Refusal::Index(text.into())));
-        assert!(matches!(moves_of(&[3], &[1], &[1]), Err(Refusal::Index(_))));
-    }
-
-    #[test]
-    fn a_launch_moves_a_few_dimensions() {
-        let lens = |count: i64| {
-            let (sizes, dims) = (vec![2; count as usize], (0..count).collect::<Vec<_>>());
-            moves_of(&sizes, &sizes, &dims).unwrap().iter().map(Vec::len).collect::<Vec<_>>()
-        };
-        assert_eq!((lens(4), lens(6)), (vec![4], vec![4, 2]));
-    }
 }

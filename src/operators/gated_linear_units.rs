@@ -1,17 +1,15 @@
 //! `glu` and its gradient: one half of a tensor times the sigmoid of the other.
 
 use super::broadcasting::{Elementwise, Rule, Types};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, fits, wrap_dim};
 use super::descriptor::Tensor;
 use super::names;
 use super::pointwise_calls::{ensure_computed, launch_with};
 
 /// The dimension that is split into halves.
 fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, Refusal> {
-    ensure!(input.ndim() > 0, "glu does not support 0-dimensional tensors");
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
-    let size = input.sizes()[dim];
-    ensure!(size % 2 == 0, "Halving dimension must be even, but dimension {dim} is size {size}");
+    fits(input.sizes().get(dim).is_some_and(|size| size % 2 == 0))?;
     Ok(dim)
 }
 

@@ -3,10 +3,9 @@
 use smallvec::smallvec;
 
 use super::broadcasting::{self, Elementwise, Rule, Types};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, check_same_device, fits};
 use super::descriptor::{Format, Tensor};
 use super::names;
-use super::number_text::type_name;
 use super::pointwise_calls::launch_with;
 use super::promotion::result_type;
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
@@ -22,11 +21,6 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> 
     // The kernel computes in the dtype of its input.
     call.with_kernel(&names::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
     call.read(count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
-}
-
-fn expanded<'a>(tensor: Tensor<'a>, sizes: &[i64]) -> Result<Tensor<'a>, Refusal> {
-    let (from, text) = (tensor.sizes(), "The expanded size of the tensor must match the existing size");
-    tensor.expand(sizes).ok_or_else(|| Refusal::Invalid(format!("{text}. Target sizes: {sizes:?}. Tensor sizes: {from:?}")))
 }
 
 /// `where` with a Bool condition.
@@ -49,10 +43,10 @@ pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask] = arguments.all()?;
     let (input, mask) = (input.tensor()?, mask.tensor()?);
-    ensure!(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask");
-    ensure!(input.device() == mask.device(), "masked_select: expected self and mask on one device");
+    check_same_device(arguments.tensors(), "mask", "masked_select")?;
+    fits(mask.dtype() == DType::Bool)?;
     let sizes = broadcast(mask.sizes(), input.sizes())?;
-    let dense_mask = call.dense(expanded(mask, &sizes)?, Format::Contiguous)?;
+    let dense_mask = call.dense(mask.expanded(&sizes)?, Format::Contiguous)?;
     let count = count_of_nonzero(call, dense_mask)?;
     let out = call.contiguous(0, &[count], input.dtype(), Strides::Any)?;
     out.check_no_overlap(input)?;
@@ -60,27 +54,21 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if count == 0 {
         return Ok(());
     }
-    let dense = call.dense(expanded(input, &sizes)?, Format::Contiguous)?;
+    let dense = call.dense(input.expanded(&sizes)?, Format::Contiguous)?;
     call.launch(&[out], &[dense, dense_mask], &[])
 }
 
 /// An error if the mask is not Bool. The fallback warns of a tensor with overlapping elements.
 fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
-    let dtype = mask.dtype();
-    let text = "masked_fill_ only supports boolean masks, but got mask with dtype";
-    ensure!(dtype == DType::Bool, "{text} {}", type_name(dtype));
+    fits(mask.dtype() == DType::Bool)?;
     input.check_no_internal_overlap().map_err(|_| Refusal::Fallback)?;
     input.check_no_partial_overlap(mask)
 }
 
 /// Writes a value to the elements of a tensor at which the mask is true.
 fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
-    if mask.sizes() != input.sizes() {
-        let (own, sizes) = (input.sizes(), broadcast(input.sizes(), mask.sizes())?);
-        ensure!(own == &sizes[..], "output with shape {own:?} doesn't match the broadcast shape {sizes:?}");
-    }
-    let tensor = if let Input::Tensor(tensor) = value { Some(tensor) } else { None };
-    broadcasting::check_devices([input, mask].into_iter().chain(tensor))?;
+    fits(input.has_sizes(mask.sizes()) || mask.expand(input.sizes()).is_some())?;
+    broadcasting::check_devices([input, mask].into_iter().chain(value.tensor()))?;
     broadcasting::launch(call, input, &[mask.into(), value, input.into()], &[])
 }
 
@@ -100,8 +88,7 @@ pub fn fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn fill_with_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask, value] = arguments.all()?;
     let (input, mask, value) = (input.tensor()?, mask.tensor()?, value.tensor()?);
-    let ndim = value.ndim();
-    ensure!(ndim == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {ndim} dimension(s).");
+    fits(value.ndim() == 0)?;
     if value.device() < 0 || (value.dtype().is_complex() && !input.dtype().is_complex()) {
         return fill_with_number(call, input, mask, call.item(value)?);
     }
@@ -114,14 +101,10 @@ pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask, source] = arguments.all()?;
     let (input, mask, source) = (input.tensor()?, mask.tensor()?, source.tensor()?);
     input.check_no_internal_overlap()?;
-    let (own, others) = (input.dtype(), source.dtype());
-    ensure!(own == others, "masked_scatter: expected self and source to have same dtypes but got {own:?} and {others:?}");
-    let dtype = mask.dtype();
-    ensure!(dtype == DType::Bool, "masked_scatter_ only supports boolean masks, but got mask with dtype {dtype:?}");
-    let devices = [mask.device(), source.device()];
-    ensure!(devices == [input.device(); 2], "masked_scatter_: expected self, mask and source on one device");
-    let mask = expanded(mask, input.sizes())?;
-    let out = call.contiguous(0, input.sizes(), own, Strides::Any)?;
+    check_same_device(arguments.tensors(), "a tensor", "masked_scatter_")?;
+    fits(input.dtype() == source.dtype() && mask.dtype() == DType::Bool)?;
+    let mask = mask.expanded(input.sizes())?;
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -157,7 +140,7 @@ pub fn nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn nonzero_static(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, size, fill] = arguments.all()?;
     let (input, size, fill) = (input.tensor()?, size.integer()?, fill.integer()?);
-    ensure!(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    fits(size >= 0)?;
     let out = call.contiguous(0, &[size, input.ndim() as i64], DType::Long, Strides::Any)?;
     out.check_no_overlap(input)?;
     if input.numel() == 0 {

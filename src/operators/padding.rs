@@ -1,20 +1,9 @@
 //! Reflection and replication padding of 1-D, 2-D and 3-D data, and their gradients. A padding is a list of pairs (before,
-//! after), the last dimension first. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the
-//! rest of a small call.
+//! after), the last dimension first.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
+use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure, fits};
 use super::descriptor::{Format, Tensor};
 use crate::tensor::launch::Scalar;
-
-/// The padded sizes of a call that is clearly valid; `None` leaves the call to the meta function.
-fn usual_sizes<'a>(call: &Call<'a>, input: Tensor<'_>, padding: &[i64]) -> Option<&'a [i64]> {
-    let (sizes, spatial) = (input.sizes(), padding.len() / 2);
-    let batch = input.ndim().checked_sub(spatial + 1).filter(|&batch| batch < 2 && padding.len().is_multiple_of(2))?;
-    let sides = |dim: usize| (input.ndim() - 1 - dim < spatial).then(|| &padding[2 * (input.ndim() - 1 - dim)..][..2]);
-    let is_usual = |dim: usize| sides(dim).is_none_or(|sides| sides.iter().all(|side| (0..sizes[dim]).contains(side)));
-    let fits = (batch..input.ndim()).all(|dim| sizes[dim] > 0 && is_usual(dim));
-    fits.then(|| call.arena().keep_all(input.ndim(), |dim| sizes[dim] + sides(dim).map_or(0, |sides| sides[0] + sides[1])))
-}
 
 /// Launches into an output of these sizes. Its memory format is that which tensor `like` suggests, as from PyTorch's CPU
 /// kernels; the meta functions would make it contiguous.
@@ -33,11 +22,8 @@ fn launch(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tensor<'_>, 
 /// Padding operators with their own meta function.
 pub fn pad(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
-    let (input, padding) = (input.tensor()?, padding.integers()?);
-    match usual_sizes(call, input, padding) {
-        Some(sizes) => launch(call, sizes, input, input, padding),
-        None => launch(call, &call.shape()?.sizes, input, input, padding),
-    }
+    let input = input.tensor()?;
+    launch(call, &call.shape()?.sizes, input, input, padding.integers()?)
 }
 
 /// `reflection_pad2d`, which has no meta function. It uses that of replication and limits the padding to the elements that can
@@ -45,20 +31,8 @@ pub fn pad(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 pub fn reflect_images(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
     let (input, padding) = (input.tensor()?, padding.integers()?);
-    if let Some(sizes) = usual_sizes(call, input, padding) {
-        return launch(call, sizes, input, input, padding);
-    }
     let shape = call.shape()?;
-    for (pair, sides) in padding.chunks_exact(2).enumerate() {
-        let (size, dim) = (input.size_from_end(pair), input.ndim() - 1 - pair);
-        ensure!(
-            sides[0] < size && sides[1] < size,
-            "Padding size should be less than the corresponding input dimension, but got: padding ({}, {}) at dimension {dim} of input {:?}",
-            sides[0],
-            sides[1],
-            input.sizes()
-        );
-    }
+    fits(padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)))?;
     launch(call, &shape.sizes, input, input, padding)
 }
 

@@ -4,9 +4,8 @@
 //! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
 //! the errors.
 
-use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, ensure};
+use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, fits};
 use super::descriptor::Tensor;
-use super::number_text::type_name;
 use crate::tensor::launch::Scalar;
 
 /// The operands of a product; `ndims`: the required numbers of dimensions of `a` and `b`.
@@ -51,16 +50,6 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// The checks that PyTorch does in CPU kernels instead of meta functions.
-    fn check_dtypes(&self) -> Outcome {
-        let (a, b) = (self.a.dtype(), self.b.dtype());
-        if self.a.ndim() == 3 {
-            ensure!(a == b, "expected scalar type {a:?} but found {b:?}");
-        }
-        ensure!(a == b, "expected m1 and m2 to have the same dtype, but got: {} != {}", type_name(a), type_name(b));
-        Ok(())
-    }
-
     /// An error if the output overlaps itself, or the addend without being the same tensor. Self-overlap is allowed for batches
     /// and vectors without another addend.
     fn check_overlap(&self, out: Tensor<'_>) -> Outcome {
@@ -75,7 +64,8 @@ impl<'a> Product<'a> {
     fn launch(&self, call: &StructuredCall<'a>, factors: &[Scalar]) -> Outcome {
         self.check_devices(call)?;
         let out = self.output(call)?;
-        self.check_dtypes()?;
+        // Checked by PyTorch's CPU kernels, and not by the meta functions.
+        fits(self.a.dtype() == self.b.dtype())?;
         if !self.operands().all(|operand| operand.dtype() == out.dtype()) || !call.takes(out.dtype()) {
             return Err(Refusal::Fallback);
         }

@@ -3,19 +3,13 @@
 //! Kernels of selection need the dimension as the last one and contiguous. Sorts of long lines do, too: all threads sort a line
 //! together, with a workspace.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, fits, wrap_dim};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::kernels::sorting::sort as sort_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 use crate::tuning::algorithms::{MAX_SELECTED, SHARED_SORT_LINE};
-
-/// The two outputs of a selection: as the caller sees them or, for kernels, with the dimension kept.
-struct Outputs<'a> {
-    values: Tensor<'a>,
-    indices: Tensor<'a>,
-}
 
 /// The dimension to select along. It is not empty if anything is selected.
 struct Line<'a> {
@@ -25,13 +19,10 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>, name: &str) -> Result<Self, Refusal> {
+    fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>) -> Result<Self, Refusal> {
         let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
         let dim = wrap_dim(dim.integer()?, input.ndim())?;
-        if input.ndim() > 0 && input.numel() == 0 && input.sizes()[dim] == 0 {
-            let text = "Expected reduction dim";
-            return Err(Refusal::Index(format!("{name}: {text} {dim} to have non-zero size.")));
-        }
+        fits(input.sizes().get(dim) != Some(&0))?;
         Ok(Self { input, dim, keepdim })
     }
 
@@ -39,8 +30,8 @@ impl<'a> Line<'a> {
         self.input.sizes().get(self.dim).copied().unwrap_or(1)
     }
 
-    /// Makes the outputs, with one element for each line.
-    fn outputs(&self, call: &Call<'a>) -> Result<Outputs<'a>, Refusal> {
+    /// Makes values and indices, with one element for each line. The results keep the dimension, for the kernels.
+    fn outputs(&self, call: &Call<'a>) -> Result<[Tensor<'a>; 2], Refusal> {
         let mut sizes = self.input.sizes().to_vec();
         let drops = !self.keepdim && !sizes.is_empty();
         if drops {
@@ -52,47 +43,55 @@ impl<'a> Line<'a> {
             let made = call.contiguous(index, &sizes, dtype, Strides::Any)?;
             Ok(if drops { made.unsqueeze(self.dim) } else { made })
         };
-        Ok(Outputs { values: make(0, self.input.dtype())?, indices: make(1, DType::Long)? })
+        Ok([make(0, self.input.dtype())?, make(1, DType::Long)?])
     }
 
     /// Launches a kernel of selection.
-    fn select(&self, call: &Call<'a>, outputs: &Outputs<'a>, scalars: &[Scalar]) -> Outcome {
-        if outputs.values.numel() == 0 {
+    fn select(&self, call: &Call<'a>, outputs: [Tensor<'a>; 2], scalars: &[Scalar]) -> Outcome {
+        if outputs[0].numel() == 0 {
             return Ok(());
         }
-        let mut source = lines_of(call, self.input, self.dim)?;
-        if source.may_share_memory(outputs.values) {
-            source = call.operator(&names::CLONE, &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
-        }
-        let (values, indices) = (outputs.values.with_last(self.dim), outputs.indices.with_last(self.dim));
-        call.launch(&[values, indices], &[source], scalars)
+        let source = lines_apart(call, self.input, self.dim, outputs[0])?;
+        call.launch(&outputs.map(|output| output.with_last(self.dim)), &[source], scalars)
     }
+}
+
+/// True if the elements of a line are not adjacent.
+fn has_gaps(lines: Tensor<'_>) -> bool {
+    lines.size_from_end(0) > 1 && lines.strides()[lines.ndim() - 1] != 1
 }
 
 /// The lines along a dimension, each contiguous.
 fn lines_of<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize) -> Result<Tensor<'a>, Refusal> {
     let moved = tensor.with_last(dim);
-    let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
-    if has_gaps { call.dense(moved, Format::Contiguous) } else { Ok(moved) }
+    if has_gaps(moved) { call.dense(moved, Format::Contiguous) } else { Ok(moved) }
+}
+
+/// Like `lines_of`, copied if they may share memory with an output.
+fn lines_apart<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize, out: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    let lines = lines_of(call, tensor, dim)?;
+    if !lines.may_share_memory(out) {
+        return Ok(lines);
+    }
+    call.operator(&names::CLONE, &[Value::Tensor(lines), Value::Number(Scalar::Long(0))])
 }
 
 /// `kthvalue`.
 pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, k, dim, keepdim] = arguments.all()?;
-    let line = Line::new(input, dim, keepdim, "kthvalue()")?;
+    let line = Line::new(input, dim, keepdim)?;
     let k = k.integer()?;
-    ensure!((1..=line.len()).contains(&k), "kthvalue(): selected number k out of range for dimension {}", line.dim);
+    fits((1..=line.len()).contains(&k))?;
     let outputs = line.outputs(call)?;
-    outputs.values.check_no_overlap(line.input)?;
-    line.select(call, &outputs, &[k.into()])
+    outputs[0].check_no_overlap(line.input)?;
+    line.select(call, outputs, &[k.into()])
 }
 
 /// `median` and `nanmedian` along a dimension.
 pub fn median_along(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
-    let line = Line::new(input, dim, keepdim, "median()")?;
-    let outputs = line.outputs(call)?;
-    line.select(call, &outputs, &[])
+    let line = Line::new(input, dim, keepdim)?;
+    line.select(call, line.outputs(call)?, &[])
 }
 
 /// `median` and `nanmedian` of all elements.
@@ -111,26 +110,24 @@ pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `mode`, computed on sorted lines.
 pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
-    let line = Line::new(input, dim, keepdim, "mode()")?;
-    let (input, number) = (line.input, |value: i64| Value::Number(Scalar::Long(value)));
-    let sorted = if input.numel() == 0 {
-        None
-    } else {
-        let lines = lines_of(call, input, line.dim)?;
-        let (yes, no) = (Value::Number(Scalar::Bool(true)), Value::Number(Scalar::Bool(false)));
-        Some(call.operators(&names::SORT, &[Value::Tensor(lines), yes, number(-1), no], 2)?)
-    };
+    let line = Line::new(input, dim, keepdim)?;
+    let input = line.input;
+    let sorted = if input.numel() == 0 { None } else { Some(sorted(call, lines_of(call, input, line.dim)?, -1, false)?) };
     let outputs = line.outputs(call)?;
-    for output in [&outputs.values, &outputs.indices] {
-        output.check_no_overlap(input)?;
-    }
-    let Some(sorted) = sorted else { return Ok(()) };
-    let values = lines_of(call, sorted[0], sorted[0].ndim() - 1)?;
-    let targets = (outputs.values.with_last(line.dim), outputs.indices.with_last(line.dim));
-    call.launch(&[targets.0, targets.1], &[values, sorted[1]], &[])
+    outputs.iter().try_for_each(|output| output.check_no_overlap(input))?;
+    let Some([values, order]) = sorted else { return Ok(()) };
+    let values = lines_of(call, values, values.ndim() - 1)?;
+    call.launch(&outputs.map(|output| output.with_last(line.dim)), &[values, order], &[])
 }
 
 // ---- sort and topk ----
+
+/// The elements in stable order along a dimension, and their indices.
+pub fn sorted<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: i64, descending: bool) -> Result<[Tensor<'a>; 2], Refusal> {
+    let [stable, dim, descending] = [true.into(), dim.into(), descending.into()].map(Value::Number);
+    let sorted = call.operators(&names::SORT, &[Value::Tensor(tensor), stable, dim, descending], 2)?;
+    Ok([sorted[0], sorted[1]])
+}
 
 /// Both outputs, values and indices. An `out=` tensor may not partially overlap the input.
 fn outputs_of<'a>(
@@ -147,15 +144,11 @@ fn outputs_of<'a>(
 
 /// Memory for the lines of an output: the output itself if they are contiguous, else a temporary.
 fn target_for<'a>(call: &Call<'a>, moved: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
-    let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
-    if has_gaps { call.empty(moved.sizes(), moved.dtype()) } else { Ok(moved) }
+    if has_gaps(moved) { call.empty(moved.sizes(), moved.dtype()) } else { Ok(moved) }
 }
 
 fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<'a>, dim: usize, descending: bool) -> Outcome {
-    let mut source = lines_of(call, input, dim)?;
-    if source.may_share_memory(outputs[0]) {
-        source = call.operator(&names::CLONE, &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
-    }
+    let source = lines_apart(call, input, dim, outputs[0])?;
     let moved = outputs.map(|output| output.with_last(dim));
     let targets = [target_for(call, moved[0])?, target_for(call, moved[1])?];
     let bytes = sort_kernel::workspace(input.dtype(), source.size_from_end(0) as usize) as i64;
@@ -172,13 +165,7 @@ fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<
 fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &Value<'_>) -> Outcome {
     let (input, descending) = (input.tensor()?, descending.flag()?);
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
-    let outputs = if input.is_dense(Format::Contiguous) {
-        outputs_of(call, input, |index, dtype| call.contiguous(index, input.sizes(), dtype, Strides::Any))?
-    } else {
-        let strides = input.like_strides();
-        let shape = |dtype| Shape { sizes: input.sizes().into(), strides: strides.clone(), dtype };
-        outputs_of(call, input, |index, dtype| call.output(index, &shape(dtype), Strides::Any))?
-    };
+    let outputs = outputs_of(call, input, |index, dtype| call.output_in_order_of(index, input, dtype))?;
     if input.numel() == 0 {
         return Ok(());
     }
@@ -207,15 +194,13 @@ pub fn topk(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, k) = (input.tensor()?, k.integer()?);
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     let len = input.sizes().get(dim).copied().unwrap_or(1);
-    ensure!((0..=len).contains(&k), "selected index k out of range");
+    fits((0..=len).contains(&k))?;
     let sizes = call.arena().keep_all(input.ndim(), |other| if other == dim { k } else { input.sizes()[other] });
     let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
     if k > MAX_SELECTED && len > SHARED_SORT_LINE {
-        let (yes, number) = (Value::Number(Scalar::Bool(true)), Value::Number(Scalar::Long(dim as i64)));
-        let sorted = call.operators(&names::SORT, &[Value::Tensor(input), yes, number, *largest], 2)?;
+        let sorted = sorted(call, input, dim as i64, largest.flag()?)?;
         return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.narrow(dim, k)));
     }
-    let [values, indices] = outputs;
     let line = Line { input, dim, keepdim: true };
-    line.select(call, &Outputs { values, indices }, &[largest.flag()?.into()])
+    line.select(call, outputs, &[largest.flag()?.into()])
 }

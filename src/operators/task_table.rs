@@ -66,8 +66,8 @@ tasks! {
     c"max_pool3d_with_indices" => c"max_pool3d_with_indices.out": REAL, Images, plain(aten_pooling::max_pool3d);
     c"max_pool3d_with_indices_backward" => c"max_pool3d_with_indices_backward.grad_input":
         WIDE, Images, plain(aten_pooling::max_pool3d_backward), guarded, widens;
-    c"max_unpool2d" => c"max_unpool2d.out": FLOATING, Images, plain(aten_pooling::max_unpool2d);
-    c"max_unpool3d" => c"max_unpool3d.out": FLOATING, Images, plain(aten_pooling::max_unpool3d);
+    c"max_unpool2d" => c"max_unpool2d.out": FLOATING, Images, plain(aten_pooling::max_unpool::<2>);
+    c"max_unpool3d" => c"max_unpool3d.out": FLOATING, Images, plain(aten_pooling::max_unpool::<3>);
     // resampling
     c"upsample_nearest1d" => c"upsample_nearest1d.out": PIXELS, Images, OF_META;
     c"upsample_nearest1d_backward" => c"upsample_nearest1d_backward.grad_input": FLOATING, Images, OF_META;

@@ -148,18 +148,6 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_those_of_all_tensors() {
-        let (matrices, pivots) = (floats(&[4, 3, 3]), tensor(DType::Int, &[4, 3]));
-        assert_eq!(size_of_batch(Batch::Matrices, &[matrices, pivots], &[floats(&[4])]), 4);
-        assert_eq!(size_of_batch(Batch::Images, &[matrices, pivots], &[floats(&[4, 3])]), 1);
-        assert_eq!(size_of_batch(Batch::Matrices, &[matrices, floats(&[3, 3])], &[floats(&[4])]), 1);
-        assert_eq!(size_of_batch(Batch::Matrices, &[floats(&[3, 3])], &[floats(&[3, 3])]), 1);
-        assert_eq!(size_of_batch(Batch::Images, &[floats(&[2, 5])], &[floats(&[2, 7])]), 2);
-        assert_eq!(size_of_batch(Batch::Images, &[floats(&[2, 5])], &[floats(&[1, 7])]), 1);
-        assert_eq!(size_of_batch(Batch::None, &[matrices], &[]), 1);
-    }
-
-    #[test]
     fn what_is_not_cut_takes_the_threads_of_libraries_where_it_is_large() {
         let (small, large) = (floats(&[2, 2]), floats(&[500, 500]));
         assert!(!cut(Batch::Matrices, &[small], &[small]).takes_threads);

@@ -2,9 +2,10 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, fits, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
+use super::selection::sorted;
 use crate::kernels::sorting::unique as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -109,12 +110,11 @@ fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inver
     let (line, indices) = if consecutive {
         (line, None)
     } else {
-        let (yes, no, first) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
-        let sorted = call.operators(&names::SORT, &[Value::Tensor(line), yes.into(), first.into(), no.into()], 2)?;
+        let [values, order] = sorted(call, line, 0, false)?;
         if !with_inverse && !with_counts {
-            return of_line(call, sorted[0], true);
+            return of_line(call, values, true);
         }
-        (sorted[0], Some(sorted[1]).filter(|_| with_inverse))
+        (values, Some(order).filter(|_| with_inverse))
     };
     let results = Results { sizes: &[numel], dim: 0, inverse, with_counts };
     let numbers = call.empty(&[numel], DType::Long)?;
@@ -139,10 +139,10 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool)
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     let zeros = input.sizes().iter().filter(|&&size| size == 0).count();
     if input.sizes().get(dim) == Some(&0) {
-        ensure!(zeros == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+        fits(zeros == 1)?;
         return nothing(call, input.sizes(), input.dtype(), &[0]);
     }
-    ensure!(zeros == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    fits(zeros == 0)?;
     let moved = with_first(input, dim);
     let count = moved.sizes()[0];
     let table = call.dense(moved, Format::Contiguous)?.view(&[count, moved.numel() / count]);
@@ -190,21 +190,4 @@ pub fn unique_consecutive(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
         return of_elements(call, input, true, inverse.flag()?, counts.flag()?);
     }
     along(call, input, dim, true)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_views_along_their_dimension() {
-        let tensor = Tensor::leaked(1, DType::Float, 0, &[2, 3, 4], &[12, 4, 1]);
-        let moved = with_first(tensor, 1);
-        assert_eq!((moved.sizes(), moved.strides()), (&[3, 2, 4][..], &[4, 12, 1][..]));
-        assert_eq!(with_first(Tensor::leaked(1, DType::Float, 0, &[], &[]), 0).sizes(), [1]);
-        let shape = moved_back(moved.sizes(), 2, 1, DType::Float);
-        assert_eq!((&shape.sizes[..], &shape.strides[..]), (&[2, 2, 4][..], &[4, 8, 1][..]));
-        let line = moved_back(&[9], 5, 0, DType::Long);
-        assert_eq!((&line.sizes[..], &line.strides[..]), (&[5][..], &[1][..]));
-    }
 }

@@ -1,6 +1,7 @@
 //! Sliding windows over images (`im2col`, `col2im`), and the gradient of `unfold`.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, fits, wrap_dim};
+use super::descriptor::Tensor;
 use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as backward_kernel};
 
 /// Windows over the last two dimensions: (height, width) of each parameter.
@@ -12,28 +13,17 @@ pub struct Windows {
 }
 
 fn pair(value: &Value<'_>) -> Result<[i64; 2], Refusal> {
-    let values = value.integers()?;
-    let wrong = |_| {
-        let count = values.len();
-        Refusal::Invalid(format!("kernel_size, dilation, padding and stride are expected to have 2 values, but got {count}"))
-    };
-    values.try_into().map_err(wrong)
+    value.integers()?.try_into().map_err(|_| Refusal::Unfit)
 }
 
 impl Windows {
-    /// Checks the parameters, with the messages of PyTorch's shape checks.
     fn new(kernel: &Value<'_>, dilation: &Value<'_>, padding: &Value<'_>, stride: &Value<'_>) -> Result<Self, Refusal> {
         let windows = Self { kernel: pair(kernel)?, dilation: pair(dilation)?, padding: pair(padding)?, stride: pair(stride)? };
-        let positive = |what: &str, name: &str, [height, width]: [i64; 2]| {
-            let text = "should be greater than zero, but got";
-            ensure!(height > 0 && width > 0, "{what} {text} {name}_height: {height} {name}_width: {width}");
-            Ok(())
-        };
-        positive("kernel size", "kernel", windows.kernel)?;
-        positive("stride", "stride", windows.stride)?;
-        positive("dilation", "dilation", windows.dilation)?;
-        let [height, width] = windows.padding;
-        ensure!(height >= 0 && width >= 0, "padding should be non-negative, but got pad_height: {height} pad_width: {width}");
+        let [height, width] = windows.kernel;
+        // Not every release of PyTorch checks this.
+        ensure!(height.checked_mul(width).is_some(), "the product of kernel_height={height} and kernel_width={width} overflows");
+        fits([windows.kernel, windows.stride, windows.dilation].as_flattened().iter().all(|&number| number > 0))?;
+        fits(windows.padding.iter().all(|&number| number >= 0))?;
         Ok(windows)
     }
 
@@ -49,12 +39,8 @@ impl Windows {
     }
 
     /// The number of elements of a window.
-    fn elements(&self) -> Result<i64, Refusal> {
-        let [height, width] = self.kernel;
-        height.checked_mul(width).ok_or_else(|| {
-            let given = format!("Given kernel_width = {width} and kernel_height = {height}");
-            Refusal::Invalid(format!("{given} the product of kernel_width and kernel_height overflowed."))
-        })
+    fn elements(&self) -> i64 {
+        self.kernel.iter().product()
     }
 
     /// The scalars of a kernel for this number of windows.
@@ -73,16 +59,21 @@ impl Windows {
             windows_width: counts[1].into(),
         }
     }
-
-    /// The parameters, for messages.
-    fn text(&self) -> String {
-        let [kernel, dilation, padding, stride] = [self.kernel, self.dilation, self.padding, self.stride].map(in_brackets);
-        format!("kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}")
-    }
 }
 
-fn in_brackets([height, width]: [i64; 2]) -> String {
-    format!("({height}, {width})")
+/// The tensor with `ndim` dimensions, the first of which is the batch: a missing one is added. Only the batch may be empty.
+fn batched(tensor: Tensor<'_>, ndim: usize) -> Result<Tensor<'_>, Refusal> {
+    fits([ndim, ndim - 1].contains(&tensor.ndim()))?;
+    let batched = if tensor.ndim() == ndim { tensor } else { tensor.unsqueeze(0) };
+    fits(!batched.sizes()[1..].contains(&0))?;
+    Ok(batched)
+}
+
+/// Makes the output and launches the kernel. `sizes`: the output's with a batch, from which it is left out if the input has none.
+fn launch(call: &Call<'_>, input: Tensor<'_>, has_batch: bool, sizes: &[i64], scalars: &kernel::Scalars) -> Outcome {
+    let out = call.contiguous(0, &sizes[usize::from(!has_batch)..], input.dtype(), Strides::Any)?;
+    let [out, input] = if has_batch { [out, input] } else { [out, input].map(|tensor| tensor.unsqueeze(0)) };
+    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[input], &scalars.list()) }
 }
 
 /// `im2col`: the windows of images (N, C, H, W) or (C, H, W) as columns.
@@ -90,84 +81,24 @@ pub fn im2col(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, kernel, dilation, padding, stride] = arguments.all()?;
     let input = input.tensor()?;
     let windows = Windows::new(kernel, dilation, padding, stride)?;
-    let sizes = input.sizes();
-    let fits = match sizes.len() {
-        3 => !sizes.contains(&0),
-        4 => !sizes[1..].contains(&0),
-        _ => false,
-    };
-    ensure!(
-        fits,
-        "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {sizes:?}"
-    );
-    let image = [input.size_from_end(1), input.size_from_end(0)];
-    let counts = windows.counts(image);
-    if counts[0] < 1 || counts[1] < 1 {
-        let [kernel, dilation, padding] = [windows.kernel, windows.dilation, windows.padding].map(in_brackets);
-        return Err(Refusal::Invalid(format!(
-            "Given input with spatial size {}, kernel_size={kernel}, dilation={dilation}, padding={padding}, calculated shape of the array \
-             of sliding blocks as {}, but its components must be at least one.",
-            in_brackets(image),
-            in_brackets(counts)
-        )));
-    }
-    let images = if sizes.len() == 3 { input.unsqueeze(0) } else { input };
-    let mut columns = vec![images.sizes()[1] * windows.elements()?, counts[0] * counts[1]];
-    if sizes.len() == 4 {
-        columns.insert(0, sizes[0]);
-    }
-    let out = call.contiguous(0, &columns, input.dtype(), Strides::Any)?;
-    let samples = if sizes.len() == 3 { out.unsqueeze(0) } else { out };
-    if samples.numel() == 0 { Ok(()) } else { call.launch(&[samples], &[images], &windows.scalars(counts).list()) }
+    let images = batched(input, 4)?.sizes();
+    let counts = windows.counts([images[2], images[3]]);
+    fits(counts[0] > 0 && counts[1] > 0)?;
+    let sizes = [images[0], images[1] * windows.elements(), counts[0] * counts[1]];
+    launch(call, input, input.ndim() == 4, &sizes, &windows.scalars(counts))
 }
 
 /// `col2im`: adds up columns (N, C * kernel, L) or (C * kernel, L) to images.
 pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, size, kernel, dilation, padding, stride] = arguments.all()?;
-    let input = input.tensor()?;
-    let size: [i64; 2] = size.integers()?.try_into().map_err(|_| {
-        let count = size.integers().map_or(0, <[i64]>::len);
-        Refusal::Invalid(format!("It is expected output_size equals to 2, but got size {count}"))
-    })?;
+    let (input, size) = (input.tensor()?, pair(size)?);
     let windows = Windows::new(kernel, dilation, padding, stride)?;
-    let sizes = input.sizes();
-    let fits = match sizes.len() {
-        2 => !sizes.contains(&0),
-        3 => !sizes[1..].contains(&0),
-        _ => false,
-    };
-    let text = "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input";
-    ensure!(fits, "{text}, but got: {sizes:?}");
-    let (planes, length, elements) = (input.size_from_end(1), input.size_from_end(0), windows.elements()?);
-    ensure!(
-        planes % elements == 0,
-        "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={planes} and \
-         kernel_size={}.",
-        in_brackets(windows.kernel)
-    );
-    let counts = windows.counts(size);
-    let given = format!("Given output_size={}, {}", in_brackets(size), windows.text());
-    let [height, width] = counts;
-    let blocks = height.saturating_mul(width);
-    ensure!(
-        length == blocks,
-        "{given}, expected size of input's dimension 2 to match the calculated number of sliding blocks {height} * {width} = {blocks}, but \
-         got input.size(2)={length}."
-    );
-    let shape_text = in_brackets(counts);
-    ensure!(
-        height >= 1 && width >= 1,
-        "{given}, calculated shape of the array of sliding blocks as {shape_text}, which is too small (non-positive)"
-    );
-    let size_text = in_brackets(size);
-    ensure!(size[0] >= 1 && size[1] >= 1, "Expected output spatial size to be positive, but got: output_size={size_text}.");
-    let mut image = vec![planes / elements, size[0], size[1]];
-    if sizes.len() == 3 {
-        image.insert(0, sizes[0]);
-    }
-    let out = call.contiguous(0, &image, input.dtype(), Strides::Any)?;
-    let (images, columns) = if sizes.len() == 2 { (out.unsqueeze(0), input.unsqueeze(0)) } else { (out, input) };
-    if images.numel() == 0 { Ok(()) } else { call.launch(&[images], &[columns], &windows.scalars(counts).list()) }
+    let columns = batched(input, 3)?.sizes();
+    let (counts, elements) = (windows.counts(size), windows.elements());
+    fits(columns[1] % elements == 0 && columns[2] == counts[0].saturating_mul(counts[1]))?;
+    fits(counts.into_iter().chain(size).all(|number| number > 0))?;
+    let sizes = [columns[0], columns[1] / elements, size[0], size[1]];
+    launch(call, input, input.ndim() == 3, &sizes, &windows.scalars(counts))
 }
 
 /// The gradient of `unfold` for an input with these sizes.

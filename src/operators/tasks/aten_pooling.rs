@@ -120,44 +120,17 @@ pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
     result(call, Shape::new(images.sizes(), images.dtype(), images.suggested_format()))
 }
 
-/// `max_unpool2d`, `max_unpool3d`. The kernels refuse to run if algorithms must be deterministic. The fallback raises that
-/// error during the call.
-fn max_unpool<const SPATIAL: usize>(images: Tensor<'_>, indices: Tensor<'_>, size: &[i64], call: &Call<'_>) -> Outcome {
-    let is_index = indices.dtype() == DType::Long && indices.sizes() == images.sizes();
-    take_if(are_images::<SPATIAL>(images) && is_index && size.len() == SPATIAL && are_positive(size) && !call.is_deterministic())?;
+/// `max_unpool2d`, `max_unpool3d`; the latter has strides and paddings, too. The kernels refuse to run if algorithms must be
+/// deterministic. The fallback raises that error during the call.
+pub fn max_unpool<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [images, indices, size, parameters @ ..] = &arguments[..] else { return take_if(false) };
+    let (images, indices, size) = (images.tensor()?, indices.tensor()?, size.integers()?);
+    take_if(images.numel() != 0 && are_images::<SPATIAL>(images) && !call.is_deterministic())?;
+    take_if(indices.dtype() == DType::Long && indices.sizes() == images.sizes())?;
+    take_if(size.len() == SPATIAL && are_positive(size))?;
+    if let [stride, padding] = parameters {
+        let (stride, padding) = (stride.integers()?, padding.integers()?);
+        take_if(stride.len() == SPATIAL && are_positive(stride) && padding.len() == SPATIAL)?;
+    }
     result(call, resized::<SPATIAL>(images, size))
-}
-
-/// `max_unpool2d`.
-pub fn max_unpool2d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, indices, size] = with_elements(arguments)?;
-    max_unpool::<2>(images.tensor()?, indices.tensor()?, size.integers()?, call)
-}
-
-/// `max_unpool3d`.
-pub fn max_unpool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, indices, size, stride, padding] = with_elements(arguments)?;
-    let (stride, padding) = (stride.integers()?, padding.integers()?);
-    take_if(stride.len() == 3 && are_positive(stride) && padding.len() == 3)?;
-    max_unpool::<3>(images.tensor()?, indices.tensor()?, size.integers()?, call)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn windows(kernel: i64, stride: i64, padding: i64, ceil_mode: bool) -> Windows {
-        Windows { kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [1; 3], ceil_mode }
-    }
-
-    #[test]
-    fn windows_are_counted_as_pytorch_does() {
-        assert_eq!(windows(3, 2, 1, false).count(0, 8), Some(4));
-        assert_eq!(windows(3, 2, 0, false).count(0, 8), Some(3));
-        assert_eq!(windows(3, 2, 0, true).count(0, 8), Some(4));
-        // One more window would begin in the padding.
-        assert_eq!(windows(2, 4, 1, true).count(0, 3), Some(1));
-        assert_eq!(windows(5, 1, 0, false).count(0, 3), Some(-1));
-        assert_eq!(windows(i64::MAX, 1, i64::MAX / 2, false).count(0, i64::MAX), None);
-    }
 }

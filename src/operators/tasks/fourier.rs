@@ -5,9 +5,9 @@
 
 use smallvec::smallvec;
 
-use super::{contiguous, result, take_if};
+use super::{contiguous, result};
 use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape, Value};
-use crate::operators::descriptor::{Dims, Format, Tensor};
+use crate::operators::descriptor::{Dims, Format};
 use crate::tensor::dtype::DType;
 
 /// The dimensions by descending stride.
@@ -52,18 +52,23 @@ fn result_strides(strides: &[i64], sizes: &[i64], transformed: &[usize], has_mkl
     result
 }
 
-/// The transformed dimensions. The fallback refuses dimensions that are out of range.
-fn dims_of(dims: &Value<'_>, operand: Tensor<'_>) -> Result<Vec<usize>, Refusal> {
-    let dims = dims.integers()?;
-    take_if(dims.iter().all(|dim| (0..operand.ndim() as i64).contains(dim)))?;
-    Ok(dims.iter().map(|&dim| dim as usize).collect())
+/// The transformed dimensions, which the guard has checked.
+fn dims_of(dims: &Value<'_>) -> Result<Vec<usize>, Refusal> {
+    Ok(dims.integers()?.iter().map(|&dim| dim as usize).collect())
+}
+
+/// The last transformed dimension, and those before it.
+fn with_last(dims: &Value<'_>) -> Result<(usize, Vec<usize>), Refusal> {
+    let mut dims = dims_of(dims)?;
+    let last = dims.pop().ok_or_else(|| Refusal::Invalid("expected a dimension to transform".into()))?;
+    Ok((last, dims))
 }
 
 /// `_fft_c2c`.
 pub fn complex_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [operand, dims, ..] = arguments.all::<4>()?;
     let operand = operand.tensor()?;
-    let dims = by_stride(operand.strides(), dims_of(dims, operand)?);
+    let dims = by_stride(operand.strides(), dims_of(dims)?);
     let strides = result_strides(operand.strides(), operand.sizes(), &dims, call.has_mkl());
     result(call, Shape { strides, ..contiguous(operand.sizes(), operand) })
 }
@@ -71,10 +76,7 @@ pub fn complex_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
 /// `_fft_r2c`.
 pub fn real_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [operand, dims, _, is_onesided] = arguments.all()?;
-    let (operand, mut dims) = (operand.tensor()?, dims_of(dims, arguments.tensor(0)?)?);
-    let Some(last) = dims.pop() else {
-        return Err(Refusal::Invalid("_fft_r2c: expected a dimension".into()));
-    };
+    let (operand, (last, dims)) = (operand.tensor()?, with_last(dims)?);
     let mut sizes = operand.sizes().to_vec();
     if is_onesided.flag()? {
         sizes[last] = sizes[last] / 2 + 1;
@@ -89,10 +91,7 @@ pub fn real_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `_fft_c2r`. The last dimension is transformed after the others.
 pub fn complex_to_real(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [operand, dims, _, last_size] = arguments.all()?;
-    let (operand, mut dims) = (operand.tensor()?, dims_of(dims, arguments.tensor(0)?)?);
-    let Some(last) = dims.pop() else {
-        return Err(Refusal::Invalid("_fft_c2r: expected a dimension".into()));
-    };
+    let (operand, (last, dims)) = (operand.tensor()?, with_last(dims)?);
     let (mut sizes, mut strides) = (operand.sizes().to_vec(), Dims::from(operand.strides()));
     if !dims.is_empty() {
         strides = result_strides(&strides, &sizes, &by_stride(&strides, dims), call.has_mkl());

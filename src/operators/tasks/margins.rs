@@ -3,9 +3,7 @@
 use super::{contiguous, result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape};
 use crate::operators::descriptor::Tensor;
-
-/// A value of `at::Reduction`.
-const NONE: i64 = 0;
+use crate::operators::losses::NONE;
 
 fn rows_of(scores: Tensor<'_>) -> i64 {
     if scores.ndim() == 2 { scores.sizes()[0] } else { 1 }
