@@ -316,7 +316,7 @@ fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mar
 fn run_one(task: &mut Task, mark: Option<&Mark>) -> Result<(), Cause> {
     let name = task.name();
     let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
-    let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
+    let run = || if debugging::is_any_on() { faults::run_node(name, &mut **work) } else { work.run() };
     if let Some(mark) = mark {
         mark.begin();
     }

@@ -26,7 +26,7 @@ use super::memory::caching_pool::GENERAL;
 use super::queue::{Guest, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::recording::Recording;
-use super::task::{Drained, Erased, Lease, Payload, Task, Work};
+use super::task::{Drained, Lease, Payload, Task, Work};
 use super::trace::Mark;
 use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
 use crate::tuning::waking::{INLINE_COLD_NS, INLINE_HOT_NS, TURN_TASKS};
@@ -133,7 +133,7 @@ impl Drained for Stream {
         self.take_from_hardware(lease, failure);
     }
 
-    fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause> {
+    fn run_for_hardware(&'static self, work: &mut dyn Work) -> Result<(), Cause> {
         let _outside = EXECUTOR.enter();
         match self.attempt(|| work.run()) {
             Ok(outcome) => outcome,

@@ -10,7 +10,7 @@ use crate::runtime::config::fault_list::{Fault, FaultList, When};
 use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::runtime::task::{Access, Drained, Erased, Keeper, Lease, Task, Work};
+use crate::runtime::task::{Access, Drained, Keeper, Lease, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, rng};
 
@@ -141,7 +141,7 @@ fn is_host_copy(task: &Task) -> bool {
 }
 
 /// Runs the work of a graph's task, which is counted here.
-pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), Cause> {
+pub(in crate::runtime) fn run_node(name: &str, work: &mut dyn Work) -> Result<(), Cause> {
     let Some(list) = in_force() else { return work.run() };
     let is_meant = |fault: &Fault| matches!(fault, Fault::Failure(_) | Fault::BitFlip(_)) && concerns(fault, name, false);
     let strikes = list.strikes(is_meant);
@@ -157,7 +157,7 @@ pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), 
 
 /// Work that fails, or that has a bit of its output flipped.
 struct Struck {
-    work: Erased,
+    work: Box<dyn Work>,
     fails: Option<String>,
     flips: Option<u64>,
 }
