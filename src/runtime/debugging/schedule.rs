@@ -195,32 +195,3 @@ pub(in crate::runtime) fn note(stream: &Stream, name: &str) {
         let _ = log.write_all(format!("rustdev:{} stream {}: {name}\n", stream.device(), stream.id()).as_bytes());
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn orders_are_read_as_they_are_written() {
-        for text in ["eager", "lazy", "random:18446744073709551615", "reverse-priority"] {
-            assert_eq!(text.parse::<Order>().unwrap().to_string(), text);
-        }
-        for text in ["", "random", "random:", "random:-1", "Lazy"] {
-            assert!(text.parse::<Order>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_seed_repeats_its_choices_and_others_choose_differently() {
-        let streams: Vec<_> = (0..4).map(|_| device::get(0).unwrap().create_stream(0)).collect();
-        let choices = |seed| {
-            let mut draws = Draws::new(Order::Random(seed));
-            (0..64).map(|_| draws.choose(&streams).id()).collect::<Vec<_>>()
-        };
-        let all: std::collections::HashSet<_> = (0..32).map(choices).collect();
-        assert_eq!(all, (0..32).map(choices).collect());
-        assert!(all.len() > 16, "{}", all.len());
-        let first: std::collections::HashSet<_> = all.iter().map(|choices| choices[0]).collect();
-        assert_eq!(first.len(), streams.len(), "each stream is first under some seed");
-    }
-}

@@ -200,28 +200,3 @@ fn time_of_day(ago: Duration) -> String {
         SystemTime::now().checked_sub(ago).and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |time| time.as_secs());
     format!("{:02}:{:02}:{:02} UTC", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watch_knows_the_tasks_that_are_not_done() {
-        let watch = Watch::default();
-        for (number, name) in [(1, "add"), (3, "mul"), (2, "sub"), (4, "div")] {
-            watch.note(number, name, 0);
-        }
-        assert_eq!(watch.waiting(1), ["sub", "mul", "div"]);
-        watch.note(5, "neg", 4);
-        assert_eq!(watch.waiting(0), ["neg"], "what is done is forgotten");
-    }
-
-    #[test]
-    fn waits_are_refused_until_the_stream_gets_on() {
-        let watch = Watch::default();
-        assert_eq!(watch.check(7), Ok(()));
-        watch.condemn(7, "stuck".to_owned());
-        assert_eq!(watch.check(7), Err(Error::TaskFailed("stuck".to_owned())));
-        assert_eq!(watch.check(8), Ok(()));
-    }
-}

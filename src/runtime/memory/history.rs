@@ -180,23 +180,3 @@ pub fn capture(detail: Detail) -> Option<Context> {
 pub fn capture_now() -> Option<Context> {
     CAPTURE.get().and_then(|capture| capture())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_events_are_kept_and_skipped_ones_are_not() {
-        let mut history = History::default();
-        history.record(Action::Alloc, 0, 0, 0, None);
-        let recording = Recording { events: true, detail: Detail::All, max_entries: 2, skip: vec![Action::FreeRequested] };
-        history.configure(recording, false);
-        for address in 1..5 {
-            history.record(Action::Alloc, address, 512, 0, None);
-            history.record(Action::FreeRequested, address, 512, 0, None);
-        }
-        assert_eq!(history.entries().iter().map(|entry| entry.address).collect::<Vec<_>>(), [3, 4]);
-        history.configure(Recording::default(), true);
-        assert!(history.entries().is_empty());
-    }
-}

@@ -148,7 +148,6 @@ impl Receipts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
 
     #[test]
     fn a_send_is_over_when_it_is_returned_or_cancelled() {
@@ -168,20 +167,5 @@ mod tests {
         let again = [second, third].into_iter().find(|number| *number as u32 == fourth as u32).expect("words are used again");
         counters.cancel(again);
         assert!(counters.take_over().is_empty(), "the number of an earlier send means no later one");
-    }
-
-    #[test]
-    fn a_send_is_over_when_its_holder_ends() {
-        let counters = Counters::new(Process::current().unwrap()).unwrap();
-        let number = counters.send(()).unwrap();
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        let start = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap().parse::<u64>().unwrap();
-        let receiver = Process::of_word(u64::from(child.id()) << 32 | start & 0xffff_ffff);
-        Receipts { receiver, ..Receipts::open(counters.place()).unwrap() }.receive(number).unwrap();
-        assert!(counters.take_over().is_empty());
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(counters.take_over(), [()]);
     }
 }
