@@ -48,9 +48,10 @@ const KNOWN: [&str; 16] = [
 ];
 
 /// The policy for operators without a kernel: `RUSTDEV_FALLBACK`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
     /// The operator runs on the CPU kernel.
+    #[default]
     Allow = 0,
     /// The operator runs on the CPU kernel, with a warning.
     Warn = 1,
@@ -68,7 +69,7 @@ pub enum RaceMode {
 }
 
 /// The settings of this process.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "settings that do not depend on each other")]
 pub struct Config {
     /// `RUSTDEV_DEVICE_COUNT`, else the hardware's number, else one for each process that `torchrun` starts on the machine, else
@@ -143,25 +144,8 @@ impl Config {
     /// # Errors
     /// `InvalidValue` for the first variable that is malformed or unknown, or asks for more than the hardware has.
     pub fn parse(hardware: Option<&Properties>, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
-        let mut config = Self {
-            device_count: hardware.map_or(DEFAULT_DEVICES, |hardware| hardware.devices),
-            memory_limit: None,
-            processes: 1,
-            num_threads: 0,
-            launch_blocking: false,
-            autograd_threads: false,
-            fallback: Fallback::Allow,
-            fill_nan: false,
-            sanitize_memory: false,
-            isa: None,
-            profile: None,
-            alloc_conf: AllocConf::default(),
-            faults: None,
-            timeout: None,
-            schedule: None,
-            schedule_log: None,
-            sanitize: None,
-        };
+        let mut config =
+            Self { device_count: hardware.map_or(DEFAULT_DEVICES, |hardware| hardware.devices), processes: 1, ..Self::default() };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
         let (mut own_alloc_conf, mut own_count) = (false, hardware.is_some());
         for (name, value) in variables {
@@ -298,6 +282,7 @@ fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
 }
 
 const GPUS: &str = "a GPU whose memory the process can reserve for each device";
+
 /// Parses a duration: seconds, or a number with a unit.
 fn duration(name: &str, value: &str) -> Result<Duration, Error> {
     let (number, unit) = match value.strip_suffix("ms") {

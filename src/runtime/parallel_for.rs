@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use super::executor::EXECUTOR;
-use super::open_loops::{InLoop, Open};
+use super::open_loops::InLoop;
 use super::slot::Work;
 use super::sync::{AtomicU64, LazyLock, Ordering};
 use super::{affinity, open_loops};
@@ -46,7 +46,7 @@ fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     };
     let helpers = num_threads().min(count) - 1;
     let _loop = InLoop::enter();
-    let _open = Open::new();
+    let _open = open_loops::open();
     let work = Work { count, grain: grain(count, cost), body };
     claim.run(work, helpers, affinity::share, || {
         if wakes {

@@ -108,7 +108,8 @@ pub struct Recording {
 #[derive(Default)]
 pub struct History {
     recording: Recording,
-    entries: VecDeque<Entry>,
+    /// The events kept, oldest first.
+    pub(super) entries: VecDeque<Entry>,
 }
 
 impl History {
@@ -145,11 +146,6 @@ impl History {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as u64);
         let context = context.filter(|_| self.recording.detail >= Detail::Alloc).cloned();
         self.entries.push_back(Entry { action, address, size, stream, time, context });
-    }
-
-    /// The events kept, oldest first.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.entries.iter().cloned().collect()
     }
 }
 

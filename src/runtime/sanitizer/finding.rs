@@ -24,22 +24,17 @@ pub enum Fault {
 
 impl Fault {
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Unordered => "unordered",
-            Self::OtherDevice => "other-device",
-            Self::HostMemory => "host-memory",
-            Self::FreedInUse => "freed-in-use",
-            Self::NotRecorded => "event-not-recorded",
-        }
+        self.texts().0
     }
 
-    fn title(self) -> &'static str {
+    /// The name, and the sentence in reports.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Unordered => "the same memory is used without order",
-            Self::OtherDevice => "memory is used without order by a stream of another device",
-            Self::HostMemory => "pinned host memory is used without order",
-            Self::FreedInUse => "memory is freed while another stream uses it",
-            Self::NotRecorded => "a wait for an event that was never recorded orders nothing",
+            Self::Unordered => ("unordered", "the same memory is used without order"),
+            Self::OtherDevice => ("other-device", "memory is used without order by a stream of another device"),
+            Self::HostMemory => ("host-memory", "pinned host memory is used without order"),
+            Self::FreedInUse => ("freed-in-use", "memory is freed while another stream uses it"),
+            Self::NotRecorded => ("event-not-recorded", "a wait for an event that was never recorded orders nothing"),
         }
     }
 }
@@ -148,7 +143,8 @@ impl Finding {
     }
 
     pub fn text(&self) -> String {
-        let mut text = format!("rustdev race detector: {} [{}]", self.fault.title(), self.fault.name());
+        let (name, title) = self.fault.texts();
+        let mut text = format!("rustdev race detector: {title} [{name}]");
         if let Some(first) = &self.first {
             first.describe(&mut text, "first", first.verb());
         }

@@ -34,7 +34,8 @@ const BYTES: usize = SENDS * size_of::<u64>();
 pub struct Counters<T> {
     /// Stays open as long as the counters exist: receivers open the file through it.
     _file: File,
-    place: Place,
+    /// Where receivers find the file.
+    pub place: Place,
     words: Words,
     state: Mutex<State<T>>,
 }
@@ -53,11 +54,6 @@ impl<T> Counters<T> {
         let file = file::create(c"rustdev-counters", BYTES)?;
         let (place, words) = (Place::of(&file, process)?, Words::map(&file, BYTES)?);
         Ok(Self { _file: file, place, words, state: Mutex::new(State { sends: BTreeMap::new(), spare: Vec::new(), count: 0 }) })
-    }
-
-    /// Where receivers find the file.
-    pub fn place(&self) -> Place {
-        self.place
     }
 
     /// The number of a new send; `None` if there are too many.
@@ -152,7 +148,7 @@ mod tests {
     #[test]
     fn a_send_is_over_when_it_is_returned_or_cancelled() {
         let counters = Counters::new(Process::current().unwrap()).unwrap();
-        let receipts = Receipts::open(counters.place()).unwrap();
+        let receipts = Receipts::open(counters.place).unwrap();
         let [first, second, third] = ["first", "second", "third"].map(|what| counters.send(what).unwrap());
         receipts.receive(first).unwrap();
         receipts.receive(second).unwrap();

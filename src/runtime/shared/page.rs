@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Page {
     /// Stays open as long as the event exists: other processes open the page through it.
     _file: File,
-    place: Place,
+    /// Where other processes find the page.
+    pub place: Place,
     words: Words,
     process: Process,
 }
@@ -53,11 +54,6 @@ impl Page {
         let process = Process::current()?;
         let (place, words) = (Place::of(&file, process)?, Words::map(&file, BYTES)?);
         Ok(Self { _file: file, place, words, process })
-    }
-
-    /// Where other processes find the page.
-    pub fn place(&self) -> Place {
-        self.place
     }
 
     /// Publishes a recording of this process as the latest.
@@ -91,13 +87,7 @@ fn reached_of(number: u32) -> usize {
 #[derive(Debug)]
 pub struct Announced {
     page: Arc<Page>,
-    number: u32,
-}
-
-impl Announced {
-    pub fn number(&self) -> u64 {
-        u64::from(self.number)
-    }
+    pub number: u32,
 }
 
 impl Drop for Announced {
@@ -113,14 +103,10 @@ impl Drop for Announced {
 #[derive(Clone, Debug)]
 pub struct Awaited {
     page: Arc<Page>,
-    number: u32,
+    pub number: u32,
 }
 
 impl Awaited {
-    pub fn number(&self) -> u64 {
-        u64::from(self.number)
-    }
-
     fn reached(&self) -> u32 {
         self.page.words.short(reached_of(self.number)).load(Ordering::Acquire)
     }
@@ -135,7 +121,7 @@ impl Awaited {
         if process.is_alive() || self.is_reached() {
             return Ok(());
         }
-        Err(Error::TaskFailed(format!("process {} ended before it reached an event that is waited for", process.id())))
+        Err(Error::TaskFailed(format!("process {} ended before it reached an event that is waited for", process.id)))
     }
 
     /// True if the recording is reached.
