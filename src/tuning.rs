@@ -16,9 +16,6 @@ pub mod sharing {
     pub const CLAIM_NS: u64 = 1_000;
     /// Maximum number of shares of a loop: further threads begin inside the shares of others.
     pub const MAX_SHARES: usize = if cfg!(loom) { 2 } else { 16 };
-    /// Adjacent chunks that a loop visits in ascending order, even if it goes from the last chunk to the first. Measured: AMD Zen
-    /// 5, November 2026.
-    pub const FORWARD_CHUNKS: usize = if cfg!(loom) { 1 } else { 8 };
     /// Elements that one thread takes at a time; work of less than two such pieces is not divided.
     pub const GRAIN: usize = 16 * 1024;
     /// Maximum nanoseconds of a piece of a loop, so that the faster of two cores takes more pieces. Measured: AMD Zen 3, November

@@ -156,7 +156,7 @@ fn type_of(row: &Row) -> Type {
 }
 
 fn line_of(row: &Row) -> Line {
-    (row.stream.device(), row.stream.id())
+    row.stream.key()
 }
 
 fn name_of((device, stream): Line) -> String {

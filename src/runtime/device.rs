@@ -7,8 +7,8 @@ use super::config::{self, MAX_DEVICES, config};
 use super::gate::Pass;
 use super::graph::capture;
 use super::stream::Stream;
-use super::sync::{AtomicUsize, Ordering};
-use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
+use super::sync::{AtomicUsize, LazyLock, OnceLock, Ordering, PoisonError, RwLock};
+use super::task::Drained;
 use super::{Error, debugging, exit, fork, sanitizer};
 
 /// Streams per priority in the pool of a device.
@@ -60,6 +60,11 @@ fn out_of_range(index: usize) -> Error {
 #[inline]
 pub fn all() -> &'static [Device] {
     &DEVICES
+}
+
+/// The streams of all devices that have been used so far.
+pub(super) fn streams() -> impl Iterator<Item = &'static Stream> {
+    all().iter().flat_map(Device::streams)
 }
 
 /// This thread's current device.

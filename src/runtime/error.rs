@@ -27,11 +27,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failure of a task. `place`: the stream on which it failed.
-    pub(super) fn of_task(name: &str, place: &dyn fmt::Debug, cause: &dyn fmt::Display) -> Self {
-        Self::TaskFailed(format!("{name} failed on {place:?}: {cause}"))
-    }
-
     /// The text for the user.
     pub fn message(&self) -> &str {
         match self {

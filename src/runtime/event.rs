@@ -14,7 +14,7 @@ use super::shared::page::{Awaited, Page};
 use super::stream::Stream;
 use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use super::task::recording::Recording;
-use super::task::{Closure, Task};
+use super::task::{Closure, Drained, Task};
 use super::{Error, device, sanitizer};
 
 /// The latest recording of an event.
@@ -71,9 +71,10 @@ impl Event {
         }
         if self.page.get().is_none() {
             let recording = self.recording("Event.ipc_handle()")?;
-            let page = Arc::new(Page::new().map_err(|error| cannot_share(&error))?);
+            let refused = |error| Error::Internal(format!("the system refuses a page for an event of several processes: {error}"));
+            let page = Arc::new(Page::new().map_err(refused)?);
             if let (true, Some(recording)) = (records, recording) {
-                let stream = recording.stream();
+                let stream = recording.stream;
                 if let Some(stream) = device::find_stream(stream.device(), stream.id()) {
                     self.announce(&page, stream)?;
                 }
@@ -81,7 +82,7 @@ impl Event {
             // If two threads share the event at once, the page of the first one stays.
             let _ = self.page.set(page);
         }
-        self.page.get().map_or_else(|| Err(Error::Internal("the event has no page".to_owned())), |page| Ok(page.place()))
+        self.page.get().map_or_else(|| Err(Error::Internal("the event has no page".to_owned())), |page| Ok(page.place))
     }
 
     /// Makes this the event of another process.
@@ -90,7 +91,7 @@ impl Event {
     /// `InvalidArgument` if that process has ended or deleted the event, or if this event has a page already.
     pub fn open(&self, place: Place) -> Result<(), Error> {
         let gone = |error: &io::Error| {
-            let process = place.process.id();
+            let process = place.process.id;
             Error::InvalidArgument(format!("the event of process {process} cannot be opened, it may have been deleted: {error}"))
         };
         let page = Arc::new(Page::open(place).map_err(|error| gone(&error))?);
@@ -100,7 +101,7 @@ impl Event {
     /// Publishes a recording on the stream, after its current tasks, to other processes.
     fn announce(&self, page: &Arc<Page>, stream: &'static Stream) -> Result<(), Error> {
         let announced = page.announce();
-        self.own.store(announced.number(), Ordering::Release);
+        self.own.store(announced.number.into(), Ordering::Release);
         // The drop of the task marks the recording as reached; it happens even if the stream has failed.
         let reach = Closure::new(move || {
             let _ = &announced;
@@ -114,7 +115,7 @@ impl Event {
     /// The latest recording, if it belongs to another process.
     fn awaited(&self) -> Option<Awaited> {
         let awaited = self.page.get()?.latest()?;
-        (awaited.number() != self.own.load(Ordering::Acquire)).then_some(awaited)
+        (u64::from(awaited.number) != self.own.load(Ordering::Acquire)).then_some(awaited)
     }
 
     /// Records the event after the stream's current tasks or, if the stream captures, after what it has recorded.
@@ -176,9 +177,9 @@ impl Event {
         let Some(recording) = self.recording("Event.query()")? else { return Ok(true) };
         let is_counted = recording.is_counted();
         if is_counted {
-            sanitizer::host_waits(recording.clock());
+            sanitizer::host_waits(recording.clock.as_ref());
         } else if schedule::is_on() {
-            schedule::after_query(recording.stream());
+            schedule::after_query(recording.stream);
         }
         Ok(is_counted)
     }
@@ -193,11 +194,11 @@ impl Event {
             return awaited.synchronize();
         }
         let Some(recording) = self.recording("Event.synchronize()")? else { return Ok(()) };
-        sanitizer::host_waits(recording.clock());
+        sanitizer::host_waits(recording.clock.as_ref());
         if !recording.is_counted() {
-            recording.stream().run_until(recording.number())?;
+            recording.stream.run_until(recording.number())?;
         }
-        recording.stream().raise()
+        recording.stream.raise()
     }
 
     /// Milliseconds from this event's latest recording to the latest recording of `end`, with microsecond resolution.
@@ -219,7 +220,7 @@ impl Event {
         if !first.is_done() || !second.is_done() {
             return refuse("elapsed_time needs both events to be completed: synchronize first");
         }
-        let (Some(first), Some(second)) = (first.instant(), second.instant()) else {
+        let (Some(first), Some(second)) = (first.instant.get().copied(), second.instant.get().copied()) else {
             return Err(Error::Internal("a recording with timing has no time".to_owned()));
         };
         let microseconds = match second.checked_duration_since(first) {
@@ -228,8 +229,4 @@ impl Event {
         };
         Ok(microseconds.round() / 1e3)
     }
-}
-
-fn cannot_share(error: &io::Error) -> Error {
-    Error::Internal(format!("the system refuses a page for an event of several processes: {error}"))
 }

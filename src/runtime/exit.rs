@@ -19,8 +19,8 @@ static PROCESS: AtomicUsize = AtomicUsize::new(0);
 /// Registers the handler; called once, when the runtime starts.
 pub fn watch() {
     PROCESS.store(process::id() as usize, Ordering::Relaxed);
-    // SAFETY: `at_exit` is an `extern "C"` function that does not unwind and uses only statics, which are never destroyed.
-    unsafe { libc::atexit(at_exit) };
+    // SAFETY: `begin` is an `extern "C"` function that does not unwind and uses only statics, which are never destroyed.
+    unsafe { libc::atexit(begin) };
 }
 
 /// True once the process is exiting: nothing more may start.
@@ -66,12 +66,8 @@ fn tell() {
     changed.notify_all();
 }
 
-extern "C" fn at_exit() {
-    begin();
-}
-
 /// Prevents further tasks, and waits a moment for the running ones. Returns immediately in a forked child, where nothing runs.
-pub fn begin() {
+pub extern "C" fn begin() {
     if fork::is_child() || PROCESS.load(Ordering::Relaxed) != process::id() as usize {
         return;
     }

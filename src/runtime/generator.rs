@@ -60,31 +60,3 @@ pub fn check_offset(offset: u64) -> Result<(), Error> {
     }
     Err(Error::InvalidArgument(format!("offset must be a multiple of {BLOCK}, got {offset}")))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_taken_in_whole_blocks() {
-        let generator = Generator::new(PhiloxState { seed: 7, offset: 8 });
-        let offsets: Vec<_> = [4, 1, 0, 5, 8].iter().map(|&numbers| generator.advance(numbers).offset).collect();
-        assert_eq!(offsets, [8, 12, 16, 16, 24]);
-        assert_eq!(generator.state(), PhiloxState { seed: 7, offset: 32 });
-    }
-
-    #[test]
-    fn an_offset_leaves_the_seed() {
-        let generator = Generator::new(PhiloxState { seed: 7, offset: 8 });
-        generator.set_offset(4);
-        assert_eq!(generator.state(), PhiloxState { seed: 7, offset: 4 });
-        generator.set_state(PhiloxState { seed: 1, offset: 0 });
-        assert_eq!(generator.advance(4), PhiloxState { seed: 1, offset: 0 });
-    }
-
-    #[test]
-    fn offsets_are_multiples_of_a_block() {
-        assert!(check_offset(0).is_ok() && check_offset(8).is_ok());
-        assert_eq!(check_offset(6).unwrap_err().to_string(), "offset must be a multiple of 4, got 6");
-    }
-}

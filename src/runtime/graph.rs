@@ -14,12 +14,12 @@
 #![forbid(unsafe_code)]
 
 use std::any::Any;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::debugging::{self, faults};
+use super::debugging::faults;
 use super::error::{Cause, Named, panic_text};
 use super::hardware;
 use super::pools::private_pool::PrivatePool;
@@ -27,13 +27,13 @@ use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex, unlocked};
 use super::task::{Access, Payload, Shape, Task, Transfer, Work};
 use super::trace::{self, About, Kind, Mark, Nodes};
-use super::{Error, sanitizer};
+use super::{Error, observers, sanitizer};
 
 pub mod capture;
-mod dump;
 pub mod graph_rng;
 pub mod hold;
 
+use capture::Recorded;
 use graph_rng::{Draws, Generators};
 use hold::Hold;
 
@@ -120,14 +120,8 @@ impl fmt::Debug for Graph {
 }
 
 impl Graph {
-    fn new(
-        device: usize,
-        pool: u64,
-        nodes: Vec<Node>,
-        generators: Generators,
-        pools: Vec<PrivatePool>,
-        held: Option<Hold>,
-    ) -> Self {
+    fn new(device: usize, pool: u64, recorded: Recorded) -> Self {
+        let Recorded { nodes, generators, pools, hold, .. } = recorded;
         let steps = steps(&nodes, generators.count() > 0);
         let note = |Node { task, stream, after }: Node| {
             let about = task.about().unwrap_or(About::kind(Kind::Custom));
@@ -135,7 +129,7 @@ impl Graph {
         };
         let (notes, tasks) = nodes.into_iter().map(note).unzip();
         let (tasks, latest) = (Mutex::new(tasks), Mutex::new(None));
-        Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _pools: pools, _held: held }))
+        Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _pools: pools, _held: hold }))
     }
 
     /// The index of its device.
@@ -151,6 +145,11 @@ impl Graph {
     /// The number of its memory pool.
     pub fn pool(&self) -> u64 {
         self.0.pool
+    }
+
+    /// The graph in the DOT language, with a box for each node and a cluster for each stream.
+    pub fn dump(&self) -> String {
+        dump(&self.0.notes).unwrap_or_default()
     }
 
     /// Enqueues all recorded work on a stream, and advances the generators that it draws from.
@@ -185,7 +184,7 @@ impl Graph {
     fn check(&self, stream: &'static Stream) -> Result<(), Error> {
         let latest = unlocked(|_| *self.0.latest.lock());
         if let Some((before, _)) = latest {
-            sanitizer::order(stream, sanitizer::clock(before).as_ref());
+            sanitizer::order(None, stream, sanitizer::clock(None, before).as_ref());
         }
         sanitizer::replay(stream, self.0.steps.iter().flat_map(Step::accesses).copied())
     }
@@ -228,6 +227,30 @@ impl Graph {
         }
         trace::mark_replay(stream, "graph", notes.iter().map(|note| (note.name, note.about)))
     }
+}
+
+fn dump(notes: &[Note]) -> Result<String, fmt::Error> {
+    let mut text = "digraph rustdev_graph {\n  node [shape=box];\n".to_owned();
+    let mut streams: Vec<&'static Stream> = Vec::new();
+    for note in notes {
+        if !streams.iter().any(|known| std::ptr::eq(*known, note.stream)) {
+            streams.push(note.stream);
+        }
+    }
+    for (number, stream) in streams.iter().enumerate() {
+        writeln!(text, "  subgraph cluster_{number} {{\n    label=\"{stream:?}\";")?;
+        for (index, Note { name, cost, .. }) in notes.iter().enumerate().filter(|(_, note)| std::ptr::eq(*stream, note.stream)) {
+            writeln!(text, "    n{index} [label=\"{index}: {name}\\n{cost} ns\"];")?;
+        }
+        writeln!(text, "  }}")?;
+    }
+    for (index, note) in notes.iter().enumerate() {
+        for before in &note.after {
+            writeln!(text, "  n{before} -> n{index};")?;
+        }
+    }
+    text.push_str("}\n");
+    Ok(text)
 }
 
 /// Combines successive kernels into one step; with installed hardware, each kernel is a step. `draws`: true if some kernels draw
@@ -304,7 +327,7 @@ fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mar
     let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)).as_ref());
     match part {
         Part::One(node) => run(*node),
-        Part::Fused(range, _) if debugging::is_any_on() => range.clone().try_for_each(run),
+        Part::Fused(range, _) if observers::is_debugging() => range.clone().try_for_each(run),
         Part::Fused(range, ends) => {
             let tasks = &tasks[range.clone()];
             let outcome = loop_fusion::run_all(tasks, ends, mark.map(|mark| |number| mark(range.start + number)));
@@ -316,7 +339,7 @@ fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mar
 fn run_one(task: &mut Task, mark: Option<&Mark>) -> Result<(), Cause> {
     let name = task.name();
     let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
-    let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
+    let run = || if observers::is_debugging() { faults::run_node(name, &mut **work) } else { work.run() };
     if let Some(mark) = mark {
         mark.begin();
     }

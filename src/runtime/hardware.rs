@@ -46,7 +46,6 @@
 use std::fmt;
 use std::io;
 
-use super::memory::arena;
 use super::memory::system::HUGE_PAGE;
 use super::sync::{Arc, OnceLock};
 use super::{Error, observers};
@@ -163,9 +162,4 @@ pub(super) fn installed() -> Option<&'static dyn Hardware> {
 /// The properties of the installed hardware. After this call none can be installed.
 pub fn properties() -> Option<&'static Properties> {
     INSTALLED.get_or_init(|| None).as_ref().map(|installed| &installed.properties)
-}
-
-/// Reserves an address range for a device.
-pub(super) fn reserve(device: usize, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
-    installed().map_or_else(|| arena::reserve(length), |hardware| hardware.reserve(device, length))
 }

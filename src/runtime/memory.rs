@@ -46,6 +46,10 @@ pub trait Timeline: fmt::Debug + Sync {
     fn device(&self) -> usize;
     /// Its id, unique within the device.
     fn id(&self) -> i64;
+    /// Device and id, which no other stream has.
+    fn key(&self) -> (usize, i64) {
+        (self.device(), self.id())
+    }
     /// The number of tasks submitted so far.
     fn submitted(&self) -> u64;
     /// The number of completed tasks; they end in order.

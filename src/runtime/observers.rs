@@ -1,5 +1,4 @@
-//! Observers of submissions, one bit each in one word, so that a launch without observers reads it once. The debugging modes have
-//! bits of their own ([`super::debugging`]).
+//! Observers of submissions, one bit each in one word, so that a launch without observers reads it once.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -8,10 +7,16 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub const TRACE: u8 = 1;
 /// Bit: tasks are checked for races ([`super::sanitizer`]).
 pub const RACES: u8 = 2;
-
+/// Bit: faults are injected ([`super::debugging::faults`]).
+pub const FAULTS: u8 = 4;
+/// Bit: a watchdog runs ([`super::debugging::watchdog`]).
+pub const WATCHDOG: u8 = 8;
+/// Bit: an order of tasks is on ([`super::debugging::schedule`]).
+pub const SCHEDULE: u8 = 16;
 /// Bit: device memory is inaccessible to the host, and blocks are guarded ([`super::isolation`]).
 pub const GUARDS: u8 = 32;
-
+/// Bit: new blocks are filled ([`super::isolation`]).
+pub const FILL: u8 = 64;
 /// Bit: tasks go to installed hardware ([`super::hardware`]).
 pub const HARDWARE: u8 = 128;
 
@@ -23,7 +28,13 @@ pub fn any() -> bool {
     WORD.load(Ordering::Relaxed) != 0
 }
 
-/// True if this bit is set.
+/// True if a debugging mode is on.
+#[inline]
+pub fn is_debugging() -> bool {
+    has(FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL)
+}
+
+/// True if one of these bits is set.
 #[inline]
 pub fn has(observer: u8) -> bool {
     WORD.load(Ordering::Relaxed) & observer != 0

@@ -48,21 +48,30 @@ pub fn claim() -> Option<Claim<'static>> {
     SLOTS.iter().find_map(Slot::claim)
 }
 
-/// A waiting thread that helps with loops; counted until dropped.
-pub struct Onlooker(());
+/// One in a count, until dropped.
+pub struct Counted(&'static AtomicUsize);
 
-impl Onlooker {
-    /// Counts this thread.
-    pub fn enter() -> Self {
-        ONLOOKERS.fetch_add(1, Ordering::Relaxed);
-        Self(())
+impl Counted {
+    fn new(count: &'static AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
     }
 }
 
-impl Drop for Onlooker {
+impl Drop for Counted {
     fn drop(&mut self) {
-        ONLOOKERS.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Counts this thread as one that waits and helps with loops meanwhile.
+pub fn look_on() -> Counted {
+    Counted::new(&ONLOOKERS)
+}
+
+/// Counts a loop as open.
+pub fn open() -> Counted {
+    Counted::new(&OPEN)
 }
 
 /// Marks this thread as inside a loop until dropped.
@@ -79,22 +88,5 @@ impl InLoop {
 impl Drop for InLoop {
     fn drop(&mut self) {
         IN_LOOP.set(false);
-    }
-}
-
-/// Counts a loop as open until dropped.
-pub struct Open(());
-
-impl Open {
-    /// Counts a loop.
-    pub fn new() -> Self {
-        OPEN.fetch_add(1, Ordering::Relaxed);
-        Self(())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        OPEN.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -3,17 +3,14 @@
 //! The caller publishes its loop among the [open loops](open_loops) and runs chunks itself. Awake threads join: searching drainers,
 //! and threads that wait in a synchronise. Sleeping threads are woken only for work much longer than the wake-up. Without helpers
 //! the loop runs serially.
-//!
-//! Long loops alternate their direction. A loop leaves the end of its range in the caches, and the next loop over the same memory
-//! begins there. In the same direction it would evict that part before reaching it.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
 
 use super::executor::EXECUTOR;
-use super::open_loops::{InLoop, Open};
-use super::slot::{Direction, Work};
-use super::sync::{AtomicBool, AtomicU64, LazyLock, Ordering};
+use super::open_loops::InLoop;
+use super::slot::Work;
+use super::sync::{AtomicU64, LazyLock, Ordering};
 use super::{affinity, open_loops};
 use crate::tuning::sharing::{CLAIM_NS, SERIAL_NS};
 use crate::tuning::waking::{MISSED_NS, MISSED_WINDOW, WAKE_NS};
@@ -35,8 +32,7 @@ pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
 }
 
 fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
-    let direction = next_direction();
-    let serially = || (0..count).for_each(|turn| body(direction.chunk(turn, count)));
+    let serially = || (0..count).for_each(body);
     if num_threads() == 1 {
         return serially();
     }
@@ -50,21 +46,13 @@ fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     };
     let helpers = num_threads().min(count) - 1;
     let _loop = InLoop::enter();
-    let _open = Open::new();
-    let work = Work { count, grain: grain(count, cost), direction, body };
+    let _open = open_loops::open();
+    let work = Work { count, grain: grain(count, cost), body };
     claim.run(work, helpers, affinity::share, || {
         if wakes {
             EXECUTOR.wake(helpers);
         }
     });
-}
-
-/// The direction opposite to the last one. Two concurrent callers may get the same one.
-fn next_direction() -> Direction {
-    static BACKWARD: AtomicBool = AtomicBool::new(false);
-    let backward = BACKWARD.load(Ordering::Relaxed);
-    BACKWARD.store(!backward, Ordering::Relaxed);
-    if backward { Direction::Backward } else { Direction::Forward }
 }
 
 /// Adds up the cost of loops that found no helper awake, and returns the sum for the current time window. Concurrent updates may be

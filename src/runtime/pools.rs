@@ -7,17 +7,17 @@
 use std::io;
 
 use super::config::{self, Config, machine};
-use super::debugging::{self, faults};
-use super::memory::Timeline;
+use super::debugging::faults;
 use super::memory::caching_pool::Settings;
 use super::memory::device_memory::DeviceMemory;
 use super::memory::device_pool::{DevicePool, Surroundings};
 use super::memory::label::Label;
 use super::memory::pinned_pool::HostPool;
 use super::memory::shared_budget::SharedBudget;
+use super::memory::{Timeline, arena};
 use super::stream::Stream;
 use super::sync::{Arc, LazyLock, OnceLock};
-use super::{Error, device, fork, hardware, isolation};
+use super::{Error, device, fork, hardware, isolation, observers};
 
 pub mod private_pool;
 pub mod routes;
@@ -75,7 +75,7 @@ impl Surroundings for DeviceSurroundings {
     }
 
     fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
-        hardware::reserve(self.device, length)
+        hardware::installed().map_or_else(|| arena::reserve(length), |hardware| hardware.reserve(self.device, length))
     }
 
     fn shared_budget(&self) -> Option<Arc<SharedBudget>> {
@@ -163,7 +163,7 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
 fn take(pool: &'static DevicePool, stream: &'static Stream, bytes: usize) -> Result<*mut u8, Error> {
     let source = routes::source(stream);
     let block =
-        if debugging::is_any_on() { take_debugged(pool, stream, source, bytes) } else { pool.allocate(stream, source, bytes) };
+        if observers::is_debugging() { take_debugged(pool, stream, source, bytes) } else { pool.allocate(stream, source, bytes) };
     block.map(|address| address as *mut u8)
 }
 
@@ -223,12 +223,12 @@ pub fn record_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Er
 
 /// Sets or removes the label of the live block that starts at `pointer`; `false` if there is none.
 pub fn set_label(pointer: *const u8, label: Option<Label>) -> bool {
-    pool_of(pointer).is_some_and(|pool| pool.set_label(pointer as usize, label))
+    pool_of(pointer).is_some_and(|pool| pool.lock().set_label(pointer as usize, label))
 }
 
 /// The label of the live block that starts at `pointer`.
 pub fn label(pointer: *const u8) -> Option<Label> {
-    pool_of(pointer)?.label(pointer as usize)
+    pool_of(pointer)?.lock().label(pointer as usize)
 }
 
 /// The label of the live block that contains `pointer`.

@@ -1,13 +1,9 @@
 //! Tests of the runtime as a whole, and loom models of its cores.
 
 #[cfg(not(loom))]
-mod errors;
-#[cfg(not(loom))]
 mod events;
 #[cfg(not(loom))]
 mod fused_loops;
-#[cfg(not(loom))]
-mod graphs;
 #[cfg(loom)]
 mod loom_latch;
 #[cfg(loom)]
@@ -33,13 +29,13 @@ mod traces;
 mod common {
     use std::time::{Duration, Instant};
 
+    use crate::runtime::device;
     use crate::runtime::graph::Graph;
     use crate::runtime::graph::capture::{Capture, Mode};
     use crate::runtime::pools::private_pool::{PrivatePool, new_number};
     use crate::runtime::stream::Stream;
-    use crate::runtime::sync::{Arc, Condvar, Mutex, unlocked, wait};
-    use crate::runtime::task::{Closure, Task};
-    use crate::runtime::{Error, device};
+    use crate::runtime::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering, unlocked, wait};
+    use crate::runtime::task::{Closure, Task, Work};
 
     /// A cost that is worth a compute thread.
     pub const LARGE: u64 = 1_000_000;
@@ -54,24 +50,14 @@ mod common {
         device::get(0).unwrap().create_stream(-1)
     }
 
-    /// A private pool of memory.
-    pub fn pool() -> PrivatePool {
-        PrivatePool::new(new_number())
-    }
-
-    /// Ends a capture on its own stream.
-    pub fn end(capture: &Arc<Capture>, origin: &'static Stream) -> Result<Graph, Error> {
-        let before = crate::runtime::device::exchange_stream(origin);
-        let ended = capture.end();
-        crate::runtime::device::exchange_stream(before);
-        ended
-    }
-
     /// A graph of what `body` puts on a stream.
     pub fn captured(origin: &'static Stream, body: impl FnOnce()) -> Graph {
-        let capture = Capture::begin(origin, pool(), Mode::ThreadLocal).unwrap();
+        let capture = Capture::begin(origin, PrivatePool::new(new_number()), Mode::ThreadLocal).unwrap();
         body();
-        end(&capture, origin).unwrap()
+        let before = device::exchange_stream(origin);
+        let graph = capture.end().unwrap();
+        device::exchange_stream(before);
+        graph
     }
 
     /// A kernel that is worth a compute thread.
@@ -80,26 +66,41 @@ mod common {
     }
 
     /// A kernel of that cost.
-    pub fn costing(cost: u64, mut body: impl FnMut() + Send + 'static) -> Task {
-        Task::new(
-            "kernel",
-            cost,
-            Closure::new(move || {
-                body();
-                Ok(())
-            }),
-        )
+    pub fn costing(cost: u64, body: impl FnMut() + Send + 'static) -> Task {
+        Task::new("kernel", cost, succeeding(body))
     }
 
     /// A host callback.
-    pub fn callback(mut body: impl FnMut() + Send + 'static) -> Task {
-        Task::host(
-            "callback",
-            Closure::new(move || {
-                body();
-                Ok(())
-            }),
-        )
+    pub fn callback(body: impl FnMut() + Send + 'static) -> Task {
+        Task::host("callback", succeeding(body))
+    }
+
+    fn succeeding(mut body: impl FnMut() + Send + 'static) -> impl Work {
+        Closure::new(move || {
+            body();
+            Ok(())
+        })
+    }
+
+    /// A task that fails.
+    pub fn failing(name: &'static str, cost: u64) -> Task {
+        Task::new(name, cost, Closure::new(|| Err("no good".into())))
+    }
+
+    /// Stops a stream at a callback until the gate is opened.
+    pub fn stopped(stream: &'static Stream) -> Gate {
+        let gate = Gate::default();
+        let held = gate.clone();
+        stream.submit(callback(move || held.pass())).unwrap();
+        gate
+    }
+
+    /// Puts a kernel of that cost on a stream; says whether it has run.
+    pub fn noting(stream: &'static Stream, cost: u64) -> impl Fn() -> bool {
+        let ran = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ran);
+        stream.submit(costing(cost, move || flag.store(true, Ordering::Release))).unwrap();
+        move || ran.load(Ordering::Acquire)
     }
 
     /// Waits a good while for something that has to happen.
@@ -110,21 +111,6 @@ mod common {
             assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
             std::thread::sleep(Duration::from_micros(200));
         }
-    }
-
-    /// Sixteen streams sleep for 0.4 s each, which is over in less than one after the other, and submitting them does not wait.
-    #[track_caller]
-    pub fn sixteen_sleeps_overlap() {
-        let (time, start) = (Duration::from_millis(400), Instant::now());
-        let streams: Vec<_> = (0..16).map(|_| stream()).collect();
-        for stream in &streams {
-            stream.submit(Task::sleep(time)).unwrap();
-        }
-        assert!(!streams[15].query().unwrap(), "submitting sleeps waits for them");
-        for stream in &streams {
-            stream.synchronize().unwrap();
-        }
-        assert!((time..16 * time).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
 
     /// A gate that tests open when they like.

@@ -126,36 +126,28 @@ pub fn clear() {
     (state.findings, state.keys, state.late, state.awaited) = (Vec::new(), BTreeSet::new(), None, Vec::new());
 }
 
-fn key(stream: &Stream) -> StreamKey {
-    (stream.device(), stream.id())
+impl State {
+    /// The detector of a capture, or that of the tasks that run.
+    fn detector_of(&mut self, capture: Option<&Arc<Capture>>) -> &mut Detector {
+        match capture {
+            Some(capture) => self.captures.entry(Arc::as_ptr(capture) as usize).or_default(),
+            None => &mut self.detector,
+        }
+    }
 }
 
-fn number(capture: &Arc<Capture>) -> usize {
-    Arc::as_ptr(capture) as usize
-}
-
-/// Checks and records a task that is about to be submitted to a stream.
+/// Checks and records a task that is about to be submitted to a stream, or recorded by a capture.
 ///
 /// # Errors
 /// `Race` in [`RaceMode::Error`]: the task must not be submitted.
 #[cold]
-pub fn submit(stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
-    if task.is_callback() {
-        task.since = Some(Box::new(STATE.lock().detector.callback(key(stream))));
+pub fn submit(capture: Option<&Arc<Capture>>, stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
+    if capture.is_none() && task.is_callback() {
+        task.since = Some(Box::new(STATE.lock().detector.callback(stream.key())));
         return Ok(());
     }
     let touches = touches(task);
-    check(key(stream), None, task.name(), &touches, |number| describe(task, number))
-}
-
-/// Checks and records a task that a capture is about to record.
-///
-/// # Errors
-/// As [`submit`].
-#[cold]
-pub fn capture(capture: &Arc<Capture>, stream: &'static Stream, task: &Task) -> Result<(), Error> {
-    let touches = touches(task);
-    check(key(stream), Some(self::number(capture)), task.name(), &touches, |number| describe(task, number))
+    check(stream.key(), capture, task.name(), &touches, |number| describe(task, number))
 }
 
 /// Checks and records a replay, which counts as one submission.
@@ -165,7 +157,7 @@ pub fn capture(capture: &Arc<Capture>, stream: &'static Stream, task: &Task) -> 
 #[cold]
 pub fn replay(stream: &'static Stream, accesses: impl Iterator<Item = Access>) -> Result<(), Error> {
     let touches: Vec<_> = accesses.filter(is_watched).map(|access| touch(access, None)).collect();
-    check(key(stream), None, "graph", &touches, |_| None)
+    check(stream.key(), None, "graph", &touches, |_| None)
 }
 
 /// True for device memory and pinned memory. Copies from and to pageable host memory always block, so they need no check.
@@ -202,7 +194,7 @@ fn describe(task: &Task, number: usize) -> Option<String> {
 
 fn check(
     stream: StreamKey,
-    capture: Option<usize>,
+    capture: Option<&Arc<Capture>>,
     operator: &str,
     touches: &[Touch],
     describe: impl Fn(usize) -> Option<String>,
@@ -215,17 +207,14 @@ fn check(
     }
     let context = history::capture_now();
     let site = Arc::new(Site { operator: operator.into(), stream: Some(stream), context: context.clone() });
-    let mut guard = STATE.lock();
-    let state = &mut *guard;
-    let detector = match capture {
-        Some(number) => state.captures.entry(number).or_default(),
-        None => &mut state.detector,
-    };
+    let mut state = STATE.lock();
+    let mode = state.mode;
+    let detector = state.detector_of(capture);
     let race = detector.race(stream, touches);
-    if race.is_none() || state.mode == RaceMode::Warn {
+    if race.is_none() || mode == RaceMode::Warn {
         detector.submit(stream, touches, &site);
     }
-    drop(guard);
+    drop(state);
     match race {
         Some(race) => {
             let shape = describe(race.number);
@@ -303,34 +292,22 @@ fn fault(address: usize, streams: [Option<StreamKey>; 2]) -> Fault {
     }
 }
 
-/// The clock of a stream's submissions so far, for an event; `None` while the detector is off.
-pub fn clock(stream: &'static Stream) -> Option<VectorClock> {
-    is_on().then(|| STATE.lock().detector.clock(key(stream)).clone())
+/// The clock of a stream's submissions so far, to a capture or to run, for an event; `None` while the detector is off.
+pub fn clock(capture: Option<&Arc<Capture>>, stream: &'static Stream) -> Option<VectorClock> {
+    is_on().then(|| STATE.lock().detector_of(capture).clock(stream.key()).clone())
 }
 
-/// As [`clock`], for a stream of a capture.
-pub fn captured_clock(capture: &Arc<Capture>, stream: &'static Stream) -> Option<VectorClock> {
-    is_on().then(|| STATE.lock().captures.entry(number(capture)).or_default().clock(key(stream)).clone())
-}
-
-/// Orders a stream after an event that was recorded with that clock.
-pub fn order(stream: &'static Stream, clock: Option<&VectorClock>) {
+/// Orders a stream, in a capture if there is one, after an event that was recorded with that clock.
+pub fn order(capture: Option<&Arc<Capture>>, stream: &'static Stream, clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
-        STATE.lock().detector.order(key(stream), clock);
-    }
-}
-
-/// As [`order`], in a capture.
-pub fn order_captured(capture: &Arc<Capture>, stream: &'static Stream, clock: Option<&VectorClock>) {
-    if let (true, Some(clock)) = (is_on(), clock) {
-        STATE.lock().captures.entry(number(capture)).or_default().order(key(stream), clock);
+        STATE.lock().detector_of(capture).order(stream.key(), clock);
     }
 }
 
 /// Forgets a capture that has ended.
 pub fn end_capture(capture: &Arc<Capture>) {
     if is_on() {
-        STATE.lock().captures.remove(&number(capture));
+        STATE.lock().captures.remove(&(Arc::as_ptr(capture) as usize));
     }
 }
 
@@ -345,7 +322,7 @@ pub fn host_waits(clock: Option<&VectorClock>) {
 #[inline]
 pub fn host_waits_for(stream: &'static Stream) {
     if is_on() {
-        STATE.lock().detector.host_waits_for(key(stream));
+        STATE.lock().detector.host_waits_for(stream.key());
     }
 }
 
@@ -366,20 +343,47 @@ pub fn waits_for_nothing(stream: Option<StreamKey>) -> Result<(), Error> {
 struct Notes;
 
 impl RaceDetector for Notes {
-    fn allocated(&self, stream: &'static dyn Timeline, address: usize, size: usize) {
-        allocated(stream, address, size);
+    fn allocated(&self, owner: &'static dyn Timeline, begin: usize, size: usize) {
+        let (owner, end) = (owner.key(), begin + size);
+        let capture = device::find_stream(owner.0, owner.1).and_then(Stream::capture);
+        let mut state = STATE.lock();
+        match capture {
+            // Memory of a graph's pool: its uses are compared with each other when the graph is replayed.
+            Some(capture) => {
+                state.detector_of(Some(&capture)).forget(begin, end);
+                state.detector.forget(begin, end);
+            }
+            None => state.detector.allocated(owner, begin, end),
+        }
     }
 
     fn forget(&self, address: usize, size: usize) {
         STATE.lock().detector.forget(address, address + size);
     }
 
-    fn freed(&self, block: &Use, address: usize) -> Option<race_notes::Race> {
-        freed(block, address).map(later)
+    fn freed(&self, block: &Use, begin: usize) -> Option<race_notes::Race> {
+        if exit::is_exiting() {
+            return None;
+        }
+        let (owner, size) = (block.owner.key(), block.size);
+        let mut users = keys(&block.users);
+        // Collectives hold their tensors until they end.
+        users.push((owner.0, COLLECTIVES));
+        let current = device::current_stream(owner.0).key();
+        let (first, awaited) = STATE.lock().detector.freed(owner, begin..begin + size, &users, current)?;
+        let mut found = Raw { awaited, ..raw_free(first, begin, size, Some(owner)) };
+        found.memory.label = block.label.as_ref().map(ToString::to_string);
+        Some(later(found))
     }
 
-    fn host_freed(&self, address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<race_notes::Race> {
-        host_freed(address, size, users).map(later)
+    fn host_freed(&self, begin: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<race_notes::Race> {
+        if exit::is_exiting() {
+            return None;
+        }
+        let first = STATE.lock().detector.host_freed(begin, begin + size, &keys(users));
+        // A graph that may read the block keeps it allocated.
+        let first = first.filter(|_| users.iter().all(|user| user.device() < MAX_DEVICES))?;
+        Some(later(raw_free(first, begin, size, None)))
     }
 }
 
@@ -387,47 +391,8 @@ fn later(found: Raw) -> race_notes::Race {
     Box::new(move |context| tell_later(found, context))
 }
 
-fn allocated(owner: &dyn Timeline, begin: usize, size: usize) {
-    let (owner, end) = ((owner.device(), owner.id()), begin + size);
-    let capture = device::find_stream(owner.0, owner.1).and_then(Stream::capture);
-    let mut state = STATE.lock();
-    match capture {
-        // Memory of a graph's pool: its uses are compared with each other when the graph is replayed.
-        Some(capture) => {
-            state.captures.entry(number(&capture)).or_default().forget(begin, end);
-            state.detector.forget(begin, end);
-        }
-        None => state.detector.allocated(owner, begin, end),
-    }
-}
-
-fn freed(block: &Use, begin: usize) -> Option<Raw> {
-    if exit::is_exiting() {
-        return None;
-    }
-    let (owner, size) = ((block.owner.device(), block.owner.id()), block.size);
-    let mut users = keys(&block.users);
-    // Collectives hold their tensors until they end.
-    users.push((owner.0, COLLECTIVES));
-    let current = key(device::current_stream(owner.0));
-    let (first, awaited) = STATE.lock().detector.freed(owner, begin..begin + size, &users, current)?;
-    let mut found = Raw { awaited, ..raw_free(first, begin, size, Some(owner)) };
-    found.memory.label = block.label.as_ref().map(ToString::to_string);
-    Some(found)
-}
-
-fn host_freed(begin: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Raw> {
-    if exit::is_exiting() {
-        return None;
-    }
-    let first = STATE.lock().detector.host_freed(begin, begin + size, &keys(users));
-    // A graph that may read the block keeps it allocated.
-    let first = first.filter(|_| users.iter().all(|user| user.device() < MAX_DEVICES))?;
-    Some(raw_free(first, begin, size, None))
-}
-
 fn keys(users: &[&'static dyn Timeline]) -> Vec<StreamKey> {
-    users.iter().map(|user| (user.device(), user.id())).collect()
+    users.iter().map(|user| user.key()).collect()
 }
 
 fn raw_free(first: Past, begin: usize, size: usize, stream: Option<StreamKey>) -> Raw {

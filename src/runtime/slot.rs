@@ -7,15 +7,13 @@
 //!
 //! The chunks are divided into *shares*, one for each thread that may take part. A thread takes chunks from the share of its core
 //! first, by adding to the share's counter, then from the others. The caller therefore runs whatever no other thread has claimed.
-//! Successive loops over the same memory find most of it in the same core's cache, whichever threads run them. A share may also be
-//! taken from its end: [`Direction`].
+//! Successive loops over the same memory find most of it in the same core's cache, whichever threads run them.
 
 use std::any::Any;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, UnsafeCell, yield_now};
-use crate::tuning::sharing::{FORWARD_CHUNKS, MAX_SHARES};
+use crate::tuning::sharing::MAX_SHARES;
 use crate::tuning::waking::SPINS_BEFORE_YIELD;
 
 const INSIDE: u64 = 0xffff;
@@ -32,41 +30,11 @@ pub struct Work<'a> {
     pub count: usize,
     /// Chunks per claim.
     pub grain: usize,
-    pub direction: Direction,
     pub body: LoopBody<'a>,
 }
 
 /// The loop body.
 pub type LoopBody<'a> = &'a (dyn Fn(usize) + Sync);
-
-/// The end from which the chunks of a share are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    Forward,
-    /// From the last run of [`FORWARD_CHUNKS`] adjacent chunks to the first, with each run forward: hardware prefetchers follow
-    /// ascending addresses, and would prefetch in vain at the end of every single chunk.
-    Backward,
-}
-
-impl Direction {
-    /// The chunk of `0..count` for a turn of `0..count`.
-    #[inline]
-    pub fn chunk(self, turn: usize, count: usize) -> usize {
-        match self {
-            Self::Forward => turn,
-            Self::Backward => {
-                // The run of the last chunks may be shorter.
-                let short = count % FORWARD_CHUNKS;
-                if turn < short {
-                    count - short + turn
-                } else {
-                    let rest = turn - short;
-                    count - short - (rest / FORWARD_CHUNKS + 1) * FORWARD_CHUNKS + rest % FORWARD_CHUNKS
-                }
-            }
-        }
-    }
-}
 
 /// A loop: `body(0..count)` in `shares` shares, claimed `grain` chunks at a time.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +42,6 @@ struct Job {
     count: usize,
     shares: usize,
     grain: usize,
-    direction: Direction,
     body: *const (dyn Fn(usize) + Sync),
 }
 
@@ -83,16 +50,9 @@ impl Job {
     fn start(&self, share: usize) -> usize {
         self.count * share / self.shares
     }
-
-    /// Runs the chunks of a share at these turns.
-    fn run_turns(&self, share: usize, turns: Range<usize>, body: LoopBody<'_>) {
-        let start = self.start(share);
-        let count = self.start(share + 1) - start;
-        turns.for_each(|turn| body(start + self.direction.chunk(turn - start, count)));
-    }
 }
 
-/// The first unclaimed turn of a share, in its own cache line.
+/// The first unclaimed chunk of a share, in its own cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Next(AtomicUsize);
@@ -174,7 +134,7 @@ impl Slot {
                         break;
                     }
                     ran = true;
-                    job.run_turns(share, first..end.min(first + job.grain), body);
+                    (first..end.min(first + job.grain)).for_each(body);
                 }
             }
         }));
@@ -200,11 +160,11 @@ impl Claim<'_> {
     /// If a chunk panics: resumes its panic after all helpers have left.
     #[inline]
     pub fn run(self, work: Work<'_>, helpers: usize, own_share: OwnShare, opened: impl FnOnce()) {
-        let Work { count, grain, direction, body } = work;
+        let Work { count, grain, body } = work;
         let slot = self.slot;
         // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
         let body: LoopBody<'static> = unsafe { std::mem::transmute::<LoopBody<'_>, LoopBody<'static>>(body) };
-        let job = Job { count, shares: (helpers + 1).clamp(1, MAX_SHARES), grain, direction, body };
+        let job = Job { count, shares: (helpers + 1).clamp(1, MAX_SHARES), grain, body };
         // SAFETY: this thread has claimed the slot, which is not open, so nobody reads `job`.
         slot.job.with_mut(|target| unsafe { *target = Some(job) });
         for (share, next) in slot.next.iter().enumerate().take(job.shares) {

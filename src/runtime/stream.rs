@@ -14,8 +14,8 @@ use std::thread;
 use std::time::Instant;
 
 use super::config::config;
+use super::debugging::schedule;
 use super::debugging::watchdog::Watch;
-use super::debugging::{self, schedule};
 use super::error::{Cause, panic_text};
 use super::executor::{EXECUTOR, Ready};
 use super::gate::Pass;
@@ -24,9 +24,9 @@ use super::memory::Timeline;
 use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
 use super::queue::{Guest, Queue};
-use super::sync::{Arc, AtomicBool, Mutex, Ordering};
+use super::sync::{Arc, AtomicBool, Mutex, Ordering, unlocked};
 use super::task::recording::Recording;
-use super::task::{Drained, Erased, Lease, Payload, Task, Work};
+use super::task::{Drained, Lease, Payload, Task, Work};
 use super::trace::Mark;
 use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
 use crate::tuning::waking::{INLINE_COLD_NS, INLINE_HOT_NS, TURN_TASKS};
@@ -34,7 +34,6 @@ use crate::tuning::waking::{INLINE_COLD_NS, INLINE_HOT_NS, TURN_TASKS};
 mod debugged;
 pub(super) mod loop_fusion;
 mod on_hardware;
-mod recordings;
 mod standstill;
 mod wait;
 
@@ -59,7 +58,7 @@ pub struct Stream {
     device: usize,
     id: i64,
     priority: i32,
-    queue: Queue<Task>,
+    pub(super) queue: Queue<Task>,
     /// True if `failure` holds a failure: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
@@ -74,7 +73,8 @@ pub struct Stream {
     captures: AtomicBool,
     /// The capture that records the stream's tasks instead of running them.
     capture: Mutex<Option<Arc<Capture>>>,
-    watch: Watch,
+    /// The watchdog's data.
+    pub(super) watch: Watch,
     hand_over: on_hardware::HandOver,
 }
 
@@ -121,19 +121,15 @@ impl Drained for Stream {
     }
 
     fn go_on(&'static self, mut lease: Lease, failure: Option<&dyn fmt::Display>) {
-        if let (Some(cause), Some(task)) = (failure, lease.head()) {
-            let name = task.name();
-            self.poison(name, cause);
-        }
-        lease.advance();
+        self.end_head(&mut lease, failure);
         self.move_on(lease);
     }
 
     fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>) {
-        self.take_from_hardware(lease, failure);
+        self.take_from_hardware(lease, failure.as_ref());
     }
 
-    fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause> {
+    fn run_for_hardware(&'static self, work: &mut dyn Work) -> Result<(), Cause> {
         let _outside = EXECUTOR.enter();
         match self.attempt(|| work.run()) {
             Ok(outcome) => outcome,
@@ -147,22 +143,29 @@ impl Drained for Stream {
                 self.turn(lease, Until::Done(target));
                 true
             }
-            None => self.awaited().is_some_and(|recording| recording.stream().help_until(recording.number())),
+            None => self.awaited().is_some_and(|recording| recording.stream.help_until(recording.number())),
         }
     }
 
     fn is_stuck(&'static self, on_hardware: bool) -> bool {
         self.may_wait.load(Ordering::Acquire)
             || on_hardware && self.is_on_hardware()
-            || self.awaited().is_some_and(|recording| recording.stream().is_stuck(on_hardware))
+            || self.awaited().is_some_and(|recording| recording.stream.is_stuck(on_hardware))
     }
 
+    #[inline]
     fn run_until(&'static self, target: u64) -> Result<(), Error> {
-        self.run_until(target)
+        if self.completed() >= target { Ok(()) } else { unlocked(|unlocked| self.run_tasks_until(target, unlocked)) }
     }
 
+    #[inline]
     fn raise(&self) -> Result<(), Error> {
-        self.raise()
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut failure = self.failure.lock();
+        self.failed.store(false, Ordering::Release);
+        failure.take().map_or(Ok(()), Err)
     }
 }
 
@@ -258,7 +261,7 @@ impl Stream {
     /// The number of the memory pool that allocations for the stream come from.
     #[inline]
     pub(super) fn private_pool(&self) -> u64 {
-        self.capture().map_or(GENERAL, |capture| capture.pool())
+        self.capture().map_or(GENERAL, |capture| capture.pool)
     }
 
     /// Makes the stream record into a capture; `false` if it is in a capture already.
@@ -294,13 +297,13 @@ impl Stream {
     /// # Errors
     /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.
     #[inline]
-    pub fn submit(&'static self, task: Task) -> Result<(), Error> {
+    pub fn submit(&'static self, mut task: Task) -> Result<(), Error> {
         if isolation::has_guards() {
             isolation::check_accesses(&task)?;
         }
         if let Some(capture) = self.capture() {
             if sanitizer::is_on() {
-                sanitizer::capture(&capture, self, &task)?;
+                sanitizer::submit(Some(&capture), self, &mut task)?;
             }
             return capture.record(self, task);
         }
@@ -330,7 +333,7 @@ impl Stream {
     /// ended and raises its failure.
     pub(super) fn enqueue(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
         if sanitizer::is_on() {
-            sanitizer::submit(self, &mut task)?;
+            sanitizer::submit(None, self, &mut task)?;
         }
         self.enqueue_checked(task, blocking)
     }
@@ -342,7 +345,7 @@ impl Stream {
         }
         let mark = task.mark.clone();
         let number = match task.payload {
-            _ if debugging::is_any_on() => self.enqueue_debugged(task)?,
+            _ if observers::is_debugging() => self.enqueue_debugged(task)?,
             Payload::Kernel(_) if !hardware::is_installed() => self.enqueue_kernel(task),
             _ => self.enqueue_light(task),
         };
@@ -360,10 +363,8 @@ impl Stream {
         let Some(guest) = self.own_idle(task.cost()) else {
             return self.push(task);
         };
-        let (name, number) = (task.name(), guest.number());
-        if let Payload::Kernel(work) = &mut task.payload {
-            self.run(name, task.mark.as_ref(), || work.run());
-        }
+        let number = guest.number();
+        self.run_task(&mut task);
         drop(task);
         self.finish_inline(guest);
         number
@@ -405,17 +406,6 @@ impl Stream {
         number
     }
 
-    /// Raises the stored failure, if any, and clears it; the stream then runs tasks again.
-    #[inline]
-    pub(super) fn raise(&self) -> Result<(), Error> {
-        if !self.failed.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut failure = self.failure.lock();
-        self.failed.store(false, Ordering::Release);
-        failure.take().map_or(Ok(()), Err)
-    }
-
     fn is_running_here(&self) -> bool {
         RUNNING.get().is_some_and(|running| std::ptr::eq(running, self))
     }
@@ -439,7 +429,7 @@ impl Stream {
                 },
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
                 Payload::Kernel(_) if is_row => finished = self.run_fused(&mut lease, until),
-                Payload::Kernel(work) => self.run(name, task.mark.as_ref(), || work.run()),
+                Payload::Kernel(_) => self.run_task(task),
                 Payload::Record(recording) => released = recording.reach(),
                 Payload::Wait(recording) => {
                     let recording = Arc::clone(recording);
@@ -543,11 +533,8 @@ impl Stream {
         if let Some(_running) = exit::Running::start()
             && let Some(task) = lease.head()
         {
-            let name = task.name();
             sanitizer::host_waits(task.since.as_deref());
-            if let Payload::Host(work) = &mut task.payload {
-                self.run(name, task.mark.as_ref(), || work.run());
-            }
+            self.run_task(task);
         }
         // Advancing drops the callback, whose captured objects may need the GIL, so it comes before the pass is taken.
         lease.advance();
@@ -570,6 +557,24 @@ impl Stream {
         self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);
+    }
+
+    /// Ends the task at the head, with its failure if there is one.
+    fn end_head(&self, lease: &mut Lease, failure: Option<&dyn fmt::Display>) {
+        if let (Some(cause), Some(task)) = (failure, lease.head()) {
+            let name = task.name();
+            self.poison(name, cause);
+        }
+        lease.advance();
+    }
+
+    /// Runs a kernel or a callback.
+    #[inline]
+    fn run_task(&'static self, task: &mut Task) {
+        let name = task.name();
+        if let Payload::Kernel(work) | Payload::Host(work) = &mut task.payload {
+            self.run(name, task.mark.as_ref(), || work.run());
+        }
     }
 
     #[inline]
@@ -606,7 +611,7 @@ impl Stream {
     #[cold]
     fn poison(&self, name: &str, cause: &dyn fmt::Display) {
         let mut failure = self.failure.lock();
-        failure.get_or_insert_with(|| Error::of_task(name, self, cause));
+        failure.get_or_insert_with(|| Error::TaskFailed(format!("{name} failed on {self:?}: {cause}")));
         self.failed.store(true, Ordering::Release);
     }
 }

@@ -1,12 +1,10 @@
 //! Tasks: one unit of device work each.
 //!
-//! A task has its operator's name, a cost estimate and the byte ranges that it reads and writes. A payload of up to
-//! [`INLINE_BYTES`] is stored inline, so that submitting a kernel allocates nothing.
+//! A task has its operator's name, a cost estimate and the byte ranges that it reads and writes.
 
 use std::any::Any;
 use std::fmt;
-use std::mem::{MaybeUninit, align_of, size_of};
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
@@ -21,9 +19,6 @@ use crate::tuning::sharing::FUSED_NS;
 pub(super) mod recording;
 
 use recording::Recording;
-
-/// Room for a payload inside the task; a larger one is boxed.
-pub const INLINE_BYTES: usize = 376;
 
 /// A byte range that a task reads or writes; `end` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +161,7 @@ pub(super) trait Drained: Timeline {
     fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>);
 
     /// Runs a task's work for the hardware, on this thread.
-    fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause>;
+    fn run_for_hardware(&'static self, work: &mut dyn Work) -> Result<(), Cause>;
 
     /// Drains the stream, or the stream that it waits for, until `target` tasks are done; returns whether there was something to
     /// drain.
@@ -203,9 +198,9 @@ pub(super) trait Keeper: Send + Sync {
 /// The payload of a task; the variant decides which thread runs it.
 pub(super) enum Payload {
     /// Device work; runs on the thread that drains the stream.
-    Kernel(Erased),
+    Kernel(Box<dyn Work>),
     /// A host callback, which may block or call Python; runs on a host thread.
-    Host(Erased),
+    Host(Box<dyn Work>),
     /// Keeps the stream busy for a duration without occupying a thread.
     Sleep(Duration),
     /// Completes an event's recording.
@@ -237,12 +232,12 @@ impl Task {
     /// Device work. `cost`: estimated nanoseconds of one thread.
     #[inline]
     pub fn new(name: &'static str, cost: u64, work: impl Work + 'static) -> Self {
-        Self { name, cost, payload: Payload::Kernel(Erased::new(work)), mark: None, since: None }
+        Self { name, cost, payload: Payload::Kernel(Box::new(work)), mark: None, since: None }
     }
 
     /// A host callback: may block, take locks, call Python.
     pub fn host(name: &'static str, work: impl Work + 'static) -> Self {
-        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)), mark: None, since: None }
+        Self { name, cost: 0, payload: Payload::Host(Box::new(work)), mark: None, since: None }
     }
 
     pub fn sleep(duration: Duration) -> Self {
@@ -279,10 +274,10 @@ impl Task {
     }
 
     /// The same task with its work wrapped.
-    pub(super) fn with_work<W: Work + 'static>(self, wrap: impl FnOnce(Erased) -> W) -> Self {
+    pub(super) fn with_work<W: Work + 'static>(self, wrap: impl FnOnce(Box<dyn Work>) -> W) -> Self {
         let payload = match self.payload {
-            Payload::Kernel(work) => Payload::Kernel(Erased::new(wrap(work))),
-            Payload::Host(work) => Payload::Host(Erased::new(wrap(work))),
+            Payload::Kernel(work) => Payload::Kernel(Box::new(wrap(work))),
+            Payload::Host(work) => Payload::Host(Box::new(wrap(work))),
             other => other,
         };
         Self { payload, ..self }
@@ -338,44 +333,7 @@ impl Task {
     }
 }
 
-type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
-
-/// The vtable of a storage's value.
-struct Held {
-    /// The value as a `dyn Work`.
-    work: unsafe fn(*mut Storage) -> *mut dyn Work,
-    drop: unsafe fn(*mut Storage),
-}
-
-/// A type-erased `Work` with inline storage.
-///
-/// Invariant: from `new` to `drop`, `storage` holds a live value of the type that `held` was made for.
-pub(super) struct Erased {
-    held: &'static Held,
-    storage: Storage,
-}
-
-// SAFETY: the value inside is `Work`, which is `Send`; `new` takes nothing else.
-unsafe impl Send for Erased {}
-
-impl Erased {
-    #[inline]
-    fn new<W: Work + 'static>(work: W) -> Self {
-        if size_of::<W>() <= size_of::<Storage>() && align_of::<W>() <= align_of::<Storage>() {
-            Self::store(work, const { &Held { work: itself::<W>, drop: drop_in_place::<W> } })
-        } else {
-            Self::store(Box::new(work), const { &Held { work: boxed::<W>, drop: drop_in_place::<Box<W>> } })
-        }
-    }
-
-    #[inline]
-    fn store<T>(value: T, held: &'static Held) -> Self {
-        let mut storage = Storage::uninit();
-        // SAFETY: `new` checked that the value fits the storage in size and alignment, and a `Box` always does.
-        unsafe { storage.as_mut_ptr().cast::<T>().write(value) };
-        Self { held, storage }
-    }
-
+impl dyn Work + '_ {
     /// Flips a random bit of the memory that the work has just written.
     pub(super) fn flip_bit(&self, random: u64) {
         let Some(address) = self.output_byte(random >> 3) else { return };
@@ -383,56 +341,6 @@ impl Erased {
         // SAFETY: the work writes that byte itself, and its stream is still at this task, so nobody else may access it.
         unsafe { *byte ^= 1 << (random & 7) };
     }
-}
-
-impl Deref for Erased {
-    type Target = dyn Work;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        // SAFETY: the invariant of `Erased`.
-        let work = unsafe { (self.held.work)((&raw const self.storage).cast_mut()) };
-        // SAFETY: the value is borrowed as long as the storage around it.
-        unsafe { &*work }
-    }
-}
-
-impl DerefMut for Erased {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        // SAFETY: the invariant of `Erased`.
-        let work = unsafe { (self.held.work)(&raw mut self.storage) };
-        // SAFETY: the value is borrowed as long as the storage around it, and uniquely.
-        unsafe { &mut *work }
-    }
-}
-
-impl Drop for Erased {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: the invariant of `Erased`; nothing uses the value after its owner's drop.
-        unsafe { (self.held.drop)(&raw mut self.storage) }
-    }
-}
-
-/// # Safety
-/// `storage` holds a live `W`.
-unsafe fn itself<W: Work + 'static>(storage: *mut Storage) -> *mut dyn Work {
-    storage.cast::<W>()
-}
-
-/// # Safety
-/// `storage` holds a live `Box<W>`.
-unsafe fn boxed<W: Work + 'static>(storage: *mut Storage) -> *mut dyn Work {
-    // SAFETY: the caller's promise.
-    unsafe { &raw mut **storage.cast::<Box<W>>() }
-}
-
-/// # Safety
-/// `storage` holds a live `T`, which nothing uses afterwards.
-unsafe fn drop_in_place<T>(storage: *mut Storage) {
-    // SAFETY: the caller's promise.
-    unsafe { storage.cast::<T>().drop_in_place() };
 }
 
 /// Work made of a closure; it reports no memory accesses.
@@ -451,61 +359,4 @@ impl<F: FnMut() -> Result<(), Cause> + Send> Work for Closure<F> {
     }
 
     fn accesses(&self, _: &mut dyn FnMut(Access)) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::sync::{AtomicUsize, Ordering};
-
-    struct Counted<const N: usize> {
-        bytes: [u8; N],
-        drops: &'static AtomicUsize,
-    }
-
-    impl<const N: usize> Work for Counted<N> {
-        fn run(&mut self) -> Result<(), Cause> {
-            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".into()) }
-        }
-
-        fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-            visit(Access { begin: N, end: N + 1, write: true });
-        }
-    }
-
-    impl<const N: usize> Drop for Counted<N> {
-        fn drop(&mut self) {
-            self.drops.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn check<const N: usize>(drops: &'static AtomicUsize) {
-        let mut task = Task::new("counted", 5, Counted { bytes: [7; N], drops });
-        let mut seen = Vec::new();
-        task.accesses(&mut |access| seen.push(access));
-        assert_eq!(seen, [Access { begin: N, end: N + 1, write: true }]);
-        let Payload::Kernel(work) = &mut task.payload else { panic!("a kernel task") };
-        assert!(work.run().is_ok());
-        let moved = Box::new(task);
-        assert_eq!(drops.load(Ordering::Relaxed), 0);
-        drop(moved);
-        assert_eq!(drops.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn small_payloads_are_kept_inside_and_dropped_once() {
-        static DROPS: AtomicUsize = AtomicUsize::new(0);
-        check::<16>(&DROPS);
-    }
-
-    #[test]
-    fn large_payloads_are_boxed_and_dropped_once() {
-        static DROPS: AtomicUsize = AtomicUsize::new(0);
-        check::<4096>(&DROPS);
-    }
-
-    #[test]
-    fn a_task_stays_small() {
-        assert!(size_of::<Task>() <= INLINE_BYTES + 64);
-    }
 }

@@ -35,18 +35,3 @@ impl VectorClock {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_join_has_the_greater_of_each_component() {
-        let (mut first, mut second) = (VectorClock::new(), VectorClock::new());
-        assert_eq!((first.tick(0), first.tick(0), second.tick(2)), (1, 2, 1));
-        first.join(&second);
-        assert_eq!([0, 1, 2, 9].map(|slot| first.get(slot)), [2, 0, 1, 0]);
-        second.join(&first);
-        assert_eq!(first, second);
-    }
-}

@@ -69,13 +69,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_read() {
-        let conf = AllocConf::parse("RUSTDEV_ALLOC_CONF", "max_split_size_mb:128, garbage_collection_threshold:0.8").unwrap();
-        assert_eq!(conf, AllocConf { max_split_size: Some(128 << 20), garbage_collection_threshold: Some(0.8) });
-        assert_eq!(AllocConf::parse("RUSTDEV_ALLOC_CONF", ""), Ok(AllocConf::default()));
-    }
-
-    #[test]
     fn other_keys_are_ignored_in_pytorchs_own_variable_only() {
         for foreign in
             ["expandable_segments:True", "roundup_power2_divisions:[256:1,512:2]", "pinned_max_cached_size_mb:64", "new_key"]

@@ -5,12 +5,12 @@
 //! faults. Tasks of a graph are counted at each replay.
 #![forbid(unsafe_code)]
 
-use super::{DebugMode, is_on, set};
 use crate::runtime::config::fault_list::{Fault, FaultList, When};
 use crate::runtime::error::Cause;
+use crate::runtime::observers::{self, FAULTS};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::runtime::task::{Access, Drained, Erased, Keeper, Lease, Task, Work};
+use crate::runtime::task::{Access, Drained, Keeper, Lease, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, rng};
 
@@ -43,7 +43,7 @@ pub fn push(text: &str) -> Result<u64, Error> {
     let occasions = list.faults.iter().map(|_| AtomicU64::new(0)).collect();
     let mut lists = LISTS.lock();
     lists.push(Arc::new(Injection { number, list, occasions }));
-    set(DebugMode::Faults, true);
+    observers::set(FAULTS, true);
     Ok(number)
 }
 
@@ -51,11 +51,11 @@ pub fn push(text: &str) -> Result<u64, Error> {
 pub fn remove(number: u64) {
     let mut lists = LISTS.lock();
     lists.retain(|list| list.number != number);
-    set(DebugMode::Faults, !lists.is_empty());
+    observers::set(FAULTS, !lists.is_empty());
 }
 
 fn in_force() -> Option<Arc<Injection>> {
-    LISTS.lock().last().cloned()
+    if observers::has(FAULTS) { LISTS.lock().last().cloned() } else { None }
 }
 
 impl Injection {
@@ -80,9 +80,6 @@ impl Injection {
 
 /// Counts a request for device memory; returns the reason if it must be refused.
 pub(in crate::runtime) fn shortage() -> Option<String> {
-    if !is_on(DebugMode::Faults) {
-        return None;
-    }
     let strikes = in_force()?;
     let strikes = strikes.strikes(|fault| *fault == Fault::Shortage);
     strikes.into_iter().next().map(|(_, strike)| strike.text)
@@ -99,9 +96,6 @@ pub enum Loss {
 
 /// Counts a collective of a rank in this process. If the rank is lost, returns how, with a text for the user.
 pub fn loss(rank: u64) -> Option<(Loss, String)> {
-    if !is_on(DebugMode::Faults) {
-        return None;
-    }
     let list = in_force()?;
     let strikes = list.strikes(|fault| matches!(fault, Fault::Silence(other) | Fault::Exit(other) if *other == rank));
     let loss = |fault: &Fault| if matches!(fault, Fault::Exit(_)) { Loss::Exit } else { Loss::Silence };
@@ -141,7 +135,7 @@ fn is_host_copy(task: &Task) -> bool {
 }
 
 /// Runs the work of a graph's task, which is counted here.
-pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), Cause> {
+pub(in crate::runtime) fn run_node(name: &str, work: &mut dyn Work) -> Result<(), Cause> {
     let Some(list) = in_force() else { return work.run() };
     let is_meant = |fault: &Fault| matches!(fault, Fault::Failure(_) | Fault::BitFlip(_)) && concerns(fault, name, false);
     let strikes = list.strikes(is_meant);
@@ -157,7 +151,7 @@ pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), 
 
 /// Work that fails, or that has a bit of its output flipped.
 struct Struck {
-    work: Erased,
+    work: Box<dyn Work>,
     fails: Option<String>,
     flips: Option<u64>,
 }

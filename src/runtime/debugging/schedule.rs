@@ -10,8 +10,9 @@ use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use super::{DebugMode, is_on as is_mode_on, set};
 use crate::runtime::config::order::{Order, open_log};
+use crate::runtime::memory::Timeline;
+use crate::runtime::observers::{self, SCHEDULE};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{self, Mutex, unlocked};
 use crate::runtime::task::Drained;
@@ -29,7 +30,7 @@ static LOG: Mutex<Option<File>> = Mutex::new(None);
 /// True if an order is on.
 #[inline]
 pub(in crate::runtime) fn is_on() -> bool {
-    is_mode_on(DebugMode::Schedule)
+    observers::has(SCHEDULE)
 }
 
 /// Turns an order on when the runtime starts.
@@ -41,7 +42,7 @@ pub(super) fn begin(order: Order, log: Option<&str>) {
 fn install(order: Option<Order>) {
     let mut current = CURRENT.lock();
     *current = order.map(|order| (order, Draws::new(order)));
-    set(DebugMode::Schedule, order.is_some());
+    observers::set(SCHEDULE, order.is_some());
 }
 
 /// Switches to another order, or to none, after all submitted tasks are done; returns the previous order. Failures are kept for the
@@ -50,12 +51,11 @@ fn install(order: Option<Order>) {
 /// # Errors
 /// `TaskFailed` if a stream is stuck.
 pub fn switch(order: Option<Order>) -> Result<Option<Order>, Error> {
-    let streams = || device::all().iter().flat_map(device::Device::streams);
-    streams().try_for_each(Stream::finish)?;
+    device::streams().try_for_each(Stream::finish)?;
     let before = CURRENT.lock().as_ref().map(|(order, _)| *order);
     install(order);
     if order.is_none() {
-        streams().for_each(Stream::hand_over);
+        device::streams().for_each(Stream::hand_over);
     }
     Ok(before)
 }
@@ -94,26 +94,22 @@ impl Draws {
     /// Chooses one of `ready`, which is not empty.
     fn choose(&mut self, ready: &[&'static Stream]) -> &'static Stream {
         for stream in ready {
-            if !self.ranks.contains_key(&key(stream)) {
+            if !self.ranks.contains_key(&stream.key()) {
                 let rank = self.next();
-                self.ranks.insert(key(stream), rank);
+                self.ranks.insert(stream.key(), rank);
             }
         }
-        let chosen = ready.iter().max_by_key(|stream| self.ranks[&key(stream)]).copied().unwrap_or(ready[0]);
+        let chosen = ready.iter().max_by_key(|stream| self.ranks[&stream.key()]).copied().unwrap_or(ready[0]);
         if self.below(16) < self.change {
-            self.ranks.remove(&key(chosen));
+            self.ranks.remove(&chosen.key());
         }
         chosen
     }
 }
 
-fn key(stream: &Stream) -> (usize, i64) {
-    (stream.device(), stream.id())
-}
-
 /// The streams that have a task to run.
 fn ready() -> Vec<&'static Stream> {
-    device::all().iter().flat_map(device::Device::streams).filter(|stream| stream.is_ready()).collect()
+    device::streams().filter(|stream| stream.queue.is_ready()).collect()
 }
 
 fn order() -> Option<Order> {
@@ -193,34 +189,5 @@ pub(in crate::runtime) fn note(stream: &Stream, name: &str) {
     if let Some(log) = LOG.lock().as_mut() {
         // If the log cannot be written, the program continues without the entry.
         let _ = log.write_all(format!("rustdev:{} stream {}: {name}\n", stream.device(), stream.id()).as_bytes());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn orders_are_read_as_they_are_written() {
-        for text in ["eager", "lazy", "random:18446744073709551615", "reverse-priority"] {
-            assert_eq!(text.parse::<Order>().unwrap().to_string(), text);
-        }
-        for text in ["", "random", "random:", "random:-1", "Lazy"] {
-            assert!(text.parse::<Order>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_seed_repeats_its_choices_and_others_choose_differently() {
-        let streams: Vec<_> = (0..4).map(|_| device::get(0).unwrap().create_stream(0)).collect();
-        let choices = |seed| {
-            let mut draws = Draws::new(Order::Random(seed));
-            (0..64).map(|_| draws.choose(&streams).id()).collect::<Vec<_>>()
-        };
-        let all: std::collections::HashSet<_> = (0..32).map(choices).collect();
-        assert_eq!(all, (0..32).map(choices).collect());
-        assert!(all.len() > 16, "{}", all.len());
-        let first: std::collections::HashSet<_> = all.iter().map(|choices| choices[0]).collect();
-        assert_eq!(first.len(), streams.len(), "each stream is first under some seed");
     }
 }

@@ -13,7 +13,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::{DebugMode, faults, is_on, schedule, set};
+use super::{faults, schedule};
+use crate::runtime::memory::Timeline;
+use crate::runtime::observers::{self, WATCHDOG};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Mutex, sleep};
 use crate::runtime::{Error, blocking_pool, device, exit};
@@ -65,12 +67,12 @@ impl Watch {
 
 /// True if the watchdog runs.
 pub(in crate::runtime) fn is_watching() -> bool {
-    is_on(DebugMode::Watchdog)
+    observers::has(WATCHDOG)
 }
 
 /// Starts the watchdog's thread.
 pub(super) fn start(timeout: Duration) {
-    set(DebugMode::Watchdog, true);
+    observers::set(WATCHDOG, true);
     let interval = (timeout / 10).clamp(Duration::from_millis(1), Duration::from_millis(500));
     blocking_pool::spawn("rustdev-watchdog", move |unlocked| {
         let mut watchdog = Watchdog { timeout, seen: HashMap::new() };
@@ -99,7 +101,7 @@ struct Seen {
 
 impl Watchdog {
     fn look(&mut self) {
-        let streams: Vec<_> = device::all().iter().flat_map(device::Device::streams).collect();
+        let streams: Vec<_> = device::streams().collect();
         let stuck: Vec<_> = streams.iter().copied().filter(|stream| self.is_stuck(stream)).collect();
         let mut ended = false;
         for stream in &stuck {
@@ -108,7 +110,7 @@ impl Watchdog {
         if ended {
             // Streams that waited for those now proceed, or are found at a later look.
             for stream in stuck {
-                self.seen.remove(&key(stream));
+                self.seen.remove(&stream.key());
             }
             return;
         }
@@ -124,15 +126,15 @@ impl Watchdog {
     fn is_stuck(&mut self, stream: &Stream) -> bool {
         let (submitted, completed, now) = (stream.submitted(), stream.completed(), Instant::now());
         if completed >= submitted {
-            self.seen.remove(&key(stream));
+            self.seen.remove(&stream.key());
             return false;
         }
         let fresh = Seen { completed, since: now, owned_since: now, is_reported: false };
-        let seen = self.seen.entry(key(stream)).or_insert(fresh);
+        let seen = self.seen.entry(stream.key()).or_insert(fresh);
         if seen.completed != completed {
             *seen = fresh;
         }
-        if !stream.is_owned() {
+        if !stream.queue.is_owned() {
             seen.owned_since = now;
         }
         now.duration_since(seen.owned_since) >= self.timeout
@@ -149,31 +151,31 @@ impl Watchdog {
 
     fn report(&mut self, stream: &'static Stream) {
         let (report, text) = self.describe(stream);
-        let Some(seen) = self.seen.get_mut(&key(stream)) else { return };
+        let Some(seen) = self.seen.get_mut(&stream.key()) else { return };
         if !std::mem::replace(&mut seen.is_reported, true) {
             eprint!("{report}");
-            stream.watch().condemn(seen.completed, format!("{stream:?} does not get on: {text}"));
+            stream.watch.condemn(seen.completed, format!("{stream:?} does not get on: {text}"));
         }
     }
 
     /// Makes waits for a stream that nobody drains raise, while other streams are stuck.
     fn report_starved(&mut self, stream: &'static Stream) {
         let timeout = self.timeout;
-        let starves = |seen: &&Seen| !stream.is_owned() && seen.since.elapsed() >= timeout;
-        if let Some(seen) = self.seen.get(&key(stream)).filter(starves) {
+        let starves = |seen: &&Seen| !stream.queue.is_owned() && seen.since.elapsed() >= timeout;
+        if let Some(seen) = self.seen.get(&stream.key()).filter(starves) {
             let text = format!("{stream:?} does not get on: it has waited for a compute thread for longer than {timeout:?}");
-            stream.watch().condemn(seen.completed, text);
+            stream.watch.condemn(seen.completed, text);
         }
     }
 
     /// The report on a stuck stream, and the text for errors.
     fn describe(&self, stream: &'static Stream) -> (String, String) {
         let (completed, timeout) = (stream.completed(), self.timeout);
-        let since = self.seen.get(&key(stream)).map_or_else(Instant::now, |seen| seen.owned_since);
-        let names = stream.watch().waiting(completed);
+        let since = self.seen.get(&stream.key()).map_or_else(Instant::now, |seen| seen.owned_since);
+        let names = stream.watch.waiting(completed);
         let (head, behind) = names.split_first().map_or(("a task", &[][..]), |(head, behind)| (*head, behind));
         let state = match stream.awaited() {
-            Some(recording) => format!("{head} waits for {:?}", recording.stream()),
+            Some(recording) => format!("{head} waits for {:?}", recording.stream),
             None => format!("{head} has not ended"),
         };
         let text = format!("{state} for longer than {timeout:?} (RUSTDEV_TIMEOUT)");
@@ -190,38 +192,9 @@ impl Watchdog {
     }
 }
 
-fn key(stream: &Stream) -> (usize, i64) {
-    (stream.device(), stream.id())
-}
-
 /// The time of day `ago` before now, in UTC.
 fn time_of_day(ago: Duration) -> String {
     let seconds =
         SystemTime::now().checked_sub(ago).and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |time| time.as_secs());
     format!("{:02}:{:02}:{:02} UTC", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watch_knows_the_tasks_that_are_not_done() {
-        let watch = Watch::default();
-        for (number, name) in [(1, "add"), (3, "mul"), (2, "sub"), (4, "div")] {
-            watch.note(number, name, 0);
-        }
-        assert_eq!(watch.waiting(1), ["sub", "mul", "div"]);
-        watch.note(5, "neg", 4);
-        assert_eq!(watch.waiting(0), ["neg"], "what is done is forgotten");
-    }
-
-    #[test]
-    fn waits_are_refused_until_the_stream_gets_on() {
-        let watch = Watch::default();
-        assert_eq!(watch.check(7), Ok(()));
-        watch.condemn(7, "stuck".to_owned());
-        assert_eq!(watch.check(7), Err(Error::TaskFailed("stuck".to_owned())));
-        assert_eq!(watch.check(8), Ok(()));
-    }
 }

@@ -48,7 +48,7 @@ pub struct Capture {
     thread: ThreadId,
     mode: Mode,
     /// The number of the pool that its memory comes from.
-    pool: u64,
+    pub(in crate::runtime) pool: u64,
     state: Mutex<State>,
 }
 
@@ -59,13 +59,14 @@ struct State {
     invalid: Option<String>,
 }
 
-struct Recorded {
-    nodes: Vec<Node>,
+/// What a capture has recorded.
+pub(super) struct Recorded {
+    pub nodes: Vec<Node>,
     branches: Vec<Branch>,
-    generators: Generators,
+    pub generators: Generators,
     /// The pools that its memory comes from: the capture's own, and others that memory was taken from.
-    pools: Vec<PrivatePool>,
-    hold: Option<Hold>,
+    pub pools: Vec<PrivatePool>,
+    pub hold: Option<Hold>,
 }
 
 /// A stream of the capture with its tail.
@@ -154,8 +155,7 @@ impl Capture {
                 "capture_end: {stream:?} was not joined: the stream that the capture began on must wait for its last work"
             )));
         }
-        let Recorded { nodes, generators, pools, hold, .. } = recorded;
-        Ok(Graph::new(self.origin.device(), self.pool, nodes, generators, pools, hold))
+        Ok(Graph::new(self.origin.device(), self.pool, recorded))
     }
 
     /// Ends the capture and discards what it recorded.
@@ -180,11 +180,6 @@ impl Capture {
     /// True if the capture has not ended.
     pub fn is_under_way(&self) -> bool {
         self.state.lock().recording.is_some()
-    }
-
-    /// The number of the pool that its memory comes from.
-    pub fn pool(&self) -> u64 {
-        self.pool
     }
 
     /// Keeps another private pool, which memory was taken from, in use as long as the graph. No effect on an invalid capture.
@@ -232,13 +227,13 @@ impl Capture {
 
     /// The timeline that freed pinned host memory of the graph waits for.
     pub(in crate::runtime) fn hold(&self) -> Result<&'static dyn Timeline, Error> {
-        self.with(|recorded| recorded.hold.get_or_insert_with(Hold::new).timeline())
+        self.with(|recorded| recorded.hold.get_or_insert_with(Hold::begin).timeline())
     }
 
     /// The end of what a stream has recorded so far.
     pub(in crate::runtime) fn point(self: &Arc<Self>, stream: &'static Stream) -> Result<Point, Error> {
         let tail = self.with(|recorded| recorded.branch(stream).tail.clone())?;
-        Ok(Point { capture: Arc::clone(self), tail, clock: sanitizer::captured_clock(self, stream) })
+        Ok(Point { capture: Arc::clone(self), tail, clock: sanitizer::clock(Some(self), stream) })
     }
 
     /// True if a stream of the capture matches.
@@ -269,7 +264,7 @@ impl Point {
             stream.leave_capture();
         }
         if joined.is_ok() {
-            sanitizer::order_captured(&self.capture, stream, self.clock.as_ref());
+            sanitizer::order(Some(&self.capture), stream, self.clock.as_ref());
         }
         joined
     }

@@ -9,9 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::runtime::generator::{Generator, PhiloxState};
 use crate::runtime::sync::{Arc, Mutex};
 
-/// The most generators whose states a replay carries without an allocation.
-const INLINE: usize = 2;
-
 /// The random state that a captured kernel reads. The replay that runs the kernel writes it first.
 #[derive(Debug, Default)]
 pub struct Cell {
@@ -56,12 +53,12 @@ impl Generators {
 
     /// Advances the generators by the numbers of one replay.
     pub(super) fn advance(&self) -> Draws {
-        Draws::new(self.0.iter().map(|source| source.generator.advance(source.numbers)))
+        self.0.iter().map(|source| source.generator.advance(source.numbers)).collect()
     }
 
     /// Sets the states from which the kernels of a replay draw.
-    pub(super) fn start(&self, draws: &Draws) {
-        for (source, start) in self.0.iter().zip(draws.starts()) {
+    pub(super) fn start(&self, draws: &[PhiloxState]) {
+        for (source, start) in self.0.iter().zip(draws) {
             for (cell, behind) in &source.cells {
                 // Relaxed: the kernels run on this thread, or on threads that it hands parts of them to.
                 cell.seed.store(start.seed, Ordering::Relaxed);
@@ -78,33 +75,4 @@ impl Drop for Generators {
 }
 
 /// The starting states of the generators for one replay.
-#[derive(Debug)]
-pub(super) enum Draws {
-    Few([PhiloxState; INLINE], usize),
-    Many(Box<[PhiloxState]>),
-}
-
-impl Default for Draws {
-    fn default() -> Self {
-        Self::Few([PhiloxState::default(); INLINE], 0)
-    }
-}
-
-impl Draws {
-    fn new(starts: impl ExactSizeIterator<Item = PhiloxState>) -> Self {
-        let count = starts.len();
-        if count > INLINE {
-            return Self::Many(starts.collect());
-        }
-        let mut few = [PhiloxState::default(); INLINE];
-        few.iter_mut().zip(starts).for_each(|(place, start)| *place = start);
-        Self::Few(few, count)
-    }
-
-    fn starts(&self) -> &[PhiloxState] {
-        match self {
-            Self::Few(few, count) => &few[..*count],
-            Self::Many(many) => many,
-        }
-    }
-}
+pub(super) type Draws = Vec<PhiloxState>;

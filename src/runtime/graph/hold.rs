@@ -55,7 +55,7 @@ pub struct Hold(&'static Line);
 
 impl Hold {
     /// Begins a task on the timeline, which ends when this is dropped.
-    pub fn new() -> Self {
+    pub fn begin() -> Self {
         let mut lines = LINES.lock();
         let line = lines.spare.pop().unwrap_or_else(|| {
             lines.made += 1;
@@ -68,12 +68,6 @@ impl Hold {
     /// The timeline, as a pool sees it.
     pub fn timeline(&self) -> &'static dyn Timeline {
         self.0
-    }
-}
-
-impl Default for Hold {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -109,7 +109,7 @@ impl HardwareTask {
         self.begin();
         let task = self.lease.as_mut().and_then(Lease::head);
         match task.map(|task| &mut task.payload) {
-            Some(Payload::Kernel(work)) => self.stream.run_for_hardware(work),
+            Some(Payload::Kernel(work)) => self.stream.run_for_hardware(&mut **work),
             _ => Ok(()),
         }
     }

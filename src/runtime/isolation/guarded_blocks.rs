@@ -1,21 +1,22 @@
-//! Guarded blocks: each allocation gets a guard after its bytes, and a freed block goes through the [`Quarantine`].
+//! Guarded blocks: each allocation gets a guard after its bytes, and a freed block stays out of the pool, in the [`Quarantine`], until
+//! newer ones displace it.
 //!
 //! Fills and checks are tasks on the block's own stream, so they run in stream order with the block's other tasks. Blocks of
 //! private pools, blocks that other streams or processes use, and blocks of a capturing stream go back to the pool at once, because
 //! their memory may still be in use after the free.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
-use super::pattern::{Bytes, Check, Fill};
-use super::quarantine::{Freed, Quarantine};
 use super::{has_guards, place};
-use crate::runtime::debugging::{DebugMode, is_on};
+use crate::runtime::error::Cause;
 use crate::runtime::memory::caching_pool::GENERAL;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::label::Label;
+use crate::runtime::observers::{self, FILL};
 use crate::runtime::pools;
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::{Arc, AtomicBool, Mutex};
+use crate::runtime::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::{Error, exit};
 
@@ -26,6 +27,9 @@ const GUARD_BYTE: u8 = 0xfa;
 /// The value of the bytes of new and freed memory: NaN in every floating-point dtype, -1 in the signed integers.
 const POISON_BYTE: u8 = 0xff;
 
+/// The most bytes in the quarantine, over all devices.
+const CAPACITY: usize = 16 << 20;
+
 static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { live: BTreeMap::new(), freed: Quarantine::new() });
 
 struct Blocks {
@@ -35,11 +39,11 @@ struct Blocks {
 }
 
 /// A block of the general pool.
-pub struct GuardedBlock {
+struct GuardedBlock {
     /// The requested bytes.
-    pub bytes: usize,
+    bytes: usize,
     /// The requested bytes plus the guard.
-    pub length: usize,
+    length: usize,
     stream: &'static Stream,
     /// The source line of the allocation.
     place: String,
@@ -52,6 +56,51 @@ impl GuardedBlock {
     fn text(&self) -> String {
         let label = self.label.as_ref().map_or_else(String::new, |label| format!(" ({label})"));
         format!("a block of {} bytes{label}, allocated for {:?} at {}", self.bytes, self.stream, self.place)
+    }
+}
+
+/// A freed block.
+struct Freed {
+    block: GuardedBlock,
+    /// The source line of the free.
+    place: String,
+    /// Becomes true when its poison is written.
+    poisoned: Arc<AtomicBool>,
+}
+
+/// The freed blocks.
+struct Quarantine {
+    order: VecDeque<usize>,
+    blocks: BTreeMap<usize, Freed>,
+    bytes: usize,
+}
+
+impl Quarantine {
+    const fn new() -> Self {
+        Self { order: VecDeque::new(), blocks: BTreeMap::new(), bytes: 0 }
+    }
+
+    fn put(&mut self, address: usize, freed: Freed) {
+        self.bytes += freed.block.length;
+        self.order.push_back(address);
+        self.blocks.insert(address, freed);
+    }
+
+    /// Removes the oldest block if the capacity is exceeded, or if `all` are to go.
+    fn take(&mut self, all: bool) -> Option<(usize, Freed)> {
+        if self.bytes <= if all { 0 } else { CAPACITY } {
+            return None;
+        }
+        let address = self.order.pop_front()?;
+        let freed = self.blocks.remove(&address)?;
+        self.bytes -= freed.block.length;
+        Some((address, freed))
+    }
+
+    /// A freed block that overlaps a range, with its address; the one with the highest address below the range's end.
+    fn overlapping(&self, begin: usize, end: usize) -> Option<(usize, &Freed)> {
+        let (&address, freed) = self.blocks.range(..end).next_back()?;
+        (begin < address + freed.block.bytes).then_some((address, freed))
     }
 }
 
@@ -68,11 +117,11 @@ pub fn allocate(pool: &'static DevicePool, stream: &'static Stream, source: u64,
         served = pool.allocate(stream, source, length);
     }
     let address = served?;
-    if is_on(DebugMode::Fill) {
-        fill(stream, address, address + bytes, POISON_BYTE);
+    if observers::has(FILL) {
+        fill(stream, address..address + bytes, POISON_BYTE);
     }
     if is_guarded {
-        let guarded = fill(stream, address + bytes, address + length, GUARD_BYTE);
+        let guarded = fill(stream, address + bytes..address + length, GUARD_BYTE);
         let block = GuardedBlock { bytes, length, stream, place: place(), label: None, guarded };
         BLOCKS.lock().live.insert(address, block);
     }
@@ -85,14 +134,14 @@ fn guarded_length(bytes: usize) -> usize {
 
 /// As [`DevicePool::free`], with the checks of guarded blocks.
 pub fn free(pool: &'static DevicePool, address: usize) -> bool {
-    let label = pool.label(address);
+    let label = pool.lock().label(address);
     let Some(mut block) = BLOCKS.lock().live.remove(&address) else { return pool.free(address) };
-    if exit::is_exiting() || block.stream.is_capturing() || pool.is_shared(address) {
+    if exit::is_exiting() || block.stream.is_capturing() || pool.lock().is_shared(address) {
         return pool.free(address);
     }
     block.label = label;
     check_guard(address, &block);
-    let poisoned = fill(block.stream, address, address + block.bytes, POISON_BYTE);
+    let poisoned = fill(block.stream, address..address + block.bytes, POISON_BYTE);
     BLOCKS.lock().freed.put(address, Freed { block, place: place(), poisoned });
     release(false);
     true
@@ -146,9 +195,9 @@ pub fn describe(address: usize) -> Option<String> {
     Some(format!("byte {} of {}", address - start, block.text()))
 }
 
-fn fill(stream: &'static Stream, begin: usize, end: usize, value: u8) -> Arc<AtomicBool> {
+fn fill(stream: &'static Stream, range: Range<usize>, value: u8) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
-    submit(stream, "memory_fill", Fill { range: Bytes { begin, end }, value, done: Arc::clone(&done) });
+    submit(stream, "memory_fill", Fill { range, value, done: Arc::clone(&done) });
     done
 }
 
@@ -158,7 +207,7 @@ fn check_guard(address: usize, block: &GuardedBlock) {
     let finding = move |offset: usize| {
         format!("byte {} of {text} was written, past its end; found when it was freed at {place}", bytes + offset)
     };
-    let range = Bytes { begin: address + block.bytes, end: address + block.length };
+    let range = address + block.bytes..address + block.length;
     let filled = Arc::clone(&block.guarded);
     submit(block.stream, "memory_check", Check { range, value: GUARD_BYTE, filled, finding: Box::new(finding) });
 }
@@ -167,7 +216,7 @@ fn check_poison(address: usize, Freed { block, place, poisoned }: Freed) {
     if exit::is_exiting() || block.stream.is_capturing() {
         return;
     }
-    let (range, stream) = (Bytes { begin: address, end: address + block.bytes }, block.stream);
+    let (range, stream) = (address..address + block.bytes, block.stream);
     let finding = move |offset: usize| {
         let text = block.text();
         format!(
@@ -180,4 +229,53 @@ fn check_poison(address: usize, Freed { block, place, poisoned }: Freed) {
 /// Submits a fill or a check. A failure of the submission is a failure of the capture, which the program learns of anyway.
 fn submit(stream: &'static Stream, name: &'static str, work: impl Work + 'static) {
     let _ = stream.submit(Task::new(name, 0, work));
+}
+
+/// Fills a range.
+struct Fill {
+    range: Range<usize>,
+    value: u8,
+    /// Becomes true when the range is filled; a failed stream skips the fill.
+    done: Arc<AtomicBool>,
+}
+
+impl Work for Fill {
+    fn run(&mut self) -> Result<(), Cause> {
+        // SAFETY: the range is part of a block that the submitter holds, or keeps in quarantine, until the stream has passed this
+        // task.
+        unsafe { std::ptr::write_bytes(self.range.start as *mut u8, self.value, self.range.len()) };
+        self.done.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        visit(Access { begin: self.range.start, end: self.range.end, write: true });
+    }
+}
+
+/// Fails if a filled range contains another byte.
+struct Check {
+    range: Range<usize>,
+    value: u8,
+    filled: Arc<AtomicBool>,
+    /// Makes the failure's text from the offset of the first byte that differs.
+    finding: Box<dyn Fn(usize) -> String + Send>,
+}
+
+impl Work for Check {
+    fn run(&mut self) -> Result<(), Cause> {
+        if !self.filled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // SAFETY: as in `Fill::run`.
+        let bytes = unsafe { std::slice::from_raw_parts(self.range.start as *const u8, self.range.len()) };
+        match bytes.iter().position(|byte| *byte != self.value) {
+            None => Ok(()),
+            Some(offset) => Err((self.finding)(offset).into()),
+        }
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        visit(Access { begin: self.range.start, end: self.range.end, write: false });
+    }
 }

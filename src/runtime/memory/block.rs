@@ -185,22 +185,3 @@ impl std::ops::IndexMut<BlockId> for Blocks {
         &mut self.records[id as usize]
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn split_and_join_are_inverse() {
-        let mut blocks = Blocks::default();
-        let first = blocks.insert(Block::segment(4096, 8192, 0, Kind::Small));
-        let third = blocks.split(first, 4096);
-        let second = blocks.split(first, 1024);
-        assert_eq!((blocks[first].size, blocks[second].size, blocks[third].size), (1024, 3072, 4096));
-        assert_eq!((blocks[second].before, blocks[second].after, blocks[third].before), (first, third, second));
-        blocks.join_after(first);
-        blocks.join_after(first);
-        assert_eq!((blocks[first].size, blocks[first].is_split()), (8192, false));
-        assert_eq!(blocks.vacant.len(), 2);
-    }
-}

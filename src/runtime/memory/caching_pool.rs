@@ -140,7 +140,7 @@ pub struct Pool {
     pub(super) segments: BTreeMap<usize, Segment>,
     /// The other streams recorded on blocks that have `shared` set.
     pub(super) uses: HashMap<BlockId, Vec<&'static dyn Timeline>>,
-    waiting: Waiting<BlockId>,
+    pub(super) waiting: Waiting<BlockId>,
     pub(super) contexts: HashMap<BlockId, Context>,
     pub(super) labels: HashMap<BlockId, Label>,
     pub(super) stats: Stats,
@@ -208,16 +208,6 @@ impl Pool {
             keeps: false,
             foreign: Foreign::default(),
         })
-    }
-
-    /// The first address and the length of the range that contains all blocks.
-    pub fn bounds(&self) -> (usize, usize) {
-        self.arena.bounds()
-    }
-
-    /// The streams that freed blocks wait for.
-    pub fn waited_for(&self) -> Vec<&'static dyn Timeline> {
-        self.waiting.timelines()
     }
 
     /// Serves a request from the cache or from a new segment. Returns the block's address and size.
@@ -456,7 +446,7 @@ impl Pool {
     }
 
     /// The users of the live block that starts at `address`; `None` for blocks of private pools and blocks that other processes may
-    /// use.
+    /// use, which the owner's free alone does not make reusable.
     pub fn use_of(&self, address: usize) -> Option<Use> {
         let id = self.live(address)?;
         let block = &self.blocks[id];
@@ -498,7 +488,8 @@ impl Pool {
             self.blocks[id].traced = false;
         }
         if labelled {
-            self.forget_label(id);
+            self.labels.remove(&id);
+            self.blocks[id].labelled = false;
         }
         if !(shared && self.suspend(id)) {
             self.retire(id, context);

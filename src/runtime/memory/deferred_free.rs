@@ -16,14 +16,9 @@ struct Queue<T> {
 }
 
 /// The waiting items of a pool; an item that waits for several streams is in several queues.
+#[derive(Default)]
 pub struct Waiting<T> {
     queues: Vec<Queue<T>>,
-}
-
-impl<T> Default for Waiting<T> {
-    fn default() -> Self {
-        Self { queues: Vec::new() }
-    }
 }
 
 impl<T: Copy> Waiting<T> {
@@ -66,5 +61,5 @@ impl<T: Copy> Waiting<T> {
 
 /// True if two timelines are the same stream.
 pub fn same(one: &dyn Timeline, other: &dyn Timeline) -> bool {
-    one.device() == other.device() && one.id() == other.id()
+    one.key() == other.key()
 }

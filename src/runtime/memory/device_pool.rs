@@ -10,9 +10,7 @@ use super::caching_pool::{Pool, Refusal, Request, Settings};
 use super::device_memory::DeviceMemory;
 use super::history::{Action, Context, Detail, Recording, capture};
 use super::label::Label;
-use super::lending::Traits;
 use super::observe::{self, Shortage, Usage};
-use super::sent::{SegmentFile, Whereabouts};
 use super::shared_budget::SharedBudget;
 use super::snapshot::Snapshot;
 use super::stats::Stats;
@@ -73,25 +71,15 @@ impl DevicePool {
         let refused = |error| Error::Internal(format!("no address space for the memory of device rustdev:{device}: {error}"));
         let mut pool = Pool::over(settings, &|length| surroundings.reserve(length)).map_err(refused)?;
         pool.shared = surroundings.shared_budget();
-        let (base, length) = pool.bounds();
+        let (base, length) = pool.arena.bounds();
         Ok(Self { device, pool: Mutex::new(pool), surroundings, base, length })
     }
 
-    /// Locks the pool and settles pending changes.
-    fn lock(&self) -> MutexGuard<'_, Pool> {
+    /// Locks the pool and settles pending changes. The lock must not be held across a wait.
+    pub(in crate::runtime) fn lock(&self) -> MutexGuard<'_, Pool> {
         let mut pool = self.pool.lock();
         pool.settle();
         pool
-    }
-
-    #[cfg(test)]
-    pub(super) fn with_pool(&self, look: impl FnOnce(&Pool)) {
-        look(&self.lock());
-    }
-
-    #[cfg(all(test, loom))]
-    pub(super) fn with_pool_mut(&self, change: impl FnOnce(&mut Pool)) {
-        change(&mut self.lock());
     }
 
     /// True if an address lies in the device's range.
@@ -120,7 +108,9 @@ impl DevicePool {
     #[inline]
     fn granted(&self, pool: MutexGuard<'_, Pool>, request: &Request, (address, size): (usize, usize)) -> usize {
         if observe::observed() {
-            race_notes::allocated(request.stream, address, size);
+            if let Some(detector) = race_notes::detector() {
+                detector.allocated(request.stream, address, size);
+            }
             self.report(pool, address, size as i64);
         }
         address
@@ -195,7 +185,8 @@ impl DevicePool {
         let context = capture(Detail::All);
         let mut pool = self.pool.lock();
         let is_observed = observe::observed();
-        let race = if is_observed { race_notes::freed(&pool, address) } else { None };
+        let detector = if is_observed { race_notes::detector() } else { None };
+        let race = detector.and_then(|detector| detector.freed(&pool.use_of(address)?, address));
         let freed = pool.free(address, context.as_ref());
         let keeps = std::mem::take(&mut pool.keeps);
         if let Some(size) = freed
@@ -206,39 +197,12 @@ impl DevicePool {
             drop(pool);
         }
         if let Some(race) = race {
-            race_notes::tell(race, context);
+            race(context);
         }
         if keeps {
             self.surroundings.collect_sends();
         }
         freed.is_some()
-    }
-
-    /// Describes the live block that contains an address.
-    pub fn whereabouts(&self, address: usize) -> Option<Whereabouts> {
-        self.lock().whereabouts(address)
-    }
-
-    /// Replaces a segment's memory by an empty file, unless it is a file's already.
-    ///
-    /// # Errors
-    /// If the system refuses; nothing has changed then.
-    ///
-    /// # Safety
-    /// Nothing writes to the segment meanwhile.
-    pub unsafe fn replace(&self, address: usize, file: SegmentFile) -> std::io::Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.lock().replace(address, file) }
-    }
-
-    /// Counts a send of the live block that starts at an address; `false` if there is none.
-    pub fn send(&self, address: usize) -> bool {
-        self.lock().send(address)
-    }
-
-    /// Ends a send of the block that starts at an address.
-    pub fn end_send(&self, address: usize) {
-        self.lock().end_send(address);
     }
 
     /// Maps the first `size` bytes of another process's file; returns the address.
@@ -250,16 +214,6 @@ impl DevicePool {
         let address = pool.map_foreign(file, size)?;
         race_notes::remapped(address, size);
         Ok(address)
-    }
-
-    /// Unmaps memory that [`DevicePool::map_foreign`] mapped.
-    pub fn unmap_foreign(&self, address: usize) {
-        self.lock().unmap_foreign(address);
-    }
-
-    /// True if an address lies in memory of another process.
-    pub fn is_foreign(&self, address: usize) -> bool {
-        self.lock().is_foreign(address)
     }
 
     /// The context that was captured when the live block at an address was allocated.
@@ -285,21 +239,6 @@ impl DevicePool {
         )))
     }
 
-    /// True if other streams or processes may use the live block that starts at an address.
-    pub fn is_shared(&self, address: usize) -> bool {
-        self.lock().is_shared(address)
-    }
-
-    /// Sets or removes the label of the live block that starts at an address; `false` if there is none.
-    pub fn set_label(&self, address: usize, label: Option<Label>) -> bool {
-        self.lock().set_label(address, label)
-    }
-
-    /// The label of the live block that starts at an address.
-    pub fn label(&self, address: usize) -> Option<Label> {
-        self.lock().label(address)
-    }
-
     /// The label of the live block that contains an address.
     pub fn label_over(&self, address: usize) -> Option<Label> {
         let pool = self.lock();
@@ -316,21 +255,11 @@ impl DevicePool {
         pool.release_cached(context.as_ref());
     }
 
-    /// Sets the traits of a private pool, before its first block; they last until it is released.
-    pub fn set_traits(&self, private: u64, traits: Traits) {
-        self.lock().set_traits(private, traits);
-    }
-
-    /// Stops a private pool from lending.
-    pub fn stop_lending(&self, private: u64) {
-        self.lock().stop_lending(private);
-    }
-
     /// Releases the memory of a private pool: immediately if every stream is idle, else with the next release of segments.
     pub fn release_private(&self, private: u64) {
         let mut pool = self.lock();
         pool.release_private(private);
-        let streams = self.surroundings.streams().into_iter().chain(pool.waited_for());
+        let streams = self.surroundings.streams().into_iter().chain(pool.waiting.timelines());
         if streams.into_iter().all(|stream| stream.completed() >= stream.submitted()) {
             pool.reclaim();
             pool.release_idle(private);
@@ -339,7 +268,7 @@ impl DevicePool {
 
     /// Waits for all tasks that may use memory of this device. Failures are kept for the streams' own next synchronising call.
     fn finish_streams(&self) {
-        let foreign = self.lock().waited_for();
+        let foreign = self.lock().waiting.timelines();
         for stream in self.surroundings.streams().into_iter().chain(foreign) {
             stream.finish();
         }
@@ -374,7 +303,7 @@ impl DevicePool {
 
     /// Starts, changes or stops the recording of history events.
     pub fn record_history(&self, recording: Recording, clear: bool) {
-        self.lock().configure_history(recording, clear);
+        self.lock().history.configure(recording, clear);
     }
 
     /// A snapshot of segments, blocks and history events.

@@ -191,13 +191,4 @@ mod tests {
             assert_eq!((list.levels, list.ids(&blocks).count()), (0, 0));
         }
     }
-
-    #[test]
-    fn removal_keeps_the_rest_linked() {
-        let (mut list, mut blocks, ids) = fill(&[8, 8, 8, 9]);
-        list.remove(&mut blocks, ids[1]);
-        let mut left = list.ids(&blocks).collect::<Vec<_>>();
-        left.sort_unstable();
-        assert_eq!(left, [ids[0], ids[2], ids[3]]);
-    }
 }

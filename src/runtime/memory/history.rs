@@ -108,7 +108,8 @@ pub struct Recording {
 #[derive(Default)]
 pub struct History {
     recording: Recording,
-    entries: VecDeque<Entry>,
+    /// The events kept, oldest first.
+    pub(super) entries: VecDeque<Entry>,
 }
 
 impl History {
@@ -146,11 +147,6 @@ impl History {
         let context = context.filter(|_| self.recording.detail >= Detail::Alloc).cloned();
         self.entries.push_back(Entry { action, address, size, stream, time, context });
     }
-
-    /// The events kept, oldest first.
-    pub fn entries(&self) -> Vec<Entry> {
-        self.entries.iter().cloned().collect()
-    }
 }
 
 // Plain std atomics: loom's cannot be built in a constant, and no loom model records history.
@@ -179,24 +175,4 @@ pub fn capture(detail: Detail) -> Option<Context> {
 /// Captures a context regardless of the detail.
 pub fn capture_now() -> Option<Context> {
     CAPTURE.get().and_then(|capture| capture())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_events_are_kept_and_skipped_ones_are_not() {
-        let mut history = History::default();
-        history.record(Action::Alloc, 0, 0, 0, None);
-        let recording = Recording { events: true, detail: Detail::All, max_entries: 2, skip: vec![Action::FreeRequested] };
-        history.configure(recording, false);
-        for address in 1..5 {
-            history.record(Action::Alloc, address, 512, 0, None);
-            history.record(Action::FreeRequested, address, 512, 0, None);
-        }
-        assert_eq!(history.entries().iter().map(|entry| entry.address).collect::<Vec<_>>(), [3, 4]);
-        history.configure(Recording::default(), true);
-        assert!(history.entries().is_empty());
-    }
 }

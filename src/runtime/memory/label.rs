@@ -8,7 +8,6 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::block::BlockId;
 use super::caching_pool::Pool;
 
 /// The text of a label.
@@ -29,13 +28,6 @@ impl Pool {
     /// The label of the live block that starts at `address`.
     pub fn label(&self, address: usize) -> Option<Label> {
         self.live(address).and_then(|id| self.labels.get(&id).cloned())
-    }
-
-    /// Removes the label of a freed block.
-    #[cold]
-    pub(super) fn forget_label(&mut self, id: BlockId) {
-        self.blocks[id].labelled = false;
-        self.labels.remove(&id);
     }
 
     /// The labels and sizes of the largest labelled live blocks, largest first.

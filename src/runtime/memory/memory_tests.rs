@@ -8,13 +8,7 @@ mod loom_pool;
 #[cfg(not(loom))]
 mod model;
 #[cfg(not(loom))]
-mod pinned_memory;
-#[cfg(not(loom))]
 mod policy;
-#[cfg(not(loom))]
-mod pressure;
-#[cfg(not(loom))]
-mod sent_memory;
 
 use std::any::Any;
 

@@ -15,7 +15,7 @@ use super::deferred_free::{Waiting, same};
 use super::stats::Stat;
 use super::{race_notes, system, text};
 use crate::runtime::Error;
-use crate::runtime::sync::{Mutex, MutexGuard};
+use crate::runtime::sync::Mutex;
 
 const PAGE: usize = 4096;
 
@@ -146,10 +146,6 @@ fn block_size(bytes: usize) -> Option<usize> {
 }
 
 impl HostPool {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
-    }
-
     /// Allocates a page-aligned block of at least `bytes` bytes (not 0); returns its address.
     ///
     /// # Errors
@@ -157,7 +153,7 @@ impl HostPool {
     pub fn allocate(&self, bytes: usize) -> Result<usize, Error> {
         let refused = || Error::OutOfMemory(format!("rustdev could not pin {} of host memory", text::size(bytes)));
         let size = block_size(bytes).ok_or_else(refused)?;
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.reclaim();
         if let Some(address) = inner.take_cached(size) {
             return Ok(address);
@@ -170,19 +166,19 @@ impl HostPool {
         });
         let address = mapped.map_err(|_| refused())?;
         system::lock_pages(address, size);
-        self.lock().add(address, size, start);
+        self.inner.lock().add(address, size, start);
         Ok(address)
     }
 
     /// Frees a block; other addresses are ignored.
     pub fn free(&self, address: usize) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Inner { blocks, waiting, .. } = &mut *inner;
         let Some(block) = blocks.get_mut(&address).filter(|block| block.state == State::Live) else {
             debug_assert!(false, "a pointer was freed that no live host block starts at");
             return;
         };
-        let race = race_notes::host_freed(address, block.size, &block.uses);
+        let race = race_notes::detector().and_then(|detector| detector.host_freed(address, block.size, &block.uses));
         let waits = std::mem::take(&mut block.uses).into_iter().filter(|&timeline| waiting.push(timeline, address)).count();
         block.state = State::Pending(waits);
         if waits == 0 {
@@ -190,18 +186,18 @@ impl HostPool {
         }
         drop(inner);
         if let Some(race) = race {
-            race_notes::tell(race, None);
+            race(None);
         }
     }
 
     /// True if an address lies in a live block.
     pub fn is_pinned(&self, address: usize) -> bool {
-        self.lock().live(address).is_some()
+        self.inner.lock().live(address).is_some()
     }
 
     /// Notes that tasks of the stream use the block that contains `address`; `false` if there is none.
     pub fn record_stream(&self, address: usize, timeline: &'static dyn Timeline) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(block) = inner.live(address) else { return false };
         if !block.uses.iter().any(|&known| same(known, timeline)) {
             block.uses.push(timeline);
@@ -211,7 +207,7 @@ impl HostPool {
 
     /// Releases every cached block.
     pub fn empty_cache(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.reclaim();
         for (size, addresses) in std::mem::take(&mut inner.cached) {
             for address in addresses {
@@ -222,14 +218,14 @@ impl HostPool {
 
     /// The counters.
     pub fn stats(&self) -> HostStats {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.reclaim();
         inner.stats
     }
 
     /// Passes the counters to `with`, which resets them.
     pub fn with_stats(&self, with: impl FnOnce(&mut HostStats)) {
-        with(&mut self.lock().stats);
+        with(&mut self.inner.lock().stats);
     }
 }
 

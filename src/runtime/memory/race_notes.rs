@@ -1,10 +1,10 @@
 //! Notifications from the pools to the race detector: blocks allocated and freed, memory mapped and unmapped.
 //!
-//! All but [`tell`] are called under the lock of the pool.
+//! The detector is called under the lock of the pool; a [`Race`] is reported after the lock is released.
 #![forbid(unsafe_code)]
 
 use super::Timeline;
-use super::caching_pool::{Pool, Use};
+use super::caching_pool::Use;
 use super::history::Context;
 use super::observe::watches_races;
 use crate::runtime::sync::OnceLock;
@@ -34,15 +34,9 @@ pub fn set_detector(detector: &'static dyn RaceDetector) {
     let _ = DETECTOR.set(detector);
 }
 
-fn detector() -> Option<&'static dyn RaceDetector> {
+/// The race detector, if it is on.
+pub fn detector() -> Option<&'static dyn RaceDetector> {
     if watches_races() { DETECTOR.get().copied() } else { None }
-}
-
-/// Notes that a block was allocated for a stream.
-pub fn allocated(stream: &'static dyn Timeline, address: usize, size: usize) {
-    if let Some(detector) = detector() {
-        detector.allocated(stream, address, size);
-    }
 }
 
 /// Notes that memory was mapped or unmapped.
@@ -50,22 +44,4 @@ pub fn remapped(address: usize, size: usize) {
     if let Some(detector) = detector() {
         detector.forget(address, size);
     }
-}
-
-/// Notes that a block is being freed. Memory of private pools and sent memory is skipped, because the owner's free alone does not
-/// make it reusable.
-#[cold]
-pub fn freed(pool: &Pool, address: usize) -> Option<Race> {
-    let detector = detector()?;
-    detector.freed(&pool.use_of(address)?, address)
-}
-
-/// Notes that a block of pinned memory with these users is being freed.
-pub fn host_freed(address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Race> {
-    detector()?.host_freed(address, size, users)
-}
-
-/// Reports a race; called after the lock is released.
-pub fn tell(race: Race, context: Option<Context>) {
-    race(context);
 }

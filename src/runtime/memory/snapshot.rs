@@ -4,7 +4,7 @@
 
 use super::block::{Block, Kind, NONE, State};
 use super::caching_pool::Pool;
-use super::history::{Context, Entry, Recording};
+use super::history::{Context, Entry};
 use super::label::Label;
 
 /// State of a block in a snapshot.
@@ -63,7 +63,7 @@ impl Pool {
             context: segment.context.clone(),
             blocks: self.blocks_of(address),
         });
-        Snapshot { segments: segments.collect(), entries: self.history.entries() }
+        Snapshot { segments: segments.collect(), entries: self.history.entries.iter().cloned().collect() }
     }
 
     fn blocks_of(&self, segment: usize) -> Vec<BlockSnapshot> {
@@ -82,11 +82,6 @@ impl Pool {
             next = block.after;
         }
         blocks
-    }
-
-    /// Starts, changes or stops the history.
-    pub fn configure_history(&mut self, recording: Recording, clear: bool) {
-        self.history.configure(recording, clear);
     }
 }
 

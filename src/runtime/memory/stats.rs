@@ -144,7 +144,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    fn per_kind(&mut self) -> [&mut PerKind; 9] {
+    /// The counters that there are for each kind of segment.
+    pub(super) fn per_kind(&mut self) -> [&mut PerKind; 9] {
         [
             &mut self.allocation,
             &mut self.segment,
@@ -177,33 +178,5 @@ impl Stats {
         self.num_sync_all_streams = 0;
         self.num_device_alloc = 0;
         self.num_device_free = 0;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_keeps_peak_and_history() {
-        let mut stat = Stat::default();
-        stat.increase(5);
-        stat.decrease(3);
-        stat.increase(1);
-        assert_eq!(stat, Stat { current: 3, peak: 5, allocated: 6, freed: 3 });
-        stat.reset_peak();
-        stat.reset_accumulated();
-        assert_eq!(stat, Stat { current: 3, peak: 3, allocated: 0, freed: 0 });
-    }
-
-    #[test]
-    fn resets_reach_every_counter() {
-        let mut stats = Stats::default();
-        stats.each(|stat| *stat = Stat { current: 1, peak: 2, allocated: 3, freed: 2 });
-        stats.num_ooms = 4;
-        stats.reset_peak();
-        stats.reset_accumulated();
-        stats.each(|stat| assert_eq!(*stat, Stat { current: 1, peak: 1, allocated: 0, freed: 0 }));
-        assert_eq!(stats.num_ooms, 0);
     }
 }

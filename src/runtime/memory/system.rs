@@ -58,9 +58,7 @@ impl DeviceMemory for Reservation {
     fn commit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
         map(start, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
-        advise_huge_pages(start, length);
-        #[cfg(not(loom))]
-        access::add(start, length);
+        note_committed(start, length);
         Ok(())
     }
 
@@ -68,9 +66,7 @@ impl DeviceMemory for Reservation {
     fn map_file(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let start = self.part(offset, length);
         map_file(start, length, libc::MAP_FIXED, file)?;
-        advise_huge_pages(start, length);
-        #[cfg(not(loom))]
-        access::add(start, length);
+        note_committed(start, length);
         Ok(())
     }
 
@@ -139,7 +135,8 @@ fn map(start: usize, length: usize, protection: libc::c_int, flags: libc::c_int)
     if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as usize) }
 }
 
-fn map_file(start: usize, length: usize, flags: libc::c_int, file: &File) -> Result<usize> {
+/// Maps the first `length` bytes of a file, which the mapping keeps alive; with `MAP_FIXED` over a part of a reservation.
+pub(in crate::runtime) fn map_file(start: usize, length: usize, flags: libc::c_int, file: &File) -> Result<usize> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_SHARED);
     // SAFETY: as in `map`.
     let start = unsafe { libc::mmap(start as *mut libc::c_void, length, access, flags, file.as_raw_fd(), 0) };
@@ -152,6 +149,13 @@ pub fn protect(start: usize, length: usize, accessible: bool) {
     let rights = if accessible { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
     // SAFETY: the range is committed memory of a reservation. An access while it is inaccessible faults, which is intended.
     unsafe { libc::mprotect(start as *mut libc::c_void, length, rights) };
+}
+
+/// Asks for huge pages, and notes that the memory is accessible.
+fn note_committed(start: usize, length: usize) {
+    advise_huge_pages(start, length);
+    #[cfg(not(loom))]
+    access::add(start, length);
 }
 
 fn advise_huge_pages(start: usize, length: usize) {

@@ -68,22 +68,4 @@ mod tests {
             assert_eq!(size(bytes), expected);
         }
     }
-
-    #[test]
-    fn the_error_names_what_was_asked_used_cached_and_free() {
-        let shortage = Shortage { device: 1, asked: 5 << 30, total: 8 << 30, free: 3 << 29, allocated: 4 << 30, reserved: 7 << 30 };
-        let settings = Settings { budget: 8 << 30, fraction: 0.5, max_split_size: usize::MAX, garbage_collection_threshold: 0.0 };
-        let text = out_of_memory(&shortage, &settings, Refusal::Machine, &[("fc.weight".into(), 3 << 30)]);
-        for part in [
-            "allocate 5.00 GiB",
-            "Device 1",
-            "8.00 GiB, of which 1.50 GiB is free",
-            "4.00 GiB is allocated",
-            "3.00 GiB is reserved",
-            "labelled blocks: \"fc.weight\" (3.00 GiB).",
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-        assert!(text.contains("may use 4.00 GiB") && text.contains("machine itself refused"), "{text}");
-    }
 }

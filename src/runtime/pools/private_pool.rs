@@ -38,7 +38,7 @@ impl PrivatePool {
     pub fn for_graph(number: u64) -> Self {
         let pool = Self::new(number);
         for device in super::all() {
-            device.stop_lending(number);
+            device.lock().stop_lending(number);
         }
         pool
     }
@@ -52,7 +52,7 @@ impl PrivatePool {
         let pool = Self::new(new_number());
         if traits != Traits::default() {
             for device in devices {
-                device.set_traits(pool.0, traits);
+                device.lock().set_traits(pool.0, traits);
             }
         }
         Ok(pool)

@@ -69,7 +69,7 @@ pub fn source(stream: &Stream) -> u64 {
 #[cold]
 fn chosen(stream: &Stream) -> u64 {
     let capture = stream.capture();
-    let own = capture.as_ref().map_or(GENERAL, |capture| capture.pool());
+    let own = capture.as_ref().map_or(GENERAL, |capture| capture.pool);
     let last = CHOICES.with_borrow(|choices| {
         let choice = choices.iter().rfind(|choice| choice.device == stream.device())?;
         Some((choice.pool.number(), choice.within))

@@ -1,14 +1,14 @@
-//! Tests in child processes: exit with work pending, forks, another number of threads. Each case runs this test binary again.
+//! Tests in child processes: exit with work pending, another number of threads. Each case runs this test binary again.
 
 use std::process::{Command, exit};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::common::{callback, kernel, sixteen_sleeps_overlap, stream};
+use super::common::{callback, kernel, stream};
+use crate::runtime::exit as end;
 use crate::runtime::parallel_for::{num_threads, parallel_for, set_num_threads};
 use crate::runtime::sync::{Arc, AtomicUsize, Ordering};
 use crate::runtime::task::Task;
-use crate::runtime::{device, exit as end, fork};
 
 /// Where cargo reads the emulator that it runs programs of another architecture by.
 const RUNNER: &str = if cfg!(target_arch = "aarch64") {
@@ -85,52 +85,6 @@ fn wait_after_the_end_has_begun() {
 }
 
 #[test]
-fn a_forked_child_is_refused() {
-    alone("fork_after_the_start");
-}
-
-#[test]
-#[ignore = "forks"]
-fn fork_after_the_start() {
-    stream().synchronize().unwrap();
-    let refused = in_child(|| {
-        let refusal =
-            device::get(0).err().map(|error| error.message().contains("Cannot re-initialize rustdev in forked subprocess"));
-        refusal == Some(true) && fork::is_child()
-    });
-    assert!(refused);
-    assert!(!fork::is_child() && device::get(0).is_ok(), "the parent goes on");
-}
-
-#[test]
-fn a_process_that_has_not_started_the_runtime_may_fork() {
-    alone("fork_before_the_start");
-}
-
-#[test]
-#[ignore = "forks"]
-fn fork_before_the_start() {
-    assert_eq!(device::count(), 2);
-    assert!(in_child(|| device::get(0).is_ok() && stream().submit(kernel(|| {})).is_ok()));
-}
-
-/// The result of `body` in a forked child.
-fn in_child(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls `body` and ends; glibc keeps its allocator usable in the child of a process with threads.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        fork::in_child();
-        let code = i32::from(!body());
-        // SAFETY: ends the process at once, without the exit handlers that belong to the parent.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child just made; `status` is a place to write to.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    waited == child && status == 0
-}
-
-#[test]
 fn any_number_of_threads_does() {
     alone("numbers_of_threads");
 }
@@ -164,5 +118,14 @@ fn sleeps_overlap_even_with_one_compute_thread() {
 #[ignore = "changes the number of threads"]
 fn sleeps_with_one_compute_thread() {
     set_num_threads(1);
-    sixteen_sleeps_overlap();
+    let (time, start) = (Duration::from_millis(400), Instant::now());
+    let streams = [(); 16].map(|()| stream());
+    for stream in streams {
+        stream.submit(Task::sleep(time)).unwrap();
+    }
+    assert!(!streams[15].query().unwrap(), "submitting sleeps waits for them");
+    for stream in streams {
+        stream.synchronize().unwrap();
+    }
+    assert!((time..16 * time).contains(&start.elapsed()), "{:?}", start.elapsed());
 }

@@ -1,30 +1,8 @@
-//! Events: order across streams and devices, recording again, time, destruction while pending.
+//! Events: chains of streams, streams that wait for each other many times, failures, captured events.
 
-use std::time::Duration;
-
-use super::common::{Gate, callback, costing, eventually, kernel, stream};
-use crate::runtime::device;
+use super::common::{LARGE, captured, costing, failing, kernel, stopped, stream};
 use crate::runtime::event::Event;
-use crate::runtime::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
-use crate::runtime::task::Task;
-
-#[test]
-fn a_blocked_stream_waits_for_the_recording() {
-    let (first, second) = (stream(), device::get(1).unwrap().create_stream(0));
-    let (gate, ran) = (Gate::default(), Arc::new(AtomicBool::new(false)));
-    let (held, flag) = (gate.clone(), Arc::clone(&ran));
-    let event = Event::new(0, false);
-    first.submit(callback(move || held.pass())).unwrap();
-    event.record(first).unwrap();
-    event.block(second).unwrap();
-    second.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
-    assert!(!ran.load(Ordering::Acquire) && !event.query().unwrap() && !second.query().unwrap());
-    gate.open();
-    eventually("the blocked kernel", || ran.load(Ordering::Acquire));
-    second.synchronize().unwrap();
-    assert!(event.query().unwrap());
-}
+use crate::runtime::sync::{Arc, AtomicUsize, Ordering};
 
 #[test]
 fn waiting_for_a_blocked_stream_drains_the_chain() {
@@ -44,84 +22,6 @@ fn waiting_for_a_blocked_stream_drains_the_chain() {
 }
 
 #[test]
-fn recording_again_leaves_earlier_waits_alone() {
-    let (slow, fast, waiting) = (stream(), stream(), stream());
-    let (gate, ran) = (Gate::default(), Arc::new(AtomicBool::new(false)));
-    let (held, flag) = (gate.clone(), Arc::clone(&ran));
-    let event = Event::new(0, false);
-    slow.submit(callback(move || held.pass())).unwrap();
-    event.record(slow).unwrap();
-    event.block(waiting).unwrap();
-    waiting.submit(costing(1, move || flag.store(true, Ordering::Release))).unwrap();
-    event.record(fast).unwrap();
-    event.synchronize().unwrap();
-    assert!(event.query().unwrap());
-    std::thread::sleep(Duration::from_millis(10));
-    assert!(!ran.load(Ordering::Acquire), "the wait was for the first recording");
-    gate.open();
-    waiting.synchronize().unwrap();
-    assert!(ran.load(Ordering::Acquire));
-}
-
-#[test]
-fn an_event_never_recorded_is_complete_and_blocks_nobody() {
-    let (event, stream) = (Event::new(0, true), stream());
-    assert!(event.query().unwrap());
-    event.synchronize().unwrap();
-    event.block(stream).unwrap();
-    assert_eq!(stream.submitted(), 0);
-}
-
-#[test]
-fn destroying_a_pending_event_is_harmless() {
-    let (first, second) = (stream(), stream());
-    let (gate, ran) = (Gate::default(), Arc::new(AtomicBool::new(false)));
-    let (held, flag) = (gate.clone(), Arc::clone(&ran));
-    first.submit(callback(move || held.pass())).unwrap();
-    let event = Event::new(0, false);
-    event.record(first).unwrap();
-    event.block(second).unwrap();
-    drop(event);
-    second.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
-    assert!(!second.query().unwrap());
-    gate.open();
-    second.synchronize().unwrap();
-    assert!(ran.load(Ordering::Acquire));
-}
-
-#[test]
-fn recording_on_an_idle_stream_is_immediate() {
-    let (event, stream) = (Event::new(0, false), stream());
-    event.record(stream).unwrap();
-    assert!(event.query().unwrap());
-}
-
-#[test]
-fn elapsed_time_spans_the_work_between() {
-    let stream = stream();
-    let (start, end) = (Event::new(0, true), Event::new(0, true));
-    start.record(stream).unwrap();
-    stream.submit(Task::sleep(Duration::from_millis(50))).unwrap();
-    end.record(stream).unwrap();
-    assert!(start.elapsed(&end).unwrap_err().message().contains("completed"));
-    end.synchronize().unwrap();
-    let milliseconds = start.elapsed(&end).unwrap();
-    assert!((50.0..500.0).contains(&milliseconds), "{milliseconds}");
-    assert!((end.elapsed(&start).unwrap() + milliseconds).abs() < 1e-9);
-    let microseconds = milliseconds * 1e3;
-    assert!((microseconds - microseconds.round()).abs() < 1e-6, "whole microseconds: {microseconds}");
-}
-
-#[test]
-fn elapsed_time_is_refused_with_the_reason() {
-    let (timed, untimed, elsewhere) = (Event::new(0, true), Event::new(0, false), Event::new(1, true));
-    assert!(timed.elapsed(&untimed).unwrap_err().message().contains("enable_timing"));
-    assert!(timed.elapsed(&elsewhere).unwrap_err().message().contains("same device"));
-    assert!(timed.elapsed(&Event::new(0, true)).unwrap_err().message().contains("recorded"));
-    assert!(elsewhere.record(stream()).unwrap_err().message().contains("rustdev:1"));
-}
-
-#[test]
 fn streams_that_cross_wait_for_each_other_many_times() {
     let (left, right) = (stream(), stream());
     let value = Arc::new(AtomicUsize::new(0));
@@ -137,4 +37,28 @@ fn streams_that_cross_wait_for_each_other_many_times() {
     left.synchronize().unwrap();
     right.synchronize().unwrap();
     assert_eq!(value.load(Ordering::Relaxed), 2000);
+}
+
+#[test]
+fn events_behind_a_failure_complete_and_raise_it() {
+    let (stream, other) = (stream(), stream());
+    let event = Event::new(0, true);
+    let gate = stopped(stream);
+    stream.submit(failing("broken", LARGE)).unwrap();
+    event.record(stream).unwrap();
+    event.block(other).unwrap();
+    gate.open();
+    other.synchronize().unwrap();
+    assert!(event.synchronize().unwrap_err().message().starts_with("broken failed"));
+    assert_eq!(event.synchronize(), Ok(()));
+}
+
+#[test]
+fn captured_events_have_no_moment() {
+    let own = stream();
+    let event = Event::new(0, true);
+    let graph = captured(own, || event.record(own).unwrap());
+    assert!(graph.is_empty());
+    assert!(event.query().is_err() && event.synchronize().is_err() && event.elapsed(&event).is_err());
+    assert!(event.block(stream()).unwrap_err().to_string().contains("has ended"));
 }

@@ -160,6 +160,15 @@ fn the_work_that_fails_is_named_and_stops_the_others() {
 }
 
 #[test]
+fn successive_kernels_of_a_graph_are_one_task() {
+    let own = stream();
+    let graph = captured(own, || (0..10).for_each(|_| own.submit(kernel(|| {})).unwrap()));
+    graph.replay(own).unwrap();
+    assert_eq!(own.submitted(), 1);
+    own.synchronize().unwrap();
+}
+
+#[test]
 fn nodes_of_a_graph_are_fused_at_each_replay() {
     let (log, own) = (Log::default(), stream());
     let graph = captured(own, || {

@@ -3,7 +3,7 @@
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::runtime::slot::{Direction, OwnShare, Slot, Work};
+use crate::runtime::slot::{OwnShare, Slot, Work};
 use crate::runtime::sync::Arc;
 
 struct Chunks<const N: usize>([UnsafeCell<usize>; N]);
@@ -22,7 +22,7 @@ impl<const N: usize> Chunks<N> {
     fn run(&self, slot: &Slot, helpers: usize, own_share: OwnShare) {
         // SAFETY: see the type.
         let body = |chunk: usize| self.0[chunk].with_mut(|count| unsafe { *count += 1 });
-        let work = Work { count: N, grain: 1, direction: Direction::Backward, body: &body };
+        let work = Work { count: N, grain: 1, body: &body };
         slot.claim().expect("nobody else claims").run(work, helpers, own_share, || {});
         for chunk in &self.0 {
             // SAFETY: as above: all helpers have left.
@@ -62,7 +62,7 @@ fn loom_one_claim_at_a_time() {
     loom::model(|| {
         let slot = Arc::new(Slot::new());
         let other = Arc::clone(&slot);
-        let work = Work { count: 1, grain: 1, direction: Direction::Forward, body: &|_| () };
+        let work = Work { count: 1, grain: 1, body: &|_| () };
         let claims = move |slot: &Slot| slot.claim().map(|claim| claim.run(work, 0, |_| None, || {})).is_some();
         let first = thread::spawn(move || claims(&other));
         let second = claims(&slot);

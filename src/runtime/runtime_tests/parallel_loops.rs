@@ -1,11 +1,11 @@
-//! Parallel loops: every chunk once, under contention, nested, with panics, in both directions.
+//! Parallel loops: every chunk once, under contention, nested, with panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use super::common::{kernel, stream};
 use crate::runtime::parallel_for::{num_threads, parallel_for};
-use crate::runtime::slot::{Direction, Slot, Work};
+use crate::runtime::slot::{Slot, Work};
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
 const COSTS: [u64; 4] = [0, 5_000, 50_000, 5_000_000];
@@ -106,46 +106,10 @@ fn the_runtime_helps_from_several_threads() {
 }
 
 #[test]
-fn either_direction_takes_every_chunk_once() {
-    for count in 0..40 {
-        for direction in [Direction::Forward, Direction::Backward] {
-            let mut chunks: Vec<_> = (0..count).map(|turn| direction.chunk(turn, count)).collect();
-            chunks.sort_unstable();
-            assert!(chunks.iter().copied().eq(0..count), "{direction:?} {count}: {chunks:?}");
-        }
-    }
-}
-
-#[test]
-fn backward_takes_runs_of_neighbours_from_the_last_one_to_the_first() {
-    let taken = Mutex::new(Vec::new());
-    let body = |chunk| taken.lock().push(chunk);
-    let work = Work { count: 19, grain: 3, direction: Direction::Backward, body: &body };
-    Slot::new().claim().unwrap().run(work, 0, |_| None, || {});
-    assert!(taken.lock().iter().copied().eq((16..19).chain(8..16).chain(0..8)), "{:?}", taken.lock());
-}
-
-#[test]
 fn a_thread_begins_with_the_share_of_its_place() {
     let taken = Mutex::new(Vec::new());
     let body = |chunk| taken.lock().push(chunk);
-    let work = Work { count: 6, grain: 1, direction: Direction::Forward, body: &body };
+    let work = Work { count: 6, grain: 1, body: &body };
     Slot::new().claim().unwrap().run(work, 2, |shares| Some(shares - 1), || {});
     assert_eq!(*taken.lock(), [4, 5, 0, 1, 2, 3]);
-}
-
-#[test]
-fn long_loops_go_in_both_directions() {
-    let count = 64 * num_threads();
-    let is_forward = |_| {
-        let ends = Mutex::new(Vec::new());
-        parallel_for(count, 1_000_000, &|chunk| {
-            if [0, 63].contains(&chunk) {
-                ends.lock().push(chunk);
-            }
-        });
-        *ends.lock() == [0, 63]
-    };
-    let forward: Vec<_> = (0..50).map(is_forward).collect();
-    assert!(forward.contains(&true) && forward.contains(&false), "{forward:?}");
 }

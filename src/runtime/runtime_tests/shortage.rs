@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::common::{Gate, callback, eventually, kernel, stream};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::{Arc, AtomicBool, Ordering};
 use crate::runtime::task::Task;
 
 /// Makes the second stream wait for the tasks of the first.
@@ -20,23 +19,6 @@ fn follow(first: &'static Stream, second: &'static Stream) {
 #[track_caller]
 fn assert_ends(streams: &[&'static Stream]) {
     eventually("the end of the streams", || streams.iter().all(|stream| stream.query().unwrap()));
-}
-
-#[test]
-fn a_callback_waits_for_other_streams() {
-    let (own, other) = (stream(), stream());
-    let done = Arc::new(AtomicBool::new(false));
-    let (mark, seen) = (Arc::clone(&done), Arc::new(AtomicBool::new(false)));
-    other.submit(Task::sleep(Duration::from_millis(20))).unwrap();
-    other.submit(kernel(move || mark.store(true, Ordering::Release))).unwrap();
-    let saw = Arc::clone(&seen);
-    own.submit(callback(move || {
-        other.finish_for_memory();
-        saw.store(done.load(Ordering::Acquire), Ordering::Release);
-    }))
-    .unwrap();
-    own.synchronize().unwrap();
-    assert!(seen.load(Ordering::Acquire), "the callback went on before the other stream was done");
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Streams: asynchrony, order, overlap, priority, the bounded backlog, stress by many threads.
+//! Streams: order, which thread runs a task, priority, the bounded backlog, stress by many threads, failures.
 
 use std::thread;
 use std::time::Duration;
 
-use super::common::{Gate, LARGE, callback, costing, eventually, kernel, sixteen_sleeps_overlap, stream, urgent_stream};
+use super::common::{Gate, LARGE, callback, costing, eventually, failing, kernel, noting, stopped, stream, urgent_stream};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::runtime::{Error, device, thread_pool};
@@ -23,24 +23,8 @@ fn tasks_run_in_the_order_of_submission() {
 }
 
 #[test]
-fn a_long_task_returns_to_the_submitter_at_once() {
-    let stream = stream();
-    let gate = Gate::default();
-    let held = gate.clone();
-    stream.submit(kernel(move || held.pass())).unwrap();
-    assert!(!stream.query().unwrap(), "a running task counts");
-    gate.open();
-    stream.synchronize().unwrap();
-    assert!(stream.query().unwrap());
-}
-
-#[test]
 fn work_runs_without_anybody_waiting_for_it() {
-    let stream = stream();
-    let ran = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ran);
-    stream.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
-    eventually("the kernel", || ran.load(Ordering::Acquire));
+    eventually("the kernel", noting(stream(), LARGE));
 }
 
 #[test]
@@ -55,21 +39,12 @@ fn a_cheap_task_on_an_idle_stream_runs_on_the_submitter() {
 #[test]
 fn a_cheap_task_behind_another_keeps_its_place() {
     let stream = stream();
-    let gate = Gate::default();
-    let held = gate.clone();
-    let ran = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ran);
-    stream.submit(callback(move || held.pass())).unwrap();
-    stream.submit(costing(1, move || flag.store(true, Ordering::Release))).unwrap();
-    assert!(!ran.load(Ordering::Acquire));
+    let gate = stopped(stream);
+    let has_run = noting(stream, 1);
+    assert!(!has_run());
     gate.open();
     stream.synchronize().unwrap();
-    assert!(ran.load(Ordering::Acquire));
-}
-
-#[test]
-fn sleeps_on_different_streams_overlap() {
-    sixteen_sleeps_overlap();
+    assert!(has_run());
 }
 
 #[test]
@@ -85,11 +60,7 @@ fn callbacks_leave_the_compute_threads_free() {
         };
         stream.submit(callback(body)).unwrap();
     }
-    let other = stream();
-    let ran = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ran);
-    other.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
-    eventually("a kernel beside blocked callbacks", || ran.load(Ordering::Acquire));
+    eventually("a kernel beside blocked callbacks", noting(stream(), LARGE));
     gate.open();
     for stream in &blocked {
         stream.synchronize().unwrap();
@@ -162,11 +133,7 @@ fn one_long_stream_shares_the_threads_with_others() {
             stream.submit(kernel(|| thread::sleep(Duration::from_micros(200)))).unwrap();
         }
     }
-    let other = stream();
-    let ran = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ran);
-    other.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
-    eventually("the other stream", || ran.load(Ordering::Acquire));
+    eventually("the other stream", noting(stream(), LARGE));
     assert!(long.iter().any(|stream| !stream.query().unwrap()), "the long streams ended first");
     for stream in long {
         stream.synchronize().unwrap();
@@ -189,9 +156,7 @@ fn a_submitter_cannot_outrun_a_stream_without_bound() {
 #[test]
 fn a_stream_that_stands_still_does_not_hold_its_submitter_for_ever() {
     let stream = stream();
-    let gate = Gate::default();
-    let held = gate.clone();
-    stream.submit(callback(move || held.pass())).unwrap();
+    let gate = stopped(stream);
     for _ in 0..BACKLOG_TASKS + 3 {
         stream.submit(kernel(|| {})).unwrap();
     }
@@ -239,30 +204,21 @@ fn a_task_that_waits_for_its_own_stream_is_told_so() {
 }
 
 #[test]
-fn current_streams_belong_to_thread_and_device() {
-    let own = stream();
-    assert_eq!(device::current_stream(0).id(), 0);
-    assert_eq!(device::exchange_stream(own).id(), 0);
-    assert_eq!((device::current_stream(0).id(), device::current_stream(1).id()), (own.id(), 0));
-    thread::spawn(|| assert_eq!(device::current_stream(0).id(), 0)).join().unwrap();
-    device::exchange_stream(device::find_stream(0, 0).unwrap());
+fn a_panic_is_a_failure() {
+    let stream = stream();
+    stream.submit(kernel(|| panic!("index 7 is out of bounds"))).unwrap();
+    assert!(stream.synchronize().unwrap_err().message().ends_with(": index 7 is out of bounds"));
+    stream.submit(callback(|| panic!("in Python"))).unwrap();
+    assert!(stream.synchronize().unwrap_err().message().starts_with("callback failed"));
 }
 
 #[test]
-fn ids_find_their_streams() {
+fn a_device_raises_the_failures_of_its_streams_one_by_one() {
     let device = device::get(1).unwrap();
-    let pool: Vec<_> = (0..64).map(|_| device.stream_from_pool(-1)).collect();
-    assert_eq!(pool[0].id(), pool[32].id());
-    let mut ids: Vec<_> = pool.iter().map(|stream| stream.id()).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    assert_eq!(ids.len(), 32);
-    let created = device.create_stream(-1);
-    for stream in pool.into_iter().chain([created, device.default_stream()]) {
-        assert!(std::ptr::eq(device::find_stream(1, stream.id()).unwrap(), stream));
+    for stream in [device.create_stream(0), device.create_stream(0)] {
+        stream.submit(failing("broken", LARGE)).unwrap();
     }
-    assert_eq!((created.priority(), device.stream_from_pool(0).priority()), (-1, 0));
-    assert!(
-        device::find_stream(1, -1).is_none() && device::find_stream(1, 100_000).is_none() && device::find_stream(9, 0).is_none()
-    );
+    assert!(device.synchronize().is_err());
+    assert!(device.synchronize().is_err());
+    assert_eq!(device.synchronize(), Ok(()));
 }

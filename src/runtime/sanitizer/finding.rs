@@ -24,22 +24,17 @@ pub enum Fault {
 
 impl Fault {
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Unordered => "unordered",
-            Self::OtherDevice => "other-device",
-            Self::HostMemory => "host-memory",
-            Self::FreedInUse => "freed-in-use",
-            Self::NotRecorded => "event-not-recorded",
-        }
+        self.texts().0
     }
 
-    fn title(self) -> &'static str {
+    /// The name, and the sentence in reports.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Unordered => "the same memory is used without order",
-            Self::OtherDevice => "memory is used without order by a stream of another device",
-            Self::HostMemory => "pinned host memory is used without order",
-            Self::FreedInUse => "memory is freed while another stream uses it",
-            Self::NotRecorded => "a wait for an event that was never recorded orders nothing",
+            Self::Unordered => ("unordered", "the same memory is used without order"),
+            Self::OtherDevice => ("other-device", "memory is used without order by a stream of another device"),
+            Self::HostMemory => ("host-memory", "pinned host memory is used without order"),
+            Self::FreedInUse => ("freed-in-use", "memory is freed while another stream uses it"),
+            Self::NotRecorded => ("event-not-recorded", "a wait for an event that was never recorded orders nothing"),
         }
     }
 }
@@ -148,7 +143,8 @@ impl Finding {
     }
 
     pub fn text(&self) -> String {
-        let mut text = format!("rustdev race detector: {} [{}]", self.fault.title(), self.fault.name());
+        let (name, title) = self.fault.texts();
+        let mut text = format!("rustdev race detector: {title} [{name}]");
         if let Some(first) = &self.first {
             first.describe(&mut text, "first", first.verb());
         }
@@ -179,42 +175,5 @@ impl Extent {
         if *was_freed {
             text.push_str("; the first one's tensor is freed, and this one has its memory");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn side(operator: &str, id: i64, write: bool) -> Side {
-        let frame = Frame { file: "train.py".to_owned(), line: 3, function: "step".to_owned() };
-        Side { operator: operator.to_owned(), stream: Some((0, id)), write, frames: vec![frame] }
-    }
-
-    #[test]
-    fn a_report_names_both_sides_and_the_remedy() {
-        let memory = Extent { begin: 0x1000, end: 0x1400, label: Some("weight".to_owned()), ..Extent::default() };
-        let found = Finding { fault: Fault::Unordered, first: Some(side("mul", 5, true)), second: side("add", 0, false), memory };
-        let text = found.text();
-        for part in [
-            "[unordered]",
-            "first: mul writes, on stream 5 of rustdev:0",
-            "second: add reads, on the default stream of rustdev:0",
-            "File \"train.py\", line 3, in step",
-            "memory: 1024 bytes, 0x1000 to 0x1400, of \"weight\"",
-            "current_stream().wait_stream(other) before add",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-    }
-
-    #[test]
-    fn one_pair_of_lines_has_one_key() {
-        let of = |first: Side| {
-            let (fault, second, memory) = (Fault::Unordered, side("add", 0, false), Extent::default());
-            Finding { fault, first: Some(first), second, memory }.key()
-        };
-        assert_eq!(of(side("mul", 5, true)), of(side("mul", 6, true)));
-        assert_ne!(of(side("mul", 5, true)), of(side("div", 5, true)));
     }
 }

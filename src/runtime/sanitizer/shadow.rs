@@ -167,24 +167,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ordered_races_where_one_writes() {
-        let (mut shadow, mut first, mut second) = (Shadow::new(), VectorClock::new(), VectorClock::new());
-        add(&mut shadow, &mut first, 0, true, 100, 200);
-        second.tick(1);
-        let races = |shadow: &Shadow, clock: &VectorClock, write, begin, end| {
-            shadow.race(&Footprint::dense(begin, end), write, clock).is_some()
-        };
-        assert!(races(&shadow, &second, false, 199, 300));
-        assert!(!races(&shadow, &second, true, 200, 300) && !races(&shadow, &second, true, 0, 100));
-        assert!(!races(&shadow, &first, true, 0, 300));
-        second.join(&first);
-        assert!(!races(&shadow, &second, true, 0, 300));
-        add(&mut shadow, &mut second, 1, false, 150, 160);
-        assert!(races(&shadow, &first, true, 0, 300) && !races(&shadow, &first, false, 0, 300));
-        assert!(!races(&shadow, &first, true, 100, 150) && !races(&shadow, &first, true, 160, 200));
-    }
-
-    #[test]
     fn ranges_stay_disjoint_and_are_forgotten() {
         let (mut shadow, mut clock) = (Shadow::new(), VectorClock::new());
         for (begin, end, write) in [(0, 100, true), (50, 150, false), (20, 30, true), (10, 140, false), (0, 200, false)] {
@@ -199,16 +181,5 @@ mod tests {
         assert_eq!(shadow.ranges.len(), 1);
         shadow.retire(0, 200, None);
         assert!(shadow.ranges.is_empty());
-    }
-
-    #[test]
-    fn freed_memory_keeps_what_its_own_stream_did() {
-        let (mut shadow, mut first, mut second) = (Shadow::new(), VectorClock::new(), VectorClock::new());
-        add(&mut shadow, &mut first, 0, true, 0, 64);
-        add(&mut shadow, &mut second, 1, true, 64, 128);
-        shadow.retire(0, 128, Some(0));
-        let found = shadow.race(&Footprint::dense(64, 128), false, &second).map(|past| (past.slot, past.is_freed));
-        assert_eq!(found, Some((0, true)));
-        assert!(shadow.race(&Footprint::dense(0, 128), true, &first).is_none());
     }
 }

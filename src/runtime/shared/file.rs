@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use super::process::Process;
+use crate::runtime::memory::system;
 use crate::runtime::sync::Unlocked;
 
 /// The address of a file for other processes: the process, its descriptor, and the device and inode that identify the file.
@@ -47,7 +48,7 @@ impl Place {
     /// # Errors
     /// `NotFound` if the process has ended or closed the file; other kinds if the system refuses.
     pub fn open(&self) -> Result<File> {
-        let path = PathBuf::from(format!("/proc/{}/fd/{}", self.process.id(), self.descriptor));
+        let path = PathBuf::from(format!("/proc/{}/fd/{}", self.process.id, self.descriptor));
         let is_it = |facts: std::fs::Metadata| (facts.dev(), facts.ino()) == (self.device, self.inode);
         // Checked before opening, because opening another kind of file might block, and again afterwards, because the descriptor
         // may have been reused meanwhile.
@@ -90,10 +91,7 @@ impl Words {
         if file.metadata()?.len() < length as u64 {
             return Err(ErrorKind::InvalidData.into());
         }
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel picks unused addresses; the mapping keeps the file alive.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        if base == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(Self { base: base as usize, length }) }
+        Ok(Self { base: system::map_file(0, length, 0, file)?, length })
     }
 
     /// The 8-byte word at `index`, counted in words.
@@ -117,8 +115,7 @@ impl Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and borrows of its words have ended.
-        unsafe { libc::munmap(self.base as *mut libc::c_void, self.length) };
+        system::unmap(self.base, self.length);
     }
 }
 

@@ -51,13 +51,13 @@ impl Drop for Release {
 pub fn alone<R>(deadline: Instant, body: impl FnOnce() -> R) -> Result<Option<R>, Error> {
     let Some(exclusive) = gate::exclusive(deadline) else { return Ok(None) };
     let release = Release { held: Arc::new(Held::default()), exclusive: Some(exclusive) };
-    let streams = device::all().iter().flat_map(device::Device::streams).collect::<Vec<_>>();
+    let streams = device::streams().collect::<Vec<_>>();
     let mut numbers = Vec::with_capacity(streams.len());
     for stream in streams {
         numbers.push((stream, stream.enqueue(Task::leave("hold", Arc::clone(&release.held) as Arc<dyn Keeper>), false)?));
     }
     for (stream, number) in numbers {
-        stream.stand_still(number);
+        stream.run_until_stuck(number, false);
     }
     Ok(Some(body()))
 }

@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Page {
     /// Stays open as long as the event exists: other processes open the page through it.
     _file: File,
-    place: Place,
+    /// Where other processes find the page.
+    pub place: Place,
     words: Words,
     process: Process,
 }
@@ -53,11 +54,6 @@ impl Page {
         let process = Process::current()?;
         let (place, words) = (Place::of(&file, process)?, Words::map(&file, BYTES)?);
         Ok(Self { _file: file, place, words, process })
-    }
-
-    /// Where other processes find the page.
-    pub fn place(&self) -> Place {
-        self.place
     }
 
     /// Publishes a recording of this process as the latest.
@@ -91,13 +87,7 @@ fn reached_of(number: u32) -> usize {
 #[derive(Debug)]
 pub struct Announced {
     page: Arc<Page>,
-    number: u32,
-}
-
-impl Announced {
-    pub fn number(&self) -> u64 {
-        u64::from(self.number)
-    }
+    pub number: u32,
 }
 
 impl Drop for Announced {
@@ -113,14 +103,10 @@ impl Drop for Announced {
 #[derive(Clone, Debug)]
 pub struct Awaited {
     page: Arc<Page>,
-    number: u32,
+    pub number: u32,
 }
 
 impl Awaited {
-    pub fn number(&self) -> u64 {
-        u64::from(self.number)
-    }
-
     fn reached(&self) -> u32 {
         self.page.words.short(reached_of(self.number)).load(Ordering::Acquire)
     }
@@ -135,7 +121,7 @@ impl Awaited {
         if process.is_alive() || self.is_reached() {
             return Ok(());
         }
-        Err(Error::TaskFailed(format!("process {} ended before it reached an event that is waited for", process.id())))
+        Err(Error::TaskFailed(format!("process {} ended before it reached an event that is waited for", process.id)))
     }
 
     /// True if the recording is reached.
@@ -179,44 +165,5 @@ impl Keeper for Awaited {
             let outcome = awaited.wait(unlocked);
             stream.go_on(lease, outcome.err().as_ref().map(|error| error as &dyn std::fmt::Display));
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_recording_is_waited_for_by_its_own_number() {
-        let page = Arc::new(Page::new().unwrap());
-        let other = Arc::new(Page::open(page.place()).unwrap());
-        assert!(page.latest().is_none());
-        let first = page.announce();
-        let seen = other.latest().unwrap();
-        let second = other.announce();
-        let later = page.latest().unwrap();
-        assert_eq!((seen.number(), later.number()), (1, 2));
-        drop(second);
-        assert_eq!(
-            (later.query(), seen.query()),
-            (Ok(true), Ok(false)),
-            "a later recording does not end the wait for an earlier one"
-        );
-        let waiter = std::thread::spawn(move || seen.synchronize());
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(!waiter.is_finished());
-        drop(first);
-        assert_eq!(waiter.join().unwrap(), Ok(()));
-    }
-
-    #[test]
-    fn a_process_that_ends_before_fails_the_wait() {
-        let page = Arc::new(Page::new().unwrap());
-        let recording = page.announce();
-        let awaited = page.latest().unwrap();
-        page.words.long(process_of(1)).store(u64::from(u32::MAX >> 2) << 32, Ordering::Relaxed);
-        assert!(matches!(awaited.synchronize(), Err(Error::TaskFailed(_))) && matches!(awaited.query(), Err(Error::TaskFailed(_))));
-        drop(recording);
-        assert_eq!(awaited.query(), Ok(true));
     }
 }

@@ -9,7 +9,7 @@ const START: usize = 19;
 /// One process of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Process {
-    id: u32,
+    pub id: u32,
     /// The low bits of its start time, in clock ticks since boot.
     start: u32,
 }
@@ -22,10 +22,6 @@ impl Process {
     pub fn current() -> Result<Self> {
         let id = std::process::id();
         start_of(id).map(|start| Self { id, start })
-    }
-
-    pub fn id(self) -> u32 {
-        self.id
     }
 
     /// Both parts in one word, which is neither 0 nor close to `u64::MAX`.

@@ -75,7 +75,7 @@ impl State {
         segment.users -= 1;
         if segment.users == 0 {
             if let Ok(pool) = pools::pool(shared.device) {
-                pool.unmap_foreign(segment.address);
+                pool.lock().unmap_foreign(segment.address);
             }
             self.segments.remove(&key);
         }
@@ -83,7 +83,7 @@ impl State {
 }
 
 fn gone(shared: &Shared, error: &io::Error) -> Error {
-    let process = shared.file.process.id();
+    let process = shared.file.process.id;
     let text = match error.kind() {
         io::ErrorKind::AlreadyExists => "the message with a rustdev tensor was received before".to_owned(),
         io::ErrorKind::NotFound => format!(
@@ -144,7 +144,7 @@ impl Received {
             return;
         }
         let held = Arc::new(self);
-        for stream in device::all().iter().flat_map(device::Device::streams).filter(|stream| is_busy(stream)) {
+        for stream in device::streams().filter(|stream| is_busy(stream)) {
             let held = Arc::clone(&held);
             // The drop of the task releases the send; it happens even if the stream has failed.
             let keep = Closure::new(move || {

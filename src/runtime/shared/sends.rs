@@ -1,6 +1,5 @@
 //! Sends of this process: converts memory to a shared file, and tracks each send until it is over.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -25,8 +24,7 @@ static COUNTERS: OnceLock<Result<Counters<SentBlock>, Error>> = OnceLock::new();
 fn counters() -> Result<&'static Counters<SentBlock>, Error> {
     let made = COUNTERS.get_or_init(|| {
         pools::set_collector(collect);
-        let made = Process::current().and_then(Counters::new);
-        made.map_err(|error| Error::Internal(format!("memory cannot be shared with other processes: {error}")))
+        Process::current().and_then(Counters::new).map_err(|error| cannot_share(&error))
     });
     made.as_ref().map_err(Clone::clone)
 }
@@ -86,13 +84,14 @@ pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
     let device = pools::device_of(address as *const u8)
         .ok_or_else(|| Error::InvalidArgument("only memory of the device can be sent to another process".to_owned()))?;
     let pool = pools::pool(device)?;
-    if pool.is_foreign(address) {
+    if pool.lock().is_foreign(address) {
         return Err(Error::InvalidArgument(
             "a rustdev tensor that was received from another process cannot be sent on: send a clone() of it".to_owned(),
         ));
     }
     let find = || {
-        pool.whereabouts(address)
+        pool.lock()
+            .whereabouts(address)
             .ok_or_else(|| Error::InvalidArgument(format!("no live block of device memory holds {address:#x}")))
     };
     let found = find()?;
@@ -103,16 +102,15 @@ pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
     }
     let Whereabouts { block, segment: (start, size), file, .. } = find()?;
     let file = file.ok_or_else(|| Error::Internal("a shared segment has no file".to_owned()))?;
-    let file = place(&file)?;
+    let file = Process::current().and_then(|process| Place::of(&file, process)).map_err(|error| cannot_share(&error))?;
     let number = counters.send((device, block));
     let number = number.ok_or_else(|| Error::InvalidArgument("other processes hold too many tensors of this one".to_owned()))?;
-    pool.send(block);
-    Ok(Some((Shared { device, file, size, offset: address - start, counters: counters.place() }, number)))
+    pool.lock().send(block);
+    Ok(Some((Shared { device, file, size, offset: address - start, counters: counters.place }, number)))
 }
 
-fn place(file: &File) -> Result<Place, Error> {
-    let place = Process::current().and_then(|process| Place::of(file, process));
-    place.map_err(|error| Error::Internal(format!("memory cannot be shared with other processes: {error}")))
+fn cannot_share(error: &std::io::Error) -> Error {
+    Error::Internal(format!("memory cannot be shared with other processes: {error}"))
 }
 
 /// Converts a segment's memory to a file; `false` if host threads keep writing to it.
@@ -131,7 +129,7 @@ fn share(pool: &DevicePool, found: &Whereabouts) -> Result<bool, Error> {
         }
         // SAFETY: all streams are stopped, nobody holds a pass, and no noted writer of the segment is active. Device memory has no
         // other writers except foreign libraries that were given its address, and their users must order those accesses.
-        unsafe { pool.replace(start, file) }.map(|()| true)
+        unsafe { pool.lock().replace(start, file) }.map(|()| true)
     })?;
     outcome.unwrap_or(Ok(false)).map_err(refused)
 }
@@ -143,7 +141,7 @@ pub fn collect() {
     {
         for (device, block) in counters.take_over() {
             if let Ok(pool) = pools::pool(device) {
-                pool.end_send(block);
+                pool.lock().end_send(block);
             }
         }
     }

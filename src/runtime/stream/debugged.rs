@@ -19,7 +19,10 @@ impl Stream {
         let task = faults::arm(self, task)?;
         let name = task.name();
         let number = match task.payload {
-            _ if schedule::is_on() => self.queue_up(task),
+            _ if schedule::is_on() => {
+                self.hold_back();
+                self.queue.push(task).0
+            }
             Payload::Kernel(_) if hardware::is_installed() => self.enqueue_light(task),
             Payload::Kernel(_) if watchdog::is_watching() => self.push(task),
             Payload::Kernel(_) => self.enqueue_kernel(task),
@@ -32,12 +35,6 @@ impl Stream {
             schedule::after_submission();
         }
         Ok(number)
-    }
-
-    /// Queues a task, to be run in the order that is on.
-    fn queue_up(&'static self, task: Task) -> u64 {
-        self.hold_back();
-        self.queue.push(task).0
     }
 
     /// Waits until `target` tasks are done.
@@ -75,25 +72,10 @@ impl Stream {
         self.queue.own().map(|lease| self.turn(lease, Until::Done(target))).is_some()
     }
 
-    /// True if tasks are queued and nobody drains the stream.
-    pub(in crate::runtime) fn is_ready(&self) -> bool {
-        self.queue.is_ready()
-    }
-
-    /// True if somebody drains the stream or holds its lease while the head waits.
-    pub(in crate::runtime) fn is_owned(&self) -> bool {
-        self.queue.is_owned()
-    }
-
     /// Hands the stream to the compute threads if it has tasks and nobody drains it.
     pub(in crate::runtime) fn hand_over(&'static self) {
         if let Some(lease) = self.queue.own_ready() {
             self.release(lease);
         }
-    }
-
-    /// The watchdog's data about the stream.
-    pub(in crate::runtime) fn watch(&self) -> &watchdog::Watch {
-        &self.watch
     }
 }

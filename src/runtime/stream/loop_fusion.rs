@@ -19,7 +19,7 @@ use super::{Stream, Until};
 use crate::runtime::error::Cause;
 use crate::runtime::parallel_for;
 use crate::runtime::sync::Ordering;
-use crate::runtime::task::{Lease, Payload, Row, Span, Task};
+use crate::runtime::task::{Lease, Row, Span, Task};
 use crate::runtime::trace::{self, Mark};
 use crate::tuning::caches::FUSED_PIECE;
 use crate::tuning::sharing::{FUSION_ROUND, MAX_FUSED_TASKS};
@@ -36,7 +36,10 @@ impl Stream {
         };
         let mut memory = Memory::default();
         let head = lease.waiting().iter().flatten().next().and_then(Task::row);
-        let Some(ends) = head.filter(|row| memory.admit(*row)).and_then(Row::ends) else { return self.run_head(lease) };
+        let Some(ends) = head.filter(|row| memory.admit(*row)).and_then(Row::ends) else {
+            lease.head().into_iter().for_each(|task| self.run_task(task));
+            return 1;
+        };
         let total = ends.last().copied().unwrap_or(0);
         let (mut members, mut done, mut round) = (1, 0, FUSION_ROUND);
         let mut shares = Shares::default();
@@ -56,17 +59,6 @@ impl Stream {
         }
         shares.tell(&lease.waiting()[..members]);
         members
-    }
-
-    /// Runs the kernel at the head without fusion.
-    fn run_head(&'static self, lease: &mut Lease) -> usize {
-        if let Some(task) = lease.head() {
-            let name = task.name();
-            if let Payload::Kernel(work) = &mut task.payload {
-                self.run(name, task.mark.as_ref(), || work.run());
-            }
-        }
-        1
     }
 
     /// Runs a part of the row through the tasks. `shares`: receives the time of each.

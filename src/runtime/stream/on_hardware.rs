@@ -74,12 +74,8 @@ impl Stream {
     }
 
     /// As [`Drained::finish_on_hardware`](crate::runtime::task::Drained::finish_on_hardware).
-    pub(super) fn take_from_hardware(&'static self, mut lease: Lease, failure: Option<Cause>) {
-        if let (Some(cause), Some(task)) = (failure, lease.head()) {
-            let name = task.name();
-            self.poison(name, &cause);
-        }
-        lease.advance();
+    pub(super) fn take_from_hardware(&'static self, mut lease: Lease, failure: Option<&Cause>) {
+        self.end_head(&mut lease, failure.map(|cause| cause as &dyn std::fmt::Display));
         let mut state = self.hand_over.state.lock();
         if matches!(*state, State::Handing) {
             *state = State::Ended(lease);

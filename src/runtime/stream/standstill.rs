@@ -54,8 +54,8 @@ impl Drop for Wait {
 }
 
 impl Stream {
-    /// Runs tasks and waits until `target` tasks are done or the stream [is stuck](Drained::is_stuck).
-    pub(super) fn run_until_stuck(&'static self, target: u64, on_hardware: bool) {
+    /// Runs tasks and waits until `target` tasks are done or the stream [is stuck](Drained::is_stuck): it goes on only under a pass.
+    pub(in crate::runtime) fn run_until_stuck(&'static self, target: u64, on_hardware: bool) {
         if self.completed() < target {
             unlocked(|unlocked| self.wait_until_stuck(target, on_hardware, unlocked));
         }

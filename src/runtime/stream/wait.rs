@@ -1,16 +1,18 @@
-//! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does.
+//! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does. A stream
+//! waits for another one by its recording.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
 use super::{RUNNING, Stream, standstill};
-use crate::runtime::debugging::{self, schedule, watchdog};
+use crate::runtime::config::config;
+use crate::runtime::debugging::{schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::gate::Pass;
 use crate::runtime::sync::{Arc, Ordering, Unlocked, spin_loop, unlocked};
-use crate::runtime::task::Drained;
 use crate::runtime::task::recording::Recording;
-use crate::runtime::{Error, open_loops, sanitizer};
+use crate::runtime::task::{Drained, Task};
+use crate::runtime::{Error, observers, open_loops, sanitizer};
 use crate::tuning::waking::{BACKLOG_TASKS, LOOK_ON};
 
 /// How long a submitter waits if the stream's lease is away: the callback that holds it may need something that the submitter
@@ -96,11 +98,6 @@ impl Stream {
         running.may_wait.store(before, Ordering::Release);
     }
 
-    /// Returns when `target` tasks are done, or when the stream waits for something that lets it continue only under a [`Pass`].
-    pub(in crate::runtime) fn stand_still(&'static self, target: u64) {
-        self.run_until_stuck(target, false);
-    }
-
     /// As [`Stream::synchronize`], without raising the failure of a task.
     #[inline]
     pub(in crate::runtime) fn finish(&'static self) -> Result<(), Error> {
@@ -108,16 +105,11 @@ impl Stream {
     }
 
     /// Waits until `target` tasks are done, running them on this thread as far as possible.
-    #[inline]
-    pub(in crate::runtime) fn run_until(&'static self, target: u64) -> Result<(), Error> {
-        if self.completed() >= target { Ok(()) } else { unlocked(|unlocked| self.run_tasks_until(target, unlocked)) }
-    }
-
-    fn run_tasks_until(&'static self, target: u64, unlocked: &Unlocked) -> Result<(), Error> {
+    pub(super) fn run_tasks_until(&'static self, target: u64, unlocked: &Unlocked) -> Result<(), Error> {
         if self.is_running_here() {
             return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
         }
-        if debugging::is_any_on() {
+        if observers::is_debugging() {
             return self.run_debugged_until(target, unlocked);
         }
         while self.completed() < target {
@@ -131,6 +123,26 @@ impl Stream {
         Ok(())
     }
 
+    /// Puts a recording on the stream, whether or not it captures.
+    pub(in crate::runtime) fn record(&'static self, timing: bool) -> Result<Arc<Recording>, Error> {
+        let recording = Arc::new(Recording::new(self, timing, sanitizer::clock(None, self)));
+        recording.set_number(self.enqueue(Task::record(Arc::clone(&recording)), false)?);
+        Ok(recording)
+    }
+
+    /// Makes further tasks of the stream wait for the recording.
+    ///
+    /// # Errors
+    /// As [`Stream::submit`]; `InvalidArgument` while the stream captures.
+    pub(in crate::runtime) fn wait_behind(&'static self, recording: Arc<Recording>) -> Result<(), Error> {
+        self.refuse_capturing(|| "waiting for an event that was recorded outside of the capture".to_owned())?;
+        sanitizer::order(None, self, recording.clock.as_ref());
+        if recording.is_done() {
+            return Ok(());
+        }
+        self.enqueue(Task::wait(recording), config().launch_blocking).map(|_| ())
+    }
+
     /// The unreached recording that the head of the stream waits for.
     pub(in crate::runtime) fn awaited(&self) -> Option<Arc<Recording>> {
         self.blocked.lock().clone().filter(|recording| !recording.is_done())
@@ -138,7 +150,7 @@ impl Stream {
 
     /// Waits while another thread drains the stream, and helps with its loops; returns true if the target was reached.
     pub(super) fn look_on(&self, target: u64) -> bool {
-        let _onlooker = open_loops::Onlooker::enter();
+        let _onlooker = open_loops::look_on();
         let (mut seen, mut idle_since) = (self.completed(), Instant::now());
         loop {
             let mut helped = false;

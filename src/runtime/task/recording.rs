@@ -11,14 +11,16 @@ use crate::runtime::vector_clock::VectorClock;
 /// One recording of an event on a stream.
 #[derive(Debug)]
 pub struct Recording {
-    stream: &'static dyn Drained,
+    /// The stream that reaches it.
+    pub(in crate::runtime) stream: &'static dyn Drained,
     /// The number of its task in the stream; set before other threads see the recording.
     number: AtomicU64,
     timing: bool,
-    instant: OnceLock<Instant>,
+    /// The time at which it was reached, if it has timing.
+    pub(in crate::runtime) instant: OnceLock<Instant>,
     reached: Latch<(&'static dyn Drained, Lease)>,
     /// The vector clock at the recording, if the race detector is on.
-    clock: Option<VectorClock>,
+    pub(in crate::runtime) clock: Option<VectorClock>,
 }
 
 impl Recording {
@@ -31,21 +33,6 @@ impl Recording {
     /// Sets the number of its task; called before other threads see the recording.
     pub(in crate::runtime) fn set_number(&self, number: u64) {
         self.number.store(number, Ordering::Release);
-    }
-
-    /// The time at which it was reached, if it has timing.
-    pub(in crate::runtime) fn instant(&self) -> Option<Instant> {
-        self.instant.get().copied()
-    }
-
-    /// The vector clock at the recording, if the race detector is on.
-    pub(in crate::runtime) fn clock(&self) -> Option<&VectorClock> {
-        self.clock.as_ref()
-    }
-
-    /// The stream that reaches it.
-    pub(in crate::runtime) fn stream(&self) -> &'static dyn Drained {
-        self.stream
     }
 
     /// The number of its task in the stream.

@@ -5,26 +5,16 @@ use std::collections::HashSet;
 use super::super::block::{BlockId, Kind, NONE, State};
 use super::super::caching_pool::Pool;
 use super::super::free_list::UNIT;
-use super::super::stats::{PerKind, Stats};
-
-/// The expected counters.
-#[derive(Default)]
-struct Counts(Stats);
-
-impl Counts {
-    fn add(&mut self, select: impl Fn(&mut Stats) -> &mut PerKind, kind: usize, amount: usize) {
-        select(&mut self.0).increase(kind, amount);
-    }
-}
+use super::super::stats::Stats;
 
 /// Panics where an invariant of the pool does not hold.
 pub fn check(pool: &Pool) {
-    let mut counts = Counts::default();
+    let mut counts = Stats::default();
     let mut free = HashSet::new();
     for (&address, segment) in &pool.segments {
         let kind = segment.kind as usize;
-        counts.add(|stats| &mut stats.segment, kind, 1);
-        counts.add(|stats| &mut stats.reserved_bytes, kind, segment.size);
+        counts.segment.increase(kind, 1);
+        counts.reserved_bytes.increase(kind, segment.size);
         let (mut next, mut expected, mut before) = (pool.arena.start(address), address, NONE);
         while next != NONE {
             let block = &pool.blocks[next];
@@ -42,28 +32,28 @@ pub fn check(pool: &Pool) {
         assert_eq!(expected, address + segment.size, "blocks fill their segment");
     }
     assert_eq!(listed(pool), free, "free blocks are in the lists, and no others");
-    compare(&pool.stats, &counts.0);
+    compare(pool.stats, counts);
 }
 
-fn count_block(pool: &Pool, id: BlockId, kind: usize, counts: &mut Counts) {
+fn count_block(pool: &Pool, id: BlockId, kind: usize, counts: &mut Stats) {
     let block = &pool.blocks[id];
     if matches!(block.state, State::Allocated | State::InFrontCache) {
         let is_live = block.state == State::Allocated;
         assert_eq!(pool.live(block.address), is_live.then_some(id));
         assert!(is_live || pool.is_in_front_cache(id), "a block of this state is in the front cache");
-        counts.add(|stats| &mut stats.allocation, kind, 1);
-        counts.add(|stats| &mut stats.allocated_bytes, kind, block.size);
+        counts.allocation.increase(kind, 1);
+        counts.allocated_bytes.increase(kind, block.size);
     }
     if block.state == State::Free {
         if block.is_split() {
-            counts.add(|stats| &mut stats.inactive_split, kind, 1);
-            counts.add(|stats| &mut stats.inactive_split_bytes, kind, block.size);
+            counts.inactive_split.increase(kind, 1);
+            counts.inactive_split_bytes.increase(kind, block.size);
         }
     } else {
         assert!(block.requested <= block.size);
-        counts.add(|stats| &mut stats.active, kind, 1);
-        counts.add(|stats| &mut stats.active_bytes, kind, block.size);
-        counts.add(|stats| &mut stats.requested_bytes, kind, block.requested);
+        counts.active.increase(kind, 1);
+        counts.active_bytes.increase(kind, block.size);
+        counts.requested_bytes.increase(kind, block.requested);
     }
 }
 
@@ -84,23 +74,11 @@ fn listed(pool: &Pool) -> HashSet<BlockId> {
     all
 }
 
-fn compare(stats: &Stats, counts: &Stats) {
-    let pairs = [
-        ("allocation", &stats.allocation, &counts.allocation),
-        ("segment", &stats.segment, &counts.segment),
-        ("active", &stats.active, &counts.active),
-        ("inactive_split", &stats.inactive_split, &counts.inactive_split),
-        ("allocated_bytes", &stats.allocated_bytes, &counts.allocated_bytes),
-        ("reserved_bytes", &stats.reserved_bytes, &counts.reserved_bytes),
-        ("active_bytes", &stats.active_bytes, &counts.active_bytes),
-        ("inactive_split_bytes", &stats.inactive_split_bytes, &counts.inactive_split_bytes),
-        ("requested_bytes", &stats.requested_bytes, &counts.requested_bytes),
-    ];
-    for (name, stat, count) in pairs {
-        for kind in 0..3 {
-            let value = stat.values[kind];
-            assert_eq!(value.current, count.values[kind].current, "{name}[{kind}]");
-            assert!(value.peak >= value.current && value.allocated - value.freed == value.current, "{name}[{kind}]: {value:?}");
+fn compare(mut stats: Stats, mut counts: Stats) {
+    for (place, (stat, count)) in stats.per_kind().into_iter().zip(counts.per_kind()).enumerate() {
+        for (value, count) in stat.values.iter().zip(&count.values) {
+            assert_eq!(value.current, count.current, "counter {place} of `Stats`: {value:?}");
+            assert!(value.peak >= value.current && value.allocated - value.freed == value.current, "counter {place}: {value:?}");
         }
     }
 }

@@ -51,7 +51,7 @@ fn loom_a_block_waits_for_the_other_stream() {
             }
         }
         task.join().unwrap();
-        pool.with_pool(check);
+        check(&pool.lock());
     });
 }
 
@@ -73,7 +73,7 @@ fn loom_threads_never_hold_the_same_block() {
             })
         });
         threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
-        pool.with_pool(check);
+        check(&pool.lock());
         assert_eq!(pool.stats().active.current(), 0);
     });
 }
@@ -93,11 +93,11 @@ fn loom_memory_leaves_only_after_its_tasks() {
                 stream.complete();
             })
         };
-        pool.with_pool_mut(|pool| {
-            if pool.release_cached(None) > 0 {
-                contents.write();
-            }
-        });
+        let mut locked = pool.lock();
+        if locked.release_cached(None) > 0 {
+            contents.write();
+        }
+        drop(locked);
         task.join().unwrap();
         assert_eq!(stream.completed(), stream.submitted());
     });

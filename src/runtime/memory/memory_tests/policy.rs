@@ -1,14 +1,18 @@
 //! Allocation policy: the blocks and segments that requests get, as PyTorch documents it.
 
 use super::super::block::State;
-use super::super::caching_pool::{Pool, Refusal, Request, Settings};
-use super::super::lending::Traits;
+use super::super::caching_pool::{GENERAL, Pool, Refusal, Request, Settings};
+use super::super::device_pool::DevicePool;
 use super::invariants::check;
 use super::{Counter, MIB, budget};
 use crate::runtime::memory::Timeline;
 
+fn pool() -> Pool {
+    Pool::new(budget(64 * MIB)).unwrap()
+}
+
 fn request(stream: &'static Counter, bytes: usize) -> Request {
-    Request { stream, private: 0, bytes, context: None, collected: false }
+    Request { stream, private: GENERAL, bytes, context: None, collected: false }
 }
 
 fn reserved(pool: &Pool) -> usize {
@@ -26,26 +30,15 @@ fn segments_have_the_documented_sizes() {
         (11 * MIB, 12 * MIB, 12 * MIB),
         (31 * MIB + 1, 32 * MIB, 32 * MIB),
     ] {
-        let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+        let mut pool = pool();
         let block = pool.allocate(&request(Counter::leak(0), bytes)).unwrap();
         assert_eq!((block.1, reserved(&pool)), (size, segment), "{bytes} bytes");
     }
 }
 
 #[test]
-fn a_freed_block_serves_the_same_stream_at_once_and_no_other() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
-    let (one, other) = (Counter::leak(0), Counter::leak(1));
-    let first = pool.allocate(&request(one, 3 * MIB)).unwrap();
-    one.submit();
-    pool.free(first.0, None);
-    assert_ne!(pool.allocate(&request(other, 3 * MIB)).unwrap().0, first.0);
-    assert_eq!(pool.allocate(&request(one, 3 * MIB)).unwrap().0, first.0);
-}
-
-#[test]
 fn labels_belong_to_live_blocks_and_go_with_them() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let mut pool = pool();
     let stream = Counter::leak(0);
     let [four, six, five] = [4, 6, 5].map(|size| pool.allocate(&request(stream, size * MIB)).unwrap().0);
     for (address, name) in [(four, "four"), (six, "six"), (five, "five")] {
@@ -76,38 +69,8 @@ fn a_block_of_the_same_size_is_reused_however_odd_the_size() {
 }
 
 #[test]
-fn a_block_waits_for_the_streams_recorded_on_it() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
-    let (owner, user, idle) = (Counter::leak(0), Counter::leak(1), Counter::leak(2));
-    let block = pool.allocate(&request(owner, 4 * MIB)).unwrap();
-    user.submit();
-    for stream in [user, user, idle, owner] {
-        assert!(pool.record_stream(block.0, stream));
-    }
-    pool.free(block.0, None);
-    assert_eq!((pool.stats.allocation.current(), pool.stats.active.current()), (0, 1));
-    assert_ne!(pool.allocate(&request(owner, 4 * MIB)).unwrap().0, block.0);
-    user.complete();
-    assert_eq!(pool.allocate(&request(owner, 4 * MIB)).unwrap().0, block.0);
-    check(&pool);
-}
-
-#[test]
-fn only_live_blocks_can_be_freed_or_recorded() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
-    let stream = Counter::leak(0);
-    let block = pool.allocate(&request(stream, 4096)).unwrap();
-    for wrong in [0, block.0 + 512, block.0 + 1, block.0 - 512, usize::MAX] {
-        assert_eq!(pool.free(wrong, None), None);
-        assert!(!pool.record_stream(wrong, stream));
-    }
-    assert!(pool.free(block.0, None).is_some());
-    check(&pool);
-}
-
-#[test]
 fn segments_stay_while_queued_tasks_may_use_them() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let mut pool = pool();
     let stream = Counter::leak(0);
     let block = pool.allocate(&request(stream, 16 * MIB)).unwrap();
     stream.submit();
@@ -116,20 +79,6 @@ fn segments_stay_while_queued_tasks_may_use_them() {
     assert_eq!(pool.release_cached(None), 0);
     stream.complete();
     assert_eq!(pool.release_cached(None), 16 * MIB);
-    check(&pool);
-}
-
-#[test]
-fn blocks_above_max_split_size_are_kept_whole_and_apart() {
-    let settings = Settings { max_split_size: 32 * MIB, ..budget(512 * MIB) };
-    let mut pool = Pool::new(settings).unwrap();
-    let stream = Counter::leak(0);
-    let large = pool.allocate(&request(stream, 64 * MIB)).unwrap();
-    assert_eq!((pool.stats.oversize_allocations.current, pool.stats.oversize_segments.current), (1, 1));
-    pool.free(large.0, None);
-    assert_ne!(pool.allocate(&request(stream, 16 * MIB)).unwrap().0, large.0, "a small request took an oversize block");
-    assert_ne!(pool.allocate(&request(stream, 40 * MIB)).unwrap().0, large.0, "more than 20 MiB would be wasted");
-    assert_eq!(pool.allocate(&request(stream, 50 * MIB)).unwrap(), large, "oversize blocks are not split");
     check(&pool);
 }
 
@@ -158,7 +107,7 @@ fn old_segments_are_collected_before_new_ones() {
 
 #[test]
 fn a_request_beyond_any_address_space_is_refused() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let mut pool = pool();
     for bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
         assert_eq!(pool.allocate(&request(Counter::leak(0), bytes)), Err(Refusal::Limit));
     }
@@ -167,7 +116,7 @@ fn a_request_beyond_any_address_space_is_refused() {
 
 #[test]
 fn the_block_that_rests_is_given_out_again_and_counted() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let mut pool = pool();
     let (stream, other) = (Counter::leak(0), Counter::leak(1));
     let first = pool.allocate(&request(stream, 100)).unwrap();
     assert_eq!(pool.free(first.0, None), Some(512));
@@ -187,7 +136,7 @@ fn the_block_that_rests_is_given_out_again_and_counted() {
 
 #[test]
 fn the_blocks_freed_last_rest_and_the_oldest_makes_room() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let mut pool = pool();
     let stream = Counter::leak(0);
     let sizes = [100, 100, 2000, 100, 2000];
     let blocks = sizes.map(|bytes| pool.allocate(&request(stream, bytes)).unwrap());
@@ -207,40 +156,8 @@ fn the_blocks_freed_last_rest_and_the_oldest_makes_room() {
 }
 
 #[test]
-fn a_private_pool_keeps_its_memory_until_it_is_released() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
-    let stream = Counter::leak(0);
-    let own = |bytes| Request { private: 5, ..request(stream, bytes) };
-    for bytes in [4096, 3 * MIB] {
-        let before = reserved(&pool);
-        let (first, kept) = (pool.allocate(&own(bytes)).unwrap(), pool.allocate(&own(bytes)).unwrap());
-        pool.free(first.0, None);
-        let general = pool.allocate(&request(stream, bytes)).unwrap();
-        assert_ne!(general.0, first.0, "the general pool took private memory");
-        assert_eq!(pool.allocate(&own(bytes)).unwrap(), first, "the private pool did not use its own memory");
-        pool.free(first.0, None);
-        pool.free(general.0, None);
-        pool.settle();
-        check(&pool);
-        pool.release_cached(None);
-        let again = pool.allocate(&request(stream, bytes)).unwrap();
-        assert_ne!(again.0, first.0, "memory of a pool in use was given back");
-        pool.free(again.0, None);
-        pool.settle();
-        pool.release_private(5);
-        pool.release_cached(None);
-        assert!(reserved(&pool) > before, "a block of the segment is held");
-        pool.free(kept.0, None);
-        pool.settle();
-        pool.release_cached(None);
-        check(&pool);
-        assert_eq!(reserved(&pool), before);
-    }
-}
-
-#[test]
 fn lists_of_released_pools_are_used_again() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let mut pool = pool();
     let stream = Counter::leak(0);
     for private in 1..20 {
         let block = pool.allocate(&Request { private, ..request(stream, 100) }).unwrap();
@@ -255,7 +172,7 @@ fn lists_of_released_pools_are_used_again() {
 
 #[test]
 fn a_segment_of_a_released_pool_goes_with_its_last_block() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let mut pool = pool();
     let stream = Counter::leak(0);
     let own = |bytes| Request { private: 5, ..request(stream, bytes) };
     let blocks = [4096, 4096, 12 * MIB, 14 * MIB].map(|bytes| pool.allocate(&own(bytes)).unwrap().0);
@@ -277,45 +194,14 @@ fn a_segment_of_a_released_pool_goes_with_its_last_block() {
 }
 
 #[test]
-fn a_pool_that_keeps_blocks_whole_splits_none() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
-    let stream = Counter::leak(0);
-    pool.set_traits(5, Traits { keeps_whole: true, ..Traits::default() });
-    for (bytes, size) in [(4096, 2 * MIB), (3 * MIB, 20 * MIB)] {
-        let block = pool.allocate(&Request { private: 5, ..request(stream, bytes) }).unwrap();
-        assert_eq!(block.1, size);
-        check(&pool);
-        pool.free(block.0, None);
-        pool.settle();
-        assert_eq!(pool.allocate(&Request { private: 5, ..request(stream, 1024) }).unwrap().1, 2 * MIB);
-        check(&pool);
-    }
-}
-
-#[test]
-fn a_pool_lends_free_blocks_of_the_stream_and_segments_of_others() {
-    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
-    let (one, other) = (Counter::leak(0), Counter::leak(1));
-    let own = |bytes| Request { private: 5, ..request(one, bytes) };
-    let blocks = [30 * MIB, 14 * MIB].map(|bytes| pool.allocate(&own(bytes)).unwrap().0);
-    for block in blocks {
-        pool.free(block, None);
-    }
-    assert_eq!(pool.borrow(&request(one, 20 * MIB)), None, "the pool does not lend");
-    pool.set_traits(5, Traits { lends: true, ..Traits::default() });
-    assert_eq!(pool.borrow(&Request { private: 6, ..request(one, 20 * MIB) }), None, "a private pool borrows nothing");
-    let lent = pool.borrow(&request(one, 20 * MIB)).unwrap();
-    assert_eq!((lent.0, reserved(&pool)), (blocks[0], 44 * MIB));
-    check(&pool);
-    assert_eq!(pool.borrow(&request(one, 20 * MIB)).unwrap().1, 20 * MIB, "the other segment made room");
-    assert_eq!(reserved(&pool), 50 * MIB);
-    pool.free(lent.0, None);
-    one.submit();
-    pool.settle();
-    check(&pool);
-    assert!(pool.borrow(&request(other, 30 * MIB)).is_some(), "a segment of another stream made room");
-    assert_eq!(reserved(&pool), 50 * MIB);
-    pool.stop_lending(5);
-    assert_eq!(pool.borrow(&request(one, 512)), None);
-    check(&pool);
+fn blocks_that_wait_for_another_stream_are_waited_for() {
+    let (owner, user) = (Counter::leak(0), Counter::leak(1));
+    let streams = move || vec![owner as &dyn Timeline];
+    let pool = DevicePool::new(0, budget(64 * MIB), Box::new(streams)).unwrap();
+    let block = pool.allocate(owner, GENERAL, 60 * MIB).unwrap();
+    user.submit();
+    pool.record_stream(block, user).unwrap();
+    pool.free(block);
+    assert_eq!(pool.stats().active_bytes.current() as usize, 60 * MIB);
+    assert!(pool.allocate(owner, GENERAL, 50 * MIB).is_ok());
 }
