@@ -18,7 +18,6 @@ mod channel_shuffles;
 mod clamps;
 mod complex_numbers;
 mod concatenation;
-pub mod conversions;
 mod convolutions;
 mod descriptor;
 mod draws;

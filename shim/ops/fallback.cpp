@@ -112,7 +112,7 @@ class Call {
   Call(const c10::OperatorHandle& op, torch::jit::Stack& stack)
       : op_(op), schema_(op.schema()), known_(fallback_operator(op)), stack_(stack) {}
 
-  // Replaces tensors by aliases, devices by the CPU. Refuses tensors on several devices, and what the rules forbid.
+  // Replaces tensors by aliases, devices by the CPU.
   void map_arguments() {
     IValue* value = stack_.data() + stack_.size() - schema_.arguments().size();
     for (const c10::Argument& argument : schema_.arguments()) {
@@ -124,6 +124,10 @@ class Call {
       generator_ = is_generator(argument) ? value : generator_;
       ++value;
     }
+  }
+
+  // Refuses tensors on several devices, and what the rules forbid.
+  void check_rules() {
     int32_t device = 0;
     bool warns = false;
     RD_CHECK(rd_fallback_begin(known_, devices_.data(), devices_.size(), with_host_, &device, &warns));
@@ -158,6 +162,16 @@ class Call {
       const HostAccess access;
       rustdev::check_arguments(guard, schema_, stack_);
     }
+  }
+
+  // The generator's state stays as it is.
+  void refuse(c10::DispatchKeySet keys) {
+    if (generator_ != nullptr) {
+      *generator_ = at::detail::createCPUGenerator();
+    }
+    const HostAccess access;
+    op_.redispatchBoxed(keys, &stack_);
+    TORCH_CHECK(false, "internal error: ", op_.operator_name(), " was expected to refuse its arguments on the CPU");
   }
 
   void run(c10::DispatchKeySet keys) {
@@ -240,6 +254,7 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   const c10::DispatchKeySet cpu_keys = on_cpu(keys);
   Call call(op, *stack);
   call.map_arguments();
+  call.check_rules();
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
                               op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
                               "CPU has a kernel for it.");
@@ -249,6 +264,13 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   call.check_arguments();
   call.run(cpu_keys);
   call.map_results();
+}
+
+void raise_cpu_error(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Call call(op, *stack);
+  call.map_arguments();
+  call.refuse(on_cpu(keys));
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }

@@ -14,6 +14,10 @@ const rd_fallback* fallback_operator(const c10::OperatorHandle& op);
 // Runs an operator's CPU kernel on aliases of device memory, for arguments in boxed form.
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
+// Runs an operator's CPU kernel for its error: the kernel refuses these arguments before it reads or writes an element, whatever
+// the rules of the fallback.
+void raise_cpu_error(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
 // Registers the fallback for every operator that has a CPU kernel and no kernel on the device.
 void register_fallback();
 
