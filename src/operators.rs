@@ -51,7 +51,6 @@ mod products;
 mod promotion;
 mod put;
 mod random_factories;
-mod random_fills;
 mod ranges;
 mod recurrent_cells;
 mod recurrent_layers;

@@ -25,7 +25,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim] = arguments.all()?;
     let input = input.tensor()?;
     let halves = halves(input, halved_dim(input, dim)?).map(Input::Tensor);
-    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call.default_dtype())?;
+    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call)?;
     launch_with(&operands, &[], call)
 }
 

@@ -8,7 +8,6 @@ use super::descriptor::{Format, Tensor};
 use super::names;
 use super::number_text::type_name;
 use super::pointwise_calls::launch_with;
-use super::promotion::result_type;
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -33,7 +32,7 @@ fn expanded<'a>(tensor: Tensor<'a>, sizes: &[i64]) -> Result<Tensor<'a>, Refusal
 pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [condition, one, other] = arguments.all()?;
     let (condition, one, other) = (condition.tensor()?, one.tensor()?, other.tensor()?);
-    let dtype = result_type(&[one.into(), other.into()], call.default_dtype())?;
+    let dtype = call.result_type(&[one.into(), other.into()])?;
     let given = call.given(0);
     if condition.dtype() != DType::Bool || given.is_some_and(|out| out.dtype() != dtype) {
         return Err(Refusal::Fallback);
@@ -41,7 +40,7 @@ pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let is_number = |tensor: Tensor<'_>| tensor.is_host() && tensor.ndim() == 0;
     let as_read = |tensor| if is_number(tensor) { Input::Immediate(tensor) } else { Input::Tensor(tensor) };
     let inputs = [condition, one, other].map(as_read);
-    let operands = Elementwise::of(Rule::new(Types::Cast(dtype)), &inputs, given, call.default_dtype())?;
+    let operands = Elementwise::of(Rule::new(Types::Cast(dtype)), &inputs, given, call)?;
     launch_with(&operands, &[], call)
 }
 

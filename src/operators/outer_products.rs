@@ -21,7 +21,7 @@ pub fn add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure!(found.len() == 2, "2D tensor expected, got {}D tensor for input", found.len());
     ensure!(found == sizes, "size mismatch, input: {found:?}, v1: {:?}, v2: {:?}", first.sizes(), second.sizes());
     let inputs = [matrix, first.unsqueeze(1), second].map(Into::into);
-    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &inputs, given, call.default_dtype())?;
+    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &inputs, given, call)?;
     ensure_computed(operands.compute(), call)?;
     let out = operands.output(call)?;
     check_factor(out.dtype(), beta, "beta")?;

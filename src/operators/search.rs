@@ -140,7 +140,7 @@ impl<'a> Search<'a> {
             let out = call.contiguous(0, sizes, self.dtype(), Strides::Any)?;
             return call.operator(&names::ZERO, &[Value::Tensor(out)]).map(drop);
         }
-        let dtype = common_dtype(Input::Tensor(sorted), self.values, call.default_dtype())?;
+        let dtype = common_dtype(Input::Tensor(sorted), self.values, call)?;
         if !call.takes(dtype) {
             return Err(Refusal::Fallback);
         }
@@ -189,7 +189,7 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     if others.numel() == 0 {
         return call.fill(out, invert.into());
     }
-    let dtype = common_dtype(tested, Input::Tensor(others), call.default_dtype())?;
+    let dtype = common_dtype(tested, Input::Tensor(others), call)?;
     if !call.takes(dtype) {
         return Err(Refusal::Fallback);
     }
