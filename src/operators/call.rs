@@ -579,6 +579,11 @@ impl<'a> Call<'a> {
         tensor.map(|tensor| self.dense(tensor, Format::Contiguous)).transpose()
     }
 
+    /// The tensors that are present, copied where they are not contiguous.
+    pub fn all_dense<const N: usize>(&self, tensors: [Option<Tensor<'a>>; N]) -> Result<SmallVec<[Tensor<'a>; 5]>, Refusal> {
+        tensors.into_iter().flatten().map(|tensor| self.dense(tensor, Format::Contiguous)).collect()
+    }
+
     /// A new contiguous temporary that lives to the end of the call.
     pub fn empty(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
         self.caller.empty(Wanted { sizes, strides: None, dtype })
@@ -782,35 +787,4 @@ pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what:
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");
     Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dimensions_count_from_both_ends() {
-        assert_eq!((wrap_dim(-1, 3), wrap_dim(2, 3), wrap_dim(0, 0)), (Ok(2), Ok(2), Ok(0)));
-        let text = "Dimension out of range (expected to be in range of [-3, 2], but got 3)";
-        assert_eq!(wrap_dim(3, 3), Err(Refusal::Index(text.into())));
-    }
-
-    #[test]
-    fn sizes_are_broadcast() {
-        assert_eq!(broadcast(&[2, 1], &[3]), Ok(smallvec![2, 3]));
-        assert_eq!(broadcast(&[], &[0, 1]), Ok(smallvec![0, 1]));
-        let text = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1";
-        assert_eq!(broadcast(&[4, 2], &[3]), Err(Refusal::Invalid(text.into())));
-        assert_eq!(broadcast(&[4, 2], &[5, 3]), Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
-    fn arguments_are_what_the_schema_says() {
-        let values = [Value::Number(Scalar::Long(3)), Value::None, Value::Integers(&[1, 2])];
-        let arguments = Arguments::new(&values);
-        let [number, nothing, list] = arguments.all().expect("three arguments");
-        assert_eq!((number.integer(), list.integers()), (Ok(3), Ok(&[1, 2][..])));
-        assert!(nothing.optional_tensor().expect("an argument that is left out").is_none());
-        assert!(number.tensor().is_err() && list.integer().is_err() && arguments.all::<2>().is_err());
-    }
 }

@@ -59,14 +59,6 @@ fn fill_all<const N: usize>(call: &Call<'_>, outputs: [(Option<Tensor<'_>>, f64)
     outputs.into_iter().try_for_each(|(output, value)| output.map_or(Ok(()), |output| call.fill(output, Scalar::Double(value))))
 }
 
-/// The tensors that are present, made contiguous.
-fn dense_given<'a, const N: usize>(
-    call: &Call<'a>,
-    tensors: [Option<Tensor<'a>>; N],
-) -> Result<SmallVec<[Tensor<'a>; 3]>, Refusal> {
-    tensors.into_iter().flatten().map(|tensor| call.dense(tensor, Format::Contiguous)).collect()
-}
-
 /// `native_group_norm`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
@@ -83,9 +75,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
         return fill_all(call, [(Some(mean), 0.0), (Some(inverse), f64::NAN)]);
     }
-    let mut inputs: SmallVec<[Tensor<'_>; 3]> = SmallVec::new();
-    inputs.push(groups.rows(call, input)?);
-    inputs.extend(dense_given(call, [weight, bias])?);
+    let inputs = call.all_dense([Some(groups.rows(call, input)?), weight, bias])?;
     let scalars = kernel::Scalars {
         channels: groups.channels.into(),
         groups: groups.count.into(),
@@ -134,9 +124,8 @@ impl<'a> Backward<'a> {
             }
             return fill_all(call, [(of_weight, 0.0), (of_bias, 0.0)]);
         }
-        let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
-        inputs.extend([groups.rows(call, self.grad)?, groups.rows(call, input)?]);
-        inputs.extend(dense_given(call, [Some(self.mean), Some(self.inverse), self.weight])?);
+        let rows = [groups.rows(call, self.grad)?, groups.rows(call, input)?].map(Some);
+        let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.inverse), self.weight])?;
         let launch = |out: Tensor<'_>| {
             let outputs: SmallVec<[Tensor<'_>; 3]> = [Some(out), of_weight, of_bias].into_iter().flatten().collect();
             call.launch(&outputs, &inputs, &self.scalars().list())

@@ -75,10 +75,8 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         has_weight: normalised.weight.is_some().into(),
         has_bias: normalised.bias.is_some().into(),
     };
-    let mut inputs: SmallVec<[Tensor<'_>; 3]> = SmallVec::new();
-    inputs.push(normalised.rows(call, input)?);
-    inputs.extend(normalised.parameter(call, normalised.weight)?);
-    inputs.extend(normalised.parameter(call, normalised.bias)?);
+    let [weight, bias] = [normalised.parameter(call, normalised.weight)?, normalised.parameter(call, normalised.bias)?];
+    let inputs = call.all_dense([Some(normalised.rows(call, input)?), weight, bias])?;
     call.launch(&[out, mean, inverse], &inputs, &scalars.list())
 }
 
@@ -96,10 +94,9 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         has_weight: normalised.weight.is_some().into(),
     };
     let outputs = gradients(call, &normalised, wanted)?;
-    let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
-    inputs.extend([normalised.rows(call, grad)?, normalised.rows(call, input)?]);
-    inputs.extend([call.dense(mean.tensor()?, Format::Contiguous)?, call.dense(inverse.tensor()?, Format::Contiguous)?]);
-    inputs.extend(normalised.parameter(call, normalised.weight)?);
+    let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
+    let weight = normalised.parameter(call, normalised.weight)?;
+    let inputs = call.all_dense([rows[0], rows[1], Some(mean.tensor()?), Some(inverse.tensor()?), weight])?;
     call.launch(&outputs, &inputs, &scalars.list())
 }
 

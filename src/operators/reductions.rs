@@ -167,18 +167,23 @@ fn reduce(
 
 const NO: Value<'static> = Value::Number(Scalar::Bool(false));
 
-/// `sum` along dimensions.
+/// The sum or product of nothing.
+fn of_nothing(call: &Call<'_>) -> f64 {
+    if call.kernel_name() == "prod" { 1.0 } else { 0.0 }
+}
+
+/// `sum` along dimensions, and `prod` along one.
 pub fn sum(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, dims, keepdim, dtype] = arguments.all()?;
     let usual = dtype_of(dtype)?.unwrap_or(promoted(input.tensor()?.dtype()));
-    reduce(call, [input, dims, keepdim], Some(usual), None, Some(0.0), &[])
+    reduce(call, [input, dims, keepdim], Some(usual), None, Some(of_nothing(call)), &[])
 }
 
-/// `sum` of all elements.
+/// `sum` and `prod` of all elements.
 pub fn sum_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dtype] = arguments.all()?;
     let input = input.tensor()?;
-    add_up(&Reduction::of_all(input), call, dtype_of(dtype)?.unwrap_or(promoted(input.dtype())), 0.0)
+    add_up(&Reduction::of_all(input), call, dtype_of(dtype)?.unwrap_or(promoted(input.dtype())), of_nothing(call))
 }
 
 /// `mean` of all elements.
@@ -201,60 +206,23 @@ pub fn mean(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     reduce(call, [input, dims, keepdim], usual, None, Some(f64::NAN), &[])
 }
 
-/// `prod` along a dimension.
-pub fn product_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, keepdim, dtype] = arguments.all()?;
-    let usual = dtype_of(dtype)?.unwrap_or(promoted(input.tensor()?.dtype()));
-    reduce(call, [input, dim, keepdim], Some(usual), None, Some(1.0), &[])
-}
-
-/// `prod` of all elements.
-pub fn product(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dtype] = arguments.all()?;
-    let input = input.tensor()?;
-    let reduction = Reduction::of_all(input);
-    let dtype = dtype_of(dtype)?.unwrap_or(promoted(input.dtype()));
-    take(call, dtype)?;
-    let out = reduction.output(call, 0, dtype, Strides::Any)?;
-    reduction.launch(call, dtype, &[out], Some(1.0), &[])
-}
-
 /// `amax` and `amin`.
 pub fn amax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, dims, keepdim] = arguments.all()?;
     reduce(call, [input, dims, keepdim], Some(input.tensor()?.dtype()), None, None, &[])
 }
 
-/// `all` and `any`, which compute in Bool. The result is Bool, for a Byte input Byte.
-fn logical(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], of_nothing: f64) -> Outcome {
+/// `all` and `any`, of all elements or along dimensions, which compute in Bool. The result is Bool, for a Byte input Byte.
+pub fn logical(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let (input, dims, keepdim) = match &**arguments {
+        [input] => (input, &Value::None, &NO),
+        _ => arguments.all().map(|[input, dims, keepdim]| (input, dims, keepdim))?,
+    };
     let dtype = if input.tensor()?.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
     // An empty list means none of the dimensions.
     let usual = Some(dtype).filter(|_| !matches!(dims, Value::Integers([])));
+    let of_nothing = if call.kernel_name() == "all" { 1.0 } else { 0.0 };
     reduce(call, [input, dims, keepdim], usual, Some(DType::Bool), Some(of_nothing), &[])
-}
-
-/// `all` of all elements.
-pub fn all(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    logical(call, [input, &Value::None, &NO], 1.0)
-}
-
-/// `all` along one dimension or several.
-pub fn all_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim] = arguments.all()?;
-    logical(call, [input, dims, keepdim], 1.0)
-}
-
-/// `any` of all elements.
-pub fn any(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    logical(call, [input, &Value::None, &NO], 0.0)
-}
-
-/// `any` along one dimension or several.
-pub fn any_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim] = arguments.all()?;
-    logical(call, [input, dims, keepdim], 0.0)
 }
 
 /// `linalg_vector_norm`.
@@ -313,9 +281,11 @@ pub fn count_nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 // ---- minimum and maximum ----
 
-/// A reduction with two outputs that may not overlap the input: `max` and `min` along a dimension with indices, `aminmax`.
-fn pair(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], second: DType) -> Outcome {
+/// `max` and `min` along a dimension, with indices, and `aminmax`. The outputs may not overlap the input.
+pub fn pair(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dims, keepdim] = arguments.all()?;
     let input = input.tensor()?;
+    let second = if call.kernel_name() == "aminmax" { input.dtype() } else { DType::Long };
     let reduction = Reduction::along(input, dims, keepdim.flag()?);
     let outputs = outputs(call, reduction.as_ref().ok().map(|reduction| (reduction, [input.dtype(), second])))?;
     for (_, output) in outputs.iter().enumerate().filter(|(index, _)| call.given(*index).is_some()) {
@@ -326,23 +296,16 @@ fn pair(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], seco
     reduction?.launch(call, outputs[0].dtype(), &outputs, None, &[])
 }
 
-/// `max` and `min` along a dimension.
-pub fn max_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, keepdim] = arguments.all()?;
-    pair(call, [input, dim, keepdim], DType::Long)
-}
-
-/// `aminmax`.
-pub fn aminmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, keepdim] = arguments.all()?;
-    pair(call, [input, dim, keepdim], input.tensor()?.dtype())
-}
-
 /// `max` and `min` of all elements.
 pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensor()?;
-    ensure!(input.numel() > 0 && call.given(0).is_none_or(|out| out.dtype() == input.dtype()));
+    let text = "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.";
+    ensure!(input.numel() > 0, "{}(): {text}", call.kernel_name().trim_start_matches('a'));
+    if let Some(out) = call.given(0) {
+        let (found, wanted) = (out.dtype(), input.dtype());
+        ensure!(found == wanted, "expected scalar_type {wanted:?} but found {found:?}");
+    }
     let reduction = Reduction::of_all(input);
     let out = reduction.output(call, 0, input.dtype(), Strides::Shared)?;
     reduction.launch(call, input.dtype(), &[out], None, &[])
