@@ -54,6 +54,8 @@ at::ArrayRef<T> items(const rd_value& value) {
   return at::ArrayRef<T>(static_cast<const T*>(value.data), value.count);
 }
 
+}  // namespace
+
 c10::IValue number_of(const rd_scalar& value) {
   switch (static_cast<c10::ScalarType>(value.dtype)) {
     case c10::ScalarType::Bool:
@@ -66,8 +68,6 @@ c10::IValue number_of(const rd_scalar& value) {
       return value.real;
   }
 }
-
-}  // namespace
 
 std::optional<at::Generator> generator_at(void* generator) {
   using Impl = c10::intrusive_ptr<c10::GeneratorImpl>;

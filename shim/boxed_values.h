@@ -31,6 +31,9 @@ inline int32_t kind_of(const at::Scalar& number) { return number.type() == at::k
 // A device as a descriptor.
 rd_value device_value(at::Device device);
 
+// A number of a descriptor.
+c10::IValue number_of(const rd_scalar& value);
+
 // A descriptor as a boxed argument.
 c10::IValue boxed(const rd_value& value);
 

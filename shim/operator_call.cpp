@@ -5,6 +5,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TypeProperties.h>
 
 #include <algorithm>
 #include <array>
@@ -52,8 +53,8 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
   }
 }
 
-const rd_caller OperatorCall::caller{&meta,    &output,        &give, &empty, &dense, &call,          &read,
-                                     &numbers, &bump_versions, &item, &draw,  &warn,  &leave_to_task, &divide};
+const rd_caller OperatorCall::caller{&meta,          &output, &give,         &empty,       &dense, &call, &read,          &numbers,
+                                     &bump_versions, &item,   &check_number, &result_type, &draw,  &warn, &leave_to_task, &divide};
 
 // Runs the composite kernel of an operator.
 static void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -90,7 +91,7 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
   if (C10_UNLIKELY(failure_ != nullptr)) {
     std::rethrow_exception(failure_);
   }
-  if (C10_UNLIKELY(status_ == RD_FALLBACK || status_ == RD_COMPOSITE || status_ == RD_UNFIT)) {
+  if (C10_UNLIKELY(status_ == RD_FALLBACK || status_ == RD_COMPOSITE || status_ == RD_CPU_ERROR)) {
     return false;
   }
   RD_CHECK(status_);
@@ -101,11 +102,9 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
 }
 
 c10::BoxedKernel OperatorCall::other() const {
-  if (status_ == RD_COMPOSITE) {
-    return c10::BoxedKernel::makeFromFunction<&run_composite>();
-  }
-  return status_ == RD_UNFIT ? c10::BoxedKernel::makeFromFunction<&cpu_refusal>()
-                             : c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
+  return status_ == RD_COMPOSITE   ? c10::BoxedKernel::makeFromFunction<&run_composite>()
+         : status_ == RD_CPU_ERROR ? c10::BoxedKernel::makeFromFunction<&raise_cpu_error>()
+                                   : c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
 }
 
 void OperatorCall::finish() {
@@ -220,6 +219,29 @@ rd_status OperatorCall::bump_versions(void* context, void* const* tensors, size_
 
 rd_status OperatorCall::item(void* context, const rd_tensor* tensor, rd_scalar* value) {
   return guarded(context, [&](OperatorCall&) { *value = to_scalar(tensor_of(*tensor).item()); });
+}
+
+rd_status OperatorCall::check_number(void* context, const rd_scalar* number, int32_t dtype) {
+  return guarded(context,
+                 [&](OperatorCall&) { rustdev::check_number(number_of(*number).toScalar(), static_cast<at::ScalarType>(dtype)); });
+}
+
+rd_status OperatorCall::result_type(void* context, const int32_t* dtypes, const int32_t* ranks, size_t count, int32_t* dtype) {
+  return guarded(context, [&](OperatorCall&) {
+    at::native::ResultTypeState state{};
+    const std::array<at::ScalarType*, 3> of_rank{&state.wrappedResult, &state.zeroResult, &state.dimResult};
+    for (size_t index = 0; index < count; ++index) {
+      auto found = static_cast<at::ScalarType>(dtypes[index]);
+      // A number contributes its category alone.
+      if (ranks[index] == 0 && !c10::isIntegralType(found, /*includeBool=*/true)) {
+        const at::ScalarType real = c10::get_default_dtype_as_scalartype();
+        found = c10::isComplexType(found) ? c10::toComplexType(real) : real;
+      }
+      at::ScalarType& before = *of_rank.at(ranks[index]);
+      before = before == at::ScalarType::Undefined ? found : c10::promoteTypes(before, found);
+    }
+    *dtype = static_cast<int32_t>(at::native::result_type(state));
+  });
 }
 
 rd_status OperatorCall::draw(void* context, void* generator, uint64_t count, rd_scalar* state) {

@@ -60,7 +60,8 @@ class OperatorCall final : MetaOutputs {
   // Runs the call in Rust. Returns false, with nothing done, if Rust leaves it to `other()`.
   bool run(const rd_value* values, size_t count);
 
-  // The kernel for a call that Rust does not take: PyTorch's composition of other operators, the CPU fallback, or the CPU's error.
+  // The kernel for a call that Rust does not take: PyTorch's composition of other operators, the CPU fallback, or the CPU kernel
+  // that raises the error.
   c10::BoxedKernel other() const;
 
   // The results: new tensors, or the caller's. `finish` copies those that could not be written in place.
@@ -88,6 +89,8 @@ class OperatorCall final : MetaOutputs {
   static rd_status numbers(void* context, const rd_tensor* tensor, rd_scalar* values, size_t count);
   static rd_status bump_versions(void* context, void* const* tensors, size_t count);
   static rd_status item(void* context, const rd_tensor* tensor, rd_scalar* value);
+  static rd_status check_number(void* context, const rd_scalar* number, int32_t dtype);
+  static rd_status result_type(void* context, const int32_t* dtypes, const int32_t* ranks, size_t count, int32_t* dtype);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status warn(void* context, const char* text);
   static rd_status leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count);

@@ -266,6 +266,10 @@ typedef struct rd_caller {
   rd_status (*bump_versions)(void *context, void *const *tensors, size_t count);
   // Waits for a one-element tensor and reads it.
   rd_status (*item)(void *context, const struct rd_tensor *tensor, rd_scalar *value);
+  // Fails if a dtype (`c10::ScalarType`) cannot represent a number.
+  rd_status (*check_number)(void *context, const rd_scalar *number, int32_t dtype);
+  // The dtype that operands are promoted to. Their ranks: 0 for numbers, 1 for 0-dim tensors, 2 for other tensors.
+  rd_status (*result_type)(void *context, const int32_t *dtypes, const int32_t *ranks, size_t count, int32_t *dtype);
   // Reserves `count` 32-bit random numbers of a generator (null: the device's) and writes its seed and offset as two scalars.
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Raises a `UserWarning`.
@@ -294,18 +298,15 @@ typedef struct rd_call {
 // From `rd_operator_call`: the call is to be served by PyTorch's composite implementation of the operator.
 #define RD_COMPOSITE 10
 
-// From `rd_operator_call`: the arguments do not fit, and PyTorch's CPU kernel must raise its error.
-#define RD_UNFIT 12
+// From `rd_operator_call`: PyTorch's CPU kernel refuses the arguments as well, and raises its error.
+#define RD_CPU_ERROR 12
 
 // Binds every overload that is implemented in `src/operators/`. Fails if a kernel or an operator that a call names does not exist.
 rd_status rd_operators_bind(const struct rd_binder *binder);
 
-// Calls an operator. `RD_FALLBACK` and `RD_COMPOSITE`: nothing was done, and PyTorch's CPU kernel or its composite implementation
-// must serve the call. `RD_UNFIT`: nothing was done, and the CPU kernel must raise an error.
+// Calls an operator. `RD_FALLBACK`, `RD_COMPOSITE` and `RD_CPU_ERROR`: nothing was done, and PyTorch's CPU kernel or its composite
+// implementation must serve the call, or the CPU kernel raise its error.
 rd_status rd_operator_call(const struct rd_operator *bound, const struct rd_call *call);
-
-// Checks that a dtype (`c10::ScalarType`) can represent a number.
-rd_status rd_number_check(const rd_scalar *number, int32_t dtype);
 
 // ---- copies (abi/rd_copy.rs) --------------------------------------------------------------------
 // A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream; two events order it
@@ -371,13 +372,13 @@ rd_status rd_fallback_check_sparse(const struct rd_fallback *op, const rd_value 
 bool rd_fallback_takes_host(const struct rd_fallback *op, const char *argument);
 
 // Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
-// of the tensors is on the CPU. `unfit`: the call is expected to fail, and the rules do not matter. Fails for several devices, and with
+// of the tensors is on the CPU. `expects_error`: the kernel is to raise its error, and the rules do not matter. Fails for several devices, and with
 // `RD_UNSUPPORTED` if the rules forbid the fallback.
 rd_status rd_fallback_begin(const struct rd_fallback *op,
                             const int32_t *devices,
                             size_t count,
                             bool with_host,
-                            bool unfit,
+                            bool expects_error,
                             int32_t *device,
                             bool *warns);
 

@@ -1,6 +1,8 @@
 // Launch: operands and scalars of one kernel.
 #include "tensor.h"
 
+#include "torch_version.h"
+
 namespace rustdev {
 
 const rd_op* kernel(const char* name) {
@@ -24,6 +26,25 @@ rd_scalar to_scalar(const c10::Scalar& value) {
     return {static_cast<int32_t>(c10::ScalarType::ComplexDouble), 0, complex.real(), complex.imag()};
   }
   return {static_cast<int32_t>(c10::ScalarType::Double), 0, value.to<double>(), 0.0};
+}
+
+void check_number(const at::Scalar& number, at::ScalarType dtype) {
+  switch (dtype) {
+#define CASE(type, name)     \
+  case at::ScalarType::name: \
+    (void)number.to<type>(); \
+    return;
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(CASE)
+    CASE(uint16_t, UInt16)
+    CASE(uint32_t, UInt32)
+    CASE(uint64_t, UInt64)
+#if RUSTDEV_TORCH_HAS_BCOMPLEX32
+    CASE(c10::complex<c10::BFloat16>, BComplex32)
+#endif
+#undef CASE
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "\"a number\" not implemented for '", dtype, "'");
+  }
 }
 
 at::Tensor distinct(const at::Tensor& tensor) {

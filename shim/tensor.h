@@ -70,6 +70,9 @@ inline bool is_among(uint64_t dtypes, c10::ScalarType dtype) { return (dtypes >>
 
 rd_scalar to_scalar(const c10::Scalar& value);
 
+// Throws if the dtype cannot represent the number, as `at::Scalar::to` does.
+void check_number(const at::Scalar& number, at::ScalarType dtype);
+
 // True only if `dtype`, and every dtype that its results are computed in, can hold the value. Conservative: may return false.
 inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
   if (value.dtype == static_cast<int32_t>(c10::ScalarType::Long)) {

@@ -109,10 +109,10 @@ using Run = std::unique_ptr<rd_fallback_run, EndRun>;
 // One call on its way to the CPU.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool is_unfit)
-      : op_(op), schema_(op.schema()), known_(fallback_operator(op)), stack_(stack), is_unfit_(is_unfit) {}
+  Call(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool expects_error)
+      : op_(op), schema_(op.schema()), known_(fallback_operator(op)), stack_(stack), expects_error_(expects_error) {}
 
-  // Replaces tensors by aliases, devices by the CPU. Refuses tensors on several devices, and what the rules forbid.
+  // Replaces tensors by aliases, devices by the CPU.
   void map_arguments() {
     IValue* value = stack_.data() + stack_.size() - schema_.arguments().size();
     for (const c10::Argument& argument : schema_.arguments()) {
@@ -124,7 +124,7 @@ class Call {
       generator_ = is_generator(argument) ? value : generator_;
       ++value;
     }
-    begin(is_unfit_);
+    begin(expects_error_);
   }
 
   // The call as a wait of the host, for reports. Without device arguments it waits only for the memory of its results.
@@ -134,6 +134,13 @@ class Call {
 
   // Seeds the operator's random numbers from the device's generator: by its Generator argument, or by the returned scope.
   std::unique_ptr<DerivedSeed> map_generators() {
+    if (C10_UNLIKELY(expects_error_)) {
+      // An error draws nothing.
+      if (generator_ != nullptr) {
+        *generator_ = at::detail::createCPUGenerator();
+      }
+      return nullptr;
+    }
     if (generator_ != nullptr) {
       const auto given = generator_->isNone() ? std::nullopt : std::optional<at::Generator>(generator_->toGenerator());
       *generator_ = at::detail::createCPUGenerator(next_seed(given, device_));
@@ -158,8 +165,8 @@ class Call {
     const Run run(rd_fallback_run_begin(known_, device_.index()));
     const HostAccess access;
     op_.redispatchBoxed(keys, &stack_);
-    if (C10_UNLIKELY(is_unfit_)) {
-      begin(false);  // The arguments fit after all.
+    if (C10_UNLIKELY(expects_error_)) {
+      begin(false);  // The kernel takes the arguments after all.
     }
   }
 
@@ -179,10 +186,10 @@ class Call {
 
  private:
   // Checks the devices and, unless the kernel is expected to fail, the rules.
-  void begin(bool is_unfit) {
+  void begin(bool expects_error) {
     int32_t device = 0;
     bool warns = false;
-    RD_CHECK(rd_fallback_begin(known_, devices_.data(), devices_.size(), with_host_, is_unfit, &device, &warns));
+    RD_CHECK(rd_fallback_begin(known_, devices_.data(), devices_.size(), with_host_, expects_error, &device, &warns));
     device_.set_index(static_cast<c10::DeviceIndex>(device));
     if (warns) {
       TORCH_WARN("rustdev: '", name(), "' has no kernel for this device and runs on the CPU.");
@@ -225,13 +232,14 @@ class Call {
   at::Device device_{device_type};
   IValue* generator_ = nullptr;
   bool with_host_ = false;
-  const bool is_unfit_;
+  // True if the kernel is to raise its error; then the rules do not matter.
+  const bool expects_error_;
 };
 
-void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack, bool is_unfit) {
+void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack, bool expects_error) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::DispatchKeySet cpu_keys = on_cpu(keys);
-  Call call(op, *stack, is_unfit);
+  Call call(op, *stack, expects_error);
   call.map_arguments();
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
                               op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
@@ -264,7 +272,7 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   run_on_cpu(op, keys, stack, false);
 }
 
-void cpu_refusal(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void raise_cpu_error(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   run_on_cpu(op, keys, stack, true);
 }
 

@@ -14,8 +14,8 @@ const rd_fallback* fallback_operator(const c10::OperatorHandle& op);
 // Runs an operator's CPU kernel on aliases of device memory, for arguments in boxed form.
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// Raises the error of an operator's CPU kernel for arguments that do not fit, even where the rules forbid the kernel.
-void cpu_refusal(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+// Runs an operator's CPU kernel for its error, even where the rules forbid the fallback.
+void raise_cpu_error(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 // Registers the fallback for every operator that has a CPU kernel and no kernel on the device.
 void register_fallback();

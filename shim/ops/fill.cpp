@@ -22,18 +22,18 @@ rd_scalar number_for(const at::Scalar& value, at::ScalarType dtype) {
 
 // Throws if the dtype cannot hold the number. As in PyTorch's fast path, a single 16 bit float is cast instead: an overflow becomes
 // infinity.
-void check_number(const rd_scalar& number, const at::Scalar& value, const at::Tensor& self) {
+void check_value(const rd_scalar& number, const at::Scalar& value, const at::Tensor& self) {
   const at::ScalarType dtype = self.scalar_type();
   const bool holds = (dtype == at::kFloat || dtype == at::kDouble) && surely_holds(dtype, number);
   if (!holds && (self.numel() != 1 || !c10::isReducedFloatingType(dtype) || value.isComplex())) {
-    RD_CHECK(rd_number_check(&number, static_cast<int32_t>(dtype)));
+    check_number(value, dtype);
   }
 }
 
 at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
   const rd_op* const op = kernel_of<"fill_">;
   const rd_scalar number = number_for(value, self.scalar_type());
-  check_number(number, value, self);
+  check_value(number, value, self);
   if (self.numel() != 0) {
     Launch launch;
     launch.alone(distinct(self));

@@ -173,7 +173,7 @@ unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> 
 }
 
 /// Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
-/// of the tensors is on the CPU. `unfit`: the call is expected to fail, and the rules do not matter. Fails for several devices, and with
+/// of the tensors is on the CPU. `expects_error`: the kernel is to raise its error, and the rules do not matter. Fails for several devices, and with
 /// `RD_UNSUPPORTED` if the rules forbid the fallback.
 ///
 /// # Safety
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn rd_fallback_begin(
     devices: *const i32,
     count: usize,
     with_host: bool,
-    unfit: bool,
+    expects_error: bool,
     device: *mut i32,
     warns: *mut bool,
 ) -> rd_status {
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn rd_fallback_begin(
         // SAFETY: as above.
         unsafe { give(device, place) };
         // SAFETY: as above.
-        unsafe { give(warns, !unfit && operator.check()?) };
+        unsafe { give(warns, !expects_error && operator.check()?) };
         Ok(())
     })
 }

@@ -4,7 +4,7 @@
 //! descriptors and carries out on PyTorch's tensors what the operator asks for through `rd_caller`.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::offset_of;
 use std::ptr;
 use std::slice;
@@ -19,9 +19,9 @@ use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{Dense, Kernel, Operator, definitions, operators};
 use crate::operators::call::{
-    Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Shape, Shapes, Strides, Tensors, Value, Wanted,
+    Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Requests, Shape, Shapes, Strides, Tensors, Value,
+    Wanted,
 };
-use crate::operators::conversions;
 use crate::operators::guards::{Change, Changes, Guard};
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
@@ -32,8 +32,8 @@ use crate::tensor::view::{Flags, View};
 
 /// From [`rd_operator_call`]: the call is to be served by PyTorch's composite implementation of the operator.
 pub const RD_COMPOSITE: rd_status = 10;
-/// From [`rd_operator_call`]: the arguments do not fit, and PyTorch's CPU kernel must raise its error.
-pub const RD_UNFIT: rd_status = 12;
+/// From [`rd_operator_call`]: PyTorch's CPU kernel refuses the arguments as well, and raises its error.
+pub const RD_CPU_ERROR: rd_status = 12;
 
 /// An operator that is bound in Rust; it lives forever.
 #[allow(non_camel_case_types)]
@@ -214,6 +214,16 @@ pub struct rd_caller {
     pub bump_versions: unsafe extern "C" fn(context: *mut c_void, tensors: *const *mut c_void, count: usize) -> rd_status,
     /// Waits for a one-element tensor and reads it.
     pub item: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, value: *mut rd_scalar) -> rd_status,
+    /// Fails if a dtype (`c10::ScalarType`) cannot represent a number.
+    pub check_number: unsafe extern "C" fn(context: *mut c_void, number: *const rd_scalar, dtype: i32) -> rd_status,
+    /// The dtype that operands are promoted to. Their ranks: 0 for numbers, 1 for 0-dim tensors, 2 for other tensors.
+    pub result_type: unsafe extern "C" fn(
+        context: *mut c_void,
+        dtypes: *const i32,
+        ranks: *const i32,
+        count: usize,
+        dtype: *mut i32,
+    ) -> rd_status,
     /// Reserves `count` 32-bit random numbers of a generator (null: the device's) and writes its seed and offset as two scalars.
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Raises a `UserWarning`.
@@ -369,8 +379,8 @@ fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     }
 }
 
-/// Calls an operator. `RD_FALLBACK` and `RD_COMPOSITE`: nothing was done, and PyTorch's CPU kernel or its composite implementation
-/// must serve the call. `RD_UNFIT`: nothing was done, and the CPU kernel must raise an error.
+/// Calls an operator. `RD_FALLBACK`, `RD_COMPOSITE` and `RD_CPU_ERROR`: nothing was done, and PyTorch's CPU kernel or its composite
+/// implementation must serve the call, or the CPU kernel raise its error.
 ///
 /// # Safety
 /// `bound` came from [`rd_operators_bind`]. `call` and what it points at are readable during the call; its strings are UTF-8. The
@@ -399,25 +409,12 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
     })
 }
 
-/// Checks that a dtype (`c10::ScalarType`) can represent a number.
-///
-/// # Safety
-/// `number` is readable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_number_check(number: *const rd_scalar, dtype: i32) -> rd_status {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let number = rd_launch::scalar(unsafe { &*number })?;
-        conversions::check_number(number, rd_launch::dtype(dtype)?).map_err(failure)
-    })
-}
-
 #[cold]
 pub(super) fn failure(refusal: Refusal) -> Failure {
     match refusal {
         Refusal::Fallback => Failure::new(RD_FALLBACK, String::new()),
         Refusal::Composite => Failure::new(RD_COMPOSITE, String::new()),
-        Refusal::Unfit => Failure::new(RD_UNFIT, String::new()),
+        Refusal::CpuError => Failure::new(RD_CPU_ERROR, String::new()),
         Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
         Refusal::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
         Refusal::Value(text) => Failure::new(RD_INVALID_VALUE, text),
@@ -624,161 +621,105 @@ struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// The tensor that a function of the shim makes.
-    #[inline]
-    fn made(&self, ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status) -> Result<Tensor<'a>, Refusal> {
-        let mut made = NO_TENSOR;
-        if ask(self.context, &raw mut made) != RD_OK {
-            return Err(failed());
-        }
-        // SAFETY: the caller of `rd_operator_call` promises that its functions describe what they make.
-        unsafe { tensor(self.arena, &made, false) }.map_err(unknown)
-    }
-
-    /// As `made`, for a tensor requested as `wanted`: if the shim sets `ndim` to -1, it is exactly as requested and only its
+    /// The tensor that a function of the shim makes. If that sets `ndim` to -1, the tensor is exactly as `wanted` and only its
     /// addresses and device are described.
     #[inline]
-    fn made_as(
+    fn made(
         &self,
-        wanted: Wanted<'_>,
+        wanted: Option<Wanted<'_>>,
         ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status,
     ) -> Result<Tensor<'a>, Refusal> {
         let mut made = NO_TENSOR;
-        if ask(self.context, &raw mut made) != RD_OK {
-            return Err(failed());
-        }
-        if made.ndim >= 0 {
-            // SAFETY: as above.
+        checked(ask(self.context, &raw mut made))?;
+        let Some(wanted) = wanted.filter(|_| made.ndim < 0) else {
+            // SAFETY: the caller of `rd_operator_call` promises that its functions describe what they make.
             return unsafe { tensor(self.arena, &made, false) }.map_err(unknown);
-        }
+        };
         let sizes = copied(self.arena, wanted.sizes);
         let strides = wanted.strides.map_or_else(|| contiguous_strides(self.arena, sizes), |strides| copied(self.arena, strides));
         let place = (made.handle as usize, made.data as usize);
         Ok(Tensor::new(self.arena, place, wanted.dtype, made.device, Flags(0), sizes, strides))
     }
 
-    /// Calls an operator (null: the functional variant of this one), which has at most `capacity` results.
-    fn results(&self, operator: *const c_void, arguments: &[Value<'_>], capacity: usize) -> Result<Tensors<'_>, Refusal> {
-        let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
-        let mut made = [NO_TENSOR; MAX_OUTPUTS];
-        let (context, capacity) = (self.context, capacity.min(MAX_OUTPUTS));
-        // SAFETY: as above; the values live to the end of the call.
-        let status = unsafe { (self.caller.call)(context, operator, values.as_ptr(), values.len(), made.as_mut_ptr(), capacity) };
-        if status != RD_OK {
-            return Err(failed());
-        }
-        let found = made.iter().take_while(|each| !each.handle.is_null());
-        // SAFETY: as above.
-        found.map(|each| unsafe { tensor(self.arena, each, false) }).collect::<Result<_, _>>().map_err(unknown)
+    /// Launches a kernel over operands, of which the first are `num_outputs` outputs. `dense_numel`: their number of elements if
+    /// they are contiguous tensors of one shape, else 0.
+    ///
+    /// # Safety
+    /// The operands are tensors of the call or elements of them, whose memory is valid in the stream's order. Outputs are tensors
+    /// that the call made or is asked to write to.
+    unsafe fn enqueue(
+        op: &'static Op,
+        compute: DType,
+        device: i32,
+        (operands, num_outputs): (&[View<'_>], usize),
+        dense_numel: i64,
+        scalars: &[Scalar],
+    ) -> Outcome {
+        let (num_scalars, scalar) = (scalars.len(), |index: usize| Ok(scalars[index]));
+        let launched = Launched { op, device, compute, num_outputs, dense_numel, operands, num_scalars, scalar };
+        // SAFETY: the caller's promise.
+        unsafe { launched.launch() }.map_err(|failure| match failure.status {
+            RD_UNSUPPORTED => Refusal::Unsupported(format!("\"{}\" not implemented for '{compute:?}'", op.text())),
+            status => Refusal::Failed(status, failure.message),
+        })
     }
 }
 
-impl Caller for Host<'_> {
-    fn meta(&self) -> Result<Shapes, Refusal> {
-        let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
-        // SAFETY: the caller of `rd_operator_call` promises its functions.
-        let status = unsafe { (self.caller.meta)(self.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) };
-        if status != RD_OK {
-            return Err(failed());
-        }
-        // SAFETY: as above: the function describes `count` shapes.
-        let read = shapes[..count.min(MAX_OUTPUTS)].iter().map(|each| unsafe { shape(each) });
-        read.collect::<Result<_, _>>().map_err(unknown)
-    }
-
-    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal> {
-        let shape = described(&wanted);
-        // SAFETY: the caller of `rd_operator_call` promises its functions.
-        let made = self.made_as(wanted, |context, made| unsafe {
-            (self.caller.output)(context, index, &raw const shape, strides as i32, made)
-        })?;
-        self.outputs.borrow_mut().push(made);
-        Ok(made)
-    }
-
+impl Requests for Host<'_> {
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
         let given = view(tensor);
         // SAFETY: as above; the tensor is one of the call's.
-        let status = unsafe { (self.caller.give)(self.context, index, &raw const given) };
-        if status == RD_OK { Ok(()) } else { Err(failed()) }
-    }
-
-    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal> {
-        let shape = described(&wanted);
-        // SAFETY: as above.
-        self.made_as(wanted, |context, made| unsafe { (self.caller.empty)(context, &raw const shape, made) })
-    }
-
-    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal> {
-        let given = view(tensor);
-        // SAFETY: as above; the tensor is one of the call's.
-        self.made(|context, made| unsafe { (self.caller.dense)(context, &raw const given, format as i32, made) })
-    }
-
-    fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal> {
-        self.results(ptr::with_exposed_provenance(operator.handle()), arguments, results)
-    }
-
-    fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'_>, Refusal> {
-        self.results(ptr::null(), arguments, MAX_OUTPUTS)
-    }
-
-    fn outputs(&self) -> Tensors<'_> {
-        self.outputs.borrow().iter().copied().collect()
+        checked(unsafe { (self.caller.give)(self.context, index, &raw const given) })
     }
 
     fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal> {
         let (given, mut value) = (view(tensor), 0);
         // SAFETY: as above.
-        let status = unsafe { (self.caller.read)(self.context, &raw const given, reason.as_ptr(), &raw mut value) };
-        if status == RD_OK { Ok(value) } else { Err(failed()) }
+        checked(unsafe { (self.caller.read)(self.context, &raw const given, reason.as_ptr(), &raw mut value) })?;
+        Ok(value)
     }
 
-    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal> {
-        let (given, mut values) = (view(tensor), vec![to_scalar(&Scalar::Long(0)); count]);
-        // SAFETY: as above; there is room for `count` numbers.
-        let status = unsafe { (self.caller.numbers)(self.context, &raw const given, values.as_mut_ptr(), count) };
-        if status != RD_OK {
-            return Err(failed());
-        }
-        self.arena.try_keep_all(count, |index| rd_launch::scalar(&values[index])).map_err(unknown)
+    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal> {
+        let (given, mut value) = (view(tensor), to_scalar(&Scalar::Long(0)));
+        // SAFETY: as above.
+        checked(unsafe { (self.caller.item)(self.context, &raw const given, &raw mut value) })?;
+        rd_launch::scalar(&value).map_err(unknown)
+    }
+
+    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
+        let number = to_scalar(&number);
+        // SAFETY: as above.
+        checked(unsafe { (self.caller.check_number)(self.context, &raw const number, dtype as i32) })
+    }
+
+    fn result_type(&self, operands: &[Input<'_>]) -> Result<DType, Refusal> {
+        let mut dtype = 0;
+        let dtypes = self.arena.keep_all(operands.len(), |index| operands[index].dtype() as i32);
+        let ranks = self.arena.keep_all(operands.len(), |index| operands[index].rank());
+        // SAFETY: as above; there is a dtype and a rank for each operand.
+        checked(unsafe { (self.caller.result_type)(self.context, dtypes.as_ptr(), ranks.as_ptr(), dtypes.len(), &raw mut dtype) })?;
+        rd_launch::dtype(dtype).map_err(unknown)
     }
 
     fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome {
         let handle_of = |index: usize| ptr::with_exposed_provenance_mut::<c_void>(tensors[index].handle());
         let handles = self.arena.keep_all(tensors.len(), handle_of);
         // SAFETY: as above; the tensors belong to the call.
-        let status = unsafe { (self.caller.bump_versions)(self.context, handles.as_ptr(), handles.len()) };
-        if status == RD_OK { Ok(()) } else { Err(failed()) }
-    }
-
-    fn is_void(&self) -> bool {
-        self.is_void
-    }
-
-    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal> {
-        let (given, mut value) = (view(tensor), to_scalar(&Scalar::Long(0)));
-        // SAFETY: as above.
-        let status = unsafe { (self.caller.item)(self.context, &raw const given, &raw mut value) };
-        if status == RD_OK { rd_launch::scalar(&value).map_err(unknown) } else { Err(failed()) }
+        checked(unsafe { (self.caller.bump_versions)(self.context, handles.as_ptr(), handles.len()) })
     }
 
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
-        let address = if let &Value::Generator(address) = generator { address } else { 0 };
+        let generator = ptr::with_exposed_provenance_mut(if let &Value::Generator(address) = generator { address } else { 0 });
         let mut state = [to_scalar(&Scalar::Long(0)); 2];
         // SAFETY: as above; the generator is an argument of the call.
-        let status =
-            unsafe { (self.caller.draw)(self.context, ptr::with_exposed_provenance_mut(address), count, state.as_mut_ptr()) };
-        if status != RD_OK {
-            return Err(failed());
-        }
+        checked(unsafe { (self.caller.draw)(self.context, generator, count, state.as_mut_ptr()) })?;
         Ok([rd_launch::scalar(&state[0]).map_err(unknown)?, rd_launch::scalar(&state[1]).map_err(unknown)?])
     }
 
-    fn warn(&self, text: &CStr) -> Outcome {
+    fn warn(&self, text: &str) -> Outcome {
+        let text = CString::new(text).unwrap_or_default();
         // SAFETY: as above.
-        let status = unsafe { (self.caller.warn)(self.context, text.as_ptr()) };
-        if status == RD_OK { Ok(()) } else { Err(failed()) }
+        checked(unsafe { (self.caller.warn)(self.context, text.as_ptr()) })
     }
 
     fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
@@ -787,8 +728,7 @@ impl Caller for Host<'_> {
         let cut = rd_cut { dim, size, least_ndim, parts, cost, takes_threads };
         let changes = self.arena.keep_all(changes.len(), |index| changed(changes[index]));
         // SAFETY: as above.
-        let status = unsafe { (self.caller.leave_to_task)(self.context, &raw const cut, changes.as_ptr(), changes.len()) };
-        if status == RD_OK { Ok(()) } else { Err(failed()) }
+        checked(unsafe { (self.caller.leave_to_task)(self.context, &raw const cut, changes.as_ptr(), changes.len()) })
     }
 
     fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
@@ -796,8 +736,87 @@ impl Caller for Host<'_> {
         let division = rd_division { parts, cost, by_channels, large_volumes };
         let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         // SAFETY: as above; there are as many values as arguments, and they live to the end of the call.
-        let status = unsafe { (self.caller.divide)(self.context, values.as_ptr(), &raw const division) };
-        if status == RD_OK { Ok(()) } else { Err(failed()) }
+        checked(unsafe { (self.caller.divide)(self.context, values.as_ptr(), &raw const division) })
+    }
+
+    fn is_void(&self) -> bool {
+        self.is_void
+    }
+
+    fn has_mkl(&self) -> bool {
+        shim().is_some_and(|shim| (shim.has_mkl)())
+    }
+
+    fn has_amx(&self) -> bool {
+        shim().is_some_and(|shim| (shim.has_amx)())
+    }
+
+    fn has_complex_bfloat16(&self) -> bool {
+        shim().is_some_and(|shim| (shim.has_complex_bfloat16)())
+    }
+
+    fn is_deterministic(&self) -> bool {
+        shim().is_some_and(|shim| (shim.is_deterministic)())
+    }
+
+    fn default_dtype(&self) -> DType {
+        shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float)
+    }
+}
+
+impl Caller for Host<'_> {
+    fn meta(&self) -> Result<Shapes, Refusal> {
+        let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
+        // SAFETY: the caller of `rd_operator_call` promises its functions.
+        checked(unsafe { (self.caller.meta)(self.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) })?;
+        // SAFETY: as above: the function describes `count` shapes.
+        let read = shapes[..count.min(MAX_OUTPUTS)].iter().map(|each| unsafe { shape(each) });
+        read.collect::<Result<_, _>>().map_err(unknown)
+    }
+
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal> {
+        let shape = described(&wanted);
+        // SAFETY: the caller of `rd_operator_call` promises its functions.
+        let made = self.made(Some(wanted), |context, made| unsafe {
+            (self.caller.output)(context, index, &raw const shape, strides as i32, made)
+        })?;
+        self.outputs.borrow_mut().push(made);
+        Ok(made)
+    }
+
+    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal> {
+        let shape = described(&wanted);
+        // SAFETY: as above.
+        self.made(Some(wanted), |context, made| unsafe { (self.caller.empty)(context, &raw const shape, made) })
+    }
+
+    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal> {
+        let given = view(tensor);
+        // SAFETY: as above; the tensor is one of the call's.
+        self.made(None, |context, made| unsafe { (self.caller.dense)(context, &raw const given, format as i32, made) })
+    }
+
+    fn call(&self, operator: Option<&Callee>, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal> {
+        let operator = operator.map_or(ptr::null(), |operator| ptr::with_exposed_provenance(operator.handle()));
+        let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
+        let mut made = [NO_TENSOR; MAX_OUTPUTS];
+        let (context, capacity) = (self.context, results.min(MAX_OUTPUTS));
+        // SAFETY: as above; the values live to the end of the call.
+        checked(unsafe { (self.caller.call)(context, operator, values.as_ptr(), values.len(), made.as_mut_ptr(), capacity) })?;
+        let found = made.iter().take_while(|each| !each.handle.is_null());
+        // SAFETY: as above.
+        found.map(|each| unsafe { tensor(self.arena, each, false) }).collect::<Result<_, _>>().map_err(unknown)
+    }
+
+    fn outputs(&self) -> Tensors<'_> {
+        self.outputs.borrow().iter().copied().collect()
+    }
+
+    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal> {
+        let (given, mut values) = (view(tensor), vec![to_scalar(&Scalar::Long(0)); count]);
+        // SAFETY: as above; there is room for `count` numbers.
+        checked(unsafe { (self.caller.numbers)(self.context, &raw const given, values.as_mut_ptr(), count) })?;
+        self.arena.try_keep_all(count, |index| rd_launch::scalar(&values[index])).map_err(unknown)
     }
 
     fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
@@ -812,25 +831,8 @@ impl Caller for Host<'_> {
             },
         });
         let first = outputs.first().ok_or_else(|| Refusal::Invalid(format!("internal error: {} without outputs", op.text())))?;
-        let launched = Launched {
-            op,
-            device: first.device(),
-            compute,
-            num_outputs: outputs.len(),
-            dense_numel,
-            operands,
-            num_scalars: scalars.len(),
-            scalar: |index: usize| Ok(scalars[index]),
-        };
-        // SAFETY: the operands are tensors of the call or elements of them, which the caller of `rd_operator_call` keeps valid in
-        // the stream's order. Outputs are tensors that the call made or is asked to write to.
-        match unsafe { launched.launch() } {
-            Ok(()) => Ok(()),
-            Err(Failure { status: RD_UNSUPPORTED, .. }) => {
-                Err(Refusal::Unsupported(format!("\"{}\" not implemented for '{compute:?}'", op.text())))
-            }
-            Err(failure) => Err(Refusal::Failed(failure.status, failure.message)),
-        }
+        // SAFETY: the caller of `rd_operator_call` keeps its tensors valid in the stream's order.
+        unsafe { Self::enqueue(op, compute, first.device(), (operands, outputs.len()), dense_numel, scalars) }
     }
 
     fn launch_lists(
@@ -853,39 +855,8 @@ impl Caller for Host<'_> {
             line(tensor, self.arena.keep(tensor.numel()))
         });
         let device = lists[0].first().map_or(-1, |tensor| tensor.device());
-        let launched = Launched {
-            op,
-            device,
-            compute,
-            num_outputs,
-            dense_numel: 0,
-            operands,
-            num_scalars: scalars.len(),
-            scalar: |index: usize| Ok(scalars[index]),
-        };
         // SAFETY: as in `launch`.
-        let outcome = unsafe { launched.launch() };
-        outcome.map_err(|Failure { status, message }| Refusal::Failed(status, message))
-    }
-
-    fn has_mkl(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_mkl)())
-    }
-
-    fn has_amx(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_amx)())
-    }
-
-    fn has_complex_bfloat16(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_complex_bfloat16)())
-    }
-
-    fn is_deterministic(&self) -> bool {
-        shim().is_some_and(|shim| (shim.is_deterministic)())
-    }
-
-    fn default_dtype(&self) -> DType {
-        shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float)
+        unsafe { Self::enqueue(op, compute, device, (operands, num_outputs), 0, scalars) }
     }
 }
 
@@ -933,10 +904,10 @@ fn unknown(failure: Failure) -> Refusal {
     Refusal::Unsupported(failure.message)
 }
 
-/// The shim failed and reports the error itself.
-#[cold]
-fn failed() -> Refusal {
-    Refusal::Failed(RD_INTERNAL, String::new())
+/// An error if a function of the shim failed; the shim reports it itself.
+#[inline]
+fn checked(status: rd_status) -> Outcome {
+    if status == RD_OK { Ok(()) } else { Err(Refusal::Failed(RD_INTERNAL, String::new())) }
 }
 
 /// A 0-dim CPU tensor as an immediate operand, which is read during the launch.

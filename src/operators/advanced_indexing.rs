@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, fits};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
 use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order};
 use super::gathers::is_index;
 use super::names;
@@ -19,7 +19,8 @@ fn is_mask(index: Tensor<'_>) -> bool {
 
 /// An error unless the mask has the sizes of the target's dimensions from `first` on.
 fn check_mask(target: Tensor<'_>, mask: Tensor<'_>, first: usize) -> Outcome {
-    fits(target.sizes().get(first..first + mask.ndim()) == Some(mask.sizes()))
+    ensure!(target.sizes().get(first..first + mask.ndim()) == Some(mask.sizes()));
+    Ok(())
 }
 
 /// Appends the indices of the mask's true elements.
@@ -36,7 +37,7 @@ fn expand_mask<'a>(call: &Call<'a>, target: Tensor<'_>, mask: Tensor<'a>, indice
 
 /// The indices on the target's device, with masks converted.
 fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Indices<'a>, Refusal> {
-    fits(given.iter().flatten().all(|&index| is_mask(index) || is_index(index)))?;
+    ensure!(given.iter().flatten().all(|&index| is_mask(index) || is_index(index)));
     let mut indices = Indices::new();
     for &index in given {
         match index {
@@ -45,7 +46,7 @@ fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<
             None => indices.push(None),
         }
     }
-    fits(indices.len() <= target.ndim())?;
+    ensure!(indices.len() <= target.ndim());
     Ok(indices)
 }
 
@@ -55,7 +56,7 @@ fn common_shape(indices: &Indices<'_>) -> Result<Dims, Refusal> {
     let mut common = Dims::from(shapes.next().unwrap_or_default());
     for sizes in shapes {
         if sizes != &common[..] {
-            common = broadcast(&common, sizes).map_err(|_| Refusal::Unfit)?;
+            common = broadcast(&common, sizes).map_err(|_| Refusal::CpuError)?;
         }
     }
     Ok(common)
@@ -154,7 +155,7 @@ impl<'a> Indexing<'a> {
             addressing.indices.push(Index::along(target, dim, over));
             broadcast.push(index);
         }
-        fits(shape.contains(&0) || addressing.indices.iter().all(|index| index.slots != 0))?;
+        ensure!(shape.contains(&0) || addressing.indices.iter().all(|index| index.slots != 0));
         let strides = arrangement.strides_of_result(&addressing, &broadcast);
         Ok(Self { addressing, strides })
     }
@@ -183,8 +184,8 @@ pub fn index(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return call.give(0, selected);
     }
     let own = [-1, input.device()];
-    fits(given.len() <= input.ndim() && given.iter().flatten().all(|index| own.contains(&index.device())))?;
-    fits(call.has_dtype(0, input.dtype()))?;
+    ensure!(given.len() <= input.ndim() && given.iter().flatten().all(|index| own.contains(&index.device())));
+    ensure!(call.has_dtype(0, input.dtype()));
     call.check_given_apart(given.iter().flatten().copied().chain([input]))?;
     let indexing = Indexing::new(input, &used_indices(call, input, given)?)?;
     if !indexing.addressing.fits() {
@@ -225,8 +226,8 @@ fn put_values<'a>(
     given.iter().flatten().try_for_each(|&index| target.check_no_overlap(index))?;
     let indexing = Indexing::new(target, &used_indices(call, target, given)?)?;
     let addressing = &indexing.addressing;
-    let source = values.expand(addressing.sizes).ok_or(Refusal::Unfit)?;
-    fits(target.dtype() == values.dtype() && target.device() == values.device())?;
+    let source = values.expand(addressing.sizes).ok_or(Refusal::CpuError)?;
+    ensure!(target.dtype() == values.dtype() && target.device() == values.device());
     let is_sum_of_bytes = accumulate && FLOAT8.contains(target.dtype());
     if !addressing.fits() || addressing.indices.is_empty() || is_sum_of_bytes {
         return Err(Refusal::Fallback);
@@ -238,7 +239,7 @@ fn put_values<'a>(
 fn put_into(call: &Call<'_>, [target, indices, values, accumulate]: [&Value<'_>; 4]) -> Outcome {
     let (target, given, values) = (target.tensor()?, indices.optional_tensors()?, values.tensor()?);
     let accumulate = accumulate.flag()?;
-    fits(given.len() <= target.ndim())?;
+    ensure!(given.len() <= target.ndim());
     warn_of_shared_elements(call, target, "index_put_", "tensor[indices] = tensor")?;
     // A single CPU number with a mask.
     if !accumulate

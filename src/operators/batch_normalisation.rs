@@ -106,9 +106,7 @@ impl<'a> Forward<'a> {
         outputs.push(samples.rows(call, out)?);
         outputs.extend(saved.into_iter().filter(|_| self.training));
         outputs.extend(running.into_iter().flatten());
-        let [weight, bias] = [call.dense_given(self.weight)?, call.dense_given(self.bias)?];
-        let rows = samples.rows(call, self.input)?;
-        let inputs: SmallVec<[Tensor<'_>; 3]> = [Some(rows), weight, bias].into_iter().flatten().collect();
+        let inputs = call.all_dense([Some(samples.rows(call, self.input)?), self.weight, self.bias])?;
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())?;
         if self.training { self.update(call, running) } else { Ok(()) }
     }
@@ -196,10 +194,8 @@ impl<'a> Backward<'a> {
         }
         let samples = Samples::of(input);
         let outputs = self.outputs(call, &samples, mixed_dtype::of_statistics(input, &parameters))?;
-        let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
-        inputs.extend([samples.rows(call, self.grad)?, samples.rows(call, input)?]);
-        inputs.extend([call.dense(self.mean, Format::Contiguous)?, call.dense(self.spread, Format::Contiguous)?]);
-        inputs.extend(call.dense_given(self.weight)?);
+        let rows = [samples.rows(call, self.grad)?, samples.rows(call, input)?].map(Some);
+        let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.spread), self.weight])?;
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())
     }
 
@@ -241,24 +237,4 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn backward_with_reserve(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [arguments @ .., _reserve] = arguments.all::<11>()?;
     Backward::new(arguments)?.run(call)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn matrix(sizes: &[i64], strides: &[i64]) -> (bool, [i64; 2]) {
-        let tensor = Tensor::leaked(1, DType::Float, 0, sizes, strides);
-        let samples = Samples::of(tensor);
-        (samples.columns, samples.sizes(tensor))
-    }
-
-    #[test]
-    fn channels_are_columns_where_they_lie_together() {
-        assert_eq!(matrix(&[2, 3, 4, 5], &[60, 20, 5, 1]), (false, [6, 20]));
-        assert_eq!(matrix(&[2, 3, 4, 5], &[60, 1, 15, 3]), (true, [40, 3]));
-        assert_eq!(matrix(&[2, 3], &[3, 1]), (true, [2, 3]));
-        assert_eq!(matrix(&[2, 3, 1, 1], &[3, 1, 1, 1]), (true, [2, 3]));
-        assert_eq!(matrix(&[2, 3, 7], &[21, 7, 1]), (false, [6, 7]));
-    }
 }

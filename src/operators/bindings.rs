@@ -12,8 +12,8 @@ use super::{
     advanced_indexing, along_dimension, batch_normalisation, bins, channel_shuffles, concatenation, convolutions, draws, dropout,
     embedding_tables, flash_attention, flips_and_rolls, foreach_lists, gathers, gradient_scaling, group_normalisation,
     layer_normalisation, log_likelihood, losses, masks, multinomial, optimizers, padding, pooling, products, put, random_factories,
-    random_fills, ranges, recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters, search, selection, tasks,
-    triangles, unique_elements, windows,
+    ranges, recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters, search, selection, tasks, triangles,
+    unique_elements, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -256,23 +256,23 @@ operators! {
     c"mean": any_dtype(plain(reductions::mean_of_all)) => c"mean";
     c"sum": any_dtype(structured(reductions::sum)) => c"sum.dim_IntList", c"sum.IntList_out";
     c"mean": any_dtype(structured(reductions::mean)) => c"mean.dim", c"mean.out";
-    c"prod": any_dtype(structured(reductions::product_along)) => c"prod.dim_int", c"prod.int_out";
-    c"prod": any_dtype(plain(reductions::product)) => c"prod";
+    c"prod": any_dtype(structured(reductions::sum)) => c"prod.dim_int", c"prod.int_out";
+    c"prod": any_dtype(plain(reductions::sum_of_all)) => c"prod";
     c"amax": structured(reductions::amax) => c"amax", c"amax.out";
     c"amin": structured(reductions::amax) => c"amin", c"amin.out";
-    c"all": any_dtype(structured(reductions::all)) => c"all", c"all.all_out";
-    c"all": any_dtype(structured(reductions::all_along)) => c"all.dim", c"all.out";
-    c"all": any_dtype(structured(reductions::all_along)) => c"all.dims", c"all.dims_out";
-    c"any": any_dtype(structured(reductions::any)) => c"any", c"any.all_out";
-    c"any": any_dtype(structured(reductions::any_along)) => c"any.dim", c"any.out";
-    c"any": any_dtype(structured(reductions::any_along)) => c"any.dims", c"any.dims_out";
+    c"all": any_dtype(structured(reductions::logical)) => c"all", c"all.all_out";
+    c"all": any_dtype(structured(reductions::logical)) => c"all.dim", c"all.out";
+    c"all": any_dtype(structured(reductions::logical)) => c"all.dims", c"all.dims_out";
+    c"any": any_dtype(structured(reductions::logical)) => c"any", c"any.all_out";
+    c"any": any_dtype(structured(reductions::logical)) => c"any.dim", c"any.out";
+    c"any": any_dtype(structured(reductions::logical)) => c"any.dims", c"any.dims_out";
     c"linalg_vector_norm": any_dtype(structured(reductions::vector_norm)) => c"linalg_vector_norm", c"linalg_vector_norm.out";
     c"nansum": any_dtype(plain(reductions::nansum)) => c"nansum", c"nansum.out";
     c"count_nonzero": plain(reductions::count_nonzero) => c"count_nonzero.dim_IntList";
     c"count_nonzero": plain(reductions::count_nonzero) => c"count_nonzero";
-    c"max.dim": structured(reductions::max_along) => c"max.dim", c"max.dim_max";
-    c"min.dim": structured(reductions::max_along) => c"min.dim", c"min.dim_min";
-    c"aminmax": structured(reductions::aminmax) => c"aminmax", c"aminmax.out";
+    c"max.dim": structured(reductions::pair) => c"max.dim", c"max.dim_max";
+    c"min.dim": structured(reductions::pair) => c"min.dim", c"min.dim_min";
+    c"aminmax": structured(reductions::pair) => c"aminmax", c"aminmax.out";
     c"amax": plain(reductions::max) => c"max", c"max.unary_out";
     c"amin": plain(reductions::max) => c"min", c"min.unary_out";
     c"argmax": structured(reductions::argmax) => c"argmax", c"argmax.out";
@@ -368,51 +368,51 @@ operators! {
     c"histogram": any_dtype(plain(bins::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
     c"arange": plain(ranges::arange) => c"arange";
-    c"arange": plain(ranges::arange_from) => c"arange.start";
-    c"arange": plain(ranges::arange_by) => c"arange.start_step";
+    c"arange": plain(ranges::arange) => c"arange.start";
+    c"arange": plain(ranges::arange) => c"arange.start_step";
     c"arange": plain(ranges::arange_out) => c"arange.start_out";
     c"eye": plain(ranges::eye) => c"eye";
-    c"eye": plain(ranges::eye_of) => c"eye.m";
+    c"eye": plain(ranges::eye) => c"eye.m";
     c"eye": plain(ranges::eye_out) => c"eye.out";
-    c"eye": plain(ranges::eye_of_out) => c"eye.m_out";
+    c"eye": plain(ranges::eye_out) => c"eye.m_out";
     c"linspace": plain(ranges::linspace) => c"linspace";
     c"linspace": plain(ranges::linspace_out) => c"linspace.out";
     c"logspace": plain(ranges::logspace) => c"logspace.out";
     c"arange": plain(ranges::range) => c"range.out";
-    c"tril_indices": plain(ranges::lower_indices) => c"tril_indices";
-    c"triu_indices": plain(ranges::upper_indices) => c"triu_indices";
+    c"tril_indices": plain(ranges::triangle_indices) => c"tril_indices";
+    c"triu_indices": plain(ranges::triangle_indices) => c"triu_indices";
     c"repeat_interleave": any_dtype(plain(ranges::repeated)) => c"repeat_interleave.Tensor";
     // random numbers, which check dtypes first: a refused call must not reserve random numbers
     c"log_normal_": any_dtype(plain(draws::log_normal)) => c"log_normal_";
     c"geometric_": any_dtype(plain(draws::geometric)) => c"geometric_";
     c"cauchy_": any_dtype(plain(draws::cauchy)) => c"cauchy_";
-    c"random_": any_dtype(plain(draws::whole_numbers)) => c"random_";
+    c"random_": any_dtype(plain(draws::random)) => c"random_";
     c"bernoulli_": any_dtype(plain(draws::bernoulli)) => c"bernoulli_.Tensor";
     c"bernoulli_": any_dtype(plain(draws::bernoulli_out)) => c"bernoulli.out";
     c"poisson": any_dtype(plain(draws::poisson)) => c"poisson";
-    c"randperm": any_dtype(plain(draws::permutation_of_device)) => c"randperm";
-    c"randperm": any_dtype(plain(draws::permutation_drawn)) => c"randperm.generator";
+    c"randperm": any_dtype(plain(draws::permutation)) => c"randperm";
+    c"randperm": any_dtype(plain(draws::permutation)) => c"randperm.generator";
     c"randperm": any_dtype(plain(draws::permutation_out)) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(draws::binomial)) => c"binomial";
     c"multinomial": any_device(plain(multinomial::multinomial)) => c"multinomial", c"multinomial.out";
-    c"uniform_": any_dtype(plain(random_fills::uniform)) => c"uniform_";
-    c"normal_": any_dtype(plain(random_fills::normal)) => c"normal_";
-    c"exponential_": any_dtype(plain(random_fills::exponential)) => c"exponential_";
-    c"bernoulli_.float": any_dtype(plain(random_fills::trials)) => c"bernoulli_.float";
-    c"random_": any_dtype(plain(random_fills::whole_between)) => c"random_.from";
-    c"random_": any_dtype(plain(random_fills::whole_below)) => c"random_.to";
-    c"uniform_": any_dtype(plain(random_factories::uniform)) => c"rand";
-    c"uniform_": any_dtype(plain(random_factories::uniform)) => c"rand.generator";
-    c"uniform_": any_dtype(plain(random_factories::uniform_like)) => c"rand_like";
-    c"normal_": any_dtype(plain(random_factories::normal)) => c"randn";
-    c"normal_": any_dtype(plain(random_factories::normal)) => c"randn.generator";
-    c"normal_": any_dtype(plain(random_factories::normal_like)) => c"randn_like";
-    c"random_": any_dtype(plain(random_factories::whole_below)) => c"randint";
-    c"random_": any_dtype(plain(random_factories::whole_below)) => c"randint.generator";
-    c"random_": any_dtype(plain(random_factories::whole_between)) => c"randint.low";
-    c"random_": any_dtype(plain(random_factories::whole_between)) => c"randint.low_generator";
-    c"random_": any_dtype(plain(random_factories::whole_below_like)) => c"randint_like";
-    c"random_": any_dtype(plain(random_factories::whole_between_like)) => c"randint_like.low_dtype";
+    c"uniform_": any_dtype(plain(draws::uniform)) => c"uniform_";
+    c"normal_": any_dtype(plain(draws::normal)) => c"normal_";
+    c"exponential_": any_dtype(plain(draws::exponential)) => c"exponential_";
+    c"bernoulli_.float": any_dtype(plain(draws::bernoulli_scalar)) => c"bernoulli_.float";
+    c"random_": any_dtype(plain(draws::random_from)) => c"random_.from";
+    c"random_": any_dtype(plain(draws::random_to)) => c"random_.to";
+    c"uniform_": any_dtype(plain(random_factories::make)) => c"rand";
+    c"uniform_": any_dtype(plain(random_factories::make)) => c"rand.generator";
+    c"uniform_": any_dtype(plain(random_factories::make_like)) => c"rand_like";
+    c"normal_": any_dtype(plain(random_factories::make)) => c"randn";
+    c"normal_": any_dtype(plain(random_factories::make)) => c"randn.generator";
+    c"normal_": any_dtype(plain(random_factories::make_like)) => c"randn_like";
+    c"random_": any_dtype(plain(random_factories::make)) => c"randint";
+    c"random_": any_dtype(plain(random_factories::make)) => c"randint.generator";
+    c"random_": any_dtype(plain(random_factories::make)) => c"randint.low";
+    c"random_": any_dtype(plain(random_factories::make)) => c"randint.low_generator";
+    c"random_": any_dtype(plain(random_factories::make_like)) => c"randint_like";
+    c"random_": any_dtype(plain(random_factories::make_like)) => c"randint_like.low_dtype";
     c"native_dropout": any_dtype(plain(dropout::forward)) => c"native_dropout";
     c"native_dropout_backward": any_dtype(plain(dropout::backward)) => c"native_dropout_backward";
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
@@ -478,9 +478,9 @@ macro_rules! composed {
 
 composed! {
     plain(search::is_number) => c"isin.Tensor_Scalar";
-    plain(draws::normal) => c"normal.Tensor_float", c"normal.Tensor_float_out";
-    plain(draws::normal) => c"normal.float_Tensor", c"normal.float_Tensor_out";
-    plain(draws::normal) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(draws::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
+    plain(draws::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
+    plain(draws::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(recurrent_cells::gru_cell) => c"_thnn_fused_gru_cell";
     plain(recurrent_cells::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences

@@ -1,6 +1,6 @@
 //! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure, fits};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::kernels::histogram::histogram as kernel;
@@ -26,8 +26,8 @@ impl<'a> Counted<'a> {
     /// An error unless dtypes and sizes fit. The fallback gets dtypes that the kernel does not count.
     fn check(&self, call: &Call<'_>, bins: i64) -> Outcome {
         let (dtype, numel) = (self.input.dtype(), self.input.numel());
-        fits(self.weight.is_none_or(|weight| weight.dtype() == dtype && weight.numel() == numel))?;
-        fits(bins > 0 && call.has_dtype(0, dtype) && call.has_dtype(1, dtype))?;
+        ensure!(self.weight.is_none_or(|weight| weight.dtype() == dtype && weight.numel() == numel));
+        ensure!(bins > 0 && call.has_dtype(0, dtype) && call.has_dtype(1, dtype));
         if call.takes(dtype) { Ok(()) } else { Err(Refusal::Fallback) }
     }
 
@@ -96,7 +96,7 @@ pub fn between_edges(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, bins, weight, density] = arguments.all()?;
     check_devices(arguments, call, 2)?;
     let (input, bins, weight, density) = (input.tensor()?, bins.tensor()?, weight.optional_tensor()?, density.flag()?);
-    fits(bins.dtype() == input.dtype() && bins.ndim() == 1)?;
+    ensure!(bins.dtype() == input.dtype() && bins.ndim() == 1);
     let counted = Counted { input, weight, density };
     counted.check(call, bins.numel() - 1)?;
     let out = call.contiguous(1, bins.sizes(), input.dtype(), Strides::Any)?;
@@ -113,11 +113,11 @@ pub fn in_bins(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let counted = Counted { input, weight, density: density.flag()? };
     counted.check(call, bins)?;
     let [least, greatest] = match range {
-        Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| Refusal::Unfit)?,
+        Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| Refusal::CpuError)?,
         _ if input.numel() == 0 => [0.0, 1.0],
         _ => counted.limits(call)?,
     };
-    fits(least.is_finite() && greatest.is_finite() && least <= greatest)?;
+    ensure!(least.is_finite() && greatest.is_finite() && least <= greatest);
     let limits = if least == greatest { [least - 0.5, greatest + 0.5] } else { [least, greatest] };
     let out = call.contiguous(1, &[bins + 1], input.dtype(), Strides::Any)?;
     space(call, out, limits)?;
@@ -144,7 +144,7 @@ pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if is_whole {
         let (dtype, other) = (input.dtype(), call.given(0).map_or(input.dtype(), Tensor::dtype));
         ensure!(dtype == other, "torch.histc: expected an output of dtype {dtype:?}, but got {other:?}");
-        fits(bins > 0)?;
+        ensure!(bins > 0);
     }
     // Differences of up to 2^53 are exact.
     let values = if is_whole { call.cast(input, DType::Double)? } else { input };
@@ -159,7 +159,7 @@ pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if least == greatest {
         (least, greatest) = (least - 1.0, greatest + 1.0);
     }
-    fits(least.is_finite() && greatest.is_finite() && least < greatest)?;
+    ensure!(least.is_finite() && greatest.is_finite() && least < greatest);
     let edges = call.empty(&[bins + 1], values.dtype())?;
     space(call, edges, [least, greatest])?;
     let counts = counted.count(call, edges, Method::Linear)?;

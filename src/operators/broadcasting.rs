@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
 use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides};
-use super::promotion::{can_cast, is_whole, result_type};
+use super::promotion::{can_cast, is_whole};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -68,11 +68,16 @@ impl<'a> Elementwise<'a> {
     pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, Refusal> {
         let first = inputs.first().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
         let inputs = first.arena().keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
-        Self::of(Rule::new(Types::Same), inputs, given, DType::Float)
+        Self::combined(Rule::new(Types::Same), inputs, given, None)
     }
 
-    /// Inputs combined by a rule; `default` is `torch.get_default_dtype()`.
-    pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, default: DType) -> Result<Self, Refusal> {
+    /// Inputs combined by a rule.
+    pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: &Call<'_>) -> Result<Self, Refusal> {
+        Self::combined(rule, inputs, given, Some(call))
+    }
+
+    /// Inputs combined by a rule; `call`, which promotes dtypes, may be absent if they are the same.
+    fn combined(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: Option<&Call<'_>>) -> Result<Self, Refusal> {
         let tensors = || inputs.iter().filter_map(Input::tensor);
         if let Some(out) = given.filter(|_| !rule.may_overlap) {
             out.check_no_internal_overlap()?;
@@ -85,7 +90,7 @@ impl<'a> Elementwise<'a> {
             let own = out.sizes();
             ensure!(out.has_sizes(sizes) || !is_input(), "output with shape {own:?} doesn't match the broadcast shape {sizes:?}");
         }
-        let compute = compute_dtype(rule.types, inputs, given, default)?;
+        let compute = compute_dtype(rule.types, inputs, given, call)?;
         let number = if rule.takes_host_number { host_number(inputs)? } else { None };
         let in_memory = || inputs.iter().filter_map(Input::in_memory);
         check_devices(given.into_iter().chain(in_memory().filter(|input| Some(input.handle()) != number)))?;
@@ -222,7 +227,7 @@ pub fn check_cast(compute: DType, dtype: DType) -> Outcome {
 }
 
 /// The dtype that operands are computed in.
-fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, default: DType) -> Result<DType, Refusal> {
+fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, call: Option<&Call<'_>>) -> Result<DType, Refusal> {
     let dtypes = || inputs.iter().filter_map(|input| input.tensor().map(Tensor::dtype));
     let first = dtypes().next().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
     let expected = if let Types::As(dtype) = types { dtype } else { first };
@@ -241,8 +246,9 @@ fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, 
     let is_plain = |input: &Input<'_>| input.tensor().is_some_and(|tensor| tensor.dtype() == first);
     let has_dims = |input: &Input<'_>| input.tensor().is_some_and(|tensor| tensor.ndim() > 0);
     let is_same = inputs.iter().all(is_plain) && inputs.iter().any(has_dims);
-    let common = if is_same { first } else { result_type(inputs, default)? };
-    Ok(if types == Types::Floating && is_whole(common) { default } else { common })
+    let Some(call) = call else { return Ok(first) };
+    let common = if is_same { first } else { call.result_type(inputs)? };
+    Ok(if types == Types::Floating && is_whole(common) { call.default_dtype() } else { common })
 }
 
 /// The handle of the input that is a 0-dim CPU tensor, if there is one. An error if there are several.
@@ -296,116 +302,4 @@ fn launch_in(call: &Call<'_>, compute: DType, out: Tensor<'_>, inputs: &[Input<'
         other => Ok(other),
     })?;
     call.launch_with(compute, &[out], operands, scalars)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::view::Flags;
-
-    fn tensor(sizes: &[i64], strides: &[i64]) -> Tensor<'static> {
-        Tensor::leaked(1, DType::Float, 0, sizes, strides)
-    }
-
-    fn strides_of(inputs: &[(&[i64], &[i64])]) -> Vec<i64> {
-        let inputs: Vec<_> = inputs.iter().map(|(sizes, strides)| tensor(sizes, strides)).collect();
-        Elementwise::new(&inputs, None).unwrap().shape().strides.to_vec()
-    }
-
-    #[test]
-    fn outputs_have_the_order_of_inputs() {
-        assert_eq!(strides_of(&[(&[2, 3], &[3, 1]), (&[2, 3], &[1, 2])]), [3, 1]);
-        assert_eq!(strides_of(&[(&[2, 3], &[1, 2]), (&[2, 3], &[3, 1])]), [1, 2]);
-        assert_eq!(strides_of(&[(&[2, 3], &[1, 2]), (&[2, 3], &[1, 2])]), [1, 2]);
-        assert_eq!(strides_of(&[(&[2, 3, 4, 5], &[60, 1, 15, 3]), (&[2, 3, 4, 5], &[60, 1, 15, 3])]), [60, 1, 15, 3]);
-        assert_eq!(strides_of(&[(&[2, 3, 4, 5], &[60, 1, 15, 3]), (&[3, 1, 1], &[1, 1, 1])]), [60, 1, 15, 3]);
-        assert_eq!(strides_of(&[(&[3, 1], &[1, 9])]), [1, 1]);
-        assert_eq!(strides_of(&[(&[1, 3], &[9, 1])]), [3, 1]);
-        assert_eq!(strides_of(&[(&[2, 3], &[1, 4])]), [1, 2]);
-        assert_eq!(strides_of(&[(&[3], &[1]), (&[2, 1], &[1, 1])]), [3, 1]);
-        assert_eq!(strides_of(&[(&[2, 1], &[1, 1]), (&[1, 3], &[3, 1])]), [3, 1]);
-        assert_eq!(strides_of(&[(&[4, 1, 3], &[3, 3, 1]), (&[1, 5, 1], &[1, 1, 1])]), [15, 3, 1]);
-        assert_eq!(strides_of(&[(&[2, 3, 4], &[1, 2, 6]), (&[4], &[1])]), [1, 2, 6]);
-        assert_eq!(strides_of(&[(&[2, 3, 4], &[24, 2, 6])]), [12, 1, 3]);
-        assert_eq!(strides_of(&[(&[2, 3, 4], &[0, 4, 1]), (&[2, 3, 4], &[1, 2, 6])]), [1, 8, 2]);
-        assert_eq!(strides_of(&[(&[1, 1, 4, 5], &[20, 1, 5, 1]), (&[1, 1, 4, 5], &[20, 20, 5, 1])]), [20, 20, 5, 1]);
-        assert_eq!(strides_of(&[(&[2, 3, 4, 5], &[60, 1, 15, 3]), (&[2, 3, 4, 5], &[60, 20, 5, 1])]), [60, 1, 15, 3]);
-        assert_eq!(strides_of(&[(&[], &[]), (&[2, 3], &[1, 2])]), [1, 2]);
-        assert_eq!(strides_of(&[(&[1, 3, 1], &[1, 5, 7])]), [1, 1, 3]);
-    }
-
-    #[test]
-    fn operands_that_do_not_go_together_are_refused() {
-        let (floats, doubles) = (tensor(&[2], &[1]), Tensor::leaked(1, DType::Double, 0, &[2], &[2]));
-        let refused = |inputs: &[Tensor<'static>], given| Elementwise::new(inputs, given).err();
-        let text = |text: &str| Some(Refusal::Invalid(text.into()));
-        assert_eq!(refused(&[floats, doubles], None), text("Found dtype Double but expected Float"));
-        assert_eq!(refused(&[floats], Some(doubles)), text("Found dtype Double but expected Float"));
-        let host = Tensor::leaked(1, DType::Float, -1, &[2], &[1]);
-        let devices = "Expected all tensors to be on the same device, but found at least two devices, rustdev:0 and cpu!";
-        assert_eq!(refused(&[host, floats], None), text(devices));
-        assert!(refused(&[floats, tensor(&[3], &[1])], None).is_some() && refused(&[floats, floats], Some(floats)).is_none());
-    }
-    #[test]
-    fn rules_say_what_is_computed_in() {
-        let of = |dtype: DType| Tensor::leaked(dtype as usize + 1, dtype, 0, &[2], &[1]).at(4096 * (dtype as usize + 1));
-        let (ints, floats, doubles) = (of(DType::Int), of(DType::Float), of(DType::Double));
-        let dtypes = |types, inputs: &[Tensor<'static>], given| {
-            let inputs: Vec<Input<'_>> = inputs.iter().map(|&input| input.into()).collect();
-            Elementwise::of(Rule::with_host_number(types), &inputs, given, DType::Float)
-                .map(|found| (found.compute(), found.dtype()))
-        };
-        assert_eq!(dtypes(Types::Common, &[ints, doubles], None), Ok((DType::Double, DType::Double)));
-        assert_eq!(dtypes(Types::Common, &[ints, ints], Some(floats)), Ok((DType::Int, DType::Float)));
-        assert_eq!(dtypes(Types::Floating, &[ints, ints], None), Ok((DType::Float, DType::Float)));
-        assert_eq!(dtypes(Types::Compared, &[ints, floats], None), Ok((DType::Float, DType::Bool)));
-        assert_eq!(dtypes(Types::Compared, &[doubles, floats], Some(ints)), Ok((DType::Double, DType::Int)));
-        assert_eq!(dtypes(Types::Result(DType::Bool), &[ints], None), Ok((DType::Int, DType::Bool)));
-        assert_eq!(dtypes(Types::As(DType::Float), &[ints], None), Ok((DType::Float, DType::Float)));
-        let text = "result type Float can't be cast to the desired output type Int";
-        assert_eq!(dtypes(Types::Floating, &[ints], Some(ints)), Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
-    fn a_new_output_has_the_dtype_that_is_wanted() {
-        let of = |dtype| Elementwise::new(&[Tensor::leaked(1, dtype, 0, &[2], &[1])], None).unwrap();
-        let dtypes = |dtype, wanted| of(dtype).with_dtype(wanted).map(|found| (found.compute(), found.dtype()));
-        assert_eq!(dtypes(DType::Double, DType::Half), Ok((DType::Double, DType::Half)));
-        let text = "result type Float can't be cast to the desired output type Byte";
-        assert_eq!(dtypes(DType::Float, DType::Byte), Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
-    fn a_number_of_the_cpu_goes_with_tensors_of_a_device() {
-        let host = |handle| {
-            let tensor = Tensor::leaked(handle, DType::Double, -1, &[], &[]);
-            Input::Tensor(tensor.with_flags(Flags::HOST))
-        };
-        let floats = Input::Tensor(Tensor::leaked(1, DType::Float, 0, &[2], &[1]));
-        let of = |inputs: &[Input<'static>]| Elementwise::of(Rule::with_host_number(Types::Common), inputs, None, DType::Float);
-        let operands = of(&[floats, host(2)]).unwrap();
-        assert!(operands.compute() == DType::Float && matches!(operands.inputs[1], Input::Immediate(_)));
-        let text = "Trying to pass too many CPU scalars to non-CPU kernel!";
-        assert_eq!(of(&[floats, host(2), host(3)]).err(), Some(Refusal::Invalid(text.into())));
-        assert!(Elementwise::of(Rule::new(Types::Common), &[floats, host(2)], None, DType::Float).is_err());
-    }
-
-    #[test]
-    fn beside_numbers_only_strides_of_contiguous_tensors_are_surely_the_results() {
-        let number = Input::Number(Scalar::Double(2.0));
-        let are_contiguous = |inputs: &[Input<'static>]| {
-            Elementwise::of(Rule::new(Types::Common), inputs, None, DType::Float).unwrap().are_contiguous()
-        };
-        let (plain, odd) = (Input::Tensor(tensor(&[1, 3], &[3, 1])), Input::Tensor(tensor(&[1, 3], &[1, 1])));
-        assert!(are_contiguous(&[plain]) && are_contiguous(&[plain, odd]) && are_contiguous(&[number, plain]));
-        assert!(!are_contiguous(&[number, odd]) && !are_contiguous(&[plain, Input::Tensor(tensor(&[2, 1], &[1, 1]))]));
-        assert!(!are_contiguous(&[number, Input::Tensor(tensor(&[2, 3], &[1, 2]))]));
-    }
-
-    #[test]
-    fn an_output_that_is_an_input_keeps_its_sizes() {
-        let (line, rows) = (tensor(&[3], &[1]), Tensor::leaked(2, DType::Float, 0, &[2, 3], &[3, 1]).at(4096));
-        let text = "output with shape [3] doesn't match the broadcast shape [2, 3]";
-        assert_eq!(Elementwise::new(&[line, rows], Some(line)).err(), Some(Refusal::Invalid(text.into())));
-    }
 }

@@ -1,12 +1,11 @@
 //! [`Arguments`] and [`Call`]: the arguments of an operator call, and the functions that serve it.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fmt;
 use std::ops::Deref;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::conversions;
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::guards::Changes;
 use super::names::{self, Callee, Row};
@@ -23,8 +22,8 @@ pub enum Refusal {
     Fallback,
     /// PyTorch's composite implementation, which is registered for all back ends, serves the call.
     Composite,
-    /// The arguments do not fit: PyTorch's CPU kernel raises its error, even where the rules forbid the fallback.
-    Unfit,
+    /// PyTorch's CPU kernel refuses the arguments as well. It raises its error, even where the rules forbid the fallback.
+    CpuError,
     /// `RuntimeError`.
     Invalid(String),
     /// `IndexError`.
@@ -39,8 +38,15 @@ pub enum Refusal {
     Failed(i32, String),
 }
 
-/// Returns a `RuntimeError` unless the condition holds.
+/// Returns a `RuntimeError` unless the condition holds. Without a text, the error is that of PyTorch's CPU kernel, which must check
+/// the condition itself.
 macro_rules! ensure {
+    ($condition:expr) => {
+        let holds: bool = $condition;
+        if !holds {
+            return Err($crate::operators::call::Refusal::CpuError);
+        }
+    };
     ($condition:expr, $($text:tt)+) => {
         let holds: bool = $condition;
         if !holds {
@@ -49,11 +55,6 @@ macro_rules! ensure {
     };
 }
 pub(crate) use ensure;
-
-/// Leaves a call to the error of PyTorch's CPU kernel unless the condition holds. That kernel must check the condition itself.
-pub fn fits(condition: bool) -> Outcome {
-    if condition { Ok(()) } else { Err(Refusal::Unfit) }
-}
 
 pub type Outcome = Result<(), Refusal>;
 
@@ -248,6 +249,22 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// The dtype; that of `torch.tensor(number)` with double precision for a number.
+    pub fn dtype(&self) -> DType {
+        match *self {
+            Self::Tensor(tensor) | Self::Immediate(tensor) => tensor.dtype(),
+            Self::Number(Scalar::Bool(_)) => DType::Bool,
+            Self::Number(Scalar::Long(_) | Scalar::Cell(_)) => DType::Long,
+            Self::Number(Scalar::Double(_)) => DType::Double,
+            Self::Number(Scalar::Complex(..)) => DType::ComplexDouble,
+        }
+    }
+
+    /// The priority in type promotion: 0 for numbers, 1 for tensors without dimensions, 2 for others.
+    pub fn rank(&self) -> i32 {
+        self.tensor().map_or(0, |tensor| if tensor.ndim() > 0 { 2 } else { i32::from(!tensor.is_wrapped_number()) })
+    }
+
     /// The tensor, unless it is an immediate operand.
     #[inline]
     pub fn in_memory(&self) -> Option<Tensor<'a>> {
@@ -405,30 +422,9 @@ pub fn parts_worth(cost: u64) -> i64 {
     (cost / PART_NS).clamp(1, MAX_PARTS) as i64
 }
 
-/// The shim's side of a call, which holds PyTorch's tensors.
-pub trait Caller {
-    /// Runs the meta function that the operator is bound with on the call's arguments and describes its outputs.
-    fn meta(&self) -> Result<Shapes, Refusal>;
-
-    /// Makes output number `index`, or prepares the caller's `out=` tensor.
-    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal>;
-
-    /// A new temporary that lives to the end of the call.
-    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal>;
-
-    /// The tensor in a memory format, copied if necessary.
-    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal>;
-
-    /// Calls an operator of PyTorch, which returns `results` tensors.
-    fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal>;
-
-    /// Calls the functional variant of this operator with other arguments.
-    fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'_>, Refusal>;
-
-    /// The outputs that the call has made so far.
-    fn outputs(&self) -> Tensors<'_>;
-
-    /// Returns a tensor of the call as output number `index`, or copies it to the caller's `out=` tensor.
+/// What a call may ask of the shim, which holds PyTorch's tensors.
+pub trait Requests {
+    /// Returns a tensor of the call, or a view of one, as output number `index`, or copies it to the caller's `out=` tensor.
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome;
 
     /// Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
@@ -437,27 +433,27 @@ pub trait Caller {
     /// If a task failed, or the stream is being captured.
     fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal>;
 
-    /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
-    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal>;
-
-    /// Bumps the autograd version counters of the tensors.
-    fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome;
-
-    /// True if the overload returns nothing and only writes to its arguments.
-    fn is_void(&self) -> bool;
-
     /// Waits for a one-element tensor and reads it.
     ///
     /// # Errors
     /// If a task failed, the stream is being captured, or the tensor has several elements.
     fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal>;
 
-    /// Reserves `count` 32-bit random numbers of a generator, an argument of the call, and returns its seed and offset. These
-    /// are cells while the stream is being captured.
+    /// An error if the dtype cannot represent the number.
+    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome;
+
+    /// The dtype that operands are promoted to, as by `at::result_type`.
+    fn result_type(&self, operands: &[Input<'_>]) -> Result<DType, Refusal>;
+
+    /// Bumps the autograd version counters of the tensors of a list, which PyTorch leaves to some kernels.
+    fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome;
+
+    /// Reserves `count` 32-bit random numbers of a generator, an argument of the call. Returns its seed and offset, scalars of
+    /// the kernel. These are cells while the stream is being captured.
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
 
     /// Raises a `UserWarning`.
-    fn warn(&self, text: &CStr) -> Outcome;
+    fn warn(&self, text: &str) -> Outcome;
 
     /// Lets PyTorch's CPU kernel compute the outputs as a task, after `changes` to its arguments.
     fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome;
@@ -466,13 +462,8 @@ pub trait Caller {
     /// call's.
     fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome;
 
-    /// Enqueues a kernel on the current stream of the tensors' device.
-    fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
-
-    /// Enqueues a kernel over lists of dense tensors on one device, each of them as a 1-D operand. The operands are the lists'
-    /// tensors, one list after the other; those of the first `written` lists are outputs.
-    fn launch_lists(&self, op: &'static Op, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar])
-    -> Outcome;
+    /// True if the overload returns nothing and only writes to its arguments.
+    fn is_void(&self) -> bool;
 
     /// True if PyTorch has MKL.
     fn has_mkl(&self) -> bool;
@@ -488,6 +479,37 @@ pub trait Caller {
 
     /// `torch.get_default_dtype()`.
     fn default_dtype(&self) -> DType;
+}
+
+/// Requests that make tensors or launch kernels; [`Call`] has functions for them.
+pub trait Caller: Requests {
+    /// Runs the meta function that the operator is bound with on the call's arguments and describes its outputs.
+    fn meta(&self) -> Result<Shapes, Refusal>;
+
+    /// Makes output number `index`, or prepares the caller's `out=` tensor.
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal>;
+
+    /// A new temporary that lives to the end of the call.
+    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal>;
+
+    /// The tensor in a memory format, copied if necessary.
+    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal>;
+
+    /// Calls an operator, or the functional variant of this one, which returns at most `results` tensors.
+    fn call(&self, operator: Option<&Callee>, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal>;
+
+    /// The outputs that the call has made so far.
+    fn outputs(&self) -> Tensors<'_>;
+
+    /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
+    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal>;
+
+    /// Enqueues a kernel on the current stream of the tensors' device.
+    fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
+
+    /// As [`Call::launch_lists`].
+    fn launch_lists(&self, op: &'static Op, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar])
+    -> Outcome;
 }
 
 /// One call of an operator.
@@ -561,11 +583,6 @@ impl<'a> Call<'a> {
         self.given(index).is_none_or(|out| out.dtype() == dtype)
     }
 
-    /// Returns a tensor of the call, or a view of one, as output number `index`, or copies it to the caller's `out=` tensor.
-    pub fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
-        self.caller.give(index, tensor)
-    }
-
     /// The tensor in a memory format, copied if necessary.
     pub fn dense(&self, tensor: Tensor<'a>, format: Format) -> Result<Tensor<'a>, Refusal> {
         if tensor.is_dense(format) { Ok(tensor) } else { self.caller.dense(tensor, format) }
@@ -574,6 +591,11 @@ impl<'a> Call<'a> {
     /// The optional tensor, copied if it is not contiguous.
     pub fn dense_given(&self, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
         tensor.map(|tensor| self.dense(tensor, Format::Contiguous)).transpose()
+    }
+
+    /// The tensors that are present, copied where they are not contiguous.
+    pub fn all_dense<const N: usize>(&self, tensors: [Option<Tensor<'a>>; N]) -> Result<SmallVec<[Tensor<'a>; 5]>, Refusal> {
+        tensors.into_iter().flatten().map(|tensor| self.dense(tensor, Format::Contiguous)).collect()
     }
 
     /// A new contiguous temporary that lives to the end of the call.
@@ -599,12 +621,12 @@ impl<'a> Call<'a> {
 
     /// Calls another operator and returns its results.
     pub fn operators(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'a>, Refusal> {
-        self.caller.call(operator, arguments, results)
+        self.caller.call(Some(operator), arguments, results)
     }
 
     /// Calls the functional variant of this operator with other arguments and returns its results.
     pub fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'a>, Refusal> {
-        self.caller.repeat(arguments)
+        self.caller.call(None, arguments, usize::MAX)
     }
 
     /// The outputs that the call has made so far.
@@ -641,40 +663,9 @@ impl<'a> Call<'a> {
         self.operator(&names::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
     }
 
-    /// Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
-    ///
-    /// # Errors
-    /// If a task failed, or the stream is being captured.
-    pub fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal> {
-        self.caller.read(tensor, reason)
-    }
-
     /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
     pub fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&'a [Scalar], Refusal> {
         self.caller.numbers(tensor, count)
-    }
-
-    /// Bumps the autograd version counters of the tensors of a list, which PyTorch leaves to some kernels.
-    pub fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome {
-        self.caller.bump_versions(tensors)
-    }
-
-    /// True if the overload returns nothing and only writes to its arguments.
-    pub fn is_void(&self) -> bool {
-        self.caller.is_void()
-    }
-
-    /// Waits for a one-element tensor and reads it.
-    ///
-    /// # Errors
-    /// If a task failed, the stream is being captured, or the tensor has several elements.
-    pub fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal> {
-        self.caller.item(tensor)
-    }
-
-    /// An error if the dtype cannot represent the number.
-    pub fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
-        if number.surely_fits(dtype) { Ok(()) } else { conversions::check_number(number, dtype) }
     }
 
     /// The tensor, copied to the device unless it is already there.
@@ -721,52 +712,14 @@ impl<'a> Call<'a> {
     pub fn kernel(&self) -> Result<&'static Op, Refusal> {
         self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))
     }
+}
 
-    /// Reserves `count` 32-bit random numbers of a generator, an argument of the call. Returns its seed and offset, scalars of
-    /// the kernel.
-    pub fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
-        self.caller.draw(generator, count)
-    }
+impl<'a> Deref for Call<'a> {
+    type Target = dyn Requests + 'a;
 
-    /// Raises a `UserWarning`.
-    pub fn warn(&self, text: &str) -> Outcome {
-        self.caller.warn(&CString::new(text).unwrap_or_default())
-    }
-
-    /// Lets PyTorch's CPU kernel compute the outputs as a task, after `changes` to its arguments.
-    pub fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
-        self.caller.leave_to_task(cut, changes)
-    }
-
-    /// Lets the operator's own task compute over the arguments and write the call's outputs. Tensors may be wider than the
-    /// call's.
-    pub fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
-        self.caller.divide(arguments, division)
-    }
-
-    /// True if PyTorch's products of 16 bit floats use AMX.
-    pub fn has_amx(&self) -> bool {
-        self.caller.has_amx()
-    }
-
-    /// True if PyTorch has a complex dtype of two BFloat16.
-    pub fn has_complex_bfloat16(&self) -> bool {
-        self.caller.has_complex_bfloat16()
-    }
-
-    /// True if PyTorch has MKL.
-    pub fn has_mkl(&self) -> bool {
-        self.caller.has_mkl()
-    }
-
-    /// True if the user asked for deterministic algorithms.
-    pub fn is_deterministic(&self) -> bool {
-        self.caller.is_deterministic()
-    }
-
-    /// `torch.get_default_dtype()`.
-    pub fn default_dtype(&self) -> DType {
-        self.caller.default_dtype()
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        self.caller
     }
 }
 
@@ -848,35 +801,4 @@ pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what:
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");
     Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dimensions_count_from_both_ends() {
-        assert_eq!((wrap_dim(-1, 3), wrap_dim(2, 3), wrap_dim(0, 0)), (Ok(2), Ok(2), Ok(0)));
-        let text = "Dimension out of range (expected to be in range of [-3, 2], but got 3)";
-        assert_eq!(wrap_dim(3, 3), Err(Refusal::Index(text.into())));
-    }
-
-    #[test]
-    fn sizes_are_broadcast() {
-        assert_eq!(broadcast(&[2, 1], &[3]), Ok(smallvec![2, 3]));
-        assert_eq!(broadcast(&[], &[0, 1]), Ok(smallvec![0, 1]));
-        let text = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1";
-        assert_eq!(broadcast(&[4, 2], &[3]), Err(Refusal::Invalid(text.into())));
-        assert_eq!(broadcast(&[4, 2], &[5, 3]), Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
-    fn arguments_are_what_the_schema_says() {
-        let values = [Value::Number(Scalar::Long(3)), Value::None, Value::Integers(&[1, 2])];
-        let arguments = Arguments::new(&values);
-        let [number, nothing, list] = arguments.all().expect("three arguments");
-        assert_eq!((number.integer(), list.integers()), (Ok(3), Ok(&[1, 2][..])));
-        assert!(nothing.optional_tensor().expect("an argument that is left out").is_none());
-        assert!(number.tensor().is_err() && list.integer().is_err() && arguments.all::<2>().is_err());
-    }
 }

@@ -6,7 +6,7 @@ use super::descriptor::Tensor;
 use super::names;
 use super::pointwise_calls::{UNARY_FLOATING, alone, ensure_computed, launch_with};
 use super::promotion::complex_of;
-use crate::tensor::dtype::{COMPONENTS, DType};
+use crate::tensor::dtype::COMPONENTS;
 
 /// `abs`; the result of complex numbers is real.
 pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
@@ -38,17 +38,8 @@ pub fn joined(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [one, other] = arguments.all()?;
     let parts = [one.tensor()?, other.tensor()?];
     let [first, second] = parts.map(Tensor::dtype);
-    let are_parts = COMPONENTS.contains(first) && COMPONENTS.contains(second);
-    if !are_parts {
-        let text = "Expected both inputs to be Half, Float or Double tensors but got";
-        return Err(Refusal::Unsupported(format!("{text} {first:?} and {second:?}")));
-    }
-    let wrong = "but got scalar type";
-    ensure!(first == second, "Expected object of scalar type {first:?} {wrong} {second:?} for second argument");
-    let (dtype, given): (DType, _) = (complex_of(first), call.given(0));
-    if let Some(out) = given.map(Tensor::dtype) {
-        ensure!(out == dtype, "Expected object of scalar type {dtype:?} {wrong} {out:?} for argument 'out'");
-    }
-    let operands = Elementwise::of(Rule::new(Types::Result(dtype)), &parts.map(Into::into), given, call.default_dtype())?;
+    let (dtype, given) = (complex_of(first), call.given(0));
+    ensure!(COMPONENTS.contains(first) && second == first && given.is_none_or(|out| out.dtype() == dtype));
+    let operands = Elementwise::of(Rule::new(Types::Result(dtype)), &parts.map(Into::into), given, call)?;
     launch_with(&operands, &[], call)
 }

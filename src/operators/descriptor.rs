@@ -604,46 +604,6 @@ mod tests {
     }
 
     #[test]
-    fn strides_follow_the_format() {
-        assert_eq!(Format::Contiguous.strides(&[2, 3, 4])[..], [12, 4, 1]);
-        assert_eq!(Format::ChannelsLast.strides(&[2, 3, 4, 5])[..], [60, 1, 15, 3]);
-        assert_eq!(Format::ChannelsLast3d.strides(&[2, 3, 4, 5, 6])[..], [360, 1, 90, 18, 3]);
-        assert_eq!(Format::Contiguous.strides(&[2, 0, 4])[..], [4, 4, 1]);
-    }
-
-    #[test]
-    fn the_suggested_format_is_that_of_pytorch() {
-        assert_eq!(tensor(&[2, 3, 4, 5], &[60, 20, 5, 1]).suggested_format(), Format::Contiguous);
-        assert_eq!(tensor(&[2, 3, 4, 5], &[60, 1, 15, 3]).suggested_format(), Format::ChannelsLast);
-        // One channel and one image fit both formats; PyTorch decides by the strides of all other dimensions.
-        assert_eq!(tensor(&[1, 1, 4, 5], &[20, 20, 5, 1]).suggested_format(), Format::Contiguous);
-        assert_eq!(tensor(&[1, 1, 4, 5], &[20, 1, 5, 1]).suggested_format(), Format::ChannelsLast);
-        assert_eq!(tensor(&[1, 3, 1, 1], &[3, 1, 1, 1]).suggested_format(), Format::Contiguous);
-        assert_eq!(tensor(&[3, 4, 5], &[20, 5, 1]).suggested_format(), Format::Contiguous);
-    }
-
-    #[test]
-    fn new_tensors_keep_the_order_of_others() {
-        let of = |sizes: &[i64], strides: &[i64]| tensor(sizes, strides).like_strides();
-        assert_eq!(of(&[2, 3, 4], &[12, 1, 3])[..], [12, 1, 3]);
-        // Dense except for a dimension of size 1, which keeps its stride.
-        assert_eq!(of(&[3, 1], &[1, 9])[..], [1, 9]);
-        assert_eq!(of(&[2, 3, 4], &[24, 2, 6])[..], [12, 1, 3]);
-        assert_eq!(of(&[2, 3, 4], &[0, 4, 1])[..], [12, 4, 1]);
-        assert_eq!(of(&[2, 0], &[1, 2])[..], [1, 2]);
-    }
-
-    #[test]
-    fn outputs_lie_as_the_operands_do() {
-        let joint = |one: &[i64], other: &[i64]| joint_strides(&[tensor(&[2, 3], one), tensor(&[2, 3], other)]);
-        assert_eq!(joint(&[1, 2], &[1, 2])[..], [1, 2]);
-        assert_eq!(joint(&[3, 1], &[3, 1])[..], [3, 1]);
-        // An expanded operand decides nothing, so the next one does.
-        assert_eq!(joint(&[0, 0], &[1, 2])[..], [1, 2]);
-        assert_eq!(joint(&[1, 2], &[3, 1])[..], [1, 2]);
-    }
-
-    #[test]
     fn views_stay_within_the_tensor() {
         let last = tensor(&[2, 3, 4, 5], &[60, 1, 15, 3]);
         assert!(!last.is_dense(Format::Contiguous) && last.is_dense(Format::ChannelsLast));

@@ -1,7 +1,7 @@
 //! Embedding tables: the gradient of `embedding`, embedding bags, renorm.
 
 use super::addressing::{Addressing, Operation, Update};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, check_same_device, ensure, fits};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Format, Tensor};
 use super::gathers::is_index;
 use super::names;
@@ -26,9 +26,9 @@ fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, indices, num_weights, padding, scale_by_frequency] = arguments.all()?;
     let (grad, indices, num_weights) = (grad.tensor()?, indices.tensor()?, num_weights.integer()?);
-    fits(is_index(indices) && grad.ndim() > 0)?;
+    ensure!(is_index(indices) && grad.ndim() > 0);
     let (count, width) = (indices.numel(), grad.size_from_end(0));
-    fits(count == 0 || count * width == grad.numel())?;
+    ensure!(count == 0 || count * width == grad.numel());
     let indices = call.dense(indices, Format::Contiguous)?.view(&[count]);
     let out = call.contiguous(0, &[num_weights, width], grad.dtype(), Strides::Any)?;
     call.operator(&names::ZERO, &[Value::Tensor(out)])?;
@@ -59,10 +59,11 @@ fn check_bag([weight, indices, offsets]: [Tensor<'_>; 3], mode: i64, scales: Opt
     check_same_device([weight, indices, offsets].into_iter().chain(scales), "a tensor", "embedding_bag")?;
     // PyTorch's kernel does not check this.
     ensure!(indices.ndim() == 1, "embedding_bag: expected indices of one dimension, but got {}", indices.ndim());
-    fits(is_index(indices) && is_index(offsets) && FLOATING.contains(weight.dtype()))?;
-    fits([offsets.ndim(), weight.ndim()] == [1, 2] && (SUM..=MAX).contains(&mode) && (!has_last || offsets.numel() > 0))?;
+    ensure!(is_index(indices) && is_index(offsets) && FLOATING.contains(weight.dtype()));
+    ensure!([offsets.ndim(), weight.ndim()] == [1, 2] && (SUM..=MAX).contains(&mode) && (!has_last || offsets.numel() > 0));
     let is_scale = |scales: Tensor<'_>| mode == SUM && scales.dtype() == weight.dtype() && scales.sizes() == indices.sizes();
-    fits(scales.is_none_or(is_scale))
+    ensure!(scales.is_none_or(is_scale));
+    Ok(())
 }
 
 /// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: without mode "max" the maxima are
@@ -115,7 +116,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn renorm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [table, indices, max_norm, norm_type] = arguments.all()?;
     let (table, indices) = (table.tensor()?, indices.tensor()?);
-    fits(table.ndim() == 2 && is_index(indices))?;
+    ensure!(table.ndim() == 2 && is_index(indices));
     let out = call.contiguous(0, table.sizes(), table.dtype(), Strides::Any)?;
     if indices.numel() == 0 {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, fits, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
@@ -13,11 +13,11 @@ const PRESERVE: i64 = 1;
 
 /// A set of dimensions as a bit mask.
 fn set_of(dims: &[i64], ndim: usize) -> Result<i64, Refusal> {
-    fits(ndim <= 64)?;
+    ensure!(ndim <= 64);
     let mut set = 0;
     for &dim in dims {
         let dim = wrap_dim(dim, ndim)?;
-        fits(set >> dim & 1 == 0)?;
+        ensure!(set >> dim & 1 == 0);
         set |= 1 << dim;
     }
     Ok(set)
@@ -46,7 +46,7 @@ fn moves_of(sizes: &[i64], shifts: &[i64], dims: &[i64]) -> Result<Vec<Vec<Move>
     let mut moves: Vec<Move> = Vec::new();
     for (&shift, &dim) in shifts.iter().zip(dims) {
         let dim = wrap_dim(dim, sizes.len())?;
-        let &size = sizes.get(dim).ok_or(Refusal::Unfit)?;
+        let &size = sizes.get(dim).ok_or(Refusal::CpuError)?;
         let shift = shift.rem_euclid(size);
         match moves.iter_mut().find(|(other, _)| *other == dim) {
             Some((_, sum)) => *sum = (*sum + shift) % size,
@@ -79,7 +79,7 @@ pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if let ([shift], []) = (shifts, dims) {
         return roll_elements(call, input, *shift);
     }
-    fits(!shifts.is_empty() && shifts.len() == dims.len())?;
+    ensure!(!shifts.is_empty() && shifts.len() == dims.len());
     if input.numel() == 0 {
         let clone = call.operator(&names::CLONE, &[Value::Tensor(input), Value::Number(Scalar::Long(PRESERVE))])?;
         return call.give(0, clone);

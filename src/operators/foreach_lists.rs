@@ -9,8 +9,9 @@ use super::bindings::{Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
 use super::descriptor::{Format, Tensor};
 use super::names::Row;
+use super::promotion::{is_floating, is_integer, limits};
 use super::tensor_lists::{self, List, Lists};
-use crate::tensor::dtype::{BYTE, DType, FLOAT8, FLOATING, INTEGRAL, UNSIGNED};
+use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
 /// The arguments of a call: lists, numbers, and a one-element tensor that serves as a number.
@@ -90,25 +91,18 @@ impl<'a> Operands<'a> {
 /// True if results with this number keep their dtype and can represent it; for floating-point dtypes the limits are those of
 /// Half. Of numbers beyond, some PyTorch operators cast and others refuse.
 fn is_number_of(dtype: DType, number: Scalar) -> bool {
-    let (is_floating, is_integer) = (FLOATING.and(FLOAT8).contains(dtype), INTEGRAL.and(UNSIGNED).contains(dtype));
+    let is_floating = is_floating(dtype);
     match number {
         Scalar::Bool(_) | Scalar::Cell(_) => false,
         _ if dtype.is_complex() => true,
         Scalar::Long(value) if is_floating => value.unsigned_abs() <= if dtype.size() == 1 { 127 } else { 32767 },
-        Scalar::Long(value) => is_integer && is_within(dtype, value),
+        Scalar::Long(value) => {
+            is_integer(dtype) && limits(dtype).is_some_and(|[least, greatest]| (least..=greatest).contains(&value))
+        }
         // The greatest finite Half.
         Scalar::Double(value) => is_floating && (value.is_nan() || value.abs() <= 65504.0),
         Scalar::Complex(..) => false,
     }
-}
-
-/// True if an integer dtype can represent a value.
-fn is_within(dtype: DType, value: i64) -> bool {
-    let unused = 64 - 8 * dtype.size() as u32;
-    if UNSIGNED.and(BYTE).contains(dtype) {
-        return value >= 0 && value as u64 <= u64::MAX >> unused;
-    }
-    (i64::MIN >> unused..=i64::MAX >> unused).contains(&value)
 }
 
 /// True if a tensor is a valid factor for all tensors of a list: it may not be one of the results, which would change it
@@ -192,7 +186,7 @@ pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// The ATen name of an operator.
 macro_rules! name {
-    ($($part:literal)+) => {
+    ($($part:expr),+) => {
         match CStr::from_bytes_with_nul(concat!("_foreach_", $($part,)+ "\0").as_bytes()) {
             Ok(name) => name,
             Err(_) => panic!("a name has no null"),
@@ -200,113 +194,42 @@ macro_rules! name {
     };
 }
 
+macro_rules! first {
+    ($first:ident $($other:ident)?) => {
+        stringify!($first)
+    };
+}
+
+/// Lines of operators: function, overload, overload of the kernel, names. An operator's name may be followed by that of its kernel.
 macro_rules! operators {
-    ($($run:ident $name:literal $overload:literal => $kernel:literal;)*) => {
+    ($($run:ident $overload:literal $kernel_overload:literal => $($name:ident $(= $kernel:ident)?)+;)*) => {
         /// Operators with a functional variant and an in-place one.
-        pub static OPERATORS: [Operator; [$($name),*].len()] = [$(
+        pub static OPERATORS: [Operator; [$($(stringify!($name)),+),*].len()] = [$($(
             Operator {
-                names: &[name!($name $overload), name!($name "_" $overload)],
-                kernel: Kernel::Row(Row::new(name!($kernel))),
+                names: &[name!(stringify!($name), $overload), name!(stringify!($name), "_", $overload)],
+                kernel: Kernel::Row(Row::new(name!(first!($($kernel)? $name), $kernel_overload))),
                 prepare: any_device(plain($run)),
             },
-        )*];
+        )+)*];
     };
 }
 
 // A kernel does not distinguish whether numbers come as a number, as a list or as a tensor.
 operators! {
-    elementwise "abs" "" => "abs";
-    elementwise "acos" "" => "acos";
-    elementwise "add" ".List" => "add.List";
-    elementwise "add" ".Scalar" => "add.Scalar";
-    elementwise "add" ".ScalarList" => "add.Scalar";
-    elementwise "add" ".Tensor" => "add.Scalar";
-    elementwise "addcdiv" ".Scalar" => "addcdiv.Scalar";
-    elementwise "addcdiv" ".ScalarList" => "addcdiv.Scalar";
-    packed "addcdiv" ".Tensor" => "addcdiv.Scalar";
-    elementwise "addcmul" ".Scalar" => "addcmul.Scalar";
-    elementwise "addcmul" ".ScalarList" => "addcmul.Scalar";
-    packed "addcmul" ".Tensor" => "addcmul.Scalar";
-    elementwise "asin" "" => "asin";
-    elementwise "atan" "" => "atan";
-    elementwise "ceil" "" => "ceil";
-    elementwise "clamp_max" ".List" => "minimum.List";
-    elementwise "clamp_max" ".Scalar" => "clamp_max.Scalar";
-    elementwise "clamp_max" ".ScalarList" => "clamp_max.Scalar";
-    elementwise "clamp_min" ".List" => "maximum.List";
-    elementwise "clamp_min" ".Scalar" => "clamp_min.Scalar";
-    elementwise "clamp_min" ".ScalarList" => "clamp_min.Scalar";
-    elementwise "cos" "" => "cos";
-    elementwise "cosh" "" => "cosh";
-    elementwise "div" ".List" => "div.List";
-    elementwise "div" ".Scalar" => "div.Scalar";
-    elementwise "div" ".ScalarList" => "div.Scalar";
-    elementwise "div" ".Tensor" => "div.Scalar";
-    elementwise "erf" "" => "erf";
-    elementwise "erfc" "" => "erfc";
-    elementwise "exp" "" => "exp";
-    elementwise "expm1" "" => "expm1";
-    elementwise "floor" "" => "floor";
-    elementwise "frac" "" => "frac";
-    elementwise "lerp" ".List" => "lerp.List";
-    elementwise "lerp" ".Scalar" => "lerp.Scalar";
-    elementwise "lerp" ".ScalarList" => "lerp.Scalar";
-    elementwise "lgamma" "" => "lgamma";
-    elementwise "log" "" => "log";
-    elementwise "log10" "" => "log10";
-    elementwise "log1p" "" => "log1p";
-    elementwise "log2" "" => "log2";
-    elementwise "maximum" ".List" => "maximum.List";
-    elementwise "maximum" ".Scalar" => "clamp_min.Scalar";
-    elementwise "maximum" ".ScalarList" => "clamp_min.Scalar";
-    elementwise "minimum" ".List" => "minimum.List";
-    elementwise "minimum" ".Scalar" => "clamp_max.Scalar";
-    elementwise "minimum" ".ScalarList" => "clamp_max.Scalar";
-    elementwise "mul" ".List" => "mul.List";
-    elementwise "mul" ".Scalar" => "mul.Scalar";
-    elementwise "mul" ".ScalarList" => "mul.Scalar";
-    elementwise "mul" ".Tensor" => "mul.Scalar";
-    elementwise "neg" "" => "neg";
-    elementwise "pow" ".List" => "pow.List";
-    elementwise "pow" ".Scalar" => "pow.Scalar";
-    elementwise "pow" ".ScalarList" => "pow.Scalar";
-    elementwise "reciprocal" "" => "reciprocal";
-    elementwise "round" "" => "round";
-    elementwise "rsqrt" "" => "rsqrt";
-    elementwise "sigmoid" "" => "sigmoid";
-    elementwise "sign" "" => "sign";
-    elementwise "sin" "" => "sin";
-    elementwise "sinh" "" => "sinh";
-    elementwise "sqrt" "" => "sqrt";
-    elementwise "sub" ".List" => "sub.List";
-    elementwise "sub" ".Scalar" => "sub.Scalar";
-    elementwise "sub" ".ScalarList" => "sub.Scalar";
-    elementwise "tan" "" => "tan";
-    elementwise "tanh" "" => "tanh";
-    elementwise "trunc" "" => "trunc";
+    elementwise "" "" => abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round
+        rsqrt sigmoid sign sin sinh sqrt tan tanh trunc;
+    elementwise ".List" ".List" => add clamp_max = minimum clamp_min = maximum div lerp maximum minimum mul pow sub;
+    elementwise ".Scalar" ".Scalar" => add addcdiv addcmul clamp_max clamp_min div lerp maximum = clamp_min minimum = clamp_max mul pow
+        sub;
+    elementwise ".ScalarList" ".Scalar" => add addcdiv addcmul clamp_max clamp_min div lerp maximum = clamp_min minimum = clamp_max mul
+        pow sub;
+    elementwise ".Tensor" ".Scalar" => add div mul;
+    packed ".Tensor" ".Scalar" => addcdiv addcmul;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_that_results_hold_are_taken() {
-        let (one, half, complex) = (Scalar::Long(1), Scalar::Double(0.5), Scalar::Complex(1.0, 2.0));
-        let taken = |dtype| [one, half, complex].map(|number| is_number_of(dtype, number));
-        assert_eq!((taken(DType::Float), taken(DType::Int)), ([true, true, false], [true, false, false]));
-        assert_eq!((taken(DType::ComplexFloat), taken(DType::Bool)), ([true; 3], [false; 3]));
-        assert!(!is_number_of(DType::Float, true.into()) && !is_number_of(DType::ComplexFloat, true.into()));
-        assert!(is_number_of(DType::Half, Scalar::Double(f64::NAN)) && !is_number_of(DType::Half, Scalar::Double(65505.0)));
-        assert!(is_number_of(DType::Half, Scalar::Long(-32767)) && !is_number_of(DType::Double, Scalar::Long(32768)));
-    }
-
-    #[test]
-    fn integers_have_limits() {
-        assert!(is_within(DType::Char, -128) && !is_within(DType::Char, 128) && !is_within(DType::Byte, -1));
-        assert!(is_within(DType::Byte, 255) && !is_within(DType::Byte, 256) && is_within(DType::UInt16, 65535));
-        assert!(is_within(DType::Long, i64::MIN) && is_within(DType::UInt64, i64::MAX) && !is_within(DType::Int, 1 << 31));
-    }
 
     #[test]
     fn a_factor_is_none_of_the_results() {

@@ -1,7 +1,7 @@
 //! `glu` and its gradient: one half of a tensor times the sigmoid of the other.
 
 use super::broadcasting::{Elementwise, Rule, Types};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, fits, wrap_dim};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
 use super::descriptor::Tensor;
 use super::names;
 use super::pointwise_calls::{ensure_computed, launch_with};
@@ -9,7 +9,7 @@ use super::pointwise_calls::{ensure_computed, launch_with};
 /// The dimension that is split into halves.
 fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, Refusal> {
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
-    fits(input.sizes().get(dim).is_some_and(|size| size % 2 == 0))?;
+    ensure!(input.sizes().get(dim).is_some_and(|size| size % 2 == 0));
     Ok(dim)
 }
 
@@ -23,7 +23,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim] = arguments.all()?;
     let input = input.tensor()?;
     let halves = halves(input, halved_dim(input, dim)?).map(Input::Tensor);
-    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call.default_dtype())?;
+    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call)?;
     launch_with(&operands, &[], call)
 }
 

@@ -75,16 +75,3 @@ pub fn update_scale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         kernel::Scalars { growth_factor: growth.number()?, backoff_factor: backoff.number()?, growth_interval: interval.number()? };
     call.launch(&[scale, tracker], &[found], &scalars.list())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_in_the_same_memory_count_once() {
-        let expanded = Tensor::leaked(1, DType::Float, 0, &[2, 3, 1, 0], &[0, 1, 0, 0]);
-        assert_eq!(distinct(expanded).sizes(), [1, 3, 1, 0]);
-        let text = check_single(expanded, "found_inf", DType::Float, "a float");
-        assert!(text.is_err() && check_single(Tensor::leaked(1, DType::Int, 0, &[], &[]), "x", DType::Int, "an int").is_ok());
-    }
-}

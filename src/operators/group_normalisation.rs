@@ -35,30 +35,6 @@ impl Groups {
         let sizes = self.sizes(tensor.numel())?;
         Ok(call.dense(tensor, Format::Contiguous)?.view(&sizes))
     }
-
-    /// An error unless the parameter is a vector of channels.
-    fn check_parameter(&self, input: Tensor<'_>, parameter: Option<Tensor<'_>>, name: &str) -> Outcome {
-        let Some(parameter) = parameter else { return Ok(()) };
-        let (found, sizes) = (parameter.sizes(), input.sizes());
-        ensure!(
-            found == [self.channels],
-            "Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {found:?} \
-             and input of shape {sizes:?}"
-        );
-        Ok(())
-    }
-
-    fn check(&self, input: Tensor<'_>, weight: Option<Tensor<'_>>, bias: Option<Tensor<'_>>) -> Outcome {
-        let (groups, sizes) = (self.count, input.sizes());
-        ensure!(groups > 0, "Expected num groups to be greater than 0, got {groups}");
-        ensure!(
-            self.channels % groups == 0,
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape {sizes:?} and \
-             num_groups={groups}"
-        );
-        self.check_parameter(input, weight, "weight")?;
-        self.check_parameter(input, bias, "bias")
-    }
 }
 
 /// The shape of a result like the input: dense, in the format that the input's strides suggest.
@@ -83,21 +59,14 @@ fn fill_all<const N: usize>(call: &Call<'_>, outputs: [(Option<Tensor<'_>>, f64)
     outputs.into_iter().try_for_each(|(output, value)| output.map_or(Ok(()), |output| call.fill(output, Scalar::Double(value))))
 }
 
-/// The tensors that are present, made contiguous.
-fn dense_given<'a, const N: usize>(
-    call: &Call<'a>,
-    tensors: [Option<Tensor<'a>>; N],
-) -> Result<SmallVec<[Tensor<'a>; 3]>, Refusal> {
-    tensors.into_iter().flatten().map(|tensor| call.dense(tensor, Format::Contiguous)).collect()
-}
-
 /// `native_group_norm`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
     let [input, weight, bias, samples, channels, positions, groups, eps] = arguments.all()?;
     let (input, weight, bias) = (input.tensor()?, weight.optional_tensor()?, bias.optional_tensor()?);
     let groups = Groups::new([samples, channels, positions, groups])?;
-    groups.check(input, weight, bias)?;
+    ensure!(groups.count > 0 && groups.channels % groups.count == 0);
+    ensure!([weight, bias].into_iter().flatten().all(|parameter| parameter.sizes() == [groups.channels]));
     mixed_dtype::check(input, &[weight, bias])?;
     let dtype = mixed_dtype::of_statistics(input, &[weight, bias]);
     let statistics = |index: usize| call.contiguous(index, &[groups.samples, groups.count], dtype, Strides::Any);
@@ -106,9 +75,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
         return fill_all(call, [(Some(mean), 0.0), (Some(inverse), f64::NAN)]);
     }
-    let mut inputs: SmallVec<[Tensor<'_>; 3]> = SmallVec::new();
-    inputs.push(groups.rows(call, input)?);
-    inputs.extend(dense_given(call, [weight, bias])?);
+    let inputs = call.all_dense([Some(groups.rows(call, input)?), weight, bias])?;
     let scalars = kernel::Scalars {
         channels: groups.channels.into(),
         groups: groups.count.into(),
@@ -136,7 +103,7 @@ impl<'a> Backward<'a> {
         let [grad, input, mean, inverse, weight, samples, channels, positions, groups, mask] = arguments;
         let (grad, input, weight) = (grad.tensor()?, input.tensor()?, weight.optional_tensor()?);
         let (mean, inverse) = (mean.tensor()?, inverse.tensor()?);
-        ensure!(input.dtype() == grad.dtype(), "Expected scalar types of X and dY are same.");
+        ensure!(input.dtype() == grad.dtype());
         mixed_dtype::check(input, &[Some(mean), Some(inverse)])?;
         let groups = Groups::new([samples, channels, positions, groups])?;
         let &[of_input, of_weight, of_bias] = mask.flags()? else {
@@ -157,9 +124,8 @@ impl<'a> Backward<'a> {
             }
             return fill_all(call, [(of_weight, 0.0), (of_bias, 0.0)]);
         }
-        let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
-        inputs.extend([groups.rows(call, self.grad)?, groups.rows(call, input)?]);
-        inputs.extend(dense_given(call, [Some(self.mean), Some(self.inverse), self.weight])?);
+        let rows = [groups.rows(call, self.grad)?, groups.rows(call, input)?].map(Some);
+        let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.inverse), self.weight])?;
         let launch = |out: Tensor<'_>| {
             let outputs: SmallVec<[Tensor<'_>; 3]> = [Some(out), of_weight, of_bias].into_iter().flatten().collect();
             call.launch(&outputs, &inputs, &self.scalars().list())
@@ -183,42 +149,4 @@ impl<'a> Backward<'a> {
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
     Backward::new(arguments.all()?)?.run(call)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::dtype::DType;
-
-    fn tensor(sizes: &[i64], strides: &[i64]) -> Tensor<'static> {
-        Tensor::leaked(1, DType::Float, 0, sizes, strides)
-    }
-
-    #[test]
-    fn the_sizes_make_as_many_elements() {
-        let groups = Groups { samples: 2, channels: 4, positions: 3, count: 2 };
-        assert_eq!(groups.sizes(24), Ok([8, 3]));
-        let text = "shape '[8, 3]' is invalid for input of size 30";
-        assert_eq!(groups.sizes(30), Err(Refusal::Invalid(text.into())));
-        assert!(Groups { channels: -4, positions: -3, ..groups }.sizes(24).is_err());
-    }
-
-    #[test]
-    fn parameters_have_an_element_for_each_channel() {
-        let groups = |count| Groups { samples: 2, channels: 4, positions: 3, count };
-        let input = tensor(&[2, 4, 3], &[12, 3, 1]);
-        let (four, three) = (Some(tensor(&[4], &[1])), Some(tensor(&[3], &[1])));
-        assert!(groups(2).check(input, four, four).is_ok() && groups(4).check(input, None, None).is_ok());
-        assert!(groups(2).check(input, three, None).is_err() && groups(2).check(input, four, three).is_err());
-        assert!(groups(3).check(input, None, None).is_err() && groups(0).check(input, None, None).is_err());
-    }
-
-    #[test]
-    fn results_lie_as_samples_do() {
-        assert_eq!(result_shape(tensor(&[2, 3, 4, 5], &[60, 1, 15, 3])).strides[..], [60, 1, 15, 3]);
-        assert_eq!(result_shape(tensor(&[2, 3, 4, 5], &[120, 1, 30, 6])).strides[..], [60, 1, 15, 3]);
-        assert_eq!(result_shape(tensor(&[2, 3], &[1, 2])).strides[..], [3, 1]);
-        // A dimension of size 1 keeps its stride.
-        assert_eq!(result_shape(tensor(&[1, 3], &[9, 1])).strides[..], [9, 1]);
-    }
 }

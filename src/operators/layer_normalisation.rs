@@ -22,39 +22,11 @@ impl<'a> Normalised<'a> {
     fn new(call: &Call<'_>, [input, shape, weight, bias]: [&'a Value<'_>; 4]) -> Result<Self, Refusal> {
         let (input, shape) = (input.tensor()?, shape.integers()?);
         let normalised = Self { input, shape, weight: weight.optional_tensor()?, bias: bias.optional_tensor()? };
-        normalised.check()?;
+        let have_its_sizes = normalised.parameters().into_iter().flatten().all(|parameter| parameter.has_sizes(shape));
+        ensure!(!shape.is_empty() && input.sizes().ends_with(shape) && have_its_sizes);
         let [rows, columns] = normalised.matrix();
         let is_taken = call.takes(input.dtype()) && (columns > 0 || rows == 0);
         if is_taken { Ok(normalised) } else { Err(Refusal::Fallback) }
-    }
-
-    fn check(&self) -> Outcome {
-        let (shape, sizes) = (self.shape, self.input.sizes());
-        ensure!(
-            !shape.is_empty(),
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got \
-             normalized_shape = {shape:?}"
-        );
-        self.check_parameter(self.weight, "weight")?;
-        self.check_parameter(self.bias, "bias")?;
-        let listed = || format!("{shape:?}").split_off(1);
-        ensure!(
-            sizes.ends_with(shape),
-            "Given normalized_shape={shape:?}, expected input with shape [*, {}, but got input of size{sizes:?}",
-            listed()
-        );
-        Ok(())
-    }
-
-    fn check_parameter(&self, parameter: Option<Tensor<'_>>, name: &str) -> Outcome {
-        let Some(parameter) = parameter else { return Ok(()) };
-        let (shape, found) = (self.shape, parameter.sizes());
-        ensure!(
-            found == shape,
-            "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {found:?} and normalized_shape = \
-             {shape:?}"
-        );
-        Ok(())
     }
 
     /// The number of dimensions before those of a row.
@@ -103,10 +75,8 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         has_weight: normalised.weight.is_some().into(),
         has_bias: normalised.bias.is_some().into(),
     };
-    let mut inputs: SmallVec<[Tensor<'_>; 3]> = SmallVec::new();
-    inputs.push(normalised.rows(call, input)?);
-    inputs.extend(normalised.parameter(call, normalised.weight)?);
-    inputs.extend(normalised.parameter(call, normalised.bias)?);
+    let [weight, bias] = [normalised.parameter(call, normalised.weight)?, normalised.parameter(call, normalised.bias)?];
+    let inputs = call.all_dense([Some(normalised.rows(call, input)?), weight, bias])?;
     call.launch(&[out, mean, inverse], &inputs, &scalars.list())
 }
 
@@ -124,10 +94,9 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         has_weight: normalised.weight.is_some().into(),
     };
     let outputs = gradients(call, &normalised, wanted)?;
-    let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
-    inputs.extend([normalised.rows(call, grad)?, normalised.rows(call, input)?]);
-    inputs.extend([call.dense(mean.tensor()?, Format::Contiguous)?, call.dense(inverse.tensor()?, Format::Contiguous)?]);
-    inputs.extend(normalised.parameter(call, normalised.weight)?);
+    let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
+    let weight = normalised.parameter(call, normalised.weight)?;
+    let inputs = call.all_dense([rows[0], rows[1], Some(mean.tensor()?), Some(inverse.tensor()?), weight])?;
     call.launch(&outputs, &inputs, &scalars.list())
 }
 
@@ -145,37 +114,4 @@ fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) 
         outputs.push(call.contiguous(index, shape, like.unwrap_or(input).dtype(), Strides::Any)?);
     }
     Ok(outputs)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::dtype::DType;
-
-    fn tensor(sizes: &[i64]) -> Tensor<'static> {
-        Tensor::leaked(1, DType::Float, 0, sizes, &Format::Contiguous.strides(sizes))
-    }
-
-    fn normalised(shape: &'static [i64], weight: Option<&[i64]>) -> Normalised<'static> {
-        Normalised { input: tensor(&[2, 3, 4, 5]), shape, weight: weight.map(tensor), bias: None }
-    }
-
-    #[test]
-    fn the_last_dimensions_are_a_row() {
-        assert_eq!(normalised(&[4, 5], None).matrix(), [6, 20]);
-        assert_eq!(normalised(&[2, 3, 4, 5], None).matrix(), [1, 120]);
-        assert_eq!(Normalised { input: tensor(&[0, 3]), ..normalised(&[3], None) }.matrix(), [0, 3]);
-    }
-
-    #[test]
-    fn sizes_that_do_not_fit_are_refused() {
-        let check = |shape: &'static [i64], weight: Option<&[i64]>| normalised(shape, weight).check();
-        assert!(check(&[4, 5], Some(&[4, 5])).is_ok() && check(&[5], None).is_ok());
-        let text = "Given normalized_shape=[4, 6], expected input with shape [*, 4, 6], but got input of size[2, 3, 4, 5]";
-        assert_eq!(check(&[4, 6], None), Err(Refusal::Invalid(text.into())));
-        let text =
-            "Expected weight to be of same shape as normalized_shape, but got weight of shape [20] and normalized_shape = [4, 5]";
-        assert_eq!(check(&[4, 5], Some(&[20])), Err(Refusal::Invalid(text.into())));
-        assert!(check(&[], None).is_err() && check(&[1, 2, 3, 4, 5], None).is_err());
-    }
 }

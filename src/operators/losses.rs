@@ -114,7 +114,7 @@ fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments
     let is_mean = arguments.get(3).unwrap_or(&Value::None).integer()? == MEAN;
     let norm = if is_mean { factor / input.numel() as f64 } else { factor };
     let inputs = [input, target?, grad?].map(Into::into);
-    let operands = Elementwise::of(Rule::new(types), &inputs, given, call.default_dtype())?.with_dtype(input.dtype())?;
+    let operands = Elementwise::of(Rule::new(types), &inputs, given, call)?.with_dtype(input.dtype())?;
     ensure_computed(operands.compute(), call)?;
     let out = match given {
         Some(_) => operands.output(call)?,

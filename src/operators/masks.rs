@@ -3,11 +3,10 @@
 use smallvec::smallvec;
 
 use super::broadcasting::{self, Elementwise, Rule, Types};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, check_same_device, fits};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, check_same_device, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::pointwise_calls::launch_with;
-use super::promotion::result_type;
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -27,7 +26,7 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> 
 pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [condition, one, other] = arguments.all()?;
     let (condition, one, other) = (condition.tensor()?, one.tensor()?, other.tensor()?);
-    let dtype = result_type(&[one.into(), other.into()], call.default_dtype())?;
+    let dtype = call.result_type(&[one.into(), other.into()])?;
     let given = call.given(0);
     if condition.dtype() != DType::Bool || given.is_some_and(|out| out.dtype() != dtype) {
         return Err(Refusal::Fallback);
@@ -35,7 +34,7 @@ pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let is_number = |tensor: Tensor<'_>| tensor.is_host() && tensor.ndim() == 0;
     let as_read = |tensor| if is_number(tensor) { Input::Immediate(tensor) } else { Input::Tensor(tensor) };
     let inputs = [condition, one, other].map(as_read);
-    let operands = Elementwise::of(Rule::new(Types::Cast(dtype)), &inputs, given, call.default_dtype())?;
+    let operands = Elementwise::of(Rule::new(Types::Cast(dtype)), &inputs, given, call)?;
     launch_with(&operands, &[], call)
 }
 
@@ -44,7 +43,7 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask] = arguments.all()?;
     let (input, mask) = (input.tensor()?, mask.tensor()?);
     check_same_device(arguments.tensors(), "mask", "masked_select")?;
-    fits(mask.dtype() == DType::Bool)?;
+    ensure!(mask.dtype() == DType::Bool);
     let sizes = broadcast(mask.sizes(), input.sizes())?;
     let dense_mask = call.dense(mask.expanded(&sizes)?, Format::Contiguous)?;
     let count = count_of_nonzero(call, dense_mask)?;
@@ -60,14 +59,14 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// An error if the mask is not Bool. The fallback warns of a tensor with overlapping elements.
 fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
-    fits(mask.dtype() == DType::Bool)?;
+    ensure!(mask.dtype() == DType::Bool);
     input.check_no_internal_overlap().map_err(|_| Refusal::Fallback)?;
     input.check_no_partial_overlap(mask)
 }
 
 /// Writes a value to the elements of a tensor at which the mask is true.
 fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
-    fits(input.has_sizes(mask.sizes()) || mask.expand(input.sizes()).is_some())?;
+    ensure!(input.has_sizes(mask.sizes()) || mask.expand(input.sizes()).is_some());
     broadcasting::check_devices([input, mask].into_iter().chain(value.tensor()))?;
     broadcasting::launch(call, input, &[mask.into(), value, input.into()], &[])
 }
@@ -88,7 +87,7 @@ pub fn fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn fill_with_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask, value] = arguments.all()?;
     let (input, mask, value) = (input.tensor()?, mask.tensor()?, value.tensor()?);
-    fits(value.ndim() == 0)?;
+    ensure!(value.ndim() == 0);
     if value.device() < 0 || (value.dtype().is_complex() && !input.dtype().is_complex()) {
         return fill_with_number(call, input, mask, call.item(value)?);
     }
@@ -102,7 +101,7 @@ pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, mask, source) = (input.tensor()?, mask.tensor()?, source.tensor()?);
     input.check_no_internal_overlap()?;
     check_same_device(arguments.tensors(), "a tensor", "masked_scatter_")?;
-    fits(input.dtype() == source.dtype() && mask.dtype() == DType::Bool)?;
+    ensure!(input.dtype() == source.dtype() && mask.dtype() == DType::Bool);
     let mask = mask.expanded(input.sizes())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
     if out.numel() == 0 {
@@ -140,7 +139,7 @@ pub fn nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn nonzero_static(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, size, fill] = arguments.all()?;
     let (input, size, fill) = (input.tensor()?, size.integer()?, fill.integer()?);
-    fits(size >= 0)?;
+    ensure!(size >= 0);
     let out = call.contiguous(0, &[size, input.ndim() as i64], DType::Long, Strides::Any)?;
     out.check_no_overlap(input)?;
     if input.numel() == 0 {

@@ -79,9 +79,4 @@ mod tests {
             assert_eq!(NumberText(value).to_string(), text);
         }
     }
-
-    #[test]
-    fn dtypes_have_their_names_of_cpp() {
-        assert_eq!((type_name(DType::Double), type_name(DType::BFloat16)), ("double".into(), "c10::BFloat16".into()));
-    }
 }

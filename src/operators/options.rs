@@ -56,36 +56,3 @@ pub fn shape_like(this: Tensor<'_>, options: [&Value<'_>; 5]) -> Result<Option<S
     let dtype = dtype_of(dtype)?.unwrap_or(this.dtype());
     Ok(strides_like(this, format)?.map(|strides| Shape { sizes: Dims::from(this.sizes()), strides, dtype }))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::call::Device;
-    use super::*;
-    use crate::tensor::launch::Scalar;
-
-    #[test]
-    fn options_are_those_of_the_schema() {
-        let number = |value| Value::Number(Scalar::Long(value));
-        assert_eq!((dtype_of(&Value::None), dtype_of(&number(3))), (Ok(None), Ok(Some(DType::Int))));
-        assert!(dtype_of(&number(-1)).is_err());
-        assert_eq!((other_layout(&number(0)), other_layout(&number(1))), (Ok(None), Ok(Some("Sparse".into()))));
-        let no = Value::Number(Scalar::Bool(false));
-        assert!(check(&Value::None, &no).is_ok() && check(&number(2), &no).is_err());
-        assert!(check(&number(0), &Value::Number(Scalar::Bool(true))).is_err());
-    }
-
-    #[test]
-    fn tensors_are_made_like_others() {
-        let this = Tensor::leaked(1, DType::Float, 0, &[2, 3], &[1, 2]);
-        let of = |device: &Value<'_>, format: &Value<'_>| {
-            let none = &Value::None;
-            shape_like(this, [none, none, device, none, format]).unwrap().map(|shape| shape.strides.to_vec())
-        };
-        let device = |index| Value::Device(Device { kind: Device::OURS, index });
-        let number = |value| Value::Number(Scalar::Long(value));
-        assert_eq!(of(&device(0), &Value::None), Some(vec![1, 2]));
-        assert_eq!(of(&Value::None, &number(0)), Some(vec![3, 1]));
-        assert_eq!((of(&device(1), &Value::None), of(&device(-1), &Value::None), of(&Value::None, &number(2))), (None, None, None));
-        assert_eq!(of(&Value::Device(Device { kind: 0, index: -1 }), &Value::None), None);
-    }
-}

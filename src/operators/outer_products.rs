@@ -1,23 +1,23 @@
 //! `addr`: the outer product of two vectors added to a matrix.
 
 use super::broadcasting::{Elementwise, Rule, Types};
-use super::call::{Arguments, Call, Outcome, Refusal, fits};
+use super::call::{Arguments, Call, Outcome, Refusal, ensure};
 use super::pointwise_calls::{check_factor, ensure_computed};
 
 pub fn add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, first, second, beta, alpha] = arguments.all()?;
     let (input, first, second) = (input.tensor()?, first.tensor()?, second.tensor()?);
     let (beta, alpha) = (beta.number()?, alpha.number()?);
-    fits(first.ndim() == 1 && second.ndim() == 1)?;
+    ensure!(first.ndim() == 1 && second.ndim() == 1);
     let (sizes, given) = ([first.numel(), second.numel()], call.given(0));
     let is_in_place = given.is_some_and(|out| out.handle() == input.handle());
     if input.ndim() > 2 && !is_in_place {
         return Err(Refusal::Fallback);
     }
     let matrix = if is_in_place { input } else { input.expanded(&sizes)? };
-    fits(matrix.has_sizes(&sizes))?;
+    ensure!(matrix.has_sizes(&sizes));
     let inputs = [matrix, first.unsqueeze(1), second].map(Into::into);
-    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &inputs, given, call.default_dtype())?;
+    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &inputs, given, call)?;
     ensure_computed(operands.compute(), call)?;
     let out = operands.output(call)?;
     check_factor(out.dtype(), beta, "beta")?;

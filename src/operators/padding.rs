@@ -1,7 +1,7 @@
 //! Reflection and replication padding of 1-D, 2-D and 3-D data, and their gradients. A padding is a list of pairs (before,
 //! after), the last dimension first.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure, fits};
+use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
 use super::descriptor::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
@@ -32,7 +32,7 @@ pub fn reflect_images(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> O
     let [input, padding] = arguments.all()?;
     let (input, padding) = (input.tensor()?, padding.integers()?);
     let shape = call.shape()?;
-    fits(padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)))?;
+    ensure!(padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)));
     launch(call, &shape.sizes, input, input, padding)
 }
 

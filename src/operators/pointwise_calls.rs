@@ -9,9 +9,7 @@ use smallvec::SmallVec;
 use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, ensure};
 use super::descriptor::{Tensor, dims};
-use super::number_text::{NumberText, type_name};
-use super::promotion::{is_floating, is_whole, result_type};
-use super::whole_numbers::greatest_finite;
+use super::promotion::{greatest_finite, is_floating, is_whole};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -65,7 +63,7 @@ pub const COMPARISON: Pointwise = Pointwise::new(Rule::with_host_number(Types::C
 /// A comparison of a tensor with a number.
 pub const NUMBER_COMPARISON: Pointwise = COMPARISON.scalars(Scalars::None);
 /// `sub` with its checks.
-pub const SUB: Pointwise = BINARY.scalars(Scalars::Exact).checked(sub).checked_typed(alpha);
+pub const SUB: Pointwise = BINARY.scalars(Scalars::Exact).checked(no_bool).checked_typed(alpha);
 /// Several tensors, all on the device; the result has their common dtype.
 pub const DEVICE_TENSORS: Pointwise = Pointwise::new(Rule::new(Types::Common));
 
@@ -118,10 +116,10 @@ impl Pointwise {
             }
         }
         if !self.is_swapped {
-            return Elementwise::of(self.rule, &inputs, given, call.default_dtype());
+            return Elementwise::of(self.rule, &inputs, given, call);
         }
         inputs.swap(0, 1);
-        Ok(Elementwise::of(self.rule, &inputs, given, call.default_dtype())?.swapped())
+        Ok(Elementwise::of(self.rule, &inputs, given, call)?.swapped())
     }
 }
 
@@ -191,7 +189,7 @@ fn text_number(text: &str) -> Result<i64, Refusal> {
         "trunc" | "tanh" => Ok(1),
         "floor" => Ok(FLOOR),
         "none" => Ok(0),
-        _ => Err(Refusal::Invalid(format!("approximate argument must be either none or tanh, not {text}"))),
+        _ => Err(Refusal::CpuError),
     }
 }
 
@@ -201,73 +199,62 @@ fn dtype_of(arguments: &Arguments<'_>, index: usize) -> Result<DType, Refusal> {
     arguments.tensor(index).map(Tensor::dtype)
 }
 
-/// An error if an operand is complex; `refusal` makes the error from a text.
-fn ensure_real(arguments: &Arguments<'_>, refusal: fn(String) -> Refusal, text: &str) -> Outcome {
-    let are_real = !arguments.tensors().any(|tensor| tensor.dtype().is_complex());
-    if are_real { Ok(()) } else { Err(refusal(text.into())) }
-}
-
-/// Returns a `NotImplementedError` unless the condition holds.
-pub fn ensure_implemented(condition: bool, text: &str) -> Outcome {
-    if condition { Ok(()) } else { Err(Refusal::Unsupported(text.into())) }
-}
-
-/// Defines checks that refuse complex operands with the given text.
-macro_rules! refusing_complex {
-    ($($name:ident: $refusal:ident, $text:literal;)*) => {$(
-        /// An error if an operand is complex.
-        pub fn $name(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-            ensure_real(arguments, Refusal::$refusal, $text)
-        }
-    )*};
-}
-
-refusing_complex! {
-    ceil: Unsupported, "ceil is not supported for complex inputs";
-    floor: Unsupported, "floor is not supported for complex inputs";
-    trunc: Unsupported, "trunc is not supported for complex inputs";
-    sign: Unsupported, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.";
-    maximum: Type, "maximum not implemented for complex tensors.";
-    minimum: Type, "minimum not implemented for complex tensors.";
-    fmax: Type, "fmax not implemented for complex tensors.";
-    fmin: Type, "fmin not implemented for complex tensors.";
-}
-
-fn ensure_bool(given: Option<Tensor<'_>>, name: &str) -> Outcome {
-    ensure!(given.is_none_or(|out| out.dtype() == DType::Bool), "{name} does not support non-boolean outputs.");
+/// For operators that take no complex numbers.
+pub fn real(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    ensure!(!arguments.tensors().any(|tensor| tensor.dtype().is_complex()));
     Ok(())
 }
 
-pub fn isneginf(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
-    ensure_real(arguments, Refusal::Type, "isneginf does not support complex inputs.")?;
-    ensure_bool(given, "isneginf")
+/// For predicates that take no complex numbers, and whose output is Bool.
+pub fn real_to_bool(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
+    ensure!(given.is_none_or(|out| out.dtype() == DType::Bool));
+    real(arguments, given)
 }
 
-pub fn isposinf(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
-    ensure_real(arguments, Refusal::Type, "isposinf does not support complex inputs.")?;
-    ensure_bool(given, "isposinf")
+/// For operators that take no Bool: `neg`, `sub`.
+pub fn no_bool(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    ensure!(!arguments.tensors().any(|tensor| tensor.dtype() == DType::Bool));
+    Ok(())
 }
 
-pub fn signbit(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
-    ensure_real(arguments, Refusal::Unsupported, "signbit is not implemented for complex tensors.")?;
-    ensure_bool(given, "signbit")
+pub fn heaviside(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
+    let first = dtype_of(arguments, 0)?;
+    ensure!(!first.is_complex() && arguments.tensors().chain(given).all(|tensor| tensor.dtype() == first));
+    Ok(())
 }
 
-pub fn neg(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let text = "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or \
-                `logical_not()` operator instead.";
-    ensure_implemented(dtype_of(arguments, 0)? != DType::Bool, text)
+pub fn addcdiv(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    ensure!(!(is_whole(dtype_of(arguments, 1)?) && is_whole(dtype_of(arguments, 2)?)));
+    Ok(())
 }
 
-pub fn sub(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let is_bool = |index| dtype_of(arguments, index).map(|dtype| dtype == DType::Bool);
-    let (first, second) = (is_bool(0)?, is_bool(1)?);
-    let both =
-        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.";
-    ensure_implemented(!(first && second), both)?;
-    let one = "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or \
-               `logical_not()` operator instead.";
-    ensure_implemented(!(first || second), one)
+/// An error if the gradient is computed from the result and the slope is negative.
+fn check_slope(slope: &Value<'_>, is_result: &Value<'_>) -> Outcome {
+    ensure!(!is_result.flag()? || slope.number()?.to::<f64>() >= 0.0);
+    Ok(())
+}
+
+pub fn elu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let [_grad, alpha, _scale, _input_scale, is_result, _result] = arguments.all()?;
+    check_slope(alpha, is_result)
+}
+
+pub fn leaky_relu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let [_grad, _result, slope, is_result] = arguments.all()?;
+    check_slope(slope, is_result)
+}
+
+pub fn softshrink(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let [input, lambd] = arguments.all()?;
+    let (greatest, lambd) = (greatest_finite(input.tensor()?.dtype()), lambd.number()?.to::<f64>());
+    ensure!(greatest.is_some_and(|greatest| (0.0..=greatest).contains(&lambd)));
+    Ok(())
+}
+
+/// For operators whose second argument has the dtype of the first one.
+pub fn same_dtype(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    ensure!(dtype_of(arguments, 0)? == dtype_of(arguments, 1)?);
+    Ok(())
 }
 
 /// An error if the factor does not match the dtype: a bool with a non-Bool result, or a fraction with an integral one.
@@ -284,89 +271,18 @@ pub fn check_factor(dtype: DType, factor: Scalar, name: &str) -> Outcome {
 pub fn alpha(arguments: &Arguments<'_>, operands: &Elementwise<'_>, _: &Call<'_>) -> Outcome {
     let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).number()?);
     check_factor(dtype, alpha, "alpha")?;
-    let text = "For non-complex input tensors, argument alpha must not be a complex number.";
-    ensure!(dtype.is_complex() || !matches!(alpha, Scalar::Complex(..)), "{text}");
+    ensure!(dtype.is_complex() || !matches!(alpha, Scalar::Complex(..)));
     Ok(())
-}
-
-pub fn heaviside(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
-    let all = || arguments.tensors().chain(given);
-    let are_real = !all().any(|tensor| tensor.dtype().is_complex());
-    ensure_implemented(are_real, "heaviside is not yet implemented for complex tensors.")?;
-    let first = dtype_of(arguments, 0)?;
-    let are_same = all().all(|tensor| tensor.dtype() == first);
-    ensure!(are_same, "heaviside is not yet implemented for tensors with different dtypes.");
-    Ok(())
-}
-
-pub fn addcdiv(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let are_whole = is_whole(dtype_of(arguments, 1)?) && is_whole(dtype_of(arguments, 2)?);
-    let text = "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of \
-                tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / \
-                tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future \
-                addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.";
-    ensure!(!are_whole, "{text}");
-    Ok(())
-}
-
-fn as_double(number: Scalar) -> f64 {
-    number.to()
-}
-
-/// An error if the gradient is computed from the result and the slope is negative.
-fn ensure_slope(slope: &Value<'_>, is_result: &Value<'_>, text: &str) -> Outcome {
-    let is_known = !is_result.flag()? || as_double(slope.number()?) >= 0.0;
-    ensure!(is_known, "{text}");
-    Ok(())
-}
-
-pub fn elu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let [_grad, alpha, _scale, _input_scale, is_result, _result] = arguments.all()?;
-    let text = "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused by calling \
-                in-place forward function with a negative slope, please call out-of-place version instead.";
-    ensure_slope(alpha, is_result, text)
-}
-
-pub fn leaky_relu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let [_grad, _result, slope, is_result] = arguments.all()?;
-    let text = "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is caused by \
-                calling in-place forward function with a negative slope, please call out-of-place version instead. File an issue at \
-                https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward calculation with negative slope";
-    ensure_slope(slope, is_result, text)
-}
-
-pub fn softshrink(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let (dtype, lambd) = (dtype_of(arguments, 0)?, as_double(arguments.last().unwrap_or(&Value::None).number()?));
-    let Some(greatest) = greatest_finite(dtype) else {
-        return Err(Refusal::Unsupported(format!("\"softshrink_check\" not implemented for '{dtype:?}'")));
-    };
-    let (text, found) = (NumberText(greatest), NumberText(lambd));
-    let is_within = (0.0..=greatest).contains(&lambd);
-    ensure!(is_within, "lambda must be in range [0, {text}] for input dtype {dtype:?}, but found {found}");
-    Ok(())
-}
-
-/// An error if the argument's dtype is not that of the first operand.
-fn ensure_dtype_of_first(arguments: &Arguments<'_>, index: usize, name: &str) -> Outcome {
-    let (first, other) = (dtype_of(arguments, 0)?, dtype_of(arguments, index)?);
-    let (expected, found) = (type_name(first), type_name(other));
-    ensure!(first == other, "expected dtype {expected} for `{name}` but got dtype {found}");
-    Ok(())
-}
-
-pub fn lerp_number(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    ensure_dtype_of_first(arguments, 1, "end")
 }
 
 // ---- operators whose dtypes depend on more than their operands' dtypes ----
 
 /// `lerp` with a tensor of weights.
 pub fn lerp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    ensure_dtype_of_first(arguments, 1, "end")?;
-    let promotes = arguments.tensor(2)?.ndim() == 0;
-    if !promotes {
-        ensure_dtype_of_first(arguments, 2, "weight")?;
-    }
+    let weight = arguments.tensor(2)?;
+    let promotes = weight.ndim() == 0;
+    ensure!(promotes || weight.dtype() == dtype_of(arguments, 0)?);
+    same_dtype(arguments, None)?;
     Pointwise::new(Rule::with_host_number(if promotes { Types::Common } else { Types::Same })).run(arguments, call)
 }
 
@@ -376,10 +292,7 @@ pub fn div_rounded(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     match mode.as_text() {
         None => BINARY_FLOATING.run(arguments, call),
         Some("trunc" | "floor") => BINARY.run(arguments, call),
-        Some(mode) => {
-            let expected = "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found";
-            Err(Refusal::Invalid(format!("{expected} '{mode}'")))
-        }
+        Some(_) => Err(Refusal::CpuError),
     }
 }
 
@@ -387,7 +300,7 @@ pub fn div_rounded(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn threshold(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = Input::Tensor(arguments.tensor(0)?);
     let rule = Rule { may_overlap: true, ..Rule::new(Types::Common) };
-    let operands = Elementwise::of(rule, &[input, input], call.given(0), call.default_dtype())?;
+    let operands = Elementwise::of(rule, &[input, input], call.given(0), call)?;
     launch(&operands, Scalars::All, arguments, call)
 }
 
@@ -417,10 +330,8 @@ pub fn logit(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `nan_to_num`.
 pub fn nan_to_num(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
-    let (dtype, given) = (input.dtype(), call.given(0).map(Tensor::dtype));
-    if let Some(given) = given {
-        ensure!(given == dtype, "nan_to_num: dtype of out: {given:?} should be same as input: {dtype:?}");
-    }
+    let dtype = input.dtype();
+    ensure!(call.given(0).is_none_or(|out| out.dtype() == dtype));
     if is_whole(dtype) {
         let shape = Shape { sizes: dims(input.sizes(), |size| size), strides: input.like_strides(), dtype };
         return call.copy(call.output(0, &shape, Strides::Shared)?, input);
@@ -454,54 +365,10 @@ pub fn as_promoted(value: &Value<'_>) -> Option<Scalar> {
 /// The result type of a tensor and numbers.
 pub fn promoted(input: Tensor<'_>, numbers: impl Iterator<Item = Scalar>, call: &Call<'_>) -> Result<DType, Refusal> {
     let operands: SmallVec<[Input<'_>; 3]> = std::iter::once(Input::Tensor(input)).chain(numbers.map(Input::Number)).collect();
-    result_type(&operands, call.default_dtype())
+    call.result_type(&operands)
 }
 
 /// The operands of an operator with one tensor.
 pub fn alone<'a>(input: Tensor<'a>, types: Types, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
-    Elementwise::of(Rule::new(types), &[input.into()], call.given(0), call.default_dtype())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tensor(dtype: DType) -> Value<'static> {
-        Value::Tensor(Tensor::leaked(1, dtype, 0, &[2], &[1]))
-    }
-
-    fn numbers(values: &[Value<'_>], scalars: Scalars) -> Vec<Scalar> {
-        numbers_of(&Arguments::new(values), scalars).expect("arguments that become scalars").to_vec()
-    }
-
-    #[test]
-    fn arguments_become_scalars_in_order() {
-        let (half, three) = (Value::from(Scalar::Double(0.5)), Value::from(Scalar::Long(3)));
-        let (yes, no, zero) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
-        let values = [tensor(DType::Float), half, tensor(DType::Float), three];
-        assert_eq!(numbers(&values, Scalars::All), [Scalar::Double(0.5), Scalar::Long(3)]);
-        assert_eq!(numbers(&values, Scalars::Zero), [zero]);
-        assert_eq!(numbers(&values, Scalars::None), []);
-        assert_eq!(numbers(&[values[0], Value::None, three], Scalars::Optional), [no, zero, yes, Scalar::Long(3)]);
-        assert_eq!(numbers(&[values[0], Value::None, values[2]], Scalars::Operands), [no, yes]);
-        assert_eq!(numbers(&[values[0], Value::Text("floor")], Scalars::All), [Scalar::Long(2)]);
-        assert_eq!(numbers(&[values[0], Value::None], Scalars::All), [zero]);
-        let text = "approximate argument must be either none or tanh, not x";
-        assert_eq!(text_number("x"), Err(Refusal::Invalid(text.into())));
-    }
-
-    #[test]
-    fn metas_refuse_dtypes() {
-        let (bools, floats, complex) = (tensor(DType::Bool), tensor(DType::Float), tensor(DType::ComplexFloat));
-        let refused = |check: Check, values: &[Value<'_>]| check(&Arguments::new(values), None).is_err();
-        assert!(refused(sub, &[bools, floats]) && refused(sub, &[bools, bools]) && !refused(sub, &[floats, floats]));
-        assert!(refused(neg, &[bools]) && !refused(neg, &[complex]));
-        assert!(refused(maximum, &[floats, complex]) && !refused(maximum, &[floats, bools]));
-        assert!(refused(heaviside, &[floats, bools]) && !refused(heaviside, &[floats, floats]));
-        assert!(refused(addcdiv, &[floats, bools, bools]) && !refused(addcdiv, &[floats, bools, floats]));
-        let out = Some(Tensor::leaked(1, DType::Float, 0, &[2], &[1]));
-        assert!(signbit(&Arguments::new(&[floats]), out).is_err() && signbit(&Arguments::new(&[floats]), None).is_ok());
-        let text = "expected dtype float for `end` but got dtype bool";
-        assert_eq!(lerp_number(&Arguments::new(&[floats, bools]), None), Err(Refusal::Invalid(text.into())));
-    }
+    Elementwise::of(Rule::new(types), &[input.into()], call.given(0), call)
 }

@@ -23,42 +23,15 @@ const fn c(text: &'static str) -> &'static CStr {
 /// `inplace` (no `out`), `gradient` (`grad_input`), `tensor` (overloads `Tensor`), `tensor_out` (with the plain `out`),
 /// `number` (overloads `Scalar`).
 macro_rules! overloads {
-    (all $name:ident) => {
-        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), "_\0")), c(concat!(stringify!($name), ".out\0"))]
-    };
-    (pure $name:ident) => {
-        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), ".out\0"))]
-    };
-    (functional $name:ident) => {
-        &[c(concat!(stringify!($name), "\0"))]
-    };
-    (inplace $name:ident) => {
-        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), "_\0"))]
-    };
-    (gradient $name:ident) => {
-        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), ".grad_input\0"))]
-    };
-    (tensor $name:ident) => {
-        &[
-            c(concat!(stringify!($name), ".Tensor\0")),
-            c(concat!(stringify!($name), "_.Tensor\0")),
-            c(concat!(stringify!($name), ".Tensor_out\0")),
-        ]
-    };
-    (tensor_out $name:ident) => {
-        &[
-            c(concat!(stringify!($name), ".Tensor\0")),
-            c(concat!(stringify!($name), "_.Tensor\0")),
-            c(concat!(stringify!($name), ".out\0")),
-        ]
-    };
-    (number $name:ident) => {
-        &[
-            c(concat!(stringify!($name), ".Scalar\0")),
-            c(concat!(stringify!($name), "_.Scalar\0")),
-            c(concat!(stringify!($name), ".Scalar_out\0")),
-        ]
-    };
+    (all $name:ident) => { overloads!($name "", "_", ".out") };
+    (pure $name:ident) => { overloads!($name "", ".out") };
+    (functional $name:ident) => { overloads!($name "") };
+    (inplace $name:ident) => { overloads!($name "", "_") };
+    (gradient $name:ident) => { overloads!($name "", ".grad_input") };
+    (tensor $name:ident) => { overloads!($name ".Tensor", "_.Tensor", ".Tensor_out") };
+    (tensor_out $name:ident) => { overloads!($name ".Tensor", "_.Tensor", ".out") };
+    (number $name:ident) => { overloads!($name ".Scalar", "_.Scalar", ".Scalar_out") };
+    ($name:ident $($overload:literal),+) => { &[$(c(concat!(stringify!($name), $overload, "\0"))),+] };
 }
 
 /// Lines of operators whose kernels have the operator's name: overloads, function of a call, names.
@@ -134,11 +107,8 @@ pointwise! {
     pure call(complex_numbers::angle) => angle;
     all call(pointwise::logit) => logit;
     pure call(pointwise::nan_to_num) => nan_to_num;
-    all floating(UNARY.checked(pointwise::ceil)) => ceil;
-    all floating(UNARY.checked(pointwise::floor)) => floor;
-    all floating(UNARY.checked(pointwise::sign)) => sign;
-    all floating(UNARY.checked(pointwise::trunc)) => trunc;
-    all numeric(UNARY.checked(pointwise::neg)) => neg;
+    all floating(UNARY.checked(pointwise::real)) => ceil floor sign trunc;
+    all numeric(UNARY.checked(pointwise::no_bool)) => neg;
     all function!(Never, pointwise::threshold) => threshold;
     pure floating(UNARY) => hardshrink softplus;
     pure of(UNARY.checked(pointwise::softshrink).scalars(Scalars::Any)) => softshrink;
@@ -147,9 +117,7 @@ pointwise! {
     all function!(Numeric, clamps::clamp_one_side::<false>) => clamp_max;
     all function!(Numeric, clamps::clamp_one_side::<true>) => clamp_min;
     // Bool results
-    pure of(PREDICATE.checked(pointwise::isneginf)) => isneginf;
-    pure of(PREDICATE.checked(pointwise::isposinf)) => isposinf;
-    pure of(PREDICATE.checked(pointwise::signbit)) => signbit;
+    pure of(PREDICATE.checked(pointwise::real_to_bool)) => isneginf isposinf signbit;
     pure fast(Dense::Boolean, PREDICATE) => logical_not;
     functional fast(Dense::Boolean, PREDICATE) => isnan;
     pure fast(Dense::Boolean, COMPARISON) => logical_and logical_or logical_xor;
@@ -169,10 +137,7 @@ pointwise! {
     tensor floating(BINARY) => fmod remainder;
     tensor function!(Floating, pointwise::lerp) => lerp;
     pure floating(BINARY) => logaddexp logaddexp2;
-    pure numeric(BINARY.checked(pointwise::fmax)) => fmax;
-    pure numeric(BINARY.checked(pointwise::fmin)) => fmin;
-    pure numeric(BINARY.checked(pointwise::maximum)) => maximum;
-    pure numeric(BINARY.checked(pointwise::minimum)) => minimum;
+    pure numeric(BINARY.checked(pointwise::real)) => fmax fmin maximum minimum;
     pure of(BINARY_FLOATING) => special_hermite_polynomial_h special_hermite_polynomial_he special_xlog1py;
     pure call(complex_numbers::joined) => complex polar;
     functional call(pointwise::prelu) => _prelu_kernel;
@@ -213,7 +178,7 @@ named! {
     c"div": function!(Never, pointwise::div_rounded) => c"div.Tensor_mode", c"div_.Tensor_mode", c"div.out_mode";
     c"div": call(pointwise::floor_divide) => c"floor_divide", c"floor_divide_.Tensor", c"floor_divide.out";
     c"ldexp": call(powers::ldexp) => c"ldexp.Tensor", c"ldexp_", c"ldexp.out";
-    c"lerp_scalar": floating(BINARY.checked(pointwise::lerp_number)) => c"lerp.Scalar", c"lerp_.Scalar", c"lerp.Scalar_out";
+    c"lerp_scalar": floating(BINARY.checked(pointwise::same_dtype)) => c"lerp.Scalar", c"lerp_.Scalar", c"lerp.Scalar_out";
     c"pow": call(powers::pow_of_number) => c"pow.Scalar", c"pow.Scalar_out";
     c"pow": floating(BINARY) => c"pow.Tensor_Tensor", c"pow_.Tensor", c"pow.Tensor_Tensor_out";
     c"pow_scalar": function!(Floating, powers::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";

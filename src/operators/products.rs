@@ -4,7 +4,7 @@
 //! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
 //! the errors.
 
-use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, fits};
+use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, ensure};
 use super::descriptor::Tensor;
 use crate::tensor::launch::Scalar;
 
@@ -65,7 +65,7 @@ impl<'a> Product<'a> {
         self.check_devices(call)?;
         let out = self.output(call)?;
         // Checked by PyTorch's CPU kernels, and not by the meta functions.
-        fits(self.a.dtype() == self.b.dtype())?;
+        ensure!(self.a.dtype() == self.b.dtype());
         if !self.operands().all(|operand| operand.dtype() == out.dtype()) || !call.takes(out.dtype()) {
             return Err(Refusal::Fallback);
         }

@@ -1,7 +1,7 @@
 //! `put_`: writes through indices into the flattened tensor.
 
 use super::addressing::{Addressing, Operation};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, fits};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, ensure};
 use super::descriptor::Format;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
@@ -10,7 +10,7 @@ pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, index, source) = (input.tensor()?, index.tensor()?, source.tensor()?);
     let (own, accumulate) = (input.dtype(), accumulate.flag()?);
     let has_places = input.numel() != 0 || index.numel() == 0;
-    fits(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_places)?;
+    ensure!(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_places);
     call.check_given_apart([index, source])?;
     if accumulate && !FLOATING.and(INTEGRAL).and(BOOL).and(COMPLEX).contains(own) {
         return Err(Refusal::Fallback);

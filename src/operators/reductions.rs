@@ -7,7 +7,6 @@ use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Te
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::options::dtype_of;
-use super::pointwise_calls::ensure_implemented;
 use super::promotion::is_floating;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
@@ -168,28 +167,31 @@ fn reduce(
 
 const NO: Value<'static> = Value::Number(Scalar::Bool(false));
 
-/// `sum` along dimensions.
+/// The sum or product of nothing.
+fn of_nothing(call: &Call<'_>) -> f64 {
+    if call.kernel_name() == "prod" { 1.0 } else { 0.0 }
+}
+
+/// `sum` along dimensions, and `prod` along one.
 pub fn sum(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, dims, keepdim, dtype] = arguments.all()?;
     let usual = dtype_of(dtype)?.unwrap_or(promoted(input.tensor()?.dtype()));
-    reduce(call, [input, dims, keepdim], Some(usual), None, Some(0.0), &[])
+    reduce(call, [input, dims, keepdim], Some(usual), None, Some(of_nothing(call)), &[])
 }
 
-/// `sum` of all elements.
+/// `sum` and `prod` of all elements.
 pub fn sum_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dtype] = arguments.all()?;
     let input = input.tensor()?;
-    add_up(&Reduction::of_all(input), call, dtype_of(dtype)?.unwrap_or(promoted(input.dtype())), 0.0)
+    add_up(&Reduction::of_all(input), call, dtype_of(dtype)?.unwrap_or(promoted(input.dtype())), of_nothing(call))
 }
 
 /// `mean` of all elements.
 pub fn mean_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dtype] = arguments.all()?;
-    let (input, given) = (input.tensor()?, dtype_of(dtype)?);
-    let (dtype, what) = (given.unwrap_or(input.dtype()), if given.is_none() { "Input" } else { "Optional" });
-    let text = "mean(): could not infer output dtype.";
-    let text = format!("{text} {what} dtype must be either a floating point or complex dtype. Got: {dtype:?}");
-    ensure_implemented(FIELD.contains(dtype), &text)?;
+    let input = input.tensor()?;
+    let dtype = dtype_of(dtype)?.unwrap_or(input.dtype());
+    ensure!(FIELD.contains(dtype));
     add_up(&Reduction::of_all(input), call, dtype, f64::NAN)
 }
 
@@ -204,60 +206,23 @@ pub fn mean(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     reduce(call, [input, dims, keepdim], usual, None, Some(f64::NAN), &[])
 }
 
-/// `prod` along a dimension.
-pub fn product_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, keepdim, dtype] = arguments.all()?;
-    let usual = dtype_of(dtype)?.unwrap_or(promoted(input.tensor()?.dtype()));
-    reduce(call, [input, dim, keepdim], Some(usual), None, Some(1.0), &[])
-}
-
-/// `prod` of all elements.
-pub fn product(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dtype] = arguments.all()?;
-    let input = input.tensor()?;
-    let reduction = Reduction::of_all(input);
-    let dtype = dtype_of(dtype)?.unwrap_or(promoted(input.dtype()));
-    take(call, dtype)?;
-    let out = reduction.output(call, 0, dtype, Strides::Any)?;
-    reduction.launch(call, dtype, &[out], Some(1.0), &[])
-}
-
 /// `amax` and `amin`.
 pub fn amax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, dims, keepdim] = arguments.all()?;
     reduce(call, [input, dims, keepdim], Some(input.tensor()?.dtype()), None, None, &[])
 }
 
-/// `all` and `any`, which compute in Bool. The result is Bool, for a Byte input Byte.
-fn logical(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], of_nothing: f64) -> Outcome {
+/// `all` and `any`, of all elements or along dimensions, which compute in Bool. The result is Bool, for a Byte input Byte.
+pub fn logical(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let (input, dims, keepdim) = match &**arguments {
+        [input] => (input, &Value::None, &NO),
+        _ => arguments.all().map(|[input, dims, keepdim]| (input, dims, keepdim))?,
+    };
     let dtype = if input.tensor()?.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
     // An empty list means none of the dimensions.
     let usual = Some(dtype).filter(|_| !matches!(dims, Value::Integers([])));
+    let of_nothing = if call.kernel_name() == "all" { 1.0 } else { 0.0 };
     reduce(call, [input, dims, keepdim], usual, Some(DType::Bool), Some(of_nothing), &[])
-}
-
-/// `all` of all elements.
-pub fn all(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    logical(call, [input, &Value::None, &NO], 1.0)
-}
-
-/// `all` along one dimension or several.
-pub fn all_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim] = arguments.all()?;
-    logical(call, [input, dims, keepdim], 1.0)
-}
-
-/// `any` of all elements.
-pub fn any(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    logical(call, [input, &Value::None, &NO], 0.0)
-}
-
-/// `any` along one dimension or several.
-pub fn any_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim] = arguments.all()?;
-    logical(call, [input, dims, keepdim], 0.0)
 }
 
 /// `linalg_vector_norm`.
@@ -274,10 +239,7 @@ pub fn vector_norm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outc
 pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, order, dims, keepdim] = arguments.all()?;
     let dtype = input.tensor()?.dtype();
-    if !dtype.is_complex() && !is_floating(dtype) {
-        let text = "norm(): input dtype should be either floating point or complex.";
-        return Err(Refusal::Unsupported(format!("{text} Got {dtype:?} instead.")));
-    }
+    ensure!(dtype.is_complex() || is_floating(dtype));
     let order = if let Value::None = order { Value::Number(Scalar::Double(2.0)) } else { *order };
     call.give(0, call.operator(&names::VECTOR_NORM, &[*input, order, *dims, *keepdim, Value::None])?)
 }
@@ -319,9 +281,11 @@ pub fn count_nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 // ---- minimum and maximum ----
 
-/// A reduction with two outputs that may not overlap the input: `max` and `min` along a dimension with indices, `aminmax`.
-fn pair(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], second: DType) -> Outcome {
+/// `max` and `min` along a dimension, with indices, and `aminmax`. The outputs may not overlap the input.
+pub fn pair(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dims, keepdim] = arguments.all()?;
     let input = input.tensor()?;
+    let second = if call.kernel_name() == "aminmax" { input.dtype() } else { DType::Long };
     let reduction = Reduction::along(input, dims, keepdim.flag()?);
     let outputs = outputs(call, reduction.as_ref().ok().map(|reduction| (reduction, [input.dtype(), second])))?;
     for (_, output) in outputs.iter().enumerate().filter(|(index, _)| call.given(*index).is_some()) {
@@ -332,27 +296,12 @@ fn pair(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], seco
     reduction?.launch(call, outputs[0].dtype(), &outputs, None, &[])
 }
 
-/// `max` and `min` along a dimension.
-pub fn max_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, keepdim] = arguments.all()?;
-    pair(call, [input, dim, keepdim], DType::Long)
-}
-
-/// `aminmax`.
-pub fn aminmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, keepdim] = arguments.all()?;
-    pair(call, [input, dim, keepdim], input.tensor()?.dtype())
-}
-
 /// `max` and `min` of all elements.
 pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensor()?;
-    ensure!(
-        input.numel() > 0,
-        "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
-        call.kernel_name().trim_start_matches('a')
-    );
+    let text = "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.";
+    ensure!(input.numel() > 0, "{}(): {text}", call.kernel_name().trim_start_matches('a'));
     if let Some(out) = call.given(0) {
         let (found, wanted) = (out.dtype(), input.dtype());
         ensure!(found == wanted, "expected scalar_type {wanted:?} but found {found:?}");
@@ -416,16 +365,11 @@ fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a
     Ok(out)
 }
 
-fn check_moments(name: &str, input: Tensor<'_>) -> Outcome {
-    let is_taken = FLOATING.and(COMPLEX).contains(input.dtype());
-    ensure_implemented(is_taken, &format!("{name} only support floating point and complex dtypes"))
-}
-
 /// `var` and `std`.
 pub fn variance(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let arguments = arguments.all::<4>()?;
     let input = arguments[0].tensor()?;
-    check_moments("std and var", input)?;
+    ensure!(FLOATING.and(COMPLEX).contains(input.dtype()));
     if input.dtype().is_complex() && call.given(0).is_none() {
         return of_parts(call, arguments).map(drop);
     }
@@ -438,47 +382,11 @@ pub fn variance_and_mean(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     let [input, dims, _, keepdim] = arguments;
     let values = input.tensor()?;
     let name = format!("{}_mean", call.kernel_name());
-    check_moments(&name, values)?;
+    ensure!(FLOATING.and(COMPLEX).contains(values.dtype()));
     if !values.dtype().is_complex() || values.dtype() == DType::ComplexHalf {
         return moments(call, &name, arguments, 2);
     }
     let variance = of_parts(call, arguments)?;
     let mean = call.contiguous(1, variance.sizes(), values.dtype(), Strides::Any)?;
     call.operator(&names::MEAN_OUT, &[*input, *dims, *keepdim, Value::None, Value::Tensor(mean)]).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tensor(sizes: &[i64]) -> Tensor<'static> {
-        Tensor::leaked(1, DType::Float, 0, sizes, &Format::Contiguous.strides(sizes))
-    }
-
-    #[test]
-    fn dimensions_are_wrapped_and_named_once() {
-        let input = tensor(&[2, 3, 4]);
-        let arena = BumpArena::default();
-        let sizes =
-            |dims: &[i64], keepdim| Reduction::along(input, &Value::Integers(dims), keepdim).map(|found| found.sizes(&arena));
-        assert_eq!(sizes(&[-1, 0], false).unwrap()[..], [3]);
-        assert_eq!(sizes(&[1], true).unwrap()[..], [2, 1, 4]);
-        assert!(sizes(&[], false).unwrap().is_empty());
-        assert_eq!(sizes(&[1, -2], false), Err(Refusal::Invalid("dim 1 appears multiple times in the list of dims".into())));
-        assert!(matches!(sizes(&[3], false), Err(Refusal::Index(_))));
-        let number = tensor(&[]);
-        assert!(Reduction::along(number, &Value::Number(Scalar::Long(-1)), false).is_ok());
-    }
-
-    #[test]
-    fn outputs_have_no_stride_where_the_input_is_reduced() {
-        let input = tensor(&[2, 3, 4]);
-        let over = |keepdim, sizes: &[i64]| {
-            let reduction = Reduction { input, reduced: 0b010, keepdim };
-            reduction.over_input(tensor(sizes)).strides().to_vec()
-        };
-        assert_eq!((over(false, &[2, 4]), over(true, &[2, 1, 4])), (vec![4, 0, 1], vec![4, 0, 1]));
-        // A reduction over none of the dimensions.
-        assert_eq!(over(false, &[2, 3, 4]), [12, 4, 1]);
-    }
 }

@@ -1,7 +1,7 @@
 //! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_.
 
 use super::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, fits};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
@@ -154,10 +154,10 @@ pub fn index_reduce(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Out
 /// Stores a number, or the only element of a tensor.
 fn fill(call: &Call<'_>, [target, index]: [Tensor<'_>; 2], dim: i64, source: Input<'_>) -> Outcome {
     if let Input::Number(number) = source {
-        fits(target.dtype().is_complex() || !matches!(number, Scalar::Complex(..)))?;
+        ensure!(target.dtype().is_complex() || !matches!(number, Scalar::Complex(..)));
         call.check_number(number, target.dtype())?;
     }
-    fits(index.dtype() == DType::Long && index.ndim() <= 1)?;
+    ensure!(index.dtype() == DType::Long && index.ndim() <= 1);
     target.check_no_overlap(index)?;
     warn_of_shared_elements(call, target, "index_fill_", "tensor[mask] = scalar")?;
     Addressing::each_slice(target, dim, index)?.update(call, target, source, Operation::Store.into())
@@ -174,7 +174,7 @@ pub fn index_fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn index_fill_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [target, dim, index, value] = arguments.all()?;
     let (target, dim, index, value) = (target.tensor()?, dim.integer()?, index.tensor()?, value.tensor()?);
-    fits(value.ndim() == 0)?;
+    ensure!(value.ndim() == 0);
     if value.device() != target.device() || value.dtype() != target.dtype() {
         return fill(call, [target, index], dim, Input::Number(call.item(value)?));
     }

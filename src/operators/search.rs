@@ -1,6 +1,6 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_same_device, fits};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_same_device, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::promotion::common_dtype;
@@ -56,16 +56,17 @@ impl<'a> Search<'a> {
         let (sorted, values, size) = (self.sorted.sizes(), sizes_of(self.values), self.sorted.sizes().last().copied().unwrap_or(0));
         let tensors = [Some(self.sorted), self.values.tensor(), self.sorter];
         check_same_device(tensors.into_iter().flatten(), "a tensor", "searchsorted")?;
-        fits(self.side.is_none_or(|side| side == "right" || (side == "left" && !self.right)))?;
-        fits(self.sorter.is_none_or(|sorter| sorter.dtype() == DType::Long && sorter.sizes() == sorted))?;
-        fits(are_lines_for(sorted, values) && call.has_dtype(0, self.dtype()))?;
-        fits(!self.out_int32 || size < i64::from(i32::MAX))?;
+        ensure!(self.side.is_none_or(|side| side == "right" || (side == "left" && !self.right)));
+        ensure!(self.sorter.is_none_or(|sorter| sorter.dtype() == DType::Long && sorter.sizes() == sorted));
+        ensure!(are_lines_for(sorted, values) && call.has_dtype(0, self.dtype()));
+        ensure!(!self.out_int32 || size < i64::from(i32::MAX));
         let Some(sorter) = self.sorter.filter(|sorter| sorter.numel() > 0) else { return Ok(()) };
         let no = Value::Number(Scalar::Bool(false));
         let limits = call.operators(&names::AMINMAX, &[Value::Tensor(sorter), Value::None, no], 2)?;
         let reason = c"searchsorted with a sorter (its limits are checked on the host)";
         let [least, greatest] = [call.read(limits[0], reason)?, call.read(limits[1], reason)?];
-        fits(least >= 0 && greatest < size)
+        ensure!(least >= 0 && greatest < size);
+        Ok(())
     }
 
     /// The dtype of the result.
@@ -83,7 +84,7 @@ impl<'a> Search<'a> {
             let out = call.contiguous(0, sizes, self.dtype(), Strides::Any)?;
             return call.operator(&names::ZERO, &[Value::Tensor(out)]).map(drop);
         }
-        let dtype = common_dtype(Input::Tensor(sorted), self.values, call.default_dtype())?;
+        let dtype = common_dtype(Input::Tensor(sorted), self.values, call)?;
         if !call.takes(dtype) {
             return Err(Refusal::Fallback);
         }
@@ -114,7 +115,7 @@ pub fn searchsorted(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn bucketize(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [values, boundaries, out_int32, right] = arguments.all()?;
     let (sorted, values) = (boundaries.tensor()?, values.input()?);
-    fits(sorted.ndim() == 1)?;
+    ensure!(sorted.ndim() == 1);
     Search { sorted, values, out_int32: out_int32.flag()?, right: right.flag()?, side: None, sorter: None }.run(call)
 }
 
@@ -132,7 +133,7 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     if others.numel() == 0 {
         return call.fill(out, invert.into());
     }
-    let dtype = common_dtype(tested, Input::Tensor(others), call.default_dtype())?;
+    let dtype = common_dtype(tested, Input::Tensor(others), call)?;
     if !call.takes(dtype) {
         return Err(Refusal::Fallback);
     }

@@ -3,7 +3,7 @@
 //! Kernels of selection need the dimension as the last one and contiguous. Sorts of long lines do, too: all threads sort a line
 //! together, with a workspace.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, fits, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::kernels::sorting::sort as sort_kernel;
@@ -22,7 +22,7 @@ impl<'a> Line<'a> {
     fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>) -> Result<Self, Refusal> {
         let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
         let dim = wrap_dim(dim.integer()?, input.ndim())?;
-        fits(input.sizes().get(dim) != Some(&0))?;
+        ensure!(input.sizes().get(dim) != Some(&0));
         Ok(Self { input, dim, keepdim })
     }
 
@@ -81,7 +81,7 @@ pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, k, dim, keepdim] = arguments.all()?;
     let line = Line::new(input, dim, keepdim)?;
     let k = k.integer()?;
-    fits((1..=line.len()).contains(&k))?;
+    ensure!((1..=line.len()).contains(&k));
     let outputs = line.outputs(call)?;
     outputs[0].check_no_overlap(line.input)?;
     line.select(call, outputs, &[k.into()])
@@ -194,7 +194,7 @@ pub fn topk(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, k) = (input.tensor()?, k.integer()?);
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     let len = input.sizes().get(dim).copied().unwrap_or(1);
-    fits((0..=len).contains(&k))?;
+    ensure!((0..=len).contains(&k));
     let sizes = call.arena().keep_all(input.ndim(), |other| if other == dim { k } else { input.sizes()[other] });
     let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
     if k > MAX_SELECTED && len > SHARED_SORT_LINE {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, fits, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
 use super::selection::sorted;
@@ -139,10 +139,10 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool)
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     let zeros = input.sizes().iter().filter(|&&size| size == 0).count();
     if input.sizes().get(dim) == Some(&0) {
-        fits(zeros == 1)?;
+        ensure!(zeros == 1);
         return nothing(call, input.sizes(), input.dtype(), &[0]);
     }
-    fits(zeros == 0)?;
+    ensure!(zeros == 0);
     let moved = with_first(input, dim);
     let count = moved.sizes()[0];
     let table = call.dense(moved, Format::Contiguous)?.view(&[count, moved.numel() / count]);

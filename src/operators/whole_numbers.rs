@@ -4,42 +4,14 @@ use half::{bf16, f16};
 
 use super::call::{Call, Outcome, Refusal, ensure};
 use super::number_text::type_name;
+use super::promotion::{greatest_finite, limits};
 use crate::kernels::random::digits;
 use crate::tensor::dtype::{DType, FLOAT8, FLOATING};
 
-/// The mantissa bits of a floating-point dtype, or `None` for other dtypes. `what`: PyTorch's name of the function that asks.
-fn digits_of(dtype: DType, what: &str) -> Result<Option<u32>, Refusal> {
-    if FLOAT8.contains(dtype) {
-        return Err(Refusal::Unsupported(format!("\"{what}\" not implemented for '{dtype:?}'")));
-    }
+/// The mantissa bits of a floating-point dtype, or `None` for other dtypes.
+fn digits_of(dtype: DType) -> Result<Option<u32>, Refusal> {
+    ensure!(!FLOAT8.contains(dtype));
     Ok(FLOATING.contains(dtype).then(|| digits(dtype)))
-}
-
-/// The greatest finite number of a floating-point dtype.
-pub fn greatest_finite(dtype: DType) -> Option<f64> {
-    match dtype {
-        DType::Half => Some(f16::MAX.to_f64()),
-        DType::BFloat16 => Some(bf16::MAX.to_f64()),
-        DType::Float => Some(f64::from(f32::MAX)),
-        DType::Double => Some(f64::MAX),
-        _ => None,
-    }
-}
-
-/// The least and the greatest number of an integral dtype, as far as `i64` holds them.
-pub fn limits(dtype: DType) -> Option<[i64; 2]> {
-    Some(match dtype {
-        DType::Bool => [0, 1],
-        DType::Byte => [0, u8::MAX.into()],
-        DType::Char => [i8::MIN.into(), i8::MAX.into()],
-        DType::Short => [i16::MIN.into(), i16::MAX.into()],
-        DType::Int => [i32::MIN.into(), i32::MAX.into()],
-        DType::Long => [i64::MIN, i64::MAX],
-        DType::UInt16 => [0, u16::MAX.into()],
-        DType::UInt32 => [0, u32::MAX.into()],
-        DType::UInt64 => [0, i64::MAX],
-        _ => return None,
-    })
 }
 
 /// A number rounded to the dtype. If that is out of range of `i64`, the result is `i64::MIN`, as from x86's conversion.
@@ -75,41 +47,33 @@ fn end(to: i64, dtype: DType, digits: u32) -> i64 {
     if held < to { to } else { held.wrapping_sub(gap(last, digits)) }
 }
 
-/// An error if a limit exceeds a floating-point dtype's finite range; a warning if the dtype rounds it.
-fn check_rounded(call: &Call<'_>, (limit, name): (i64, &str), dtype: DType, digits: u32) -> Outcome {
-    let (greatest, dtype) = (greatest_finite(dtype).unwrap_or(0.0), type_name(dtype));
-    ensure!((-greatest..=greatest).contains(&(limit as f64)), "{name} is out of bounds for {dtype}");
-    let held = 1_i64 << digits;
-    if !(-held..=held).contains(&limit) {
-        call.warn(&format!(
-            "{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {dtype} can support discrete \
-             uniform distribution only within this range. This warning will become an error in version 1.7 release, please fix the code in advance"
-        ))?;
-    }
-    Ok(())
-}
-
-/// An error if the dtype cannot represent the bounds of the range from `from` to `last`.
+/// An error if the dtype cannot represent the bounds of the range from `from` to `last`; a warning if it rounds them.
 fn check_limits(call: &Call<'_>, [from, last]: [i64; 2], dtype: DType) -> Outcome {
-    if let Some(digits) = digits_of(dtype, "check_random_fp_bounds")? {
-        check_rounded(call, (from, "from"), dtype, digits)?;
-        return check_rounded(call, (last, "to - 1"), dtype, digits);
-    }
-    let text = "check_random_bounds handles only integral, floating-point and boolean types";
-    let [least, greatest] = limits(dtype).ok_or_else(|| Refusal::Invalid(text.into()))?;
+    let Some(digits) = digits_of(dtype)? else {
+        let [least, greatest] = limits(dtype).ok_or(Refusal::CpuError)?;
+        ensure!((least..=greatest).contains(&from) && (least..=greatest).contains(&last));
+        return Ok(());
+    };
+    let (greatest, held) = (greatest_finite(dtype).unwrap_or(0.0), 1_i64 << digits);
+    ensure!((from as f64).abs() <= greatest && (last as f64).abs() <= greatest);
     for (limit, name) in [(from, "from"), (last, "to - 1")] {
-        ensure!((least..=greatest).contains(&limit), "{name} is out of bounds for {}", type_name(dtype));
+        if !(-held..=held).contains(&limit) {
+            call.warn(&format!(
+                "{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {} can support discrete uniform \
+                 distribution only within this range. This warning will become an error in version 1.7 release, please fix the code in advance",
+                type_name(dtype)
+            ))?;
+        }
     }
     Ok(())
 }
 
 /// For the range from `from` to below `to`: its first number and its length modulo 2^64.
 fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<[i64; 2], Refusal> {
-    ensure!(from < to, "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}");
-    if let Some(digits) = digits_of(dtype, "random_update_from_to")? {
+    ensure!(from < to);
+    if let Some(digits) = digits_of(dtype)? {
         (from, to) = (first(from, dtype, digits), end(to, dtype, digits));
-        let text = "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got";
-        ensure!(from < to, "{text} from={from} >= to={to}");
+        ensure!(from < to);
     }
     check_limits(call, [from, to.wrapping_sub(1)], dtype)?;
     Ok([from, to.wrapping_sub(from)])
@@ -118,18 +82,14 @@ fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<
 /// For the range from `from` to the maximum of an integral dtype, or to 2^digits for a float: its first number and its length
 /// modulo 2^64.
 fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], Refusal> {
-    let last = if let Some(digits) = digits_of(dtype, "random_from_to_range_calc")? {
-        let last = 1_i64 << digits;
+    let last = if let Some(digits) = digits_of(dtype)? {
         from = first(from, dtype, digits);
-        let text = "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, but got";
-        ensure!(from < last, "{text} from={from} > to_inc={last}");
-        last
+        1_i64 << digits
     } else {
-        let text = "random_from_to_impl handles only integral, floating-point and boolean types";
-        let [_, greatest] = limits(dtype).ok_or_else(|| Refusal::Invalid(text.into()))?;
         // The maximum of UInt64 does not fit in an `i64`, and -1 is refused.
-        if dtype == DType::UInt64 { -1 } else { greatest }
+        if dtype == DType::UInt64 { -1 } else { limits(dtype).ok_or(Refusal::CpuError)?[1] }
     };
+    ensure!(!FLOATING.contains(dtype) || from < last);
     check_limits(call, [from, last], dtype)?;
     Ok([from, last.wrapping_sub(from).wrapping_add(1)])
 }

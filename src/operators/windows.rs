@@ -1,6 +1,6 @@
 //! Sliding windows over images (`im2col`, `col2im`), and the gradient of `unfold`.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, fits, wrap_dim};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
 use super::descriptor::Tensor;
 use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as backward_kernel};
 
@@ -13,7 +13,7 @@ pub struct Windows {
 }
 
 fn pair(value: &Value<'_>) -> Result<[i64; 2], Refusal> {
-    value.integers()?.try_into().map_err(|_| Refusal::Unfit)
+    value.integers()?.try_into().map_err(|_| Refusal::CpuError)
 }
 
 impl Windows {
@@ -22,8 +22,8 @@ impl Windows {
         let [height, width] = windows.kernel;
         // Not every release of PyTorch checks this.
         ensure!(height.checked_mul(width).is_some(), "the product of kernel_height={height} and kernel_width={width} overflows");
-        fits([windows.kernel, windows.stride, windows.dilation].as_flattened().iter().all(|&number| number > 0))?;
-        fits(windows.padding.iter().all(|&number| number >= 0))?;
+        ensure!([windows.kernel, windows.stride, windows.dilation].as_flattened().iter().all(|&number| number > 0));
+        ensure!(windows.padding.iter().all(|&number| number >= 0));
         Ok(windows)
     }
 
@@ -63,9 +63,9 @@ impl Windows {
 
 /// The tensor with `ndim` dimensions, the first of which is the batch: a missing one is added. Only the batch may be empty.
 fn batched(tensor: Tensor<'_>, ndim: usize) -> Result<Tensor<'_>, Refusal> {
-    fits([ndim, ndim - 1].contains(&tensor.ndim()))?;
+    ensure!([ndim, ndim - 1].contains(&tensor.ndim()));
     let batched = if tensor.ndim() == ndim { tensor } else { tensor.unsqueeze(0) };
-    fits(!batched.sizes()[1..].contains(&0))?;
+    ensure!(!batched.sizes()[1..].contains(&0));
     Ok(batched)
 }
 
@@ -83,7 +83,7 @@ pub fn im2col(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let windows = Windows::new(kernel, dilation, padding, stride)?;
     let images = batched(input, 4)?.sizes();
     let counts = windows.counts([images[2], images[3]]);
-    fits(counts[0] > 0 && counts[1] > 0)?;
+    ensure!(counts[0] > 0 && counts[1] > 0);
     let sizes = [images[0], images[1] * windows.elements(), counts[0] * counts[1]];
     launch(call, input, input.ndim() == 4, &sizes, &windows.scalars(counts))
 }
@@ -95,8 +95,8 @@ pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let windows = Windows::new(kernel, dilation, padding, stride)?;
     let columns = batched(input, 3)?.sizes();
     let (counts, elements) = (windows.counts(size), windows.elements());
-    fits(columns[1] % elements == 0 && columns[2] == counts[0].saturating_mul(counts[1]))?;
-    fits(counts.into_iter().chain(size).all(|number| number > 0))?;
+    ensure!(columns[1] % elements == 0 && columns[2] == counts[0].saturating_mul(counts[1]));
+    ensure!(counts.into_iter().chain(size).all(|number| number > 0));
     let sizes = [columns[0], columns[1] / elements, size[0], size[1]];
     launch(call, input, input.ndim() == 3, &sizes, &windows.scalars(counts))
 }

@@ -7,7 +7,7 @@
 use crate::tensor::kernel_error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::dtype::{Complex64, DType, FLOATING};
+use super::dtype::{Complex64, DType};
 use super::number::Number;
 use super::output::{Output, Taken};
 use super::view::{Flags, View};
@@ -43,21 +43,6 @@ impl Scalar {
             Self::Complex(real, imaginary) => T::from_complex64(Complex64::new(real, imaginary)),
             // Relaxed: the thread that starts the kernel has written it.
             Self::Cell(Cell(cell)) => T::from_i64(cell.load(Ordering::Relaxed) as i64),
-        }
-    }
-}
-
-impl Scalar {
-    /// Whether a dtype certainly holds the value. False negatives are possible.
-    pub fn surely_fits(self, dtype: DType) -> bool {
-        match self {
-            Self::Bool(_) => true,
-            // Float8E8M0FnU holds powers of 2 alone.
-            Self::Long(_) if dtype == DType::Float8E8M0FnU => false,
-            Self::Long(value) => value.unsigned_abs() <= if dtype.size() == 1 { 127 } else { 32767 },
-            // 65504 is the greatest number of float16.
-            Self::Double(value) => FLOATING.contains(dtype) && value.abs() <= 65504.0,
-            Self::Complex(..) | Self::Cell(_) => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 """Operators with a Rust kernel against the CPU: dtypes, promotion, broadcasting, strides, in-place, out=, numbers, errors."""
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable
 
@@ -75,6 +76,54 @@ def test_promotion(name: str) -> None:
             if name == "sub" and right == torch.bool:
                 continue
             close(function, make_tensor((4, 3), left), make_tensor((4, 3), right, seed=1))
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("sizes", [((3,), (3,)), ((3,), ()), ((), ())], ids=str)
+def test_promotion_of_every_pair_of_dtypes(sizes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    torch.rustdev.set_fallback_mode("allow")
+
+    def added(left: torch.Tensor, right: torch.Tensor) -> torch.dtype | str:
+        try:
+            return torch.add(left, right).dtype
+        except RuntimeError as error:
+            return str(error)
+
+    others = [torch.uint16, torch.uint64, torch.complex32, torch.float8_e5m2]
+    for left, right in itertools.product([*EVERY, *others], repeat=2):
+        hosts = [torch.ones(shape).to(dtype) for shape, dtype in zip(sizes, (left, right), strict=True)]
+        expected = added(*hosts)
+        # The CPU lacks sums of some dtypes.
+        if "not implemented" not in str(expected):
+            assert added(*copied(hosts)) == expected, (left, right)
+
+
+@pytest.mark.parametrize(
+    "operands",
+    [
+        [((2, 3), (3, 1)), ((2, 3), (1, 2))],
+        [((2, 3), (1, 2)), ((2, 3), (3, 1))],
+        [((2, 3, 4, 5), (60, 1, 15, 3)), ((2, 3, 4, 5), (60, 1, 15, 3))],
+        [((2, 3, 4, 5), (60, 1, 15, 3)), ((3, 1, 1), (1, 1, 1))],
+        [((2, 3, 4, 5), (60, 1, 15, 3)), ((2, 3, 4, 5), (60, 20, 5, 1))],
+        [((3, 1), (1, 9))],
+        [((1, 3), (9, 1))],
+        [((2, 3), (1, 4))],
+        [((3,), (1,)), ((2, 1), (1, 1))],
+        [((4, 1, 3), (3, 3, 1)), ((1, 5, 1), (1, 1, 1))],
+        [((2, 3, 4), (1, 2, 6)), ((4,), (1,))],
+        [((2, 3, 4), (24, 2, 6))],
+        [((2, 3, 4), (0, 4, 1)), ((2, 3, 4), (1, 2, 6))],
+        [((1, 1, 4, 5), (20, 1, 5, 1)), ((1, 1, 4, 5), (20, 20, 5, 1))],
+        [((), ()), ((2, 3), (1, 2))],
+        [((1, 3, 1), (1, 5, 7))],
+        [((2, 3), (0, 0)), ((2, 3), (1, 2))],
+    ],
+    ids=str,
+)
+def test_results_lie_as_the_operands_do(operands: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+    hosts = [torch.arange(400.0).as_strided(*operand) for operand in operands]
+    close(torch.sgn if len(hosts) == 1 else torch.maximum, *hosts)
 
 
 @pytest.mark.parametrize("name", [name for name in BINARY if name != "maximum"])
