@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from comparison import compare, compare_gradients
 
 #: An operator without a kernel of ours, with two results and an overload of another name.
 OPERATOR = "aten::frexp.Tensor_out"
@@ -93,12 +94,7 @@ def test_waits_for_the_current_stream() -> None:
 
 
 def test_reads_and_writes_the_same_memory() -> None:
-    host = torch.arange(1.0, 7.0)
-    device = host.to("rustdev")
-    pointer = device.data_ptr()
-    device.igamma_(torch.ones(6).to("rustdev"))
-    assert device.data_ptr() == pointer
-    assert torch.equal(device.cpu(), host.igamma(torch.ones(6)))
+    compare(torch.Tensor.igamma_, torch.arange(1.0, 7.0), torch.ones(6))
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -128,32 +124,18 @@ def test_outputs_own_their_memory() -> None:
 
 def test_out_arguments() -> None:
     host = torch.randn(5)
-    device = host.to("rustdev")
-    mantissa, exponent = torch.empty(5, device="rustdev"), torch.empty(5, dtype=torch.int32, device="rustdev")
-    returned = torch.frexp(device, out=(mantissa, exponent))
-    assert returned[0] is mantissa
-    assert torch.equal(mantissa.cpu(), host.frexp().mantissa)
-    expected = host.polygamma(1)
-    grown = torch.empty(0, device="rustdev")
-    assert torch.polygamma(1, device, out=grown) is grown
-    assert torch.equal(grown.cpu(), expected)
-    strided = torch.zeros(10, device="rustdev")[::2]
-    torch.polygamma(1, device, out=strided)
-    assert torch.equal(strided.cpu(), expected)
+    compare(lambda x, *out: torch.frexp(x, out=out), host, torch.empty(5), torch.empty(5, dtype=torch.int32))
+    for out in (torch.empty(0), torch.zeros(10)[::2]):
+        compare(lambda x, out: torch.polygamma(1, x, out=out), host, out)
     with pytest.warns(UserWarning, match="was resized"):
-        torch.polygamma(1, device, out=torch.empty(3, device="rustdev"))
+        torch.polygamma(1, host.to("rustdev"), out=torch.empty(3, device="rustdev"))
 
 
-def test_conj_bits_of_out_arguments_come_back() -> None:
-    torch.manual_seed(1)
-    matrix = torch.randn(4, 4, dtype=torch.complex64)
-    right = torch.randn(4, 2, dtype=torch.complex64)
-    factors, pivots = torch.linalg.lu_factor(matrix)
-    for adjoint in (False, True):
-        expected = torch.linalg.lu_solve(factors, pivots, right, adjoint=adjoint)
-        out = torch.empty(0, dtype=torch.complex64, device="rustdev")
-        torch.linalg.lu_solve(factors.to("rustdev"), pivots.to("rustdev"), right.to("rustdev"), adjoint=adjoint, out=out)
-        assert torch.allclose(out.cpu(), expected, atol=1e-5)
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_conj_bits_of_out_arguments_come_back(adjoint: bool) -> None:
+    factors, pivots = torch.linalg.lu_factor(torch.randn(4, 4, dtype=torch.complex64))
+    right, out = torch.randn(4, 2, dtype=torch.complex64), torch.empty(0, dtype=torch.complex64)
+    compare(lambda *it: torch.linalg.lu_solve(*it[:3], adjoint=adjoint, out=it[3]), factors, pivots, right, out, rtol=1e-5)
 
 
 def test_mixed_devices_are_refused() -> None:
@@ -205,12 +187,7 @@ def test_second_device_waits_on_its_own_stream() -> None:
 
 
 def test_gradients_go_through() -> None:
-    host = torch.randn(4, 3, requires_grad=True)
-    device = host.detach().to("rustdev").requires_grad_()
-    for tensor in (host, device):
-        tensor.cumprod(0).sort(1)[0].sum().backward()
-    assert host.grad is not None
-    assert torch.allclose(device.grad.cpu(), host.grad)
+    compare_gradients(lambda x: x.cumprod(0).sort(1)[0].sum(), torch.randn(4, 3), rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
