@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -10,7 +11,15 @@ import torch
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+#: Classes of dtypes.
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+COMPLEX = [torch.complex64, torch.complex128]
+EVERY = [torch.bool, *INTEGERS, *FLOATS, *COMPLEX]
+#: As an argument of a compared function: the device that it is called on.
+CPU = torch.device("cpu")
 
 #: A tolerance for all dtypes, or one for each; those that a table leaves out have none.
 Tolerance: TypeAlias = "float | dict[torch.dtype, float]"
@@ -18,6 +27,8 @@ Tolerance: TypeAlias = "float | dict[torch.dtype, float]"
 #: What results of few roundings differ by.
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-6, torch.float64: 1e-12}
 TOLERANCE |= {torch.complex64: 1e-6, torch.complex128: 1e-12}
+#: The same of sums of up to some thousand numbers.
+SUMS = TOLERANCE | {torch.float32: 1e-5, torch.complex64: 1e-5}
 
 #: What tensors that are not dense are made of.
 PARTS = {
@@ -56,7 +67,10 @@ def make_tensor(
 
 
 def copied(tree: Any, device: str = "rustdev") -> Any:
-    """Return copies on a device of all tensors in a tree, with their strides and the elements between theirs."""
+    """Return a tree with copies of its tensors on a device, with their strides and the elements between theirs.
+
+    Devices in the tree are replaced by that device.
+    """
 
     def one(tensor: torch.Tensor) -> torch.Tensor:
         memory = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
@@ -64,7 +78,21 @@ def copied(tree: Any, device: str = "rustdev") -> Any:
         made = made.conj() if tensor.is_conj() else made
         return torch._neg_view(made) if tensor.is_neg() else made
 
+    tree = pytree.tree_map_only(torch.device, lambda _: torch.device(device), tree)
     return pytree.tree_map_only(torch.Tensor, one, tree)
+
+
+def layouts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield a tensor as it is, with gaps between its elements, with its last dimensions exchanged in memory, with channels last."""
+    yield tensor
+    if tensor.dim() == 0:
+        return
+    gaps = torch.cat([tensor, tensor], -1)[..., ::2]
+    yield gaps.copy_(tensor)
+    if tensor.dim() > 1:
+        yield tensor.mT.contiguous().mT
+    if tensor.dim() in (4, 5):
+        yield tensor.to(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
 
 
 def assert_same(found: Any, expected: Any, *, rtol: Tolerance = 0.0, atol: Tolerance | None = None, signs: bool = True) -> None:
@@ -78,6 +106,8 @@ def assert_same(found: Any, expected: Any, *, rtol: Tolerance = 0.0, atol: Toler
         signs: whether those of zeros count.
     """
     for one, other in zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True):
+        if isinstance(other, torch.device):
+            continue
         if not isinstance(other, torch.Tensor):
             assert type(one) is type(other), (one, other)
             assert one is other or one == other, (one, other)
@@ -136,8 +166,15 @@ def comparable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor.resolve_neg()
 
 
+def shared(one: Any, other: Any) -> tuple[bool, int | None]:
+    """Return whether a result is an argument, and from where a view of it begins in memory that both have."""
+    tensors = [it for it in (one, other) if isinstance(it, torch.Tensor) and it.layout is torch.strided and not it.is_nested]
+    storages = {it.untyped_storage()._cdata for it in tensors}
+    return one is other, one.storage_offset() if len(tensors) == 2 and len(storages) == 1 and one.numel() else None
+
+
 def compare(function: Callable[..., Any], *arguments: Any, **tolerances: Any) -> None:
-    """Call a function on both devices, and compare its results, which of them are its arguments, and what it leaves of these.
+    """Call a function on both devices, and compare its results, which are arguments or views of them, and what it leaves of these.
 
     Args:
         function: what is called.
@@ -148,7 +185,7 @@ def compare(function: Callable[..., Any], *arguments: Any, **tolerances: Any) ->
     def run(device: str) -> tuple[Any, ...]:
         given = copied(arguments, device)
         results = function(*given)
-        return results, given, [[one is other for other in pytree.tree_leaves(given)] for one in pytree.tree_leaves(results)]
+        return results, given, [[shared(one, other) for other in pytree.tree_leaves(given)] for one in pytree.tree_leaves(results)]
 
     expected = run("cpu")
     assert_same(run("rustdev"), expected, **tolerances)
@@ -183,11 +220,64 @@ def compare_gradients(function: Callable[..., Any], *arguments: Any, **tolerance
     assert_same(run("rustdev"), expected, **tolerances)
 
 
-def compare_errors(function: Callable[..., Any], *arguments: Any) -> None:
-    """Call a function on both devices, and compare the errors that it raises, with their text."""
-    with pytest.raises((RuntimeError, IndexError)) as expected:
+def compare_outcomes(function: Callable[..., Any], *arguments: Any, **tolerances: Any) -> None:
+    """Call a function on both devices, and compare its results, or the types of the errors of its call or of its tasks."""
+
+    def run(device: str) -> Any:
+        try:
+            results = function(*copied(arguments, device))
+            torch.rustdev.synchronize()
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            return type(error).__name__
+        return results
+
+    expected, found = run("cpu"), run("rustdev")
+    if isinstance(expected, str) or isinstance(found, str):
+        assert isinstance(expected, str), f"the device alone refuses: {found}"
+        assert found == expected
+    else:
+        assert_same(found, expected, **tolerances)
+
+
+def compare_errors(function: Callable[..., Any], *arguments: Any, text: bool = True) -> None:
+    """Call a function on both devices, and compare the types of the errors that it raises, and their text."""
+    with pytest.raises((RuntimeError, TypeError, ValueError, IndexError)) as expected:
         function(*copied(arguments, "cpu"))
     with pytest.raises(type(expected.value)) as found:
         function(*copied(arguments, "rustdev"))
     assert type(found.value) is type(expected.value)
-    assert str(found.value) == str(expected.value)
+    assert not text or str(found.value) == str(expected.value)
+
+
+def exact_gradients(
+    function: Callable[..., torch.Tensor], given: list[torch.Tensor | None], exact: Callable[..., torch.Tensor] | None = None
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return a function's result and gradients for tensors of the device, and those of the same numbers in float64 on the CPU.
+
+    Args:
+        function: what is called.
+        given: floating-point tensors, or nothing in their places.
+        exact: what is called with the numbers in float64; the function if left out.
+    """
+    mine = [None if it is None else it.detach().requires_grad_() for it in given]
+    wide = [None if it is None else it.detach().cpu().double().requires_grad_() for it in given]
+    expected, found = (exact or function)(*wide), function(*mine)
+    grad = torch.randn(expected.shape).to(found.dtype)
+    found.backward(grad.to("rustdev"))
+    expected.backward(grad.double())
+    return tuple(  # type: ignore[return-value]
+        [result, *(it.grad for it in leaves if it is not None)] for result, leaves in ((found, mine), (expected, wide))
+    )
+
+
+def assert_any_threads(call: Callable[[], Any]) -> None:
+    """Assert that a call's results have the same bits for any number of threads of the device."""
+    before, results = torch.rustdev.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.rustdev.set_num_threads(threads)
+            results.append([it.detach().cpu() for it in pytree.tree_leaves(call())])
+    finally:
+        torch.rustdev.set_num_threads(before)
+    for one, other in itertools.chain(*(zip(results[0], others, strict=True) for others in results[1:])):
+        torch.testing.assert_close(other, one, rtol=0, atol=0, equal_nan=True)

@@ -1,14 +1,16 @@
-"""Dtypes that other accelerators support and PyTorch's CPU device rejects: code written for accelerators relies on them."""
+"""Dtypes that other accelerators support and PyTorch's CPU device rejects; histograms of these and of others."""
 
+import math
 from collections.abc import Callable
 
 import pytest
 import torch
+from comparison import CPU, INTEGERS, compare, compare_errors
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
 pytestmark = pytest.mark.usefixtures("strict")
 
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+WIDE = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 CLASSES = torch.tensor([3, 0, 1, 4])
 LABELS = torch.tensor([[0, 1, -1, 2, 3], [4, -1, 0, 1, 2], [2, 3, 4, -1, 0], [1, -1, 2, 3, 4]])
 
@@ -21,6 +23,25 @@ ROUNDED: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]]]] = 
     "multilabel_margin_loss": (lambda x: F.multilabel_margin_loss(x, LABELS.to(x.device), reduction="none"), [(4, 5)]),
     "weight_norm": (lambda v, g: torch._weight_norm(v, g, 0), [(6, 5, 3), (6, 1, 1)]),
 }
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ROUNDED)
+def test_16_bit_floats_are_computed_in_float32_and_rounded(name: str, dtype: torch.dtype) -> None:
+    function, sizes = ROUNDED[name]
+    inputs = [torch.randn(size, generator=torch.Generator().manual_seed(0)).to(dtype) for size in sizes]
+    mine = [given.to("rustdev").requires_grad_() for given in inputs]
+    wide = [given.float().requires_grad_() for given in inputs]
+    found, wanted = function(*mine), function(*wide)
+    # Half a unit in the last place of 8 or 11 bits, and as much again where the CPU has a kernel that rounds on the way.
+    tolerance = torch.finfo(dtype).eps
+    grad = torch.ones_like(wanted)
+    results = [found, *torch.autograd.grad(found, mine, grad.to("rustdev", dtype))]
+    expected = [wanted, *torch.autograd.grad(wanted, wide, grad)]
+    for place, (one, other) in enumerate(zip(results, expected, strict=True)):
+        assert one.dtype == dtype
+        factor = 4 if place else 1
+        torch.testing.assert_close(one.cpu().float(), other, rtol=factor * tolerance, atol=factor * tolerance)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
@@ -41,37 +62,60 @@ def test_integers_without_limits_are_counted_between_the_least_and_the_greatest(
     assert torch.histc(torch.tensor([7, 7], device="rustdev"), 4).tolist() == [0, 0, 2, 0]
 
 
-def test_a_histogram_of_integers_refuses_what_others_refuse() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((0,), "bins must be > 0"),
+        ((3, 2, 1), "max must be larger than min"),
+        ((3, 0, 1, torch.empty(3, device="rustdev")), "dtype Int, but got Float"),
+        ((3, 0, 1, torch.empty(3, dtype=torch.int32)), "same device"),
+    ],
+)
+def test_a_histogram_of_integers_refuses_what_others_refuse(arguments: tuple, text: str) -> None:
     ones = torch.ones(3, dtype=torch.int32, device="rustdev")
-    with pytest.raises(RuntimeError, match="bins must be > 0"):
-        torch.histc(ones, 0)
-    with pytest.raises(RuntimeError, match="max must be larger than min"):
-        torch.histc(ones, 3, 2, 1)
-    with pytest.raises(RuntimeError, match="dtype Int, but got Float"):
-        torch.histc(ones, 3, 0, 1, out=torch.empty(3, device="rustdev"))
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.histc(ones, 3, 0, 1, out=torch.empty(3, dtype=torch.int32))
-    with pytest.raises(NotImplementedError):
-        torch.histc(ones.bool(), 3, 0, 1)
+    with pytest.raises(RuntimeError, match=text):
+        torch.histc(ones, *arguments[:3], **({"out": arguments[3]} if len(arguments) > 3 else {}))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", ROUNDED)
-def test_16_bit_floats_are_computed_in_float32_and_rounded(name: str, dtype: torch.dtype) -> None:
-    function, sizes = ROUNDED[name]
-    inputs = [torch.randn(size, generator=torch.Generator().manual_seed(0)).to(dtype) for size in sizes]
-    mine = [given.to("rustdev").requires_grad_() for given in inputs]
-    wide = [given.float().requires_grad_() for given in inputs]
-    found, wanted = function(*mine), function(*wide)
-    assert found.dtype == dtype
-    # Half a unit in the last place of 8 or 11 bits, and as much again where the CPU has a kernel that rounds on the way.
-    tolerance = torch.finfo(dtype).eps
-    torch.testing.assert_close(found.cpu().float(), wanted, rtol=tolerance, atol=tolerance)
-    grad = torch.ones_like(wanted)
-    found.backward(grad.to("rustdev", dtype))
-    wanted.backward(grad)
-    for narrow, exact in zip(mine, wide, strict=True):
-        assert narrow.grad is not None
-        assert exact.grad is not None
-        assert narrow.grad.dtype == dtype
-        torch.testing.assert_close(narrow.grad.cpu().float(), exact.grad, rtol=4 * tolerance, atol=4 * tolerance)
+def numbers(count: int, dtype: torch.dtype) -> torch.Tensor:
+    """Return values, some of them on edges of bins, and some that no bin has."""
+    drawn = torch.randn(count, generator=torch.Generator().manual_seed(count), dtype=torch.float64).mul(2)
+    drawn[::7] = drawn[::7].round()
+    if count > 10:
+        drawn[3], drawn[4] = math.inf, -math.inf
+    return drawn.to(dtype)
+
+
+@WIDE
+@pytest.mark.parametrize("count", [1, 50, 100_000])
+def test_histc(count: int, dtype: torch.dtype) -> None:
+    given = numbers(count, dtype)
+    for limits in [(10, -3, 3), (1, -1, 2), (100, -2.5, 2.25), (64, 0, 5)]:
+        compare(torch.histc, given, *limits)
+    finite = given[given.isfinite()].view(-1, 1)
+    compare(torch.histc, finite, 20)
+    compare(lambda x, out: torch.histc(x, 20, -1, 1, out=out), finite, torch.empty(40, dtype=dtype).zero_()[::2])
+
+
+@pytest.mark.parametrize("density", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@WIDE
+def test_histogram(dtype: torch.dtype, weighted: bool, density: bool) -> None:
+    given = torch.stack([numbers(60_000, dtype)] * 2)[:, ::3].nan_to_num(posinf=1, neginf=0)
+    # Multiples of 1/8: their sums are exact in every order, and the CPU's order depends on the number of its threads.
+    weight = torch.randint(8, given.shape).to(dtype).div(8) if weighted else None
+    edges = torch.tensor([-3.0, -1.0, 0.0, 0.5, 0.5, 4.0], dtype=dtype)
+    compare(
+        lambda x, bins, w: torch.histogram(x, bins, weight=w, density=density and not weighted), given, edges, weight, rtol=1e-6
+    )
+    for options in ({"bins": 12}, {"bins": 7, "range": (-2.0, 3.0)}):
+        compare(lambda x, w, options=options: torch.histogram(x, weight=w, density=density, **options), given, weight, rtol=1e-6)
+
+
+def test_nothing_to_count_and_errors() -> None:
+    compare(torch.histc, torch.ones(0), 3, 0, 1)
+    compare(torch.histc, torch.full((5,), math.nan), 3, 0, 1)
+    for arguments in ((0,), (3, 2, 1)):
+        compare_errors(lambda device, given=arguments: torch.histc(torch.ones(3, device=device), *given), CPU)
+    compare_errors(torch.histc, torch.ones(3).bool(), 3, 0, 1, text=False)
+    compare_errors(torch.histc, torch.ones(3) * math.inf, 3, text=False)

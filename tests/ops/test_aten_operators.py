@@ -1,101 +1,26 @@
-"""Operators that run PyTorch's CPU kernels as tasks of the stream: OpInfo's samples without the fallback; no call waits."""
+"""Operators that run PyTorch's CPU kernels as tasks of the stream: large batches, graphs, errors; no call waits.
+
+Their values on small samples are compared in test_opinfo.py.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from comparison import compare, compare_errors
 from torch import nn
 from torch.nn import functional
-from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DEVICE = "rustdev"
-POOLS = {f"avg_pool{n}d" for n in (2, 3)} | {f"adaptive_{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)}
-POOLS |= {f"max_unpool{n}d" for n in (1, 2, 3)} | {"max_pool3d"}
-IMAGES = {f"nn.functional.{name}" for name in POOLS | {"interpolate", "upsample_nearest", "upsample_bilinear", "grid_sample"}}
-MATRICES = {f"linalg.{name}" for name in ("inv", "inv_ex", "cholesky", "cholesky_ex", "det", "slogdet", "solve", "solve_ex", "qr")}
-MATRICES |= {f"linalg.{name}" for name in ("lu", "lu_factor", "lu_factor_ex", "lu_solve", "ldl_factor", "ldl_factor_ex")}
-MATRICES |= {f"linalg.{name}" for name in ("ldl_solve", "solve_triangular", "householder_product", "matrix_exp", "cross")}
-MATRICES |= {"inverse", "cholesky", "logdet", "lu_solve", "qr", "triangular_solve", "lu_unpack", "ormqr", "geqrf", "cross"}
-MATRICES |= {"addbmm", "cholesky_solve", "matrix_exp", "renorm", "cdist", "nn.functional.pdist"}
-LOSSES = {f"nn.functional.{name}" for name in ("ctc_loss", "multi_margin_loss", "multilabel_margin_loss")} | {"_segment_reduce"}
-SIGNALS = {
-    f"fft.{name}"
-    for name in ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "rfft", "rfft2", "rfftn", "irfft", "irfft2", "irfftn")
-}
-SIGNALS |= {f"fft.{name}" for name in ("hfft", "hfftn", "ihfft", "ihfft2", "ihfftn")} | {"stft", "istft"}
-SERVED = IMAGES | MATRICES | LOSSES | SIGNALS
-CASES = [
-    (op, dtype)
-    for op in op_db
-    for dtype in (torch.float32, torch.bfloat16, torch.complex128, torch.int64)
-    if op.name in SERVED and dtype in op.supported_dtypes("cpu")
-]
-
-
-# What is computed in float32 and rounded once in 16 bits, where the CPU device rounds on its way.
-ROUNDED_ONCE = {"addbmm", "cross", "linalg_cross", "matrix_exp", "_segment_reduce_lengths", "_segment_reduce_offsets"}
-ROUNDED_ONCE |= {f"nn_functional_adaptive_avg_pool{n}d" for n in (1, 2, 3)} | {"nn_functional_grid_sample"}
-ROUNDED_ONCE |= {f"nn_functional_interpolate_{mode}" for mode in ("linear", "area")}
-
-# The gradient is divided by distances that come from products.
-TOLERANCES = {"cdist": 1e-4}
-
-# What gradients of these are made of besides, or what reads values.
+# What gradients are made of besides, or what reads values.
 MAY_FALL_BACK = ["linalg_lu_solve", "geqrf", "segment_reduce"]
-
-
-def gradients(results: list[torch.Tensor], inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    """The gradients of the sum of what can be differentiated."""
-    sums = [result.abs().sum() for result in results if result.requires_grad]
-    return list(torch.autograd.grad(sums, inputs, allow_unused=True)) if sums and inputs else []
-
-
-def outcome(op: Callable[..., Any], sample: tuple[Any, ...], differentiates: bool) -> list[torch.Tensor]:
-    """Results and gradients."""
-    inputs = [leaf for leaf in pytree.tree_leaves(sample) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    first, args, kwargs = sample
-    results = [leaf for leaf in pytree.tree_leaves(op(first, *args, **kwargs)) if isinstance(leaf, torch.Tensor)]
-    found = gradients(results, inputs) if differentiates else []
-    return [*results, *(gradient for gradient in found if gradient is not None)]
-
-
-@pytest.mark.usefixtures("strict")
-@pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda value: getattr(value, "formatted_name", str(value)))
-def test_samples_and_gradients(op: Any, dtype: torch.dtype) -> None:
-    torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
-    warnings.filterwarnings("ignore")  # of what is deprecated
-    differentiates = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-
-    rounds_once = dtype == torch.bfloat16 and op.formatted_name in ROUNDED_ONCE
-
-    def leaf(value: object, device: str) -> object:
-        if not isinstance(value, torch.Tensor):
-            return value
-        wide = torch.float32 if rounds_once and device == "cpu" and value.dtype == dtype else value.dtype
-        return value.detach().to(device, wide).requires_grad_(value.requires_grad)
-
-    for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiates):
-        given = (sample.input, sample.args, sample.kwargs)
-        has_elements = all(leaf.numel() for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor))
-        torch.rustdev.set_fallback_mode("error" if has_elements else "allow")
-        expected, found = (
-            outcome(op, pytree.tree_map(partial(leaf, device=device), given), differentiates) for device in ("cpu", DEVICE)
-        )
-        assert {result.device.type for result in found} == {DEVICE}
-        assert [result.stride() for result in found] == [result.stride() for result in expected]
-        if rounds_once:
-            expected = [result.to(dtype) if result.dtype == torch.float32 else result for result in expected]
-        rtol = torch.finfo(dtype).eps if rounds_once else TOLERANCES.get(op.name, 1e-5)
-        torch.testing.assert_close([result.cpu() for result in found], expected, rtol=rtol, atol=1e-5, equal_nan=True)
 
 
 def image(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -147,15 +72,12 @@ LARGE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]] = 
 def test_batches_are_divided_among_the_threads(name: str) -> None:
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
     function, given = LARGE[name]
-    expected_in = given.clone().requires_grad_()
-    expected = function(expected_in)
-    x = given.to(DEVICE).requires_grad_()
-    found = function(x)
-    assert found.stride() == expected.stride()
-    torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
-    (gradient,) = torch.autograd.grad(found.square().sum(), x)
-    (expected_gradient,) = torch.autograd.grad(expected.square().sum(), expected_in)
-    torch.testing.assert_close(gradient.cpu(), expected_gradient, rtol=1e-3, atol=1e-3)
+
+    def run(x: torch.Tensor) -> list[torch.Tensor]:
+        found = function(x.requires_grad_())
+        return [found.detach(), *torch.autograd.grad(found.square().sum(), x)]
+
+    compare(run, given, rtol=1e-3, atol=1e-3, signs=False)
 
 
 def labels(value: int) -> torch.Tensor:
@@ -284,12 +206,9 @@ def test_float16_is_float32_rounded_once(name: str) -> None:
 
 
 def test_operands_of_two_floating_point_dtypes_are_refused() -> None:
-    for device in ("cpu", DEVICE):
-        narrow, wide = torch.ones(3, 3, device=device).half(), torch.ones(2, 3, 3, device=device)
-        with pytest.raises(RuntimeError, match="same dtype"):
-            torch.addbmm(narrow, wide, wide)
-        with pytest.raises(RuntimeError, match="expected scalar type Half"):
-            torch.linalg.cross(narrow, wide[0])
+    narrow, wide = torch.ones(3, 3).half(), torch.ones(2, 3, 3)
+    compare_errors(torch.addbmm, narrow, wide, wide)
+    compare_errors(torch.linalg.cross, narrow, wide[0])
 
 
 def test_they_are_of_the_second_tier() -> None:

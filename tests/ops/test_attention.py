@@ -1,10 +1,11 @@
 """scaled_dot_product_attention and its gradients, without the fallback, against float64 on the CPU."""
 
+import functools
 import itertools
 
 import pytest
 import torch
-from comparison import assert_near, compare_gradients
+from comparison import assert_near, compare_gradients, exact_gradients
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.rustdev import profiler
@@ -32,17 +33,18 @@ def inputs(query: tuple[int, ...], keys: tuple[int, int], dtype: torch.dtype, le
 
 def check(given: list[torch.Tensor], mask: torch.Tensor | None = None, **options: object) -> None:
     """Hold results and gradients against those of the same numbers in float64."""
-    exact = [it.detach().cpu().double().requires_grad_() for it in given]
     wide = mask if mask is None or mask.dtype is torch.bool else mask.double()
     mine = mask if mask is None or mask.dtype is torch.bool else mask.to(given[0].dtype)
-    found = functional.scaled_dot_product_attention(*given, attn_mask=None if mine is None else mine.to(D), **options)
-    with sdpa_kernel(SDPBackend.MATH):
-        expected = functional.scaled_dot_product_attention(*exact, attn_mask=wide, **options)
-    grad = torch.randn(expected.shape).to(found.dtype)
-    found.backward(grad.to(D))
-    expected.backward(grad.double())
-    tolerance = {torch.float32: 2e-5, torch.float64: 1e-10}.get(found.dtype, 8 * torch.finfo(found.dtype).eps)
-    assert_near([found, *(it.grad for it in given)], [expected, *(it.grad for it in exact)], tolerance)
+    attend = functools.partial(functional.scaled_dot_product_attention, **options)
+
+    def exact(*numbers: torch.Tensor) -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.MATH):
+            return attend(*numbers, attn_mask=wide)
+
+    found, expected = exact_gradients(lambda *it: attend(*it, attn_mask=None if mine is None else mine.to(D)), given, exact)
+    dtype = found[0].dtype
+    tolerance = {torch.float32: 2e-5, torch.float64: 1e-10}.get(dtype, 8 * torch.finfo(dtype).eps)
+    assert_near(found, expected, tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)

@@ -1,5 +1,6 @@
 """Convolutions with shapes for which PyTorch's AMX kernels are wrong or crash, those in parts, and those with a Rust kernel."""
 
+import functools
 import itertools
 import os
 import random
@@ -9,7 +10,7 @@ from collections import Counter
 
 import pytest
 import torch
-from comparison import assert_near, assert_same, compare, compare_gradients
+from comparison import assert_any_threads, assert_near, compare, compare_gradients, exact_gradients
 from torch.nn import functional
 from torch.rustdev import profiler
 
@@ -171,23 +172,15 @@ def check(
     slack: float = 4,
 ) -> bool:
     """Hold a convolution and its gradients against float64; False where PyTorch refuses the shape."""
-    function = getattr(torch.nn.functional, name)
     channels = weights[1] * options.get("groups", 1) if "transpose" in name else weights[0]
     given = [torch.randn(sizes), torch.randn(weights), torch.randn(channels) if with_bias else None]
-    mine = [None if it is None else it.to(D, dtype).requires_grad_() for it in given]
-    exact = [None if it is None else it.detach().cpu().double().requires_grad_() for it in mine]
+    function = functools.partial(getattr(functional, name), **options)
+    mine = [None if it is None else it.to(D, dtype) for it in given]
     try:
-        expected = function(*exact, **options)
+        function(*(None if it is None else it.detach().cpu().double() for it in mine))
     except RuntimeError:
         return False
-    found = function(*mine, **options)
-    grad = torch.randn(expected.shape).to(dtype)
-    found.backward(grad.to(D))
-    expected.backward(grad.double())
-    results, wanted = (
-        [result, *(it.grad for it in leaves if it is not None)] for result, leaves in ((found, mine), (expected, exact))
-    )
-    assert_near(results, wanted, slack * torch.finfo(dtype).eps)
+    assert_near(*exact_gradients(function, mine), slack * torch.finfo(dtype).eps)
     return True
 
 
@@ -222,7 +215,7 @@ def test_random_shapes(dtype: torch.dtype) -> None:
         name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
         sizes = (draw.randint(1, 4), inner, *numbers(1, 10))
         done += check(name, sizes, weights + numbers(1, 4), options, dtype, draw.random() < 0.5)
-        if done == 150:
+        if done == 60:
             break
         assert turn < 1000
 
@@ -256,7 +249,7 @@ def gradients(given: list[torch.Tensor | None], options: dict, device: str, dtyp
     return [result.detach(), *(it.grad for it in leaves if it is not None)]
 
 
-@pytest.mark.parametrize("channels", [1, 3, 16, 33, 96])
+@pytest.mark.parametrize("channels", [1, 16, 33])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *DTYPES])
 @pytest.mark.parametrize("case", CHANNELWISE, ids=lambda case: "x".join(map(str, case[1])))
 def test_channels_by_themselves(case: tuple, dtype: torch.dtype, channels: int) -> None:
@@ -285,17 +278,9 @@ def test_channels_by_themselves_are_launches_of_a_kernel(memory_format: torch.me
 @pytest.mark.parametrize("mask", list(itertools.product([False, True], repeat=3)))
 def test_gradients_that_are_asked_for(mask: tuple[bool, ...]) -> None:
     x, weight, *_ = channelwise(CHANNELWISE[1], 24)
-    grad = torch.randn(2, 24, 4, 6)
-
-    def backward(device: str) -> tuple[torch.Tensor | None, ...]:
-        tensors = [it.to(device) for it in (grad, x, weight)]
-        return torch.ops.aten.convolution_backward(*tensors, [24], [2, 2], [2, 2], [1, 1], False, [0, 0], 24, mask)
-
-    found = backward(D)
-    assert tuple(it is not None for it in found) == mask
-    assert_same(
-        *([it for it, wanted in zip(results, mask, strict=True) if wanted] for results in (found, backward("cpu"))), rtol=1e-4
-    )
+    backward = torch.ops.aten.convolution_backward
+    arguments = ([24], [2, 2], [2, 2], [1, 1], False, [0, 0], 24, mask)
+    compare(backward, torch.randn(2, 24, 4, 6), x, weight, *arguments, rtol=1e-4)
 
 
 def test_tensors_with_gaps_and_gradients_of_one_number() -> None:
@@ -317,24 +302,15 @@ def test_no_samples_of_channels_by_themselves() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, *DTYPES])
 def test_bits_of_channels_by_themselves_do_not_depend_on_threads(dtype: torch.dtype) -> None:
     x, weight, bias, options = channelwise(((40, 40), (3, 3), {"padding": 1}), 48, samples=3)
-    threads, found = torch.rustdev.get_num_threads(), []
-    try:
-        for count in (1, 2, 3):
-            torch.rustdev.set_num_threads(count)
-            found.append([it.cpu() for it in gradients([x, weight, bias], options, D, dtype)])
-    finally:
-        torch.rustdev.set_num_threads(threads)
-    for others in found[1:]:
-        assert all(torch.equal(one, other) for one, other in zip(found[0], others, strict=True))
+    assert_any_threads(lambda: gradients([x, weight, bias], options, D, dtype))
 
 
 def test_second_gradients_of_channels_by_themselves() -> None:
-    x, weight, bias, options = channelwise(CHANNELWISE[1], 6)
-    results = []
-    for device in (D, "cpu"):
-        leaves = [it.to(device, torch.float64).detach().requires_grad_() for it in (x, weight, bias)]
-        result = functional.conv2d(*leaves, **options)
-        first = torch.autograd.grad(result.square().sum(), leaves, create_graph=True)
-        results.append([*first, *torch.autograd.grad(sum(it.square().sum() for it in first), leaves)])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one.cpu(), other)
+    *given, options = channelwise(CHANNELWISE[1], 6)
+
+    def second(*leaves: torch.Tensor) -> list[torch.Tensor]:
+        leaves = [it.requires_grad_() for it in leaves]
+        first = torch.autograd.grad(functional.conv2d(*leaves, **options).square().sum(), leaves, create_graph=True)
+        return [*first, *torch.autograd.grad(sum(it.square().sum() for it in first), leaves)]
+
+    compare(lambda *leaves: [it.detach() for it in second(*leaves)], *(it.double() for it in given), rtol=1e-7)

@@ -5,28 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from comparison import assert_same, compare
+from comparison import COMPLEX, FLOATS, INTEGERS, assert_same, compare
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-REAL = [
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-]
-FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
-COMPLEX = [torch.complex32, torch.complex64, torch.complex128]
-DTYPES = REAL + FLOAT8 + COMPLEX
+REAL = [torch.bool, *INTEGERS, torch.uint16, torch.uint32, torch.uint64, *FLOATS]
+DTYPES = [*REAL, torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32, *COMPLEX]
 
 pytestmark = [
     pytest.mark.usefixtures("strict"),

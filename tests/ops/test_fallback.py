@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from comparison import compare, compare_gradients
 
 #: An operator without a kernel of ours, with two results and an overload of another name.
 OPERATOR = "aten::frexp.Tensor_out"
@@ -93,12 +94,7 @@ def test_waits_for_the_current_stream() -> None:
 
 
 def test_reads_and_writes_the_same_memory() -> None:
-    host = torch.arange(1.0, 7.0)
-    device = host.to("rustdev")
-    pointer = device.data_ptr()
-    device.igamma_(torch.ones(6).to("rustdev"))
-    assert device.data_ptr() == pointer
-    assert torch.equal(device.cpu(), host.igamma(torch.ones(6)))
+    compare(torch.Tensor.igamma_, torch.arange(1.0, 7.0), torch.ones(6))
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -128,42 +124,18 @@ def test_outputs_own_their_memory() -> None:
 
 def test_out_arguments() -> None:
     host = torch.randn(5)
-    device = host.to("rustdev")
-    mantissa, exponent = torch.empty(5, device="rustdev"), torch.empty(5, dtype=torch.int32, device="rustdev")
-    returned = torch.frexp(device, out=(mantissa, exponent))
-    assert returned[0] is mantissa
-    assert torch.equal(mantissa.cpu(), host.frexp().mantissa)
-    expected = host.polygamma(1)
-    grown = torch.empty(0, device="rustdev")
-    assert torch.polygamma(1, device, out=grown) is grown
-    assert torch.equal(grown.cpu(), expected)
-    strided = torch.zeros(10, device="rustdev")[::2]
-    torch.polygamma(1, device, out=strided)
-    assert torch.equal(strided.cpu(), expected)
+    compare(lambda x, *out: torch.frexp(x, out=out), host, torch.empty(5), torch.empty(5, dtype=torch.int32))
+    for out in (torch.empty(0), torch.zeros(10)[::2]):
+        compare(lambda x, out: torch.polygamma(1, x, out=out), host, out)
     with pytest.warns(UserWarning, match="was resized"):
-        torch.polygamma(1, device, out=torch.empty(3, device="rustdev"))
+        torch.polygamma(1, host.to("rustdev"), out=torch.empty(3, device="rustdev"))
 
 
-def test_conj_bits_of_out_arguments_come_back() -> None:
-    torch.manual_seed(1)
-    matrix = torch.randn(4, 4, dtype=torch.complex64)
-    right = torch.randn(4, 2, dtype=torch.complex64)
-    factors, pivots = torch.linalg.lu_factor(matrix)
-    for adjoint in (False, True):
-        expected = torch.linalg.lu_solve(factors, pivots, right, adjoint=adjoint)
-        out = torch.empty(0, dtype=torch.complex64, device="rustdev")
-        torch.linalg.lu_solve(factors.to("rustdev"), pivots.to("rustdev"), right.to("rustdev"), adjoint=adjoint, out=out)
-        assert torch.allclose(out.cpu(), expected, atol=1e-5)
-
-
-def test_lists_of_tensors() -> None:
-    host = [torch.randn(3, 2), torch.randn(4, 2)]
-    device = [tensor.to("rustdev") for tensor in host]
-    assert torch.equal(torch.cat(device).cpu(), torch.cat(host))
-    index = torch.tensor([2, 0])
-    assert torch.equal(device[0][index].cpu(), host[0][index])
-    assert torch.equal(device[0][index.to("rustdev")].cpu(), host[0][index])
-    assert torch.equal(device[0][:, index.to("rustdev") // 2].cpu(), host[0][:, index // 2])
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_conj_bits_of_out_arguments_come_back(adjoint: bool) -> None:
+    factors, pivots = torch.linalg.lu_factor(torch.randn(4, 4, dtype=torch.complex64))
+    right, out = torch.randn(4, 2, dtype=torch.complex64), torch.empty(0, dtype=torch.complex64)
+    compare(lambda *it: torch.linalg.lu_solve(*it[:3], adjoint=adjoint, out=it[3]), factors, pivots, right, out, rtol=1e-5)
 
 
 def test_mixed_devices_are_refused() -> None:
@@ -185,48 +157,19 @@ def test_an_operator_without_any_kernel() -> None:
         torch._cudnn_init_dropout_state(0.5, True, 1, device="rustdev", dtype=torch.uint8)
 
 
-def test_random_numbers_follow_the_device_generator() -> None:
-    def draw() -> list[float]:
-        tensor = torch.empty(4, device="rustdev")
-        return tensor.exponential_().tolist() + torch.randperm(9, device="rustdev").tolist()
+def test_random_numbers_are_those_of_the_device_generator() -> None:
+    def draw() -> torch.Tensor:
+        return torch._standard_gamma(torch.ones(100, device="rustdev")).cpu()
 
     torch.manual_seed(5)
-    first, second = draw(), draw()
-    assert first != second
+    first, second, expected = draw(), draw(), torch.rand(3)
+    assert fell_back("aten::_standard_gamma") == 2
+    assert not torch.equal(first, second)
     torch.manual_seed(5)
-    torch.rand(100)
-    assert draw() == first
-    torch.rustdev.manual_seed(5)
-    assert draw() == first
-    state = torch.rustdev.get_rng_state()
-    assert draw() == second
-    torch.rustdev.set_rng_state(state)
-    assert draw() == second
-
-
-def test_random_numbers_leave_the_cpu_generator_alone() -> None:
-    device = torch.ones(100, device="rustdev")
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    first = torch.native_dropout(device, 0.5, True)[0].cpu()
-    second = torch.native_dropout(device, 0.5, True)[0].cpu()
-    device.exponential_()
     assert torch.equal(torch.rand(3), expected)
-    assert not torch.equal(first, second)
-    torch.manual_seed(5)
-    assert torch.equal(torch.native_dropout(torch.ones(100, device="rustdev"), 0.5, True)[0].cpu(), first)
-
-
-def test_generators_given() -> None:
-    generator = torch.Generator("rustdev").manual_seed(3)
-    first = torch.empty(4, device="rustdev").exponential_(generator=generator).cpu()
-    second = torch.empty(4, device="rustdev").exponential_(generator=generator).cpu()
-    generator.manual_seed(3)
-    assert torch.equal(torch.empty(4, device="rustdev").exponential_(generator=generator).cpu(), first)
-    assert not torch.equal(first, second)
-    with pytest.raises(RuntimeError, match="Expected a 'rustdev' device type for generator but found 'cpu'"):
-        torch.empty(4, device="rustdev").exponential_(generator=torch.Generator())
+    assert torch.equal(draw(), first)
+    torch.rustdev.manual_seed(5)
+    assert torch.equal(draw(), first)
 
 
 def test_the_device_of_factories() -> None:
@@ -244,43 +187,7 @@ def test_second_device_waits_on_its_own_stream() -> None:
 
 
 def test_gradients_go_through() -> None:
-    host = torch.randn(4, 3, requires_grad=True)
-    device = host.detach().to("rustdev").requires_grad_()
-    for tensor in (host, device):
-        tensor.cumprod(0).sort(1)[0].sum().backward()
-    assert host.grad is not None
-    assert torch.allclose(device.grad.cpu(), host.grad)
-
-
-def test_sparse_coo() -> None:
-    host = torch.tensor([[0.0, 2, 0], [3, 0, 4]])
-    sparse = host.to("rustdev").to_sparse()
-    assert (sparse.device.type, sparse.layout) == ("rustdev", torch.sparse_coo)
-    assert sparse.indices().device == sparse.values().device == torch.device("rustdev:0")
-    assert torch.equal(sparse.to_dense().cpu(), host)
-    assert torch.equal((sparse + sparse).to_dense().cpu(), host * 2)
-    assert torch.equal(sparse.cpu().to_dense(), host)
-    assert torch.equal(host.to_sparse().to("rustdev").to_dense().cpu(), host)
-    dense = torch.randn(3, 2)
-    assert torch.allclose(torch.sparse.mm(sparse, dense.to("rustdev")).cpu(), host @ dense)
-    sparse.mul_(2)
-    assert torch.equal(sparse.to_dense().cpu(), host * 2)
-    twice = torch.sparse_coo_tensor(torch.tensor([[0, 0]]), torch.ones(2), (2,), device="rustdev", check_invariants=True)
-    assert twice.coalesce().values().tolist() == [2]
-
-
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@pytest.mark.filterwarnings("ignore:Sparse CSC tensor support is in beta")
-def test_sparse_compressed() -> None:
-    host = torch.tensor([[0.0, 2, 0], [3, 0, 4]])
-    for layout in (torch.sparse_csr, torch.sparse_csc):
-        sparse = host.to("rustdev").to_sparse(layout=layout)
-        assert (sparse.device.type, sparse.layout) == ("rustdev", layout)
-        assert torch.equal(sparse.to_dense().cpu(), host)
-        assert torch.equal(sparse.cpu().to_dense(), host)
-    csr = host.to("rustdev").to_sparse_csr()
-    dense = torch.randn(3, 2)
-    assert torch.allclose((csr @ dense.to("rustdev")).cpu(), host @ dense, atol=1e-6)
+    compare_gradients(lambda x: x.cumprod(0).sort(1)[0].sum(), torch.randn(4, 3), rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")

@@ -1,75 +1,65 @@
 """Foreach operators against the CPU: one launch for tensors that fit together, and PyTorch's slow path for others."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from comparison import TOLERANCE, assert_same
+from comparison import COMPLEX, FLOATS, TOLERANCE, assert_same, compare, compare_errors
 
-FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 SHAPES: list[tuple[int, ...]] = [(), (5,), (0,), (3, 4), (64,), (100, 7), (200, 200)]
 EACH = [0.5, 2.0, -1.0, 0.25, 3.0, 0.75, 1.5]
 Lists = list[list[torch.Tensor]]
+#: The row that serves the call, how many lists it takes, the operator, further arguments, and options.
+Case = tuple[str, int, str, tuple[Any, ...], dict[str, Any]]
 
-# The row that serves the call, how many lists it takes, and the call itself, functional and in place.
-CALLS: list[tuple[str, int, str, Callable[[Lists], tuple[Any, ...]], dict[str, Any]]] = [
-    ("add.List", 2, "add", tuple, {}),
-    ("add.List", 2, "add", tuple, {"alpha": 0.3}),
-    ("add.Scalar", 1, "add", lambda lists: (lists[0], 0.3), {}),
-    ("add.Scalar", 1, "add", lambda lists: (lists[0], 2), {}),
-    ("add.Scalar", 1, "add", lambda lists: (lists[0], EACH), {}),
-    ("add.Scalar", 1, "add", lambda lists: (lists[0], number(lists)), {"alpha": 2}),
-    ("addcdiv.Scalar", 3, "addcdiv", tuple, {"value": 0.3}),
-    ("addcdiv.Scalar", 3, "addcdiv", lambda lists: (*lists, EACH), {}),
-    ("addcmul.Scalar", 3, "addcmul", tuple, {"value": 0.3}),
-    ("addcmul.Scalar", 3, "addcmul", lambda lists: (*lists, EACH), {}),
-    ("div.List", 2, "div", tuple, {}),
-    ("div.Scalar", 1, "div", lambda lists: (lists[0], 0.3), {}),
-    ("div.Scalar", 1, "div", lambda lists: (lists[0], EACH), {}),
-    ("div.Scalar", 1, "div", lambda lists: (lists[0], number(lists)), {}),
-    ("lerp.List", 3, "lerp", tuple, {}),
-    ("lerp.Scalar", 2, "lerp", lambda lists: (*lists, 0.3), {}),
-    ("lerp.Scalar", 2, "lerp", lambda lists: (*lists, EACH), {}),
-    ("maximum.List", 2, "maximum", tuple, {}),
-    ("minimum.List", 2, "minimum", tuple, {}),
-    ("mul.List", 2, "mul", tuple, {}),
-    ("mul.Scalar", 1, "mul", lambda lists: (lists[0], 0.3), {}),
-    ("mul.Scalar", 1, "mul", lambda lists: (lists[0], EACH), {}),
-    ("mul.Scalar", 1, "mul", lambda lists: (lists[0], number(lists)), {}),
-    ("neg", 1, "neg", tuple, {}),
-    ("reciprocal", 1, "reciprocal", tuple, {}),
-    ("sqrt", 1, "sqrt", tuple, {}),
-    ("sub.List", 2, "sub", tuple, {"alpha": 0.3}),
-    ("sub.Scalar", 1, "sub", lambda lists: (lists[0], 0.3), {}),
-    ("sub.Scalar", 1, "sub", lambda lists: (lists[0], EACH), {}),
-    ("zero_", 1, "zero", tuple, {}),
+NUMBER = torch.tensor(0.75)  # in the lists' dtype, on their device
+CALLS: list[Case] = [
+    ("add.List", 2, "add", (), {"alpha": 0.3}),
+    ("add.Scalar", 1, "add", (2,), {}),
+    ("add.Scalar", 1, "add", (NUMBER,), {"alpha": 2}),
+    ("addcdiv.Scalar", 3, "addcdiv", (), {"value": 0.3}),
+    ("addcmul.Scalar", 3, "addcmul", (), {"value": 0.3}),
+    ("div.Scalar", 1, "div", (NUMBER,), {}),
+    ("mul.Scalar", 1, "mul", (NUMBER,), {}),
+    ("pow.Scalar", 1, "pow", (2,), {}),
+    ("sub.List", 2, "sub", (), {"alpha": 0.3}),
+    ("zero_", 1, "zero", (), {}),
 ]
+# Lists alone, and with a number for all or for each tensor.
+CALLS += [(f"{name}.List", 2, name, (), {}) for name in ("add", "div", "maximum", "minimum", "mul", "pow")]
+CALLS += [("lerp.List", 3, "lerp", (), {}), ("minimum.List", 2, "clamp_max", (), {}), ("maximum.List", 2, "clamp_min", (), {})]
+for values in (0.3, EACH):
+    CALLS += [(f"{name}.Scalar", 1, name, (values,), {}) for name in ("add", "div", "mul", "pow", "sub", "clamp_max", "clamp_min")]
+    CALLS += [("clamp_max.Scalar", 1, "minimum", (values,), {}), ("clamp_min.Scalar", 1, "maximum", (values,), {})]
+    CALLS += [("lerp.Scalar", 2, "lerp", (values,), {})]
+for values in (EACH, torch.tensor(EACH)):
+    CALLS += [("addcdiv.Scalar", 3, "addcdiv", (values,), {}), ("addcmul.Scalar", 3, "addcmul", (values,), {})]
 # Operators without further arguments, whose row runs the elementwise kernel over every tensor.
 UNARY = ["abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log"]
-UNARY += ["log10", "log1p", "log2", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "tan", "tanh", "trunc"]
-CALLS += [(name, 1, name, tuple, {}) for name in UNARY]
-for kind, row, list_row in [("clamp_max", "clamp_max", "minimum"), ("clamp_min", "clamp_min", "maximum")]:
-    CALLS += [(f"{list_row}.List", 2, kind, tuple, {})]
-    for name in (kind, list_row):
-        CALLS += [(f"{row}.Scalar", 1, name, lambda lists: (lists[0], 0.3), {})]
-        CALLS += [(f"{row}.Scalar", 1, name, lambda lists: (lists[0], EACH), {})]
-CALLS += [
-    ("addcdiv.Scalar", 3, "addcdiv", lambda lists: (*lists, torch.tensor(EACH)), {}),
-    ("addcmul.Scalar", 3, "addcmul", lambda lists: (*lists, torch.tensor(EACH)), {}),
-    ("pow.List", 2, "pow", tuple, {}),
-    ("pow.Scalar", 1, "pow", lambda lists: (lists[0], 0.3), {}),
-    ("pow.Scalar", 1, "pow", lambda lists: (lists[0], 2), {}),
-    ("pow.Scalar", 1, "pow", lambda lists: (lists[0], EACH), {}),
+UNARY += ["log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh"]
+CALLS += [(name, 1, name, (), {}) for name in [*UNARY, "trunc"]]
+# Calls that take integers and complex numbers as well.
+WHOLE: list[Case] = [
+    ("add.List", 2, "add", (), {"alpha": 3}),
+    ("add.Scalar", 1, "add", (2,), {}),
+    ("add.Scalar", 1, "add", (list(range(7)),), {}),
+    ("add.Scalar", 1, "add", (torch.tensor(3.0),), {"alpha": 2}),
+    ("addcmul.Scalar", 3, "addcmul", (), {"value": 2}),
+    ("mul.List", 2, "mul", (), {}),
+    ("mul.Scalar", 1, "mul", (3,), {}),
+    ("neg", 1, "neg", (), {}),
+    ("sub.List", 2, "sub", (), {"alpha": 2}),
+    ("sub.Scalar", 1, "sub", (2,), {}),
+    ("zero_", 1, "zero", (), {}),
 ]
-NAMES = [f"{row}-{index}" for index, (row, *_) in enumerate(CALLS)]
+OF_INTEGERS: list[Case] = [*WHOLE, ("abs", 1, "abs", (), {}), ("maximum.List", 2, "maximum", (), {})]
+OF_COMPLEX: list[Case] = [*WHOLE, ("div.List", 2, "div", (), {}), ("mul.Scalar", 1, "mul", (2.5 - 1j,), {})]
+OF_COMPLEX += [(name, 1, name, (), {}) for name in ("exp", "reciprocal", "sigmoid", "sqrt", "tanh")]
+CASES = [(case, dtype) for dtype in FLOATS for case in CALLS]
+CASES += [(case, dtype) for dtype in (torch.uint8, torch.int8, torch.int32, torch.int64) for case in OF_INTEGERS]
+CASES += [(case, dtype) for dtype in COMPLEX for case in OF_COMPLEX]
 
 pytestmark = pytest.mark.usefixtures("strict")
-
-
-def number(lists: Lists) -> torch.Tensor:
-    """Return a number of the lists' dtype, on their device."""
-    return torch.tensor(0.75, dtype=lists[0][0].dtype, device=lists[0][0].device)
 
 
 def make(seed: int, dtype: torch.dtype) -> list[torch.Tensor]:
@@ -85,71 +75,31 @@ def calls(row: str) -> int:
     return int(torch.rustdev.op_calls()[f"_foreach_{row}"])
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize(("row", "count", "name", "arguments", "options"), CALLS, ids=NAMES)
-def test_one_launch(
-    row: str,
-    count: int,
-    name: str,
-    arguments: Callable[[Lists], tuple[Any, ...]],
-    options: dict[str, Any],
-    dtype: torch.dtype,
-) -> None:
-    compare(row, name, arguments, options, dtype, [make(seed, dtype) for seed in range(count)])
-
-
-def compare(
-    row: str, name: str, arguments: Callable[[Lists], tuple[Any, ...]], options: dict[str, Any], dtype: torch.dtype, host: Lists
-) -> None:
-    """Call an operator over lists of both devices, functional and in place, in one launch each."""
-    device = [[tensor.to("rustdev") for tensor in values] for values in host]
-    before = calls(row)
-    if name != "zero":
-        function = getattr(torch, f"_foreach_{name}")
-        assert_same(function(*arguments(device), **options), function(*arguments(host), **options), rtol=TOLERANCE)
-        before += 1
-    inplace = getattr(torch, f"_foreach_{name}_")
-    versions = [tensor._version for tensor in device[0]]
-    inplace(*arguments(device), **options)
-    inplace(*arguments(host), **options)
-    assert_same(device[0], host[0], rtol=TOLERANCE)
-    assert [tensor._version for tensor in device[0]] == [version + 1 for version in versions]
-    assert calls(row) == before + 1
-
-
-# Calls that take integers and complex numbers as well.
-WHOLE: list[tuple[str, int, str, Callable[[Lists], tuple[Any, ...]], dict[str, Any]]] = [
-    ("add.List", 2, "add", tuple, {"alpha": 3}),
-    ("add.Scalar", 1, "add", lambda lists: (lists[0], 2), {}),
-    ("add.Scalar", 1, "add", lambda lists: (lists[0], list(range(7))), {}),
-    ("add.Scalar", 1, "add", lambda lists: (lists[0], torch.tensor(3).to(lists[0][0])), {"alpha": 2}),
-    ("addcmul.Scalar", 3, "addcmul", tuple, {"value": 2}),
-    ("mul.List", 2, "mul", tuple, {}),
-    ("mul.Scalar", 1, "mul", lambda lists: (lists[0], 3), {}),
-    ("neg", 1, "neg", tuple, {}),
-    ("sub.List", 2, "sub", tuple, {"alpha": 2}),
-    ("sub.Scalar", 1, "sub", lambda lists: (lists[0], 2), {}),
-    ("zero_", 1, "zero", tuple, {}),
-]
-INTEGERS = [
-    *WHOLE,
-    ("abs", 1, "abs", tuple, {}),
-    ("maximum.List", 2, "maximum", tuple, {}),
-    ("minimum.List", 2, "clamp_max", tuple, {}),
-]
-FIELDS = [*WHOLE, ("div.List", 2, "div", tuple, {}), ("mul.Scalar", 1, "mul", lambda lists: (lists[0], 2.5 - 1j), {})]
-FIELDS += [(name, 1, name, tuple, {}) for name in ("exp", "reciprocal", "sigmoid", "sqrt", "tanh")]
-DTYPES = [(case, dtype) for dtype in (torch.uint8, torch.int8, torch.int32, torch.int64) for case in INTEGERS]
-DTYPES += [(case, dtype) for dtype in (torch.complex64, torch.complex128) for case in FIELDS]
-
-
-@pytest.mark.parametrize(("case", "dtype"), DTYPES, ids=lambda value: str(value) if isinstance(value, torch.dtype) else value[0])
-def test_other_dtypes(case: tuple[str, int, str, Callable[[Lists], tuple[Any, ...]], dict[str, Any]], dtype: torch.dtype) -> None:
-    row, count, name, arguments, options = case
-    host = [[(5 * tensor).to(dtype) for tensor in make(seed, torch.float64)] for seed in range(count)]
+@pytest.mark.parametrize(("case", "dtype"), CASES, ids=lambda value: str(value) if isinstance(value, torch.dtype) else value[0])
+def test_one_launch(case: Case, dtype: torch.dtype) -> None:
+    """Functional and in place."""
+    row, count, name, further, options = case
+    host = [make(seed, dtype) for seed in range(count)]
+    if not dtype.is_floating_point:
+        host = [[(5 * tensor).to(dtype) for tensor in make(seed, torch.float64)] for seed in range(count)]
     if dtype.is_complex:
         host = [[tensor * torch.tensor(0.7 - 0.4j, dtype=dtype) for tensor in values] for values in host]
-    compare(row, name, arguments, options, dtype, host)
+    further = tuple(it.to(dtype) if isinstance(it, torch.Tensor) and it.dim() == 0 else it for it in further)
+
+    def call(name: str, lists: Lists, *further: Any) -> tuple[Any, Lists]:
+        before = [tensor._version for tensor in lists[0]]
+        results = getattr(torch, name)(*lists, *further, **options)
+        assert [tensor._version - 1 for tensor in lists[0]] == before or not name.endswith("_")
+        return results, lists
+
+    names = [f"_foreach_{name}_", *([f"_foreach_{name}"] if name != "zero" else [])]
+    before = calls(row)
+    for form in names:
+        # Tensors with a number for each of the others stay on the host.
+        numbers = [it for it in further if isinstance(it, torch.Tensor) and it.dim() == 0]
+        rest = [it for it in further if not any(it is one for one in numbers)]
+        compare(lambda lists, *given, form=form, rest=rest: call(form, lists, *given, *rest), host, *numbers, rtol=TOLERANCE)
+    assert calls(row) == before + len(names)
 
 
 def test_a_number_to_powers() -> None:
@@ -176,16 +126,6 @@ def test_norms_in_one_launch(order: float, dtype: torch.dtype) -> None:
     nothing = [torch.ones(0), torch.full((), 2.0)]
     if order >= 0 and order != float("inf"):
         assert_same(torch._foreach_norm([tensor.to("rustdev") for tensor in nothing], order), torch._foreach_norm(nothing, order))
-
-
-def test_norms_are_refused_as_on_the_cpu() -> None:
-    for device in ("cpu", "rustdev"):
-        with pytest.raises(RuntimeError, match="floating point or complex"):
-            torch._foreach_norm([torch.arange(3, device=device)])
-        with pytest.raises(RuntimeError, match=r"empty tensor|no identity"):
-            torch._foreach_norm([torch.ones(0, device=device)], float("inf"))
-        with pytest.raises(RuntimeError, match="at least one tensor"):
-            torch._foreach_norm([])
 
 
 def test_greatest_values_in_one_launch() -> None:
@@ -249,23 +189,28 @@ def test_other_calls_go_tensor_after_tensor() -> None:
     assert not [name for name in after if name.startswith("_foreach_") and after[name] != before[name]]
 
 
-def test_errors_are_those_of_pytorch() -> None:
-    for device in ("cpu", "rustdev"):
-        ones = [torch.ones(2, device=device)]
-        with pytest.raises(RuntimeError, match="at least one tensor"):
-            torch._foreach_add([], 1.0)
-        with pytest.raises(RuntimeError, match="same number of tensors"):
-            torch._foreach_add(ones, [*ones, *ones])
-        with pytest.raises(RuntimeError, match="same number of elements as scalar list"):
-            torch._foreach_add(ones, [1.0, 2.0])
-        with torch.inference_mode():
-            inference = torch.ones(2, device=device)
-        with pytest.raises(RuntimeError, match="inference tensor"):
-            torch._foreach_add_([inference], 1.0)
-        with pytest.raises(RuntimeError, match="Boolean alpha"):
-            torch._foreach_add(ones, ones, alpha=True)
-        with pytest.raises(RuntimeError, match=r"can't be cast|alpha must not be"):
-            torch._foreach_add_(ones, 1j)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch._foreach_add([], 1.0),
+        lambda x: torch._foreach_add([x], [x, x]),
+        lambda x: torch._foreach_add([x], [1.0, 2.0]),
+        lambda x: torch._foreach_add([x], [x], alpha=True),
+        lambda x: torch._foreach_add_([x], 1j),
+        lambda x: torch._foreach_norm([]),
+        lambda x: torch._foreach_norm([x.long()]),
+        lambda x: torch._foreach_norm([x[:0]], float("inf")),
+    ],
+)
+def test_errors_are_those_of_pytorch(call: Any) -> None:
+    compare_errors(call, torch.ones(2))
+
+
+def test_inference_tensors_are_not_written_to() -> None:
+    with torch.inference_mode():
+        inference = torch.ones(2, device="rustdev")
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        torch._foreach_add_([inference], 1.0)
 
 
 def test_tensors_that_share_memory_come_one_after_the_other() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-
-FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+from comparison import FLOATS, TOLERANCE, compare
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -28,14 +27,7 @@ def test_unscale(dtype: torch.dtype, bad: float | None) -> None:
             ]
             if bad is not None:
                 host[0].view(-1)[-1] = bad
-            device = [
-                torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="rustdev").copy_(tensor) for tensor in host
-            ]
-            theirs, their_found = unscale(host, 0.0, factor)
-            mine, my_found = unscale(device, 0.0, factor)
-            for actual, expected in zip(mine, theirs, strict=True):
-                torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
-            assert my_found.item() == their_found.item() == float(bad is not None)
+            compare(unscale, host, 0.0, factor, rtol=TOLERANCE)
 
 
 def test_what_was_found_before_stays() -> None:
@@ -46,12 +38,8 @@ def test_what_was_found_before_stays() -> None:
 @pytest.mark.parametrize("steps", [0, 2])
 @pytest.mark.parametrize("scale", [8.0, 3e38])
 def test_update_scale(scale: float, steps: int, found: float) -> None:
-    results = []
-    for device in ("cpu", "rustdev"):
-        current, tracker = torch.tensor(scale, device=device), torch.tensor(steps, device=device, dtype=torch.int32)
-        torch._amp_update_scale_(current, tracker, torch.tensor(found, device=device), 2.0, 0.5, 3)
-        results.append((current.item(), tracker.item()))
-    assert results[0] == results[1]
+    numbers = torch.tensor(scale), torch.tensor(steps, dtype=torch.int32), torch.tensor(found)
+    compare(torch._amp_update_scale_, *numbers, 2.0, 0.5, 3)
 
 
 def test_wrong_numbers_are_refused() -> None:

@@ -1,169 +1,130 @@
 """Tensors with overlapping elements, sizes of 0 and mixed kinds of operands: results and errors are those of the CPU."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from comparison import compare_outcomes
 from torch.nn import functional
-from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
+Call = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("strict")
 
+#: Operators whose result shares one element: sizes of operands, sizes of the result, and a call if it is another one.
+INTO_ONE: dict[str, tuple[list[tuple[int, ...]], tuple[int, ...], Call | None]] = {
+    "mm": ([(3, 3), (3, 3)], (3, 3), None),
+    "addmm": ([(3, 3), (3, 3), (3, 3)], (3, 3), None),
+    "addmv": ([(3,), (3, 3), (3,)], (3,), None),
+    "bmm": ([(2, 3, 3), (2, 3, 3)], (2, 3, 3), None),
+    "matmul": ([(3, 3), (3, 3)], (3, 3), None),
+    "vecdot": ([(3, 4), (3, 4)], (3,), torch.linalg.vecdot),
+    "msort": ([(5,)], (5,), None),
+    "cumsum": ([(5,)], (5,), lambda x, out: torch.cumsum(x, 0, out=out)),
+    "cumprod": ([(5,)], (5,), lambda x, out: torch.cumprod(x, 0, out=out)),
+    "logcumsumexp": ([(5,)], (5,), lambda x, out: torch.logcumsumexp(x, 0, out=out)),
+    "mean": ([(3, 4)], (4,), lambda x, out: torch.mean(x, 0, out=out)),
+    "add": ([(5,)], (5,), lambda x, out: torch.add(x, 1, out=out)),
+    "histc": ([(5,)], (3,), lambda x, out: torch.histc(x, 3, out=out)),
+    "aminmax": ([(5, 5), (5,)], (5,), lambda x, y, out: torch.aminmax(x, dim=0, out=(out, y))),
+    "reflection_pad1d": ([(1, 4)], (1, 6), lambda x, out: aten.reflection_pad1d.out(x, [1, 1], out=out)),
+    "reflection_pad2d": ([(1, 3, 3)], (1, 5, 5), lambda x, out: aten.reflection_pad2d.out(x, [1] * 4, out=out)),
+    "replication_pad1d": ([(1, 4)], (1, 6), lambda x, out: aten.replication_pad1d.out(x, [1, 1], out=out)),
+    "glu_backward": ([(1,), (2,)], (2,), lambda x, y, out: aten.glu_backward.grad_input(x, y, 0, grad_input=out)),
+    "sort": ([(5,)], (5,), lambda x, out: torch.sort(x, out=(out, out.new_empty(5, dtype=torch.int64)))),
+    "multinomial": ([(5,)], (3,), lambda x, out: torch.multinomial(x, 3, out=out.long()[:1].expand(3))),
+    "cumsum_": ([], (5,), lambda out: out.cumsum_(0)),
+    "addmm_": ([(3, 3), (3, 3)], (3, 3), lambda x, y, out: out.addmm_(x, y)),
+    "zero_": ([], (3,), lambda out: out.zero_()),
+    "fill_": ([], (3,), lambda out: out.fill_(2)),
+    "fill_diagonal_": ([], (3, 3), lambda out: out.fill_diagonal_(1.0)),
+    "_foreach_zero_": ([], (4,), lambda out: torch._foreach_zero_([out])),
+    "ones": ([], (3,), lambda out: torch.ones(3, out=out)),
+    "zeros": ([], (3,), lambda out: torch.zeros(3, out=out)),
+    "full": ([], (3,), lambda out: torch.full((3,), 2.0, out=out)),
+    "empty": ([], (3,), lambda out: torch.empty(3, out=out)),
+    "eye": ([], (3, 3), lambda out: torch.eye(3, out=out)),
+    "randperm": ([], (5,), lambda out: torch.randperm(5, out=out.long()[:1].expand(5)).shape),
+}
+for name in ("max", "min", "median", "nanmedian", "kthvalue", "topk"):
+    sizes, further = {"topk": ((2, 4), (2, 0)), "kthvalue": ((4,), (2, 0))}.get(name, ((4,), (0,)))
+    INTO_ONE[f"value of {name}"] = (
+        [(5, 4)],
+        sizes,
+        lambda x, out, name=name, further=further: getattr(torch, name)(x, *further, out=(out, out.long().contiguous())),
+    )
+    INTO_ONE[f"place of {name}"] = (
+        [(5, 4)],
+        sizes,
+        lambda x, out, name=name, further=further: getattr(torch, name)(
+            x, *further, out=(out.contiguous(), out.long().flatten()[0].expand(out.shape))
+        ),
+    )
 
-def numbers(device: str, *shape: int, seed: int = 0) -> torch.Tensor:
-    """Return random numbers from 0 to 1."""
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).to(device)
-
-
-def expanded(device: str, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return a tensor all of whose elements are the same one."""
-    return torch.zeros((), dtype=dtype, device=device).expand(shape)
-
-
-def shifted(device: str, *shape: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two tensors in the same memory, the second an element further than the first."""
-    size = torch.Size(shape).numel()
-    memory = numbers(device, size + 1)
-    return memory[:size].view(shape), memory[1:].view(shape)
-
-
-def outcome(call: Callable[[str], object], device: str) -> tuple[type[Exception] | None, object]:
-    """Return the type of a call's exception, and its result with every tensor on the CPU."""
-    try:
-        result = call(device)
-        torch.rustdev.synchronize()
-    except (RuntimeError, TypeError, ValueError) as refusal:
-        return type(refusal), None
-    return None, pytree.tree_map_only(torch.Tensor, lambda it: (it.cpu(), it.stride()), result)
-
-
-def pairs(device: str, name: str) -> object:
-    """Call an operator of one tensor and a dimension, whose result lies across that tensor."""
-    given, target = shifted(device, 4)
-    return getattr(torch, name)(given, 0, out=target)
-
-
-def product_across(device: str, name: str, *shape: int) -> object:
-    """Call addmm or addmv, whose result lies across what is added."""
-    given, target = shifted(device, *shape)
-    return getattr(torch, name)(given, numbers(device, 3, 3), numbers(device, *shape), out=target)
-
-
-def sort_into(device: str, values: torch.Tensor) -> object:
-    """Sort five numbers into a tensor."""
-    return torch.sort(numbers(device, 5), out=(values, torch.empty(5, dtype=torch.int64, device=device)))
-
-
-def msort_across(device: str) -> object:
-    """Sort into memory an element further than the input's."""
-    given, target = shifted(device, 5)
-    return torch.msort(given, out=target)
-
-
-def positions_across(device: str, call: Callable[[torch.Tensor, tuple[torch.Tensor, torch.Tensor]], object]) -> object:
-    """Call an operator that gives values, across the input, and indices."""
-    given, target = shifted(device, 5)
-    return call(given, (target, torch.empty(5, dtype=torch.int64, device=device)))
-
-
-def extreme_into(device: str, name: str, what: str) -> object:
-    """Call an operator that gives values and indices of columns, one of which share an element."""
-    given, counts = numbers(device, 5, 4), {"kthvalue": (2, 0), "topk": (2, 0)}
-    shape = (2, 4) if name == "topk" else (4,)
-    values = expanded(device, *shape) if what == "value" else torch.empty(shape, device=device)
-    kind = {"dtype": torch.int64}
-    positions = expanded(device, *shape, **kind) if what == "place" else torch.empty(shape, device=device, **kind)
-    return getattr(torch, name)(given, *counts.get(name, (0,)), out=(values, positions))
+#: Operators whose result lies an element further in the memory of the first operand: sizes of operands, and a call.
+ACROSS: dict[str, tuple[list[tuple[int, ...]], Call]] = {
+    **{
+        name: ([(4,)], lambda x, out, name=name: getattr(torch, name)(x, 0, out=out))
+        for name in ("cumsum", "cumprod", "logcumsumexp")
+    },
+    "addmm": ([(3, 3), (3, 3), (3, 3)], lambda *given: torch.addmm(*given[:-1], out=given[-1])),
+    "addmv": ([(3,), (3, 3), (3,)], lambda *given: torch.addmv(*given[:-1], out=given[-1])),
+    "msort": ([(5,)], lambda x, out: torch.msort(x, out=out)),
+    "sort": ([(5,)], lambda x, out: torch.sort(x, out=(out, out.long()))),
+    "topk": ([(5,)], lambda x, out: torch.topk(x, 5, out=(out, out.long()))),
+}
 
 
-def unscale(device: str) -> object:
+def unscale(plain: torch.Tensor) -> object:
     """Unscale gradients of several dtypes and layouts."""
-    plain = numbers(device, 4, 6)
     gradients = [plain.clone(), plain.clone().t(), plain.clone()[:, ::2], plain.half(), plain.double(), plain.clone()[0, ::2]]
-    infinite = torch.zeros(1, device=device)
-    torch._amp_foreach_non_finite_check_and_unscale_(gradients, infinite, torch.full((1,), 0.5, device=device))
+    infinite = plain.new_zeros(1)
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, infinite, plain.new_full((1,), 0.5))
     return gradients, infinite
 
 
-CASES: dict[str, Callable[[str], object]] = {
-    "mm into one element": lambda d: torch.mm(numbers(d, 3, 3), numbers(d, 3, 3), out=expanded(d, 3, 3)),
-    "addmm into one element": lambda d: torch.addmm(numbers(d, 3, 3), numbers(d, 3, 3), numbers(d, 3, 3), out=expanded(d, 3, 3)),
-    "addmv into one element": lambda d: torch.addmv(numbers(d, 3), numbers(d, 3, 3), numbers(d, 3), out=expanded(d, 3)),
-    "bmm into one element": lambda d: torch.bmm(numbers(d, 2, 3, 3), numbers(d, 2, 3, 3), out=expanded(d, 2, 3, 3)),
-    "cumsum into one element": lambda d: torch.cumsum(numbers(d, 5), 0, out=expanded(d, 5)),
-    "cumprod into one element": lambda d: torch.cumprod(numbers(d, 5), 0, out=expanded(d, 5)),
-    "logcumsumexp into one element": lambda d: torch.logcumsumexp(numbers(d, 5), 0, out=expanded(d, 5)),
-    "msort into one element": lambda d: torch.msort(numbers(d, 5), out=expanded(d, 5)),
-    "sort into one element": lambda d: sort_into(d, expanded(d, 5)),
-    "multinomial into one element": lambda d: torch.multinomial(numbers(d, 5), 3, out=expanded(d, 3, dtype=torch.int64)),
-    "mean into one element": lambda d: torch.mean(numbers(d, 3, 4), 0, out=expanded(d, 4)),
-    "add into one element": lambda d: torch.add(numbers(d, 5), 1, out=expanded(d, 5)),
-    "cumsum across its input": lambda d: pairs(d, "cumsum"),
-    "cumprod across its input": lambda d: pairs(d, "cumprod"),
-    "logcumsumexp across its input": lambda d: pairs(d, "logcumsumexp"),
-    "addmm across its input": lambda d: product_across(d, "addmm", 3, 3),
-    "addmv across its input": lambda d: product_across(d, "addmv", 3),
-    "cumsum_ of one element": lambda d: expanded(d, 5).cumsum_(0),
-    "addmm_ of one element": lambda d: expanded(d, 3, 3).addmm_(numbers(d, 3, 3), numbers(d, 3, 3)),
-    "matmul into one element": lambda d: torch.matmul(numbers(d, 3, 3), numbers(d, 3, 3), out=expanded(d, 3, 3)),
-    "aminmax into one element": lambda d: torch.aminmax(numbers(d, 5, 5), dim=0, out=(expanded(d, 5), numbers(d, 5))),
-    "reflection_pad1d into one element": lambda d: aten.reflection_pad1d.out(numbers(d, 1, 4), [1, 1], out=expanded(d, 1, 6)),
-    "reflection_pad2d into one element": lambda d: aten.reflection_pad2d.out(
-        numbers(d, 1, 3, 3), [1] * 4, out=expanded(d, 1, 5, 5)
-    ),
-    "replication_pad1d into one element": lambda d: aten.replication_pad1d.out(numbers(d, 1, 4), [1, 1], out=expanded(d, 1, 6)),
-    "msort across its input": msort_across,
-    "sort across its input": lambda d: positions_across(d, lambda given, out: torch.sort(given, out=out)),
-    "topk across its input": lambda d: positions_across(d, lambda given, out: torch.topk(given, 5, out=out)),
-    "zero_ of one element": lambda d: expanded(d, 3).zero_(),
-    "fill_ of one element": lambda d: expanded(d, 3).fill_(2),
-    "ones into one element": lambda d: torch.ones(3, out=expanded(d, 3)),
-    "zeros into one element": lambda d: torch.zeros(3, out=expanded(d, 3)),
-    "full into one element": lambda d: torch.full((3,), 2.0, out=expanded(d, 3)),
-    "randperm into one element": lambda d: torch.randperm(5, out=expanded(d, 5, dtype=torch.int64)).shape,
-    "_foreach_zero_ of one element": lambda d: torch._foreach_zero_([expanded(d, 4)]),
-    "fill_diagonal_ of one element": lambda d: expanded(d, 3, 3).fill_diagonal_(1.0),
-    "empty into one element": lambda d: torch.empty(3, out=expanded(d, 3)),
-    "eye into one element": lambda d: torch.eye(3, out=expanded(d, 3, 3)),
-    "histc into one element": lambda d: torch.histc(numbers(d, 5), 3, out=expanded(d, 3)),
-    "vecdot into one element": lambda d: torch.linalg.vecdot(numbers(d, 3, 4), numbers(d, 3, 4), out=expanded(d, 3)),
-    "glu_backward into one element": lambda d: aten.glu_backward.grad_input(
-        numbers(d, 1), numbers(d, 2), 0, grad_input=expanded(d, 2)
-    ),
-    "layer_norm of nothing": lambda d: functional.layer_norm(numbers(d, 5, 0, 4), (4,), numbers(d, 4), numbers(d, 4)),
-    "where of two numbers of the CPU": lambda d: torch.where(numbers(d, 4) > 0.5, torch.tensor(1.0), torch.tensor(2.0)),
-    "where of bfloat16 and complex": lambda d: torch.where(numbers(d, 4) > 0.5, numbers(d, 4).bfloat16(), numbers(d, 4).cfloat()),
-    "channel_shuffle of a transposed image": lambda d: functional.channel_shuffle(numbers(d, 2, 6, 4, 5).transpose(2, 3), 3),
-    "unscaling of many kinds": unscale,
-}
-CASES |= {
-    f"{name} into one {what}": lambda d, name=name, what=what: extreme_into(d, name, what)
-    for name in ("max", "min", "median", "nanmedian", "kthvalue", "topk")
-    for what in ("value", "place")
-}
-CASES |= {
-    f"embedding_bag with {first} and {second}": lambda d, first=first, second=second: functional.embedding_bag(
-        torch.tensor([0, 2, 1, 1], dtype=first, device=d), numbers(d, 3, 2), torch.tensor([0, 2], dtype=second, device=d)
-    )
-    for first in (torch.int64, torch.int32)
-    for second in (torch.int64, torch.int32)
+#: Of numbers from 0 to 1 of a size.
+MIXED: dict[str, tuple[tuple[int, ...], Call]] = {
+    "layer_norm of nothing": ((5, 0, 4), lambda x: functional.layer_norm(x, (4,), x.new_ones(4), x.new_ones(4))),
+    "where of two numbers of the CPU": ((4,), lambda x: torch.where(x > 0.5, torch.tensor(1.0), torch.tensor(2.0))),
+    "where of bfloat16 and complex": ((4,), lambda x: torch.where(x > 0.5, x.bfloat16(), x.cfloat())),
+    "channel_shuffle of a transposed image": ((2, 6, 4, 5), lambda x: functional.channel_shuffle(x.transpose(2, 3), 3)),
+    "unscaling of many kinds": ((4, 6), unscale),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_results_and_refusals_are_the_cpus(name: str) -> None:
-    (refusal, expected), (mistake, actual) = (outcome(CASES[name], device) for device in ("cpu", "rustdev"))
-    assert mistake is refusal
-    if refusal is None:
-        torch.testing.assert_close(actual, expected)
+def numbers(sizes: tuple[int, ...], seed: int = 0) -> torch.Tensor:
+    """Return random numbers from 0 to 1."""
+    return torch.rand(sizes, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("shift", [0, 1, 9])
-@pytest.mark.parametrize("sizes", [(3, 3), (2, 3, 3)])
-def test_a_product_into_the_memory_of_a_factor_is_right(sizes: tuple[int, ...], shift: int) -> None:
-    factor, memory = numbers("rustdev", *sizes), torch.zeros(64, device="rustdev")
-    expected = factor.cpu() @ factor.cpu()
-    given = memory[: factor.numel()].view(sizes).copy_(factor)
-    torch.matmul(given, factor, out=memory[shift : shift + factor.numel()].view(sizes))
-    torch.testing.assert_close(memory[shift : shift + factor.numel()].view(sizes).cpu(), expected)
+@pytest.mark.parametrize("name", INTO_ONE)
+def test_results_in_one_element(name: str) -> None:
+    shapes, sizes, call = INTO_ONE[name]
+    call = call or (lambda *given: getattr(torch, name)(*given[:-1], out=given[-1]))
+    compare_outcomes(call, *(numbers(it, seed) for seed, it in enumerate(shapes)), torch.zeros(()).expand(sizes))
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_results_across_an_operand(name: str) -> None:
+    shapes, call = ACROSS[name]
+    size = torch.Size(shapes[0]).numel()
+
+    def across(memory: torch.Tensor, *others: torch.Tensor) -> object:
+        return call(memory[:size].view(shapes[0]), *others, memory[1:].view(shapes[0]))
+
+    compare_outcomes(across, numbers((size + 1,)), *map(numbers, shapes[1:]))
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_kinds(name: str) -> None:
+    size, call = MIXED[name]
+    compare_outcomes(call, numbers(size), rtol=1e-6)
+
+
+@pytest.mark.parametrize("first", [torch.int64, torch.int32])
+@pytest.mark.parametrize("second", [torch.int64, torch.int32])
+def test_dtypes_of_indices_of_bags(first: torch.dtype, second: torch.dtype) -> None:
+    index, offsets = torch.tensor([0, 2, 1, 1], dtype=first), torch.tensor([0, 2], dtype=second)
+    compare_outcomes(functional.embedding_bag, index, numbers((3, 2)), offsets, rtol=1e-6)

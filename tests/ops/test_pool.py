@@ -62,26 +62,17 @@ def test_modules_learn_through_pooling() -> None:
     compare_gradients(lambda given: functional.max_pool2d(given, 2).square().sum(), values, rtol=TOLERANCE)
 
 
-def test_given_results() -> None:
-    values = torch.randn(2, 3, 8, 8).to("rustdev")
-    out, positions = torch.empty(0, device="rustdev"), torch.empty(0, device="rustdev", dtype=torch.int64)
-    aten.max_pool2d_with_indices.out(values, 2, out=out, indices=positions)
-    expected = aten.max_pool2d_with_indices(values, 2)
-    torch.testing.assert_close((out, positions), expected)
-    grad = torch.empty(0, device="rustdev")
-    arguments = (torch.ones_like(out), values, 2, 2, 0, 1, False, positions)
-    aten.max_pool2d_with_indices_backward.grad_input(*arguments, grad_input=grad)
-    torch.testing.assert_close(grad, aten.max_pool2d_with_indices_backward(*arguments))
-
-
-def test_given_results_of_another_layout() -> None:
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_given_results(layout: torch.memory_format) -> None:
     values = torch.randn(2, 3, 8, 8)
-    expected = aten.max_pool2d_with_indices(values, 2)
-    given = [torch.empty_like(part, memory_format=torch.channels_last).to("rustdev") for part in expected]
-    aten.max_pool2d_with_indices.out(values.to("rustdev"), 2, out=given[0], indices=given[1])
-    for mine, theirs in zip(given, expected, strict=True):
-        assert mine.is_contiguous(memory_format=torch.channels_last)
-        torch.testing.assert_close(mine.cpu(), theirs)
+    pooled, positions = aten.max_pool2d_with_indices(values, 2)
+    for given in ((torch.empty(0), torch.empty(0, dtype=torch.int64)), [it.to(memory_format=layout) for it in (pooled, positions)]):
+        compare(lambda x, out, at: aten.max_pool2d_with_indices.out(x, 2, out=out, indices=at), values, *given)
+    backward = aten.max_pool2d_with_indices_backward.grad_input
+    for grad in (torch.empty(0), torch.zeros_like(values, memory_format=layout)):
+        compare(
+            lambda *given: backward(*given[:2], 2, 2, 0, 1, False, given[2], grad_input=given[3]), pooled, values, positions, grad
+        )
 
 
 def test_no_samples() -> None:

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from comparison import TOLERANCE, assert_same, compare, compare_gradients
+from comparison import FLOATS, TOLERANCE, assert_same, compare, compare_gradients
 from torch.nn import functional
 
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-HALVES = [torch.float16, torch.bfloat16]
-FLOATS = [*HALVES, torch.float32, torch.float64]
+HALVES = FLOATS[:2]
 COUNT = 5000
 
 pytestmark = pytest.mark.usefixtures("strict")

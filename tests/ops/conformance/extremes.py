@@ -28,14 +28,8 @@ SCALARS = (0, 1, -1, 2, 3, 0.0, -0.0, 0.5, -0.5, -1.5, 2.5, 2.0**-100, 2.0**100,
 #: Operators that divide whole numbers: the smallest of them by -1 ends the program on the CPU, and its greatest divisor is below 0.
 DIVIDING = {"__rdiv__", "__rmod__", "div", "floor_divide", "fmod", "gcd", "lcm", "remainder"}
 #: Operators that end the program for tensors without elements, or smaller than their other arguments say, on the CPU.
-SIZED = {
-    "_batch_norm_with_update",
-    "_native_batch_norm_legit",
-    "_segment_reduce",
-    "native_batch_norm",
-    "nn.functional.batch_norm",
-    "nn.functional.pdist",
-}
+SIZED = {"_batch_norm_with_update", "_native_batch_norm_legit", "_segment_reduce", "native_batch_norm"}
+SIZED |= {"nn.functional.batch_norm", "nn.functional.pdist"}
 #: The largest number that operators are called with that take so many steps.
 STEEP = 1000
 #: Operators that end the program for numbers that are not finite, on the CPU.
@@ -43,7 +37,10 @@ FINITE = {"linalg.eigvals"}
 #: Operators whose gradients end the program for NaN, on the CPU.
 NUMBERED = {"grid_sampler_2d", "nn.functional.grid_sample"}
 #: Operators that work element by element, beside those of PyTorch's classes for them.
-POINTWISE = {
+POINTWISE = {f"nn.functional.{name}" for name in ("gelu", "hardswish", "kl_div", "leaky_relu", "binary_cross_entropy_with_logits")}
+POINTWISE |= {f"nn.functional.{name}_loss" for name in ("gaussian_nll", "hinge_embedding", "huber", "l1", "margin_ranking", "mse")}
+POINTWISE |= {f"nn.functional.{name}_loss" for name in ("poisson_nll", "smooth_l1", "soft_margin")}
+POINTWISE |= {
     "addcdiv",
     "addcmul",
     "clamp",
@@ -51,20 +48,6 @@ POINTWISE = {
     "logaddexp2",
     "masked_fill",
     "nn.functional.binary_cross_entropy",
-    "nn.functional.binary_cross_entropy_with_logits",
-    "nn.functional.gaussian_nll_loss",
-    "nn.functional.gelu",
-    "nn.functional.hardswish",
-    "nn.functional.hinge_embedding_loss",
-    "nn.functional.huber_loss",
-    "nn.functional.kl_div",
-    "nn.functional.l1_loss",
-    "nn.functional.leaky_relu",
-    "nn.functional.margin_ranking_loss",
-    "nn.functional.mse_loss",
-    "nn.functional.poisson_nll_loss",
-    "nn.functional.smooth_l1_loss",
-    "nn.functional.soft_margin_loss",
     "to",
     "where",
 }

@@ -26,59 +26,17 @@ RESIZING = {"resize_", "resize_as_"}
 #: Operators that work element by element in several steps, whose errors a sum that cancels makes large.
 COMPOSED = {"addcdiv", "addcmul", "lerp", "nn.functional.kl_div"}
 #: Operators whose gradients, for ones as those of the results, are sums that cancel: the ones' roundings are what is left of many.
-CENTRED = {
-    "_batch_norm_with_update",
-    "_native_batch_norm_legit",
-    "_softmax_backward_data",
-    "log_softmax",
-    "masked.log_softmax",
-    "masked.softmax",
-    "masked.softmin",
-    "native_batch_norm",
-    "nn.functional.batch_norm",
-    "nn.functional.group_norm",
-    "nn.functional.instance_norm",
-    "nn.functional.layer_norm",
-    "nn.functional.rms_norm",
-    "nn.functional.softmin",
-    "softmax",
-    "torch.ops.aten._safe_softmax.default",
-}
+CENTRED = {f"nn.functional.{name}" for name in ("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm", "softmin")}
+CENTRED |= {"_batch_norm_with_update", "_native_batch_norm_legit", "native_batch_norm", "_softmax_backward_data", "softmax"}
+CENTRED |= {"log_softmax", "masked.log_softmax", "masked.softmax", "masked.softmin", "torch.ops.aten._safe_softmax.default"}
 #: More elements than the CPU's loops take at a time, so that those for whole vectors see a value that is repeated so often.
 LANES = 64
 #: Operators that solve or decompose, beside those of linalg.
-SOLVING = {
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "geqrf",
-    "logdet",
-    "lu",
-    "lu_solve",
-    "norm_nuc",
-    "matrix_exp",
-    "ormqr",
-    "pca_lowrank",
-    "pinverse",
-    "svd",
-    "svd_lowrank",
-    "triangular_solve",
-}
+SOLVING = {"cholesky", "cholesky_inverse", "cholesky_solve", "geqrf", "logdet", "lu", "lu_solve", "norm_nuc", "matrix_exp", "ormqr"}
+SOLVING |= {"pca_lowrank", "pinverse", "svd", "svd_lowrank", "triangular_solve"}
 #: Dtypes that few operators are listed with, and more take.
-UNLISTED = [
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-    torch.float8_e8m0fnu,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
-    torch.complex32,
-    torch.float16,
-    torch.bfloat16,
-    torch.bool,
-]
+UNLISTED = [torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu]
+UNLISTED += [torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float16, torch.bfloat16, torch.bool]
 #: So many differences are told of a failing test.
 TOLD = 12
 

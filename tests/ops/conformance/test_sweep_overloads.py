@@ -18,14 +18,8 @@ DEADLY = {
     *("adaptive_max_pool3d", "adaptive_max_pool3d_backward", "avg_pool3d", "avg_pool3d_backward", "narrow_copy"),
     *("fractional_max_pool2d", "fractional_max_pool2d_backward", "fractional_max_pool3d", "fractional_max_pool3d_backward"),
     *("max_pool3d_with_indices", "max_pool3d_with_indices_backward", "replication_pad2d", "replication_pad2d_backward"),
-    *(
-        "replication_pad3d",
-        "replication_pad3d_backward",
-        "rrelu_with_noise",
-        "rrelu_with_noise_",
-        "rrelu_with_noise_backward",
-        "upsample_bicubic2d_backward",
-    ),
+    *("replication_pad3d", "replication_pad3d_backward", "upsample_bicubic2d_backward"),
+    *("rrelu_with_noise", "rrelu_with_noise_", "rrelu_with_noise_backward"),
 }
 #: Parts of the names of operators that leave memory as they find it.
 UNWRITTEN = ("empty", "resize")
