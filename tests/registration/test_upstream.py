@@ -1,16 +1,15 @@
 """The runner of PyTorch's device-generic tests, on our own files in the same style."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
+import children
 import pytest
 
-ROOT = Path(__file__).parents[2]
+TOOLS = Path(__file__).parents[2] / "tools"
 OWN = Path(__file__).with_name("device_generic")
 
 OUTCOMES = """
@@ -44,11 +43,9 @@ EXCLUSIONS = """
 """
 
 
-def upstream(*arguments: Any) -> subprocess.CompletedProcess[str]:
+def upstream(*arguments: Any) -> CompletedProcess[str]:
     """Run the command."""
-    command = [sys.executable, "-m", "upstream", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    return children.python("-m", "upstream", *map(str, arguments), path=TOOLS, nested=True)
 
 
 def outcomes(directory: Path) -> dict[str, str]:
@@ -58,14 +55,14 @@ def outcomes(directory: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletedProcess[str], dict[str, str]]:
     """Run one of our own files in two shards."""
     output = tmp_path_factory.mktemp("own")
     run = upstream(OWN, "test_generic_ops.py", "--shards", 2, "--jobs", 2, "--output", output)
     return run, outcomes(output)
 
 
-def test_a_file_of_our_own_passes_in_shards(own: tuple[subprocess.CompletedProcess[str], dict[str, str]]) -> None:
+def test_a_file_of_our_own_passes_in_shards(own: tuple[CompletedProcess[str], dict[str, str]]) -> None:
     run, found = own
     assert run.returncode == 0, run.stdout + run.stderr
     assert set(found.values()) == {"passed", "skipped"}
@@ -79,7 +76,7 @@ def test_a_file_of_our_own_passes_in_shards(own: tuple[subprocess.CompletedProce
     }
 
 
-def test_the_framework_knows_the_device(own: tuple[subprocess.CompletedProcess[str], dict[str, str]]) -> None:
+def test_the_framework_knows_the_device(own: tuple[CompletedProcess[str], dict[str, str]]) -> None:
     _, found = own
     assert {
         "test_add_scalar_rustdev_bfloat16",
