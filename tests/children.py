@@ -39,7 +39,7 @@ __all__ = ["executable", "python", "run", "run_fresh"]
 #: The beginnings of variables that are read after the fork.
 READ_LATE = (
     "RUSTDEV_", "TEST_RUSTDEV_", "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCH_TEST_DEVICES", "PYTORCH_ALLOC_CONF", "PYTEST_CURRENT_TEST",
-    "PYTHONPATH", "UPSTREAM_", "CONFORMANCE_", "TORCHINDUCTOR_", "GLOO_", "MAKE", "MFLAGS",
+    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_", "TORCHINDUCTOR_", "GLOO_", "MAKE", "MFLAGS",
 )  # fmt: skip
 #: Variables with which libraries have threads before the fork.
 SANITIZERS = ("LD_PRELOAD", "ASAN_OPTIONS", "TSAN_OPTIONS")
@@ -52,7 +52,7 @@ MOST_BYTES = 1 << 20
 
 
 def run(
-    program: str, *arguments: str, timeout: float = 120, check: bool = False, **environment: str
+    program: str, *arguments: str, timeout: float = 120, check: bool = False, **environment: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a process that has imported torch.
 
@@ -244,17 +244,17 @@ def _execute(arguments: tuple[str, ...], path: list[str]) -> None:
     option = arguments[0]
     sys.argv[:] = [option, *arguments[2:]] if option in OPTIONS else arguments
     main = sys.modules["__main__"] = ModuleType("__main__")
-    main.__builtins__ = __builtins__
+    main.__dict__["__builtins__"] = __builtins__
     first = {"-c": "", "-m": os.getcwd()}.get(option, os.path.dirname(os.path.realpath(option)))
     sys.path[:] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *path]
     try:
         if option == "-m":
-            runpy._run_module_as_main(arguments[1])
+            runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined]
         elif option == "-c":
             exec(compile(arguments[1], "<string>", "exec"), main.__dict__)
         else:
-            main.__file__ = option
-            exec(compile(Path(option).read_bytes(), option, "exec"), main.__dict__)
+            main.__file__ = os.path.abspath(option)
+            exec(compile(Path(option).read_bytes(), main.__file__, "exec"), main.__dict__)
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
