@@ -1,8 +1,9 @@
-"""Child processes of the tools: they have a time limit, and end with all that they have started."""
+"""Child processes of the tools, with a time limit."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -12,33 +13,30 @@ from typing import Any
 PATIENCE = 20
 
 
-def run(command: list[str], seconds: float, **options: Any) -> int | None:
-    """Run a command in a process group of its own, and end what is left of the group.
+def run(command: list[str], seconds: float, *, own_group: bool = True, **options: Any) -> int | None:
+    """Run a command and end it after its time limit.
 
     Args:
         command: Program and arguments.
         seconds: Time limit.
+        own_group: Whether it has a process group of its own, and what is left of the group is ended as well. Signals to this
+            process's group, such as that of Ctrl-C, do not reach it.
         options: Further arguments of ``subprocess.Popen``.
 
     Returns:
         The exit status, negative for a signal; None after the time limit.
     """
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, **options)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0 if own_group else None, **options)
+    signal_to = functools.partial(os.killpg, process.pid) if own_group else process.send_signal
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
-        _signal(process, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(PATIENCE)
-        _signal(process, signal.SIGKILL)
-        process.wait()
-
-
-def _signal(process: subprocess.Popen[Any], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                signal_to(number)
+                process.wait(PATIENCE)
 
 
 def told(status: int | None, seconds: float) -> str:

@@ -75,7 +75,14 @@ def write(path: Path, test: str, outcome: str, **more: Any) -> None:
 
 
 def run(
-    arguments: list[str], options: Options, directory: Path, environment: dict[str, str], process: float = 3600, whole: float = 1e9
+    arguments: list[str],
+    options: Options,
+    directory: Path,
+    environment: dict[str, str],
+    *,
+    process: float = 3600,
+    whole: float = 1e9,
+    own_group: bool = False,
 ) -> Lines:
     """Run tests, with a new process after each test that kills its process. The output goes to a log beside the results.
 
@@ -86,6 +93,7 @@ def run(
         environment: Environment variables.
         process: Time limit of a process in seconds.
         whole: Time limit of all processes together.
+        own_group: As for `processes.run`.
 
     Returns:
         The last line of each test.
@@ -100,7 +108,9 @@ def run(
     with log.open("wb") as output:
         while True:
             limit = max(1.0, min(process, ends - time.monotonic()))
-            status = processes.run(command, limit, cwd=directory, env=environment, stdout=output, stderr=output)
+            status = processes.run(
+                command, limit, own_group=own_group, cwd=directory, env=environment, stdout=output, stderr=output
+            )
             ended = "" if status in USUAL else processes.told(status, limit)
             unfinished = [test for test, line in read(results).items() if line["outcome"] == "started"]
             for test in unfinished:

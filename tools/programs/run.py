@@ -70,4 +70,4 @@ def _selection(program: Program, packages: list[Path], folder: Path, results: Pa
     device = "rustdev" if on_device and program.way == "default" else ""
     lines = str(results / f"{'device' if on_device else 'host'}.jsonl")
     options = recorded.Options(lines, without=program.without, seconds=TEST_SECONDS, device=device)
-    return recorded.run(arguments, options, folder, environment, whole=SELECTION_SECONDS)
+    return recorded.run(arguments, options, folder, environment, whole=SELECTION_SECONDS, own_group=True)

@@ -55,7 +55,7 @@ def run_shard(options: argparse.Namespace, directory: Path, file: str, shard: in
     environment = {"RUSTDEV_DEVICE_COUNT": "2", **os.environ, "PYTHONPATH": os.pathsep.join(path)}
     environment["TORCH_TEST_DEVICES"] = str(Path(__file__).with_name("device.py"))
     arguments = ["--noconftest", *(["-k", options.pattern] if options.pattern else []), file]
-    lines = run(arguments, Options(str(results), shard, options.shards), directory, environment, options.timeout)
+    lines = run(arguments, Options(str(results), shard, options.shards), directory, environment, process=options.timeout)
     lines.pop(SESSION, None)
     return lines
 
