@@ -15,8 +15,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pages
 import rustdev
 import torch
+from recorded import BAD
 
 KINDS = {
     "forward": "results: values, dtypes, shapes, strides, and what is a view of what",
@@ -41,7 +43,6 @@ KINDS = {
     "extremes_unlisted": "the same: results in dtypes that the database does not list, float8 among them, where the CPU takes them",
 }
 OUTCOMES = ("passed", "failed", "crashed", "xfailed", "skipped")
-BAD = ("failed", "crashed")
 HEAD = """# Conformance
 
 rustdev against PyTorch's CPU device, on the samples of PyTorch's own databases (`op_db`, `module_db`, `optim_db`, `foreach_op_db`),
@@ -92,26 +93,25 @@ def page(results: dict[str, dict[str, str]], entries: list[str] | None = None) -
     samples = os.environ.get("CONFORMANCE_SAMPLES")
     looked = f" The first {samples} samples of each operator and dtype alone (`CONFORMANCE_SAMPLES`)." if samples else ""
     lines = [HEAD, f"torch {torch.__version__}, {rustdev.get_device_name()}.{looked}", ""]
-    lines += [f"| what | {' | '.join(OUTCOMES)} |", "|---|" + "---:|" * len(OUTCOMES)]
-    lines += [f"| {what} | {' | '.join(str(count[outcome]) for outcome in OUTCOMES)} |" for what, count in rows]
+    head = f"what | {' | '.join(f'{outcome}:' for outcome in OUTCOMES)}"
+    lines += pages.table(head, ([what, *(count[outcome] for outcome in OUTCOMES)] for what, count in rows))
     for title, chosen in (
         ("Expected differences", ("xfailed",)),
         ("Failures", BAD),
         ("Skipped by PyTorch's framework", ("skipped",)),
     ):
         reasons = Counter(line.get("text", "") for line in results.values() if line["outcome"] in chosen)
-        if reasons:
-            lines += ["", f"## {title}", "", "| tests | reason |", "|---:|---|"]
-            lines += [f"| {count} | {escaped(reason)} |" for reason, count in reasons.most_common()]
-    if entries is not None:
-        lines += ["", "## Entries of `op_db` that no test ran", "", "| entry | reason |", "|---|---|"]
-        lines += [f"| `{entry}` | {escaped(reason)} |" for entry, reason in never_run(results, entries).items()]
+        lines += pages.section(title, "tests: | reason", ((count, short(reason)) for reason, count in reasons.most_common()))
+    missing = never_run(results, entries or []).items()
+    lines += pages.section(
+        "Entries of `op_db` that no test ran", "entry | reason", ((f"`{it}`", short(why)) for it, why in missing)
+    )
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
-    """Return a reason as a cell of a table."""
-    return re.sub(r"^(Skipped|reason): ", "", text).replace("|", "\\|")[:200]
+def short(reason: str) -> str:
+    """Return a reason for a cell of a table."""
+    return re.sub(r"^(Skipped|reason): ", "", reason)[:200]
 
 
 def main(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ import textwrap
 from collections import defaultdict
 from pathlib import Path
 
+import pages
 import rustdev
 import torch
 
@@ -44,15 +45,14 @@ def page() -> str:
         overloads[tier] += 1
     seen: set[str] = set()
     lines = [HEAD, f"torch {torch.__version__}: {sum(overloads.values())} overloads.", ""]
-    lines += ["| tier | operators | overloads |", "|---|---:|---:|"]
-    sections = []
+    rows, sections = [], []
     for kind, title in TIERS.items():
         names = sorted(tiers[kind] - seen)
         seen.update(names)
-        lines.append(f"| {kind} | {len(names)} | {overloads[kind]} |")
+        rows.append((kind, len(names), overloads[kind]))
         listing = textwrap.wrap(", ".join(f"`{name}`" for name in names), 140, break_long_words=False, break_on_hyphens=False)
         sections += ["", f"## {title}", "", *listing]
-    return "\n".join([*lines, *sections, ""])
+    return "\n".join([*lines, *pages.table("tier | operators: | overloads:", rows), *sections, ""])
 
 
 def main() -> int:

@@ -10,18 +10,19 @@ report in ``target/nightly/report.md``. The exit status is 1 if a target failed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import pages
+import processes
 
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "target/nightly"
@@ -52,8 +53,6 @@ TARGETS = {
 }
 #: Variables that make sets for its recursive calls.
 _OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
-#: How long a target may take to end after SIGTERM.
-_PATIENCE_SECONDS = 20
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -61,10 +60,14 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 class Result:
     """Result of a target, with the version that it ran on."""
 
-    of: str
-    outcome: str
-    seconds: float
-    closing: str
+    of: str = ""
+    outcome: str = "not run"
+    seconds: float = 0
+    closing: str = ""
+
+    def time(self) -> str:
+        """Return the duration in minutes, or in seconds below ten minutes."""
+        return f"{self.seconds / 60:.0f} min" if self.seconds >= 600 else f"{self.seconds:.0f} s"
 
 
 def version() -> str:
@@ -84,51 +87,21 @@ def read() -> dict[str, Result]:
 
 
 def save(results: dict[str, Result]) -> None:
-    """Store the results, atomically.
-
-    Args:
-        results: Results so far.
-    """
+    """Store the results, atomically."""
     text = json.dumps({name: asdict(result) for name, result in results.items()}, indent=1)
     STATE.with_suffix(".new").write_text(text + "\n")
     STATE.with_suffix(".new").replace(STATE)
 
 
 def log_of(target: str) -> Path:
-    """Return the log file of a target.
-
-    Args:
-        target: Target with its variables.
-    """
+    """Return the log file of a target."""
     return DIRECTORY / "logs" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', target)}.log"
 
 
 def closing_line(log: Path) -> str:
-    """Return the last line of a log that is not empty and not from make.
-
-    Args:
-        log: Log file.
-    """
+    """Return the last line of a log that is not empty and not from make."""
     lines = [_ESCAPES.sub("", line).strip(" =\r") for line in log.read_text(errors="replace").splitlines()]
     return next((line for line in reversed(lines) if line and not line.startswith("make")), "")
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Terminate the process group of a target.
-
-    Args:
-        process: Leader of the group.
-    """
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(_PATIENCE_SECONDS)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def run(of: str, target: str, minutes: float) -> Result:
@@ -145,23 +118,8 @@ def run(of: str, target: str, minutes: float) -> Result:
     begin = time.monotonic()
     with log.open("wb") as output:
         command = ["make", *shlex.split(target)]
-        # A new process group, which is terminated as a whole.
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
-        try:
-            status = process.wait(minutes * 60)
-            outcome = "passed" if status == 0 else f"failed ({status})"
-        except subprocess.TimeoutExpired:
-            outcome = f"no end within {minutes:g} minutes"
-        finally:
-            end(process)
+        status = processes.run(command, minutes * 60, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    outcome = {0: "passed", None: f"no end within {minutes:g} minutes"}.get(status, f"failed ({status})")
     return Result(of, outcome, round(time.monotonic() - begin, 1), closing_line(log))
 
 
@@ -171,38 +129,14 @@ def processor() -> str:
     return f"{found[1] if found else 'processor'}, {len(os.sched_getaffinity(0))} cores"
 
 
-def time_of(seconds: float) -> str:
-    """Return a duration in minutes, or in seconds below ten minutes.
-
-    Args:
-        seconds: Duration.
-    """
-    return f"{seconds / 60:.0f} min" if seconds >= 600 else f"{seconds:.0f} s"
-
-
-def short(of: str) -> str:
-    """Return the abbreviated commit of a version, with a "+" if there were uncommitted changes.
-
-    Args:
-        of: Version of the sources.
-    """
-    commit, plus, _ = of.partition("+")
-    return commit[:10] + plus
-
-
 def write(targets: list[str], results: dict[str, Result]) -> None:
-    """Write the report.
-
-    Args:
-        targets: Requested targets.
-        results: Results of all targets.
-    """
-    head = ["| target | outcome | commit | time | closing line |", "|---|---|---|---|---|"]
-    lines = ["# Nightly", "", f"On {processor()}.", "", *head]
+    """Write the report on the requested targets."""
+    rows = []
     for target in targets:
-        result = results.get(target, Result("", "not run", 0, ""))
-        closing = result.closing.replace("|", "\\|")[:200]
-        lines.append(f"| `make {target}` | {result.outcome} | {short(result.of)} | {time_of(result.seconds)} | {closing} |")
+        result = results.get(target, Result())
+        commit, plus, _ = result.of.partition("+")  # a "+" says that there were uncommitted changes
+        rows.append((f"`make {target}`", result.outcome, commit[:10] + plus, result.time(), result.closing[:200]))
+    lines = ["# Nightly", "", f"On {processor()}.", "", *pages.table("target | outcome | commit | time | closing line", rows)]
     failed = [target for target in targets if target in results and results[target].outcome != "passed"]
     if failed:
         lines += ["", "## To repeat what failed", ""]
@@ -234,7 +168,7 @@ def main() -> int:
                 print(f"nightly: make {target}", flush=True)
                 result = results[target] = run(of, target, TARGETS.get(target, 60))
                 save(read() | {target: result})
-                print(f"nightly: {result.outcome}, {time_of(result.seconds)}: {result.closing}", flush=True)
+                print(f"nightly: {result.outcome}, {result.time()}: {result.closing}", flush=True)
     finally:
         write(arguments.only, results)
         print(f"nightly: the report is {REPORT.relative_to(ROOT)}")

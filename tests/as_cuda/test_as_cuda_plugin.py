@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
+
+import children
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,9 +100,8 @@ def run(directory: Path, *options: str, tests: str = TESTS) -> str:
     """Run the plugin's tests with options, and return what pytest says."""
     (directory / "conftest.py").write_text("from torch.cuda import is_available\n")
     (directory / "test_of_a_project.py").write_text(tests)
-    environment = {key: value for key, value in os.environ.items() if key != "RUSTDEV_DEVICE_COUNT"}
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "rustdev_pytest", "--rootdir", str(directory), *options, str(directory)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=directory, timeout=300, check=False).stdout
+    arguments = ["-rA", "-p", "rustdev_pytest", "--rootdir", directory, *options, directory]
+    return children.python("-m", "pytest", *arguments, directory=directory, RUSTDEV_DEVICE_COUNT="1").stdout
 
 
 def test_tests_for_cuda_run(tmp_path: Path) -> None:
@@ -135,19 +133,17 @@ def test_without_the_option_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_options_that_cannot_be_followed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import pytest, sys; sys.exit(pytest.main(['-p', 'rustdev_pytest', *sys.argv[1:]]))"]
-
-    def error(*options: str) -> str:
-        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    def error(*options: str, first: str = "") -> str:
+        program = f"{first}\nimport pytest, sys; sys.exit(pytest.main(['-p', 'rustdev_pytest', *sys.argv[1:]]))"
+        done = children.python("-c", program, *options, directory=tmp_path)
         assert done.returncode == 4, done.stdout + done.stderr
         return done.stderr
 
     assert 'RUSTDEV_PROFILE="t5" is not valid' in error("--rustdev-profile=t5")
     assert "there is no profile 't5'" in error("--rustdev-as-cuda", "--rustdev-profile=t5")
-    command[2] = "import torch\n" + command[2]
-    assert "--rustdev-devices comes too late" in error("--rustdev-devices=7")
-    assert "--rustdev-profile comes too late" in error("--rustdev-profile=t4-16g")
+    assert "--rustdev-devices comes too late" in error("--rustdev-devices=7", first="import torch")
+    assert "--rustdev-profile comes too late" in error("--rustdev-profile=t4-16g", first="import torch")
 
 
 def test_importing_the_plugin_loads_no_torch() -> None:
-    subprocess.run([sys.executable, "-c", "import rustdev_pytest, sys; assert 'torch' not in sys.modules"], check=True)
+    children.run_fresh("import rustdev_pytest, sys; assert 'torch' not in sys.modules", check=True)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import children
 import pytest
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def run(*arguments: str | Path, cwd: Path | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str | Path, cwd: Path | None = None, code: int = 0) -> CompletedProcess[str]:
     """Run Python with these arguments and return what came of it."""
-    command = [sys.executable, *map(str, arguments)]
-    environment = os.environ | {"RUSTDEV_DEVICE_COUNT": "2", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False)
+    done = children.python(*arguments, directory=cwd, RUSTDEV_DEVICE_COUNT="2")
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

@@ -1,12 +1,9 @@
 """Registration with the compiler: not before the compiler is loaded, and in any order of imports."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import rustdev
 import torch
+from children import run_fresh
 from rustdev import _inductor
 
 COMPILED = """
@@ -18,8 +15,7 @@ print(f(torch.zeros(3, device="rustdev")).tolist())
 
 def python(program: str, **environment: str) -> list[str]:
     """Runs a program in a fresh Python and returns the lines that it printed."""
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120)
+    done = run_fresh(program, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -1,10 +1,9 @@
 """``python -m rustdev.explore``: an order of tasks that changes what a program does is found and shown."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
+import children
 import pytest
 
 PROGRAM = """
@@ -33,9 +32,8 @@ def program(tmp_path: Path) -> str:
     return str(path)
 
 
-def explore(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rustdev.explore", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+def explore(*arguments: str) -> CompletedProcess[str]:
+    return children.python("-m", "rustdev.explore", *arguments, nested=True)
 
 
 def test_the_smallest_seed_that_differs_is_found_and_repeats(program: str) -> None:
@@ -50,8 +48,7 @@ def test_the_smallest_seed_that_differs_is_found_and_repeats(program: str) -> No
     assert len(orders) == 2
     assert any(line.endswith("stream 0: add") for line in lines[orders[1] :])
     assert lines[-1] == f"to run it again: RUSTDEV_SCHEDULE={order} python {program} races"
-    environment = {**os.environ, "RUSTDEV_SCHEDULE": order}
-    again = subprocess.run([sys.executable, program, "races"], env=environment, capture_output=True, text=True, check=True)
+    again = children.python(program, "races", check=True, RUSTDEV_SCHEDULE=order)
     assert again.stdout == "begin\n[2.0, 2.0, 2.0, 2.0]\n"
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 import warnings
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import children
 import pytest
 import torch
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from subprocess import CompletedProcess
 
     from rustdev.waits import WaitReport
 
@@ -338,16 +338,14 @@ if __name__ == "__main__":
 """
 
 
-def python(directory: Path, *arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+def python(directory: Path, *arguments: str, code: int = 0, **environment: str) -> CompletedProcess[str]:
     """Runs Python with these arguments."""
-    command = [sys.executable, *arguments]
-    variables = os.environ | {"RUSTDEV_DEVICE_COUNT": "1"} | environment
-    done = subprocess.run(command, capture_output=True, text=True, cwd=directory, env=variables, timeout=300, check=False)
+    done = children.python(*arguments, directory=directory, **{"RUSTDEV_DEVICE_COUNT": "1"} | environment)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
-def trace(directory: Path, *arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+def trace(directory: Path, *arguments: str, code: int = 0, **environment: str) -> CompletedProcess[str]:
     """Runs a program with a report."""
     return python(directory, "-m", "rustdev.trace", *arguments, code=code, **environment)
 

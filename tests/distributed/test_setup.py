@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 import torch.distributed as dist
+from children import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +24,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def python(program: str, **environment: str) -> str:
-    result = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    result = run_fresh(program, **environment)
+    assert (result.returncode, result.stderr) == (0, "")
     return result.stdout
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import children
 import diffusion
 import lstm
 import pytest
@@ -18,12 +16,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def program(name: str, *arguments: str) -> list[str]:
     """Run a program, with the fallback forbidden, and return the lines that it prints."""
-    environment = os.environ | {"RUSTDEV_FALLBACK": "error", "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments, "--quiet"]
-    result = subprocess.run(
-        command, env=environment, text=True, timeout=300, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert result.returncode == 0, result.stdout
+    result = children.python("-W", "error", EXAMPLES / name, *arguments, "--quiet", RUSTDEV_FALLBACK="error")
+    assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout.splitlines()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import layers  # type: ignore[import-not-found]  # beside conftest.py, which pytest finds
+import layers  # beside conftest.py, which pytest finds
 import pytest
 import torch
 

@@ -10,15 +10,10 @@ from pathlib import Path
 
 import pytest
 import rustdev
+from children import run_fresh as python
 
 PACKAGE = Path(rustdev.__file__).parent
 ENTRY_POINTS = "[torch.backends]\nrustdev = rustdev_autoload:load\n"
-
-
-def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a fresh Python."""
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_torch_alone_brings_the_device() -> None:

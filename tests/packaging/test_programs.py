@@ -1,11 +1,11 @@
 """``make programs``: tests that pass, fail and crash, with the device and without it; and completeness of its list."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
+import children
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def test_skips():
 """
 
 
-def tool(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def tool(folder: Path, *arguments: str) -> CompletedProcess[str]:
     """Run the tool over a list of one program, which needs no package index: its folders are there."""
     (folder / "out/site-packages/toy-1.0").mkdir(parents=True, exist_ok=True)
     (folder / "out/sources/toy-1.0/tests").mkdir(parents=True, exist_ok=True)
@@ -71,10 +71,7 @@ def tool(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "list.toml").write_text(LIST)
     (folder / "releases.txt").write_text("toy==1.0\n")
     options = ["--list", "list.toml", "--releases", "releases.txt", "--output", "out", "--page", "page.md"]
-    paths = os.pathsep.join(filter(None, (str(ROOT / "tools"), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", "programs", *options, *arguments]
-    environment = os.environ | {"PYTHONPATH": paths}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False, timeout=300)
+    return children.python("-m", "programs", *options, *arguments, directory=folder, path=ROOT / "tools")
 
 
 def test_each_kind_of_test_is_told_apart(tmp_path: Path) -> None:

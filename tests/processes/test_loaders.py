@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
+import children
 import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from subprocess import CompletedProcess
 
 SCRIPT = """
 import sys
@@ -39,8 +39,8 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def run(script: Path, method: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(script), method], capture_output=True, text=True, timeout=120, check=False)
+def run(script: Path, method: str) -> CompletedProcess[str]:
+    return children.python(script, method)
 
 
 def test_forked_workers_are_refused(script: Path) -> None:

@@ -1,16 +1,15 @@
 """The runner of PyTorch's device-generic tests, on our own files in the same style."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
+import children
 import pytest
 
-ROOT = Path(__file__).parents[2]
+TOOLS = Path(__file__).parents[2] / "tools"
 OWN = Path(__file__).with_name("device_generic")
 
 OUTCOMES = """
@@ -31,24 +30,14 @@ class TestOutcomes(TestCase):
     def test_d_runs_behind_it(self, device):
         pass
 
-    def test_e_is_excluded(self, device):
-        os.abort()
-
 instantiate_device_type_tests(TestOutcomes, globals())
 """
 BROKEN = "from no_such_module import instantiate_device_type_tests\ninstantiate_device_type_tests()\n"
-EXCLUSIONS = """
-["test_outcomes.py"]
-"TestOutcomesRUSTDEV::test_e_*" = "would kill the process"
-"TestOutcomesRUSTDEV::test_gone" = "was excluded once"
-"""
 
 
-def upstream(*arguments: Any) -> subprocess.CompletedProcess[str]:
+def upstream(*arguments: Any) -> CompletedProcess[str]:
     """Run the command."""
-    command = [sys.executable, "-m", "upstream", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    return children.python("-m", "upstream", *map(str, arguments), path=TOOLS, nested=True)
 
 
 def outcomes(directory: Path) -> dict[str, str]:
@@ -58,19 +47,19 @@ def outcomes(directory: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletedProcess[str], dict[str, str]]:
     """Run one of our own files in two shards."""
     output = tmp_path_factory.mktemp("own")
     run = upstream(OWN, "test_generic_ops.py", "--shards", 2, "--jobs", 2, "--output", output)
     return run, outcomes(output)
 
 
-def test_a_file_of_our_own_passes_in_shards(own: tuple[subprocess.CompletedProcess[str], dict[str, str]]) -> None:
+def test_a_file_of_our_own_passes_in_shards(own: tuple[CompletedProcess[str], dict[str, str]]) -> None:
     run, found = own
     assert run.returncode == 0, run.stdout + run.stderr
     assert set(found.values()) == {"passed", "skipped"}
-    assert "| file | passed | failed | crashed | skipped | xfailed | excluded |" in run.stdout
-    assert f"| test_generic_ops.py | {len(found) - 3} | 0 | 0 | 3 | 0 | 0 |" in run.stdout
+    assert "| file | passed | failed | crashed | skipped | xfailed |" in run.stdout
+    assert f"| test_generic_ops.py | {len(found) - 3} | 0 | 0 | 3 | 0 |" in run.stdout
     assert "test_generic_autograd.py" not in run.stdout
     assert {name for name, outcome in found.items() if outcome == "skipped"} == {
         "test_of_cuda_rustdev",
@@ -79,7 +68,7 @@ def test_a_file_of_our_own_passes_in_shards(own: tuple[subprocess.CompletedProce
     }
 
 
-def test_the_framework_knows_the_device(own: tuple[subprocess.CompletedProcess[str], dict[str, str]]) -> None:
+def test_the_framework_knows_the_device(own: tuple[CompletedProcess[str], dict[str, str]]) -> None:
     _, found = own
     assert {
         "test_add_scalar_rustdev_bfloat16",
@@ -100,10 +89,8 @@ def test_every_outcome_is_told(tmp_path: Path) -> None:
     (tests / "autograd").mkdir()
     shutil.copy(OWN / "test_generic_autograd.py", tests / "autograd")
     (tests / "test_other.py").write_text("raise SystemExit('not generic, not run')\n")
-    exclusions = tmp_path / "exclusions.toml"
-    exclusions.write_text(EXCLUSIONS)
     output = tmp_path / "output"
-    run = upstream(tests.parent, "--jobs", 2, "--exclusions", exclusions, "--output", output)
+    run = upstream(tests.parent, "--jobs", 2, "--output", output)
     assert run.returncode == 1
     assert outcomes(output) == {
         "test_device_of_a_gradient_rustdev": "passed",
@@ -114,38 +101,27 @@ def test_every_outcome_is_told(tmp_path: Path) -> None:
         "test_b_fails_rustdev": "failed",
         "test_c_kills_its_process_rustdev": "crashed",
         "test_d_runs_behind_it_rustdev": "passed",
-        "test_e_is_excluded_rustdev": "excluded",
         "test_broken.py": "crashed",
     }
-    assert "| autograd/test_generic_autograd.py | 4 | 0 | 0 | 0 | 0 | 0 |" in run.stdout
-    assert "| test_outcomes.py | 2 | 1 | 1 | 0 | 0 | 1 |" in run.stdout
-    assert "| **all** | 6 | 1 | 2 | 0 | 0 | 1 |" in run.stdout
+    assert "| autograd/test_generic_autograd.py | 4 | 0 | 0 | 0 | 0 |" in run.stdout
+    assert "| test_outcomes.py | 2 | 1 | 1 | 0 | 0 |" in run.stdout
+    assert "| **all** | 6 | 1 | 2 | 0 | 0 |" in run.stdout
     assert "test_b_fails_rustdev` failed: AssertionError: Scalars are not equal!" in run.stdout
     assert "test_c_kills_its_process_rustdev` crashed: signal 6" in run.stdout
-    assert "the exclusion `test_outcomes.py::TestOutcomesRUSTDEV::test_gone` names no test" in run.stdout
     assert (output / "summary.md").read_text() == run.stdout
 
 
 def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    first = upstream(OWN, "test_generic_ops.py", "-k", "arange", "--output", output)
-    assert first.returncode == 0, first.stdout + first.stderr
-    before = outcomes(output)
-    results = next(output.glob("*.jsonl"))
-    lines = results.read_text().splitlines()
-    last = json.loads(lines[-1])["test"]
-    kept = [line for line in lines if json.loads(line)["test"] != last]
-    results.write_text("\n".join([*kept, json.dumps({"test": last, "outcome": "started"})]) + "\n")
-    again = upstream(OWN, "test_generic_ops.py", "-k", "arange", "--output", output, "--resume")
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert outcomes(output) == before
-    assert (output / "test_generic_ops-0.log").read_text().count("1 passed") == 1, "the one test that was not finished"
+    (tmp_path / "test_outcomes.py").write_text(OUTCOMES)
+    names = [f"test_outcomes.py::TestOutcomesRUSTDEV::{name}_rustdev" for name in ("test_b_fails", "test_d_runs_behind_it")]
+    lines = [{"test": names[0], "outcome": "passed"}, {"test": names[1], "outcome": "started"}]
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output/test_outcomes-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = upstream(tmp_path, "-k", "test_b or test_d", "--output", tmp_path / "output", "--resume")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert outcomes(tmp_path / "output") == {"test_b_fails_rustdev": "passed", "test_d_runs_behind_it_rustdev": "passed"}
+    assert "1 passed" in (tmp_path / "output/test_outcomes-0.log").read_text(), "the one test that was not finished"
 
 
-def test_wrong_uses(tmp_path: Path) -> None:
+def test_a_directory_without_such_tests(tmp_path: Path) -> None:
     assert "no device-generic test files" in upstream(tmp_path).stderr
-    exclusions = tmp_path / "exclusions.toml"
-    exclusions.write_text('["test_torch.py"]\n"TestX::test_y" = " "\n')
-    run = upstream(OWN, "--exclusions", exclusions)
-    assert run.returncode != 0
-    assert "exclusions without a reason: test_torch.py::TestX::test_y" in run.stderr

@@ -1,12 +1,10 @@
 """Devices: count, selection, properties, and errors."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
 import torch
-from children import run, run_fresh
+from children import python, run, run_fresh
 
 
 def test_torch_rustdev_is_the_package() -> None:
@@ -389,7 +387,7 @@ import rustdev
 
 
 def test_info_prints_what_a_bug_report_needs() -> None:
-    result = subprocess.run([sys.executable, "-m", "rustdev.info"], capture_output=True, text=True, timeout=120, check=False)
+    result = python("-m", "rustdev.info")
     assert result.returncode == 0, result.stderr
     for word in ("rustdev", torch.__version__, "devices", "threads", "instruction set", "memory", "RUSTDEV_DEVICE_COUNT=2"):
         assert word in result.stdout, result.stdout

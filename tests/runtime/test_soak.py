@@ -3,32 +3,31 @@
 import itertools
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import ModuleType
 
+import children
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
+TOOLS = Path(__file__).parents[2] / "tools"
 #: A limit that no test comes to: they count programs.
 LONG = ("--seconds", "3600")
 
 
-def run_soak(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_soak(*arguments: str) -> CompletedProcess[str]:
     """Run the command."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", "soak", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    return children.python("-m", "soak", "--minutes", "600", *arguments, path=TOOLS, nested=True)
 
 
 @pytest.fixture
 def soak(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the command's module, of this process."""
-    monkeypatch.syspath_prepend(ROOT / "tools")
+    monkeypatch.syspath_prepend(TOOLS)
+    monkeypatch.setattr("sys.executable", children.executable())
     from soak import __main__ as command
 
     return command
@@ -54,19 +53,19 @@ def report(path: Path) -> object:
 
 def test_each_mode_runs_programs_without_a_finding(soak: ModuleType) -> None:
     modes = [mode for mode in soak.MODES if mode != "ranks"]  # whose test is another
-    run = run_soak("--minutes", "600", "--programs", "3", "--seed", "0", "--modes", ",".join(modes))
+    run = run_soak("--programs", "2", "--seed", "0", "--modes", ",".join(modes))
     assert run.returncode == 0, run.stdout + run.stderr
     for mode in modes:
-        assert re.search(rf"^{mode} +3 +0 +0 ", run.stdout, re.MULTILINE), run.stdout
-    assert re.search(r"^faults +3 +0 +0 +[1-9]", run.stdout, re.MULTILINE), "no shortage was injected"
+        assert f"| {mode} | 2 | 0 | 0 | " in run.stdout, run.stdout
+    assert re.search(r"faults \| 2 \| 0 \| 0 \| [1-9]", run.stdout), "no shortage was injected"
     last = run.stdout.splitlines()[-1]
     count = len(modes)
-    assert last.startswith(f"soak: {3 * count} programs in {count} modes, 0 differences, 0 findings, nothing grew")
+    assert last.startswith(f"soak: {2 * count} programs in {count} modes, 0 differences, 0 findings, nothing grew")
 
 
 def test_groups_of_processes_run_programs_without_a_finding() -> None:
     # The six have each an end of another kind.
-    run = run_soak("--minutes", "600", "--programs", "6", "--seed", "111", "--modes", "ranks")
+    run = run_soak("--programs", "6", "--seed", "111", "--modes", "ranks")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "soak: 6 programs in 1 modes, 0 differences, 0 findings, nothing grew" in run.stdout
 
@@ -90,9 +89,7 @@ print(ranks.fault("0:0"))
 
 
 def test_a_group_with_a_wrong_value_or_one_that_hangs_is_a_finding() -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-c", PLANTED_RANKS]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    run = children.python("-c", PLANTED_RANKS, path=TOOLS)
     assert run.returncode == 0, run.stderr
     wrong, hangs = run.stdout.split("end: destroy, behind all")[:2]
     assert "ended with exit code 1 in place of 0" in wrong
@@ -106,10 +103,10 @@ def test_a_group_with_a_wrong_value_or_one_that_hangs_is_a_finding() -> None:
     "arguments",
     [("--minutes", "0"), ("--minutes", "nan"), ("--first", "-1"), ("--seed", "x"), ("--programs", "0"), ("--modes", "lame")],
 )
-def test_bad_arguments_are_refused(arguments: tuple[str, str]) -> None:
-    run = run_soak(*arguments)
-    assert run.returncode == 2
-    assert arguments[0] in run.stderr
+def test_bad_arguments_are_refused(soak: ModuleType, capsys: pytest.CaptureFixture[str], arguments: tuple[str, str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        soak.main(arguments)
+    assert arguments[0] in capsys.readouterr().err
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, call: object) -> None:
@@ -217,8 +214,6 @@ LEAKS: dict[str, Callable[[list[object]], None]] = {
 def test_what_leaks_is_told(
     worker: ModuleType, monkeypatch: pytest.MonkeyPatch, kept: list[object], tmp_path: Path, name: str
 ) -> None:
-    from soak.resources import grown
-
     if name == "memory" and "ASAN_OPTIONS" in os.environ:
         pytest.skip("under the address sanitizer, whose quarantine of freed memory grows by more than the leak")
 
@@ -231,22 +226,23 @@ def test_what_leaks_is_told(
     monkeypatch.setattr("soak.program.STEPS", 2)
     assert worker.main(["plain", str(tmp_path / "report"), *LONG, "--programs", "16", "--seed", "0"]) == 1
     found = report(tmp_path / "report")
-    assert name in grown(found.samples)
-    assert "(!)" in found.row()
+    assert name in found.grown()
+    assert "(!)" in found.text(name)
 
 
 def test_the_rule_takes_noise_and_what_is_kept_once_for_no_leak() -> None:
-    from soak.resources import grown
+    from soak.report import Report
 
-    def samples(*threads: int) -> list[dict[str, int]]:
-        return [{"memory": 1 << 30, "device": 0, "threads": count, "descriptors": 9} for count in threads]
+    def grown(*threads: int) -> list[str]:
+        samples = [{"memory": 1 << 30, "device": 0, "threads": count, "descriptors": 9} for count in threads]
+        return Report("plain", samples=samples).grown()
 
-    assert grown(samples(4, 4, 4, 4, 4, 4, 4, 4, 4)) == []
-    assert grown(samples(4, 4, 4, 4, 4, 4, 90, 4, 90)) == []
-    assert grown(samples(4, 4, 4, 6, 6, 6, 6, 6, 6)) == []
-    assert grown(samples(4, 4, 4, 7, 7, 7, 7, 7, 7)) == ["threads"]
-    assert grown(samples(4, 5, 6, 7, 8, 9, 10, 11, 12)) == ["threads"]
-    assert grown(samples(4, 5, 6, 7, 8)) == [], "too few"
+    assert grown(4, 4, 4, 4, 4, 4, 4, 4, 4) == []
+    assert grown(4, 4, 4, 4, 4, 4, 90, 4, 90) == []
+    assert grown(4, 4, 4, 6, 6, 6, 6, 6, 6) == []
+    assert grown(4, 4, 4, 7, 7, 7, 7, 7, 7) == ["threads"]
+    assert grown(4, 5, 6, 7, 8, 9, 10, 11, 12) == ["threads"]
+    assert grown(4, 5, 6, 7, 8) == [], "too few"
 
 
 #: What a worker does in place of its second program.

@@ -1,12 +1,11 @@
 """The race detector finds each planted race although the results are correct, and reports what is needed to fix it."""
 
 import inspect
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
+from subprocess import CompletedProcess
 
+import children
 import planted_races
 import pytest
 import torch
@@ -209,12 +208,11 @@ def test_many_threads_may_submit_and_one_race_is_found() -> None:
     assert [report.kind for report in torch.rustdev.sanitizer_reports()] == ["unordered"]
 
 
-def script(text: str, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def script(text: str, tmp_path: Path, **environment: str) -> CompletedProcess[str]:
     """Run a program in a process of its own."""
     file = tmp_path / "program.py"
     file.write_text(text)
-    variables = {**os.environ, **environment}
-    return subprocess.run([sys.executable, file], env=variables, capture_output=True, text=True, timeout=300, check=False)
+    return children.python(file, **environment)
 
 
 RACE = """

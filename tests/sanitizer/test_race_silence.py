@@ -3,9 +3,9 @@
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
+import children
 import pytest
 import torch
 from ordered_programs import ORDERED, Program
@@ -56,10 +56,8 @@ def test_data_parallel_training_is_silent(tmp_path: Path) -> None:
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]
     variables = {**os.environ, "RUSTDEV_SANITIZE": "race:error", "RUSTDEV_DEVICE_COUNT": "1", "RUSTDEV_NUM_THREADS": "1"}
-    ranks = [
-        subprocess.Popen([sys.executable, program, str(rank), str(port)], env=variables, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
+    commands = [[children.executable(), str(program), str(rank), str(port)] for rank in range(2)]
+    ranks = [subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True) for command in commands]
     errors = [rank.communicate(timeout=300)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(errors)
     assert "race detector" not in "".join(errors)

@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pages
 import rustdev
 import torch
 
@@ -152,36 +153,21 @@ exact result. `tests/ops/test_sums.py` holds the first of these lists to it, wit
 
 def page(state: Sweep, all_terms: list[int]) -> str:
     """Return the text of docs/accuracy.md."""
-    lines = [HEAD.format(steps=STEPS, luck=LUCK)]
-    lines.append(
-        f"torch {torch.__version__}, {rustdev.get_device_name()}, {' and '.join(f'{terms:,}' for terms in all_terms)} terms.\n"
-    )
-    operators = len(state.calls)
-    lines.append(f"{state.calls.total():,} calls of {operators} kinds, {state.compared:,} results and gradients.\n")
-    for title, chosen in (
-        ("More than the CPU device's", [error for error in state.findings if error.is_worse]),
-        ("As on the CPU device", [error for error in state.findings if not error.is_worse]),
-    ):
-        lines.append(f"## {title}\n")
-        if not chosen:
-            lines.append("None.\n")
-            continue
-        lines += ["| call | dtype | what | steps | the CPU's | by inputs | reason |", "|---|---|---|---:|---:|---:|---|"]
+    terms = " and ".join(f"{terms:,}" for terms in all_terms)
+    lines = [HEAD.format(steps=STEPS, luck=LUCK), f"torch {torch.__version__}, {rustdev.get_device_name()}, {terms} terms.\n"]
+    lines.append(f"{state.calls.total():,} calls of {len(state.calls)} kinds, {state.compared:,} results and gradients.\n")
+    for title, is_worse in (("More than the CPU device's", True), ("As on the CPU device", False)):
+        reasons = REASONS_OF_WORSE if is_worse else REASONS_OF_WORSE | REASONS | REASONS_OF_MORE
         worst: dict[tuple[str, str, str], Error] = {}
-        for error in chosen:
-            key = (error.name, error.dtype, error.what)
-            if key not in worst or error.device > worst[key].device:
-                worst[key] = error
-        lines += [row(error) for _, error in sorted(worst.items())]
-        lines.append("")
+        for error in sorted((it for it in state.findings if it.is_worse is is_worse), key=lambda it: it.device):
+            worst[error.name, error.dtype, error.what] = error
+        rows = [
+            (*key, *map(number, (error.device, error.cpu, error.moved)), reason_of(error, reasons))
+            for key, error in sorted(worst.items())
+        ]
+        table = pages.table("call | dtype | what | steps: | the CPU's: | by inputs: | reason", rows)
+        lines += [f"## {title}\n", *(table if rows else ["None."]), ""]
     return "\n".join(lines)
-
-
-def row(error: Error) -> str:
-    """Return an error as a row of the page."""
-    reason = reason_of(error, REASONS_OF_WORSE if error.is_worse else REASONS_OF_WORSE | REASONS | REASONS_OF_MORE)
-    cells = [error.name, error.dtype, error.what, *map(number, (error.device, error.cpu, error.moved)), reason]
-    return f"| {' | '.join(cells)} |"
 
 
 def reason_of(error: Error, reasons: dict[str, str]) -> str:

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pages
+
 from .table import Mutant
 
-__all__ = ["summary", "write"]
+__all__ = ["killer", "summary", "write"]
 
 _HEAD = """\
 # Mutants
@@ -23,48 +25,34 @@ Rust tests are not counted.
 """
 
 
-def _cell(trial: dict[str, Any] | None) -> str:
-    if trial is None:
-        return "not run"
-    if trial["outcome"] != "killed":
-        return str(trial["outcome"])
-    return f"`{trial['by']}`" if "::" in trial["by"] else str(trial["by"])
+def killer(entry: dict[str, Any]) -> str | None:
+    """Return the test that killed a mutant, or how its run ended; None if it survived."""
+    trial = _decisive(entry)
+    return str(trial["by"]) if trial["outcome"] == "killed" else None
 
 
-def _best(entry: dict[str, Any]) -> dict[str, Any] | None:
+def _decisive(entry: dict[str, Any]) -> dict[str, Any]:
     """Return the decisive trial: the first that killed the mutant, else the last."""
-    trials: list[dict[str, Any]] = [entry[stage] for stage in ("targeted", "wide") if stage in entry]
-    return next((trial for trial in trials if trial["outcome"] == "killed"), trials[-1] if trials else None)
+    trials = [entry[stage] for stage in ("targeted", "wide") if stage in entry] or [{"outcome": "not run"}]
+    return next((trial for trial in trials if trial["outcome"] == "killed"), trials[-1])
 
 
 def summary(mutants: list[Mutant], results: dict[str, Any]) -> str:
-    """Return a sentence with the number of killed mutants.
-
-    Args:
-        mutants: All mutants.
-        results: Results by mutant number.
-    """
-    entries = [results.get(str(mutant.number), {}) for mutant in mutants]
-    trials = [trial for trial in map(_best, entries) if trial is not None]
-    checks = [entry["check"] for entry in entries if "check" in entry]
-    killed = [sum(trial["outcome"] == "killed" for trial in found) for found in (trials, checks)]
-    text = f"Of {len(mutants)} mutants {len(trials)} have been run; the tests kill {killed[0]} of these."
-    return f"{text} Those of `make check` kill {killed[1]} of {len(checks)}." if checks else text
+    """Return a sentence with the number of killed mutants, from the results by mutant number."""
+    entries = [results[str(mutant.number)] for mutant in mutants if str(mutant.number) in results]
+    checks = [entry["check"]["outcome"] == "killed" for entry in entries if "check" in entry]
+    killed = sum(killer(entry) is not None for entry in entries)
+    text = f"Of {len(mutants)} mutants {len(entries)} have been run; the tests kill {killed} of these."
+    return f"{text} Those of `make check` kill {sum(checks)} of {len(checks)}." if checks else text
 
 
 def write(path: Path, mutants: list[Mutant], results: dict[str, Any]) -> None:
-    """Write the page.
-
-    Args:
-        path: File to write.
-        mutants: All mutants.
-        results: Results by mutant number.
-    """
-    lines = [_HEAD, summary(mutants, results), "", "| | family | fault | killed by | check |", "|---|---|---|---|---|"]
+    """Write the page, from the results by mutant number."""
+    rows = []
     for mutant in mutants:
         entry = results.get(str(mutant.number), {})
         check = {"killed": "yes", "survived": "no"}.get(entry.get("check", {}).get("outcome", ""), "")
-        fault = mutant.fault.replace("|", "\\|")
-        killed = _cell(_best(entry)).replace("survived", "**survives**").replace("|", "\\|")
-        lines.append(f"| {mutant.number} | {mutant.family} | {fault} | {killed} | {check} |")
+        by = killer(entry) or _decisive(entry)["outcome"].replace("survived", "**survives**")
+        rows.append((mutant.number, mutant.family, mutant.fault, f"`{by}`" if "::" in by else by, check))
+    lines = [_HEAD, summary(mutants, results), "", *pages.table(" | family | fault | killed by | check", rows)]
     path.write_text("\n".join(lines) + "\n")

@@ -87,11 +87,7 @@ def _lend_build() -> None:
 
 
 def environment(number: int = 0) -> dict[str, str]:
-    """Return the environment of a process that runs the copy.
-
-    Args:
-        number: Number of the selected fault; 0 for none.
-    """
+    """Return the environment of a process that runs the copy with a fault, by its number; 0 for none."""
     caches = DIRECTORY / "inductor"
     return {
         **os.environ,

@@ -59,9 +59,6 @@ class Mutant:
     def apply(self, text: str) -> str:
         """Return the text of the file with the selectable fault.
 
-        Args:
-            text: Text of the file, which may contain other faults.
-
         Raises:
             TableError: If the old text does not occur exactly once.
         """
@@ -107,13 +104,7 @@ def load() -> list[Mutant]:
 
 
 def apply_all(mutants: list[Mutant], name: str, text: str) -> str:
-    """Return the text of a file with all its faults.
-
-    Args:
-        mutants: All mutants.
-        name: Path of the file in the repository.
-        text: Text of the file.
-    """
+    """Return the text of a file, named by its path in the tree, with all its faults."""
     own = [mutant for mutant in mutants if mutant.file == name]
     for mutant in own:
         text = mutant.apply(text)

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pages
+
 from . import fetch, listed, page, run
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +38,7 @@ def show(name: str, verdict: page.Verdict, seconds: float) -> None:
     numbers += f", {len(verdict.without)} fail without it too, {sum(count for _, count in verdict.listed)} listed"
     print(f"{name}: {numbers}, {len(verdict.unlisted)} not listed; {seconds} s")
     for test, text in verdict.unlisted.items():
-        print(f"    {test}: {page.cell(text)[:200]}")
+        print(f"    {test}: {pages.cell(text)[:200]}")
     for failure in verdict.gone:
         print(f"    listed, and did not happen: {' '.join(failure.tests)}")
     sys.stdout.flush()
@@ -66,7 +68,7 @@ def main() -> int:
         asked = name in options.names if options.names else options.again or result is None
         if asked and not options.show:
             try:
-                result = run.run(program, releases, root, run.Limits()) | {"digest": program.digest(releases)}
+                result = run.run(program, releases, root) | {"digest": program.digest(releases)}
             except fetch.UnavailableError as error:
                 print(f"{name}: {error}", flush=True)
                 continue

@@ -27,7 +27,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +47,6 @@ WHOSE = {
     "gpu": "the test takes a real GPU, or a kernel that is written for one",
     "rustdev": "a fault of rustdev",
 }
-
-
-def has(patterns: list[str], test: str) -> bool:
-    """Return whether a test matches one of the patterns. Brackets in patterns are literal."""
-    return any(fnmatchcase(test, pattern.replace("[", "[[]")) for pattern in patterns)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .listed import WAYS, WHOSE, Failure, Program, has
+import pages
+from recorded import BAD, has
+
+from .listed import WAYS, WHOSE, Failure, Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BAD = ("failed", "crashed")
 #: Placeholder for the result of a test that was not collected.
 ABSENT = {"outcome": "absent", "text": "it was not collected"}
 
@@ -96,78 +97,38 @@ def judge(program: Program, results: Mapping[str, Any]) -> Verdict:
 
 def page(verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str, str], machine: str, missing: list[str]) -> str:
     """Return the text of docs/programs.md."""
-    lines = [HEAD + f"{machine}.", "", "| way | what runs |", "|---|---|"]
-    lines += [f"| {way} | {what} |" for way, what in WAYS.items()]
-    lines += [COLUMNS, "| program | what | way | passed | used | skipped | also without | listed | fell back |"]
-    lines += ["|---|---|---|---:|---:|---:|---:|---:|---|"]
-    total: Counter[str] = Counter()
+    rows: list[list[Any]] = []
+    fail, fail_without, unlisted, left_out = [], [], [], []
     for name, (program, verdict) in verdicts.items():
-        counts = {"passed": verdict.passed, "used": verdict.used, "skipped": verdict.skipped, "without": len(verdict.without)}
-        counts["listed"] = sum(count for _, count in verdict.listed)
-        total.update(counts)
-        cells = [f"{name} {releases[name]}", program.what, program.way, *map(str, counts.values()), short(verdict.fallbacks)]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines.append(f"| **{len(verdicts)} programs** | | | {' | '.join(str(count) for count in total.values())} | |")
+        counts = [verdict.passed, verdict.used, verdict.skipped, len(verdict.without), sum(count for _, count in verdict.listed)]
+        rows.append([f"{name} {releases[name]}", program.what, program.way, *counts, short(verdict.fallbacks)])
+        fail += [(name, count, failure.whose, failure.reason) for failure, count in verdict.listed]
+        texts = Counter(" ".join(text.split())[:120] for text in verdict.without.values())
+        fail_without += [(name, count, text) for text, count in texts.most_common()]
+        unlisted += [(name, test, text[:200]) for test, text in verdict.unlisted.items()]
+        unlisted += [(name, " ".join(failure.tests), "is listed, and did not happen") for failure in verdict.gone]
+        if program.left_out:
+            selection = " ".join(quoted(argument) for argument in (*program.tests, *program.arguments))
+            left_out.append((name, f"`{selection}`", program.left_out))
+    total = [sum(column) for column in zip(*(row[3:8] for row in rows), strict=True)]
+    rows.append([f"**{len(verdicts)} programs**", "", "", *(total or [0] * 5), ""])
+    columns = "program | what | way | passed: | used: | skipped: | also without: | listed: | fell back"
+    lines = [HEAD + f"{machine}.", "", *pages.table("way | what runs", WAYS.items()), COLUMNS, *pages.table(columns, rows)]
     if missing:
         lines += ["", f"Without a result: {', '.join(missing)}."]
-    lines += failures(verdicts)
-    lines += failures_without(verdicts)
-    lines += unlisted(verdicts)
-    lines += left_out(verdicts)
-    return "\n".join(lines) + "\n"
-
-
-def failures(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the section on listed failures."""
-    lines = ["", "## What fails, or does not run, with the device alone", "", 'The column "whose" says:', ""]
+    lines += ["", "## What fails, or does not run, with the device alone", "", 'The column "whose" says:', ""]
     lines += [f"- {whose}: {meaning}" for whose, meaning in WHOSE.items()]
-    lines += ["", "| program | tests | whose | reason |", "|---|---:|---|---|"]
-    for name, (_, verdict) in verdicts.items():
-        lines += [f"| {name} | {count} | {failure.whose} | {cell(failure.reason)} |" for failure, count in verdict.listed]
-    return lines
-
-
-def failures_without(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the section on tests that also fail without rustdev."""
-    lines = []
-    for name, (_, verdict) in verdicts.items():
-        texts = Counter(cell(text)[:120] for text in verdict.without.values())
-        lines += [f"| {name} | {count} | {text} |" for text, count in texts.most_common()]
-    return (
-        ["", "## What fails without rustdev too", "", "| program | tests | what they say |", "|---|---:|---|", *lines]
-        if lines
-        else []
-    )
-
-
-def unlisted(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the section on deviations from the list."""
-    lines = []
-    for name, (_, verdict) in verdicts.items():
-        lines += [f"| {name} | {cell(test)} | {cell(text)[:200]} |" for test, text in verdict.unlisted.items()]
-        lines += [f"| {name} | {cell(' '.join(failure.tests))} | is listed, and did not happen |" for failure in verdict.gone]
-    return ["", "## Not as listed", "", "| program | test | what |", "|---|---|---|", *lines] if lines else []
-
-
-def left_out(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
-    """Return the section on incomplete selections."""
-    lines = []
-    for name, (program, _) in verdicts.items():
-        if program.left_out:
-            selection = " ".join(map(quoted, (*program.tests, *program.arguments)))
-            lines.append(f"| {name} | `{selection}` | {cell(program.left_out)} |")
-    return ["", "## What is left out", "", "| program | what runs | why not the rest |", "|---|---|---|", *lines] if lines else []
+    lines += ["", *pages.table("program | tests: | whose | reason", fail)]
+    lines += pages.section("What fails without rustdev too", "program | tests: | what they say", fail_without)
+    lines += pages.section("Not as listed", "program | test | what", unlisted)
+    lines += pages.section("What is left out", "program | what runs | why not the rest", left_out)
+    return "\n".join(lines) + "\n"
 
 
 def short(names: list[str]) -> str:
     """Return operators as a table cell."""
     shown = ", ".join(f"`{name.removeprefix('aten::')}`" for name in names[:6])
     return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-
-
-def cell(text: str) -> str:
-    """Return text as a table cell."""
-    return re.sub(r"\s+", " ", text).replace("|", "\\|")
 
 
 def quoted(argument: str) -> str:

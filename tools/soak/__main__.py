@@ -11,7 +11,6 @@ from pathlib import Path
 
 from .modes import MODES, VARIABLES
 from .report import Report, table
-from .resources import grown, is_judged
 
 #: Seconds that a worker may exceed its time before it counts as stuck, for its last program and for shrinking one.
 PATIENCE = 900
@@ -71,8 +70,8 @@ def run(mode: str, options: argparse.Namespace) -> Report:
 
 def growth(reports: list[Report]) -> str:
     """Return a text on resources that have grown, and on modes with too few samples."""
-    growing = [f"{name} of {it.mode}" for it in reports for name in grown(it.samples)]
-    short = [it.mode for it in reports if not is_judged(it.samples)]
+    growing = [f"{name} of {it.mode}" for it in reports for name in it.grown()]
+    short = [it.mode for it in reports if not it.is_judged()]
     told = f"growing: {', '.join(growing)}" if growing else "nothing grew"
     return told + (f" (too few samples of {', '.join(short)})" if short else "")
 

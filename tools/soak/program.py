@@ -24,10 +24,6 @@ TRIES = 3
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float32: 1e-5, torch.float64: 1e-7}
 
 
-#: Returns the context that a program runs in.
-Around = Callable[[], contextlib.AbstractContextManager[object]]
-
-
 @dataclass(frozen=True)
 class Difference:
     """A value that differs from the CPU's, or an exception (a finding), with the step after which it was found."""
@@ -166,7 +162,9 @@ def follow(steps: Iterable[Step], done: list[Step], host: Host, devices: Devices
     return next(filter(None, (check(done, number, host, devices) for number in devices.values)), None)
 
 
-def run(steps: Iterable[Step], host: Host, *, is_fresh: bool, tries: int = 1, around: Around = contextlib.nullcontext) -> Outcome:
+def run(
+    steps: Iterable[Step], host: Host, *, is_fresh: bool, tries: int, around: contextlib.AbstractContextManager[object]
+) -> Outcome:
     """Run a program on the devices, and compare its values with the CPU's.
 
     Args:
@@ -174,14 +172,14 @@ def run(steps: Iterable[Step], host: Host, *, is_fresh: bool, tries: int = 1, ar
         host: Values on the CPU.
         is_fresh: Whether the steps have not run on the CPU yet.
         tries: Number of attempts for a step that runs out of memory.
-        around: Returns the context that the program runs in.
+        around: The context that the program runs in.
 
     Returns:
         The steps that ran, and the first difference.
     """
     outcome, devices = Outcome([]), Devices(tries)
     try:
-        with around():
+        with around:
             outcome.difference = follow(steps, outcome.steps, host, devices, is_fresh)
             devices.end()
     except Exception as error:

@@ -43,74 +43,58 @@ def data(call: Call, rank: int, elements: int) -> Tensor:
 
 def begin(call: Call, rank: int, ranks: int) -> tuple[list[Any], list[tuple[Tensor, Tensor]]]:
     """Make a call. Return its works, and (output, expected value) pairs."""
-    count, name = call.elements, call.collective
-    everyone = [data(call, it, count) for it in range(ranks)]
-    long = [data(call, it, count * ranks) for it in range(ranks)]
-    uneven = [data(call, it, count + it) for it in range(ranks)]
-    mine, total, is_root = here(everyone[rank]), torch.stack(everyone).sum(0), rank == call.root
-    parts = [here(it) for it in long[rank].chunk(ranks)]
-    sums = torch.stack(long).sum(0).chunk(ranks)
+    everyone = range(ranks)
+    sizes = [call.elements + it * call.collective.endswith("of different sizes") for it in everyone]
+    inputs = [data(call, it, sizes[it]) for it in everyone]
 
-    if name == "all_reduce":
-        return [dist.all_reduce(mine, async_op=True)], [(mine, total)]
-    if name == "reduce":
-        return [dist.reduce(mine, call.root, async_op=True)], [(mine, total if is_root else everyone[rank])]
-    if name == "broadcast":
-        return [dist.broadcast(mine, call.root, async_op=True)], [(mine, everyone[call.root])]
-    if name == "all_gather":
-        outputs = [new(count) for _ in range(ranks)]
-        return [dist.all_gather(outputs, mine, async_op=True)], list(zip(outputs, everyone, strict=True))
-    if name == "all_gather of different sizes":
-        outputs = [new(count + it) for it in range(ranks)]
-        return [dist.all_gather(outputs, here(uneven[rank]), async_op=True)], list(zip(outputs, uneven, strict=True))
-    if name == "all_gather_into_tensor":
-        output = new(count * ranks)
-        return [dist.all_gather_into_tensor(output, mine, async_op=True)], [(output, torch.cat(everyone))]
-    if name == "gather":
-        outputs = [new(count) for _ in range(ranks)]
-        work = dist.gather(mine, outputs if is_root else None, call.root, async_op=True)
-        return [work], list(zip(outputs, everyone, strict=True)) if is_root else []
-    if name == "scatter":
-        output = new(count)
-        work = dist.scatter(output, parts if is_root else None, call.root, async_op=True)
-        return [work], [(output, long[call.root].chunk(ranks)[rank])]
-    if name == "reduce_scatter":
-        output = new(count)
-        return [dist.reduce_scatter(output, parts, async_op=True)], [(output, sums[rank])]
-    if name == "reduce_scatter of different sizes":
-        output = new(count + rank)
-        parts = [here(data(call, rank, count + it)) for it in range(ranks)]
-        sources = [data(call, it, count + rank) for it in range(ranks)]
-        return [dist.reduce_scatter(output, parts, async_op=True)], [(output, torch.stack(sources).sum(0))]
-    if name == "reduce_scatter_tensor":
-        output = new(count)
-        return [dist.reduce_scatter_tensor(output, torch.cat(parts), async_op=True)], [(output, sums[rank])]
-    if name == "all_to_all":
-        outputs = [new(count) for _ in range(ranks)]
-        wanted = [it.chunk(ranks)[rank] for it in long]
-        return [dist.all_to_all(outputs, parts, async_op=True)], list(zip(outputs, wanted, strict=True))
-    if name == "all_to_all_single":
-        output = new(count * ranks)
-        work = dist.all_to_all_single(output, torch.cat(parts), async_op=True)
-        return [work], [(output, torch.cat([it.chunk(ranks)[rank] for it in long]))]
-    if name == "barrier":
-        return [dist.barrier(device_ids=[rustdev.current_device()], async_op=True)], []
-    if name == "coalesced all_reduce":
+    def part(source: int, target: int) -> Tensor:
+        return data(call, ranks * (source + 1) + target, sizes[target])
+
+    mine, parts, received = here(inputs[rank]), [here(part(rank, it)) for it in everyone], [part(it, rank) for it in everyone]
+    output, outputs, whole = new(sizes[rank]), [new(size) for size in sizes], new(sum(sizes))
+    root, is_root = call.root, call.root == rank
+    later: dict[str, Any] = {"async_op": True}
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+
+    def total(tensors: list[Tensor]) -> Tensor:
+        return torch.stack(tensors).sum(0)
+
+    def pairs(found: list[Tensor], wanted: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        return list(zip(found, wanted, strict=True))
+
+    if call.collective == "coalesced all_reduce":
         with dist.distributed_c10d._coalescing_manager(device=mine.device, async_ops=True) as manager:
-            for part in parts:
-                dist.all_reduce(part)
-        return manager.works, list(zip(parts, sums, strict=True))
-    output, after, before = new(count), (rank + 1) % ranks, (rank - 1) % ranks
-    if name == "send and recv":  # the even ranks send first, so that there is no deadlock
-        if rank % 2:
-            dist.recv(output, before)
-            dist.send(mine, after)
-        else:
-            dist.send(mine, after)
-            dist.recv(output, before)
-        return [], [(output, everyone[before])]
-    works = [dist.irecv(output, before), dist.isend(mine, after)]
-    return works, [(output, everyone[before])]
+            for it in parts:
+                dist.all_reduce(it)
+        return manager.works, pairs(parts, [total([part(source, it) for source in everyone]) for it in everyone])
+    if call.collective == "send and recv":  # the even ranks send first, so that there is no deadlock
+        for is_send in (rank % 2 == 0, rank % 2 == 1):
+            dist.send(mine, after) if is_send else dist.recv(output, before)
+        return [], [(output, inputs[before])]
+    if call.collective == "isend and irecv":
+        return [dist.irecv(output, before), dist.isend(mine, after)], [(output, inputs[before])]
+    calls: dict[str, Callable[[], tuple[Any, list[tuple[Tensor, Tensor]]]]] = {
+        "all_reduce": lambda: (dist.all_reduce(mine, **later), [(mine, total(inputs))]),
+        "reduce": lambda: (dist.reduce(mine, root, **later), [(mine, total(inputs) if is_root else inputs[rank])]),
+        "broadcast": lambda: (dist.broadcast(mine, root, **later), [(mine, inputs[root])]),
+        "all_gather": lambda: (dist.all_gather(outputs, mine, **later), pairs(outputs, inputs)),
+        "all_gather_into_tensor": lambda: (dist.all_gather_into_tensor(whole, mine, **later), [(whole, torch.cat(inputs))]),
+        "gather": lambda: (
+            dist.gather(mine, outputs if is_root else None, root, **later),
+            pairs(outputs, inputs) if is_root else [],
+        ),
+        "scatter": lambda: (dist.scatter(output, parts if is_root else None, root, **later), [(output, part(root, rank))]),
+        "reduce_scatter": lambda: (dist.reduce_scatter(output, parts, **later), [(output, total(received))]),
+        "reduce_scatter_tensor": lambda: (
+            dist.reduce_scatter_tensor(output, torch.cat(parts), **later),
+            [(output, total(received))],
+        ),
+        "all_to_all": lambda: (dist.all_to_all(outputs, parts, **later), pairs(outputs, received)),
+        "all_to_all_single": lambda: (dist.all_to_all_single(whole, torch.cat(parts), **later), [(whole, torch.cat(received))]),
+        "barrier": lambda: (dist.barrier(device_ids=[rustdev.current_device()], **later), []),
+    }
+    work, results = calls[call.collective.removesuffix(" of different sizes")]()
+    return [work], results
 
 
 def here(tensor: Tensor) -> Tensor:

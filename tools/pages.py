@@ -1,0 +1,36 @@
+"""Tables of the pages that the tools write, in Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def row(cells: Iterable[object]) -> str:
+    """Return a row of a table."""
+    return f"| {' | '.join(cell(it) for it in cells)} |"
+
+
+def cell(content: object) -> str:
+    """Return the text of a cell, in one line."""
+    return " ".join(str(content).split()).replace("|", "\\|")
+
+
+def table(head: str, rows: Iterable[Iterable[object]]) -> list[str]:
+    """Return the lines of a table.
+
+    Args:
+        head: Names of the columns, separated by ``|``. A column whose name ends with a colon is aligned to the right.
+        rows: Cells by row.
+    """
+    names = [name.strip() for name in head.split("|")]
+    lines = [row(name.removesuffix(":") for name in names), f"|{'|'.join('---:' if it.endswith(':') else '---' for it in names)}|"]
+    return lines + [row(cells) for cells in rows]
+
+
+def section(title: str, head: str, rows: Iterable[Iterable[object]]) -> list[str]:
+    """Return the lines of a section with a table; none without rows."""
+    lines = table(head, rows)
+    return ["", f"## {title}", "", *lines] if len(lines) > 2 else []

@@ -1,0 +1,46 @@
+"""Child processes of the tools, with a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+from typing import Any
+
+#: How long a process may take to end after SIGTERM, in seconds.
+PATIENCE = 20
+
+
+def run(command: list[str], seconds: float, *, own_group: bool = True, **options: Any) -> int | None:
+    """Run a command and end it after its time limit.
+
+    Args:
+        command: Program and arguments.
+        seconds: Time limit.
+        own_group: Whether it has a process group of its own, and what is left of the group is ended as well. Signals to this
+            process's group, such as that of Ctrl-C, do not reach it.
+        options: Further arguments of ``subprocess.Popen``.
+
+    Returns:
+        The exit status, negative for a signal; None after the time limit.
+    """
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0 if own_group else None, **options)
+    signal_to = functools.partial(os.killpg, process.pid) if own_group else process.send_signal
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                signal_to(number)
+                process.wait(PATIENCE)
+
+
+def told(status: int | None, seconds: float) -> str:
+    """Return the end of a process as text."""
+    if status is None:
+        return f"no end within {seconds:g} s"
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
