@@ -7,6 +7,7 @@ use super::guards::Guard;
 use super::names::Row;
 use super::pointwise_calls::Pointwise;
 use super::pointwise_table::{NAMED, POINTWISE};
+use super::recurrent_layers::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
     advanced_indexing, along_dimension, batch_normalisation, bins, channel_shuffles, concatenation, convolutions, draws, dropout,
@@ -420,14 +421,14 @@ operators! {
     c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(recurrent_cells::lstm_cell_backward)) =>
         c"_thnn_fused_lstm_cell_backward_impl";
     // recurrent layers over whole sequences, operators of rustdev's own library
-    c"lstm_layer": plain(recurrent_layers::lstm) => c"rustdev::lstm_layer";
-    c"lstm_layer_backward": plain(recurrent_layers::lstm_backward) => c"rustdev::lstm_layer_backward";
-    c"gru_layer": plain(recurrent_layers::gru) => c"rustdev::gru_layer";
-    c"gru_layer_backward": plain(recurrent_layers::gru_backward) => c"rustdev::gru_layer_backward";
-    c"elman_layer": plain(recurrent_layers::elman::<false>) => c"rustdev::rnn_tanh_layer";
-    c"elman_layer_backward": plain(recurrent_layers::elman_backward::<false>) => c"rustdev::rnn_tanh_layer_backward";
-    c"elman_layer": plain(recurrent_layers::elman::<true>) => c"rustdev::rnn_relu_layer";
-    c"elman_layer_backward": plain(recurrent_layers::elman_backward::<true>) => c"rustdev::rnn_relu_layer_backward";
+    c"lstm_layer": plain(recurrent_layers::forward::<LSTM>) => c"rustdev::lstm_layer";
+    c"lstm_layer_backward": plain(recurrent_layers::backward::<LSTM>) => c"rustdev::lstm_layer_backward";
+    c"gru_layer": plain(recurrent_layers::forward::<GRU>) => c"rustdev::gru_layer";
+    c"gru_layer_backward": plain(recurrent_layers::backward::<GRU>) => c"rustdev::gru_layer_backward";
+    c"elman_layer": plain(recurrent_layers::forward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer";
+    c"elman_layer_backward": plain(recurrent_layers::backward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer_backward";
+    c"elman_layer": plain(recurrent_layers::forward::<RNN_RELU>) => c"rustdev::rnn_relu_layer";
+    c"elman_layer_backward": plain(recurrent_layers::backward::<RNN_RELU>) => c"rustdev::rnn_relu_layer_backward";
     // normalisation, whose functions check dtypes after PyTorch's own checks
     c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"native_batch_norm";
     c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"_native_batch_norm_legit";
@@ -484,10 +485,10 @@ composed! {
     plain(recurrent_cells::gru_cell) => c"_thnn_fused_gru_cell";
     plain(recurrent_cells::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences
-    any_device(plain(recurrent_networks::lstm)) => c"lstm.input";
-    any_device(plain(recurrent_networks::gru)) => c"gru.input";
-    any_device(plain(recurrent_networks::rnn_tanh)) => c"rnn_tanh.input";
-    any_device(plain(recurrent_networks::rnn_relu)) => c"rnn_relu.input";
+    any_device(plain(recurrent_networks::network::<LSTM>)) => c"lstm.input";
+    any_device(plain(recurrent_networks::network::<GRU>)) => c"gru.input";
+    any_device(plain(recurrent_networks::network::<RNN_TANH>)) => c"rnn_tanh.input";
+    any_device(plain(recurrent_networks::network::<RNN_RELU>)) => c"rnn_relu.input";
     // matrices
     plain(ranges::trace) => c"trace";
     plain(reductions::norm) => c"norm.ScalarOpt_dim";

@@ -8,8 +8,10 @@ use smallvec::{SmallVec, smallvec};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names::{self, Callee};
-use super::recurrent_layers::LSTM_GATES;
 use crate::tensor::launch::Scalar;
+
+/// The number of gates of an LSTM.
+pub const LSTM_GATES: i64 = 4;
 
 /// The size of each of `count` parts of gates along dimension 1.
 fn part_size(gates: Tensor<'_>, count: i64) -> Result<i64, Refusal> {
@@ -171,33 +173,4 @@ pub fn gru_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     }
     call.give(3, sum_of_rows(call, grad_input)?)?;
     call.give(4, sum_of_rows(call, grad_hidden)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::dtype::DType;
-
-    fn tensor(sizes: &[i64]) -> Tensor<'static> {
-        Tensor::leaked(1, DType::Float, 0, sizes, &Format::Contiguous.strides(sizes))
-    }
-
-    #[test]
-    fn gates_are_cut_into_parts() {
-        let gates = tensor(&[2, 6]);
-        let [first, second, third] = parts_of(gates).unwrap();
-        assert_eq!((first.sizes(), second.sizes(), third.strides()), (&[2, 2][..], &[2, 2][..], &[6, 1][..]));
-        assert_eq!([first, second, third].map(|part| part.address() - gates.address()), [0, 8, 16]);
-        let text = "expected gates of [batch, 4 * hidden size], but got: [2, 6]";
-        assert_eq!(part_size(gates, LSTM_GATES), Err(Refusal::Invalid(text.into())));
-        assert!(part_size(tensor(&[8]), LSTM_GATES).is_err() && part_size(tensor(&[2, 0]), LSTM_GATES).is_err());
-    }
-
-    #[test]
-    fn states_are_a_quarter_of_the_gates() {
-        assert!(is_quarter(tensor(&[2, 3]), &[2, 12]));
-        assert!(
-            !is_quarter(tensor(&[1, 3]), &[2, 12]) && !is_quarter(tensor(&[3]), &[3, 12]) && !is_quarter(tensor(&[2, 4]), &[2, 12])
-        );
-    }
 }

@@ -3,56 +3,65 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
+use smallvec::{SmallVec, smallvec};
+
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Tensors, Value, ensure};
 use super::descriptor::{Format, Tensor};
-use super::names;
-use super::recurrent_cells::{of_sum, of_two, sum_of_rows};
-use crate::kernels::rnn::elman::{elman_layer as elman_kernel, elman_layer_backward as elman_backward_kernel};
-use crate::kernels::rnn::gru::{gru_layer as gru_kernel, gru_layer_backward as gru_backward_kernel};
-use crate::kernels::rnn::lstm::{lstm_layer as lstm_kernel, lstm_layer_backward as lstm_backward_kernel};
+use super::names::{self, Callee};
+use super::recurrent_cells::{LSTM_GATES, of_sum, of_two, sum_of_rows};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
 /// `weights`: weights of the inputs and of the hidden state, then both biases, if any. `states`: the hidden state and, for an
 /// LSTM, the cell state. Results: the output, the final states (views of other results), and intermediate values for the
 /// gradients.
-const LSTM: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor, Tensor, Tensor, Tensor)";
-const GRU: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)";
-const ELMAN: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor)";
+const LSTM_SCHEMA: &CStr =
+    c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor, Tensor, Tensor, Tensor)";
+const GRU_SCHEMA: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)";
+const ELMAN_SCHEMA: &CStr = c"(Tensor input, Tensor[] weights, Tensor[] states, bool reverse) -> (Tensor, Tensor)";
 /// `grads`: gradients of the output and of the final states. `results`: those of the layer without the final states. Returns
 /// the gradients of the input and the weights, as far as they are requested, and of the states.
-const BACKWARD: &CStr = c"(Tensor[] grads, Tensor input, Tensor[] weights, Tensor[] states, Tensor[] results, bool reverse, \
-    bool[] output_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)";
+const BACKWARD_SCHEMA: &CStr = c"(Tensor[] grads, Tensor input, Tensor[] weights, Tensor[] states, Tensor[] results, \
+    bool reverse, bool[] output_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)";
 
 pub static DEFINITIONS: [(&CStr, &CStr); 8] = [
-    (c"rustdev::lstm_layer", LSTM),
-    (c"rustdev::lstm_layer_backward", BACKWARD),
-    (c"rustdev::gru_layer", GRU),
-    (c"rustdev::gru_layer_backward", BACKWARD),
-    (c"rustdev::rnn_tanh_layer", ELMAN),
-    (c"rustdev::rnn_tanh_layer_backward", BACKWARD),
-    (c"rustdev::rnn_relu_layer", ELMAN),
-    (c"rustdev::rnn_relu_layer_backward", BACKWARD),
+    (c"rustdev::lstm_layer", LSTM_SCHEMA),
+    (c"rustdev::lstm_layer_backward", BACKWARD_SCHEMA),
+    (c"rustdev::gru_layer", GRU_SCHEMA),
+    (c"rustdev::gru_layer_backward", BACKWARD_SCHEMA),
+    (c"rustdev::rnn_tanh_layer", ELMAN_SCHEMA),
+    (c"rustdev::rnn_tanh_layer_backward", BACKWARD_SCHEMA),
+    (c"rustdev::rnn_relu_layer", ELMAN_SCHEMA),
+    (c"rustdev::rnn_relu_layer_backward", BACKWARD_SCHEMA),
 ];
 
-/// Number of gates of each kind of layer.
-pub const LSTM_GATES: i64 = 4;
-pub const GRU_GATES: i64 = 3;
-pub const ELMAN_GATES: i64 = 1;
-
-/// The tensors of a list, which must have exactly `N`.
-fn tensors_of<'a, const N: usize>(list: &Value<'a>) -> Result<[Tensor<'a>; N], Refusal> {
-    let tensors = list.tensors()?;
-    tensors.try_into().map_err(|_| Refusal::Invalid(format!("expected {N} tensors, but got {}", tensors.len())))
+/// What differs between layers.
+pub struct Kind {
+    pub operator: &'static Callee,
+    pub gates: i64,
+    pub states: usize,
 }
 
-/// The contiguous tensors of a list, which must have exactly `N`.
-fn dense_of<'a, const N: usize>(call: &Call<'a>, list: &Value<'a>) -> Result<[Tensor<'a>; N], Refusal> {
-    let mut tensors = tensors_of(list)?;
-    for tensor in &mut tensors {
-        *tensor = call.dense(*tensor, Format::Contiguous)?;
+/// The indices of [`KINDS`].
+pub const LSTM: usize = 0;
+pub const GRU: usize = 1;
+pub const RNN_TANH: usize = 2;
+pub const RNN_RELU: usize = 3;
+
+pub static KINDS: [Kind; 4] = [
+    Kind { operator: &names::LSTM_LAYER, gates: LSTM_GATES, states: 2 },
+    Kind { operator: &names::GRU_LAYER, gates: 3, states: 1 },
+    Kind { operator: &names::RNN_TANH_LAYER, gates: 1, states: 1 },
+    Kind { operator: &names::RNN_RELU_LAYER, gates: 1, states: 1 },
+];
+
+impl Kind {
+    /// True if these are weights [gates * size, inputs] and [gates * size, size], and biases [gates * size].
+    pub fn fits(&self, weights: &[Tensor<'_>], inputs: i64, size: i64) -> bool {
+        let wide = self.gates * size;
+        let [input_weight, weight, biases @ ..] = weights else { return false };
+        input_weight.sizes() == [wide, inputs] && weight.sizes() == [wide, size] && biases.iter().all(|bias| bias.sizes() == [wide])
     }
-    Ok(tensors)
 }
 
 /// A contiguous tensor [steps, batch, size] as [steps * batch, size].
@@ -61,45 +70,45 @@ fn rows_of(sequence: Tensor<'_>) -> Tensor<'_> {
     sequence.view(&[sequence.numel() / size, size])
 }
 
-/// A layer: input [steps, batch, inputs], weights [gates * size, inputs] and [gates * size, size], optional biases [gates *
-/// size], states [batch, size]. The weight of the inputs need not be contiguous.
-struct Layer<'a, const STATES: usize> {
+/// The tensors, copied if they are not contiguous.
+fn all_dense<'a>(call: &Call<'a>, tensors: &[Tensor<'a>]) -> Result<Tensors<'a>, Refusal> {
+    tensors.iter().map(|&tensor| call.dense(tensor, Format::Contiguous)).collect()
+}
+
+/// A layer: input [steps, batch, inputs], weights and biases as [`Kind::fits`] requires, states [batch, size]. The weight of the
+/// inputs need not be contiguous.
+struct Layer<'a> {
     input: Tensor<'a>,
     input_weight: Tensor<'a>,
     weight: Tensor<'a>,
     biases: Option<[Tensor<'a>; 2]>,
-    states: [Tensor<'a>; STATES],
+    states: Tensors<'a>,
     reverse: bool,
 }
 
-impl<'a, const STATES: usize> Layer<'a, STATES> {
-    fn new(call: &Call<'a>, gates: i64, arguments: [Value<'a>; 4]) -> Result<Self, Refusal> {
-        let [input, weights, states, reverse] = arguments;
-        let [input_weight, weight, biases @ ..] = weights.tensors()? else {
-            return Err(Refusal::Invalid("expected two weights of a layer".into()));
+impl<'a> Layer<'a> {
+    fn new(call: &Call<'a>, kind: &Kind, [input, weights, states, reverse]: [Value<'a>; 4]) -> Result<Self, Refusal> {
+        let (input, weights, states) = (input.tensor()?, weights.tensors()?, states.tensors()?);
+        let is_layer = match (input.sizes(), weights) {
+            (&[_, batch, inputs], [_, weight] | [_, weight, _, _]) => {
+                let size = weight.sizes().last().copied().unwrap_or(0);
+                let mut sizes = states.iter().map(|state| state.sizes());
+                input.numel() * size > 0
+                    && kind.fits(weights, inputs, size)
+                    && states.len() == kind.states
+                    && sizes.all(|sizes| sizes == [batch, size])
+            }
+            _ => false,
         };
-        let layer = Self {
-            input: call.dense(input.tensor()?, Format::Contiguous)?,
-            input_weight: *input_weight,
-            weight: call.dense(*weight, Format::Contiguous)?,
-            biases: if biases.is_empty() { None } else { Some(tensors_of(&Value::Tensors(biases))?) },
-            states: dense_of(call, &states)?,
+        ensure!(is_layer, "expected a layer of {} gates, but got sizes that do not go together", kind.gates);
+        Ok(Self {
+            input: call.dense(input, Format::Contiguous)?,
+            input_weight: weights[0],
+            weight: call.dense(weights[1], Format::Contiguous)?,
+            biases: weights[2..].try_into().ok(),
+            states: all_dense(call, states)?,
             reverse: reverse.flag()?,
-        };
-        ensure!(layer.fits(gates), "expected a layer of {gates} gates, but got sizes that do not go together");
-        Ok(layer)
-    }
-
-    /// True if the sizes of all tensors match.
-    fn fits(&self, gates: i64) -> bool {
-        let (&[_, batch, inputs], &[wide, size]) = (self.input.sizes(), self.weight.sizes()) else { return false };
-        let mut biases = self.biases.iter().flatten();
-        self.input.numel() > 0
-            && size > 0
-            && wide == gates * size
-            && self.input_weight.sizes() == [wide, inputs]
-            && self.states.iter().all(|state| state.sizes() == [batch, size])
-            && biases.all(|bias| bias.sizes() == [wide])
+        })
     }
 
     fn dtype(&self) -> DType {
@@ -129,14 +138,12 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
     /// The products of the inputs and their weights, [steps * batch, gates * size], plus a bias if there is one.
     fn sums(&self, call: &Call<'a>, bias: Option<Tensor<'a>>) -> Result<Tensor<'a>, Refusal> {
         let bias = bias.map_or(Value::None, Value::Tensor);
-        let operands = [Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias];
-        call.operator(&names::LINEAR, &operands)
+        call.operator(&names::LINEAR, &[Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias])
     }
 
-    /// The products of the inputs and their weights, plus both biases.
-    fn biased_sums(&self, call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
-        let bias = self.biases.map(|[input_bias, bias]| of_sum(call, &names::ADD, input_bias, bias)).transpose()?;
-        self.sums(call, bias)
+    /// The scalars of the kernels.
+    fn scalars<const KIND: usize>(&self) -> [Scalar; 2] {
+        [self.reverse.into(), (KIND == RNN_RELU).into()]
     }
 
     /// The gradient of a state, an output. Until the kernel runs, it holds the gradient of the final state.
@@ -183,113 +190,55 @@ impl<'a, const STATES: usize> Layer<'a, STATES> {
     }
 }
 
-/// `lstm_layer`: the output, the final states, the cell states and the activated gates.
-pub fn lstm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let layer = Layer::new(call, LSTM_GATES, *arguments.all()?)?;
-    let ([hx, cx], reverse) = (layer.states, layer.reverse.into());
-    let (sums, out, cells) = (layer.biased_sums(call)?, layer.result(call, 0)?, layer.result(call, 3)?);
-    call.launch(&[out, cells, layer.of_steps(sums)], &[layer.weight, hx, cx], &lstm_kernel::Scalars { reverse }.list())?;
-    layer.give_last(call, 1, out)?;
-    layer.give_last(call, 2, cells)?;
-    call.give(4, sums)
-}
-
-pub fn lstm_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let &[grads, input, weights, states, results, reverse, mask] = arguments.all()?;
-    let layer = Layer::<2>::new(call, LSTM_GATES, [input, weights, states, reverse])?;
-    let [grad_out, grad_hy, grad_cy] = tensors_of(&grads)?;
-    let ([out, cells, activated], wide) = (dense_of(call, &results)?, layer.weight.sizes()[0]);
-    let (grad_hx, grad_cx) = (layer.grad_of_state(call, 0, grad_hy)?, layer.grad_of_state(call, 1, grad_cy)?);
-    let (grad_out, grad_gates) = (call.dense(grad_out, Format::Contiguous)?, call.empty(&layer.sizes(wide), layer.dtype())?);
-    let inputs = [grad_out, layer.of_steps(activated), cells, layer.states[1], layer.weight];
-    let scalars = lstm_backward_kernel::Scalars { reverse: layer.reverse.into() };
-    call.launch(&[grad_gates, grad_hx, grad_cx], &inputs, &scalars.list())?;
-    layer.give_others(call, [grad_gates; 2], out, &mask)
-}
-
-/// `gru_layer`: the output, the final state, the products that the reset gate scales, and the activated gates.
-pub fn gru(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let layer = Layer::<1>::new(call, GRU_GATES, *arguments.all()?)?;
-    let own = match layer.biases {
-        Some([_, bias]) => call.dense(bias, Format::Contiguous)?,
-        None => call.zeros(&layer.weight.sizes()[..1], layer.dtype())?,
+/// A layer's output, its final states, and intermediate values: none for an Elman layer; the cell states, or the products that the
+/// reset gate scales, and the activated gates.
+pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], *arguments.all()?)?);
+    // The reset gate scales the product of the hidden state and its bias.
+    let (bias, own_bias) = match layer.biases {
+        Some([input_bias, bias]) if KIND == GRU => (Some(input_bias), Some(call.dense(bias, Format::Contiguous)?)),
+        None if KIND == GRU => (None, Some(call.zeros(&layer.weight.sizes()[..1], layer.dtype())?)),
+        biases => (biases.map(|[input_bias, bias]| of_sum(call, &names::ADD, input_bias, bias)).transpose()?, None),
     };
-    let sums = layer.sums(call, layer.biases.map(|[input_bias, _]| input_bias))?;
-    let (out, resettable) = (layer.result(call, 0)?, layer.result(call, 2)?);
-    let scalars = gru_kernel::Scalars { reverse: layer.reverse.into() };
-    call.launch(&[out, resettable, layer.of_steps(sums)], &[layer.weight, own, layer.states[0]], &scalars.list())?;
-    layer.give_last(call, 1, out)?;
-    call.give(3, sums)
+    let sums = layer.sums(call, bias)?;
+    let gates = layer.of_steps(sums);
+    let outputs: Tensors<'_> = match kind.gates {
+        1 => smallvec![gates],
+        _ => smallvec![layer.result(call, 0)?, layer.result(call, 1 + kind.states)?, gates],
+    };
+    let inputs: SmallVec<[_; 3]> = [layer.weight].into_iter().chain(layer.states.iter().copied()).chain(own_bias).collect();
+    call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
+    for (index, sequence) in outputs.iter().take(kind.states).enumerate() {
+        layer.give_last(call, 1 + index, *sequence)?;
+    }
+    if kind.gates == 1 { call.give(0, gates) } else { call.give(2 + kind.states, sums) }
 }
 
-pub fn gru_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+/// The gradients of a layer.
+pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let &[grads, input, weights, states, results, reverse, mask] = arguments.all()?;
-    let layer = Layer::<1>::new(call, GRU_GATES, [input, weights, states, reverse])?;
-    let [grad_out, grad_hy] = tensors_of(&grads)?;
-    let [out, resettable, activated] = dense_of(call, &results)?;
-    let (grad_out, grad_hx) = (call.dense(grad_out, Format::Contiguous)?, layer.grad_of_state(call, 0, grad_hy)?);
-    // The gradients of the input products and of the hidden state's products.
+    let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], [input, weights, states, reverse])?);
+    let ([grad_out, grads_of_last @ ..], results) = (grads.tensors()?, all_dense(call, results.tensors()?)?) else {
+        return Err(Refusal::Invalid("expected the gradient of a layer's output".into()));
+    };
+    let mut inputs: SmallVec<[_; 6]> = smallvec![layer.weight, call.dense(*grad_out, Format::Contiguous)?];
+    match results[..] {
+        [out] if kind.gates == 1 => inputs.push(out),
+        // Last come the states that the gradient reads from before each step: those of the cell or the hidden ones.
+        [_, saved, gates] if kind.gates > 1 => {
+            let last = kind.states - 1;
+            inputs.extend([saved, layer.of_steps(gates), layer.states[last], results[last]]);
+        }
+        _ => return Err(Refusal::Invalid(format!("expected the results of a layer, but got {}", results.len()))),
+    }
+    // In a GRU, the gradients of the inputs' products and of the hidden state's products differ.
+    let count = if KIND == GRU { 2 } else { 1 };
     let [steps, batch, wide] = layer.sizes(layer.weight.sizes()[0]);
-    let of_both = call.empty(&[2, steps, batch, wide], layer.dtype())?;
-    let inputs = [grad_out, layer.of_steps(activated), resettable, out, layer.states[0], layer.weight];
-    let scalars = gru_backward_kernel::Scalars { reverse: layer.reverse.into() };
-    call.launch(&[of_both, grad_hx], &inputs, &scalars.list())?;
-    layer.give_others(call, [of_both.row(0), of_both.row(1)], out, &mask)
-}
-
-/// `rnn_tanh_layer`, `rnn_relu_layer`: the output and the final state.
-pub fn elman<const RELU: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let layer = Layer::<1>::new(call, ELMAN_GATES, *arguments.all()?)?;
-    let out = layer.of_steps(layer.biased_sums(call)?);
-    let scalars = elman_kernel::Scalars { reverse: layer.reverse.into(), relu: RELU.into() };
-    call.launch(&[out], &[layer.weight, layer.states[0]], &scalars.list())?;
-    call.give(0, out)?;
-    layer.give_last(call, 1, out)
-}
-
-pub fn elman_backward<const RELU: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let &[grads, input, weights, states, results, reverse, mask] = arguments.all()?;
-    let layer = Layer::<1>::new(call, ELMAN_GATES, [input, weights, states, reverse])?;
-    let [grad_out, grad_hy] = tensors_of(&grads)?;
-    let [out] = dense_of(call, &results)?;
-    let (grad_out, grad_hx) = (call.dense(grad_out, Format::Contiguous)?, layer.grad_of_state(call, 0, grad_hy)?);
-    let grad_sums = call.empty(out.sizes(), layer.dtype())?;
-    let scalars = elman_backward_kernel::Scalars { reverse: layer.reverse.into(), relu: RELU.into() };
-    call.launch(&[grad_sums, grad_hx], &[grad_out, out, layer.weight], &scalars.list())?;
-    layer.give_others(call, [grad_sums; 2], out, &mask)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tensor(sizes: &[i64]) -> Tensor<'static> {
-        Tensor::leaked(1, DType::Float, 0, sizes, &Format::Contiguous.strides(sizes))
+    let of_products = call.empty(&[count, steps, batch, wide], layer.dtype())?;
+    let mut outputs: SmallVec<[_; 3]> = (0..count).map(|index| of_products.row(index)).collect();
+    for (index, grad_of_last) in grads_of_last.iter().take(kind.states).enumerate() {
+        outputs.push(layer.grad_of_state(call, index, *grad_of_last)?);
     }
-
-    #[test]
-    fn sizes_of_a_layer_go_together() {
-        let of = |input: &[i64], state: &[i64], bias: i64| Layer {
-            input: tensor(input),
-            input_weight: tensor(&[9, 4]),
-            weight: tensor(&[9, 3]),
-            biases: Some([tensor(&[9]), tensor(&[bias])]),
-            states: [tensor(state)],
-            reverse: false,
-        };
-        let layer = of(&[5, 2, 4], &[2, 3], 9);
-        assert!(layer.fits(GRU_GATES) && !layer.fits(LSTM_GATES));
-        assert!(!of(&[5, 2, 3], &[2, 3], 9).fits(GRU_GATES) && !of(&[5, 4], &[2, 3], 9).fits(GRU_GATES));
-        assert!(!of(&[5, 2, 4], &[1, 3], 9).fits(GRU_GATES) && !of(&[5, 2, 4], &[2, 3], 3).fits(GRU_GATES));
-        assert!(!of(&[0, 2, 4], &[2, 3], 9).fits(GRU_GATES));
-    }
-
-    #[test]
-    fn lists_have_their_length() {
-        let list = [tensor(&[2]), tensor(&[3])];
-        let [first, second] = tensors_of(&Value::Tensors(&list)).expect("two tensors");
-        assert_eq!((first.sizes(), second.sizes()), (&[2][..], &[3][..]));
-        let refusal = Refusal::Invalid("expected 3 tensors, but got 2".into());
-        assert_eq!(tensors_of::<3>(&Value::Tensors(&list)).unwrap_err(), refusal);
-    }
+    call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
+    layer.give_others(call, [outputs[0], of_products.row(count - 1)], results[0], &mask)
 }

@@ -1,47 +1,45 @@
-//! The common code of recurrent layers over whole sequences. A layer's kernel computes the part that depends on the previous step,
-//! forward or backward. The caller computes the products of all inputs, and the gradients of weights and inputs, as matrix
-//! products.
+//! Recurrent layers over whole sequences: one loop for all cells, forward and backward.
 //!
 //! The batch is divided into parts, and a thread takes a part through the whole sequence, so that threads do not wait for each
 //! other after each step. The parts depend on the shapes alone, so that results do not depend on the number of threads.
 
 #![forbid(unsafe_code)]
 
-use crate::kernels::failure::Failure;
-use crate::kernels::matmul::{self, packed};
-use crate::simd::{self, Leaf, vectorize};
-use crate::tensor::dtype::{DType, Element};
+use smallvec::SmallVec;
+
+use super::steps::Step;
+use super::unit::{Input, Rows, Written, elements, in_parts, target};
+use super::weights::{Factor, convert, prepared};
+use crate::simd;
+use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::row::{Row, RowMut};
-use crate::tensor::loops::{Memory, strided};
+use crate::tensor::loops::Memory;
+use crate::tensor::number::Number;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
 use crate::tuning::algorithms::SEQUENCE_ROWS_16_BIT;
 use crate::tuning::sharing::{MAX_SEQUENCE_PARTS, SEQUENCE_PART_ROWS};
 
-/// Called with a part of the batch (begin, end) and that part of the outputs.
-pub type PartBody<'a, const N: usize> = &'a (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), Error> + Sync);
-
-/// The sizes of a layer: operand `of_steps` is [steps, batch, size].
+/// The sizes of a layer. Its first output is [steps, batch, ..], and its first input the weight [.., size].
 #[derive(Clone, Copy)]
-pub struct Layer {
-    pub steps: usize,
-    pub batch: usize,
-    pub size: usize,
-    pub reverse: bool,
+struct Layer {
+    steps: usize,
+    batch: usize,
+    size: usize,
+    reverse: bool,
 }
 
 impl Layer {
-    pub fn new(launch: &Launch<'_>, of_steps: usize) -> Result<Self, Error> {
-        let view = launch.view(of_steps);
-        let [steps, batch, size] = <[i64; 3]>::try_from(view.sizes())
-            .map_err(|_| Error::operands("a sequence has three dimensions"))?
-            .map(|size| size as usize);
+    fn new(launch: &Launch<'_>) -> Result<Self, Error> {
+        let &[steps, batch, _] = launch.view(0).sizes() else {
+            return Err(Error::operands("a sequence has three dimensions"));
+        };
         if (0..launch.num_operands()).any(|operand| !launch.view(operand).is_contiguous()) {
             return Err(Error::operands("an operand of a layer has gaps"));
         }
-        Ok(Self { steps, batch, size, reverse: launch.scalar(0)?.to::<i64>() != 0 })
+        let size = launch.view(launch.num_outputs()).size(1);
+        Ok(Self { steps: steps as usize, batch: batch as usize, size, reverse: launch.scalar(0)?.to::<i64>() != 0 })
     }
 
     /// The number of rows of a part of the batch.
@@ -51,176 +49,139 @@ impl Layer {
     }
 
     /// The position in the sequence of the step that is computed as number `number`.
-    pub fn position(&self, number: usize) -> usize {
+    fn position(&self, number: usize) -> usize {
         if self.reverse { self.steps - 1 - number } else { number }
     }
 
     /// Whether products are computed in `E::Acc` instead of `E`.
-    pub fn widens<E: Element>(&self) -> bool {
+    fn widens<E: Element>(&self) -> bool {
         matches!(E::DTYPE, DType::Half | DType::BFloat16) && (self.rows_of_part() < SEQUENCE_ROWS_16_BIT || !simd::is_intel())
-    }
-
-    /// Runs `body(begin, end, outputs)` for the parts of the batch. The number beside each output is its batch dimension.
-    pub fn for_parts<const N: usize>(
-        &self,
-        outputs: [(Output<'_>, usize); N],
-        cost: u64,
-        body: PartBody<'_, N>,
-    ) -> Result<(), Error> {
-        let failure = Failure::default();
-        let cost = cost as f64 / self.batch.max(1) as f64;
-        Output::in_parts(outputs, self.rows_of_part(), cost, &|begin, end, parts| failure.note(body(begin, end, parts)));
-        failure.result()
     }
 }
 
 /// Nanoseconds of one thread for a layer, forward or backward.
 pub fn cost(launch: &Launch<'_>) -> u64 {
-    let gates = (0..launch.num_outputs()).map(|output| launch.view(output).numel()).max().unwrap_or(0);
-    let size = launch.view(1).sizes().last().copied().unwrap_or(1);
+    let weight = launch.view(launch.num_outputs()).sizes();
+    let of_gates = |view: &View<'_>| view.ndim() == 3 && view.sizes().last() == weight.first();
+    let outputs = (0..launch.num_outputs()).map(|output| launch.view(output));
+    let gates: usize = outputs.filter(of_gates).map(|view| view.numel()).sum();
+    let size = weight.last().copied().unwrap_or(1);
     (gates as f64 * (size as f64 * 0.02 + 1.0)) as u64
 }
 
-/// The elements of the row at `index`.
-pub fn row<'a, E: Element>(view: &View<'a>, index: &[usize]) -> Result<&'a [E], Error> {
-    elements(Row::of(view, index))
+/// Computes a layer whose cell has this step.
+///
+/// The outputs [steps, batch, ..] have what the step keeps. Forward, the inputs are [weight, initial states.., what the step
+/// reads]. In a gradient there are outputs [batch, size] as well, the gradients of the states, and the inputs are [weight, what the
+/// step reads]. A step reads rows of operands [steps, batch, ..] at its position, and operands of one dimension. The last two
+/// operands of a gradient may be [batch, size] and [steps, batch, size], a state at the beginning and after each step, of which it
+/// reads the one before the step.
+pub fn layer<S, const OUTPUTS: usize, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>(
+    launch: &Launch<'_>,
+    step: S,
+    outputs: [Output<'_>; OUTPUTS],
+) -> Result<(), Error>
+where
+    S: Step<f32, KEPT, READ, PRODUCTS, FACTORS> + Step<f64, KEPT, READ, PRODUCTS, FACTORS>,
+{
+    let (layer, dtype) = (Layer::new(launch)?, launch.compute());
+    dispatch!(dtype in FLOATING, E => if layer.widens::<E>() {
+        run::<E, <E as Element>::Acc, _, _, _, _, _, _>(launch, layer, step, outputs)
+    } else {
+        run::<E, E, _, _, _, _, _, _>(launch, layer, step, outputs)
+    })
 }
 
-fn elements<E: Element>(row: Row<'_>) -> Result<&[E], Error> {
-    row.as_slice().ok_or_else(|| Error::operands("a row of a layer has gaps"))
-}
-
-/// The elements of an output's row.
-pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
-    row.into_slice().ok_or_else(|| Error::operands("a row of a layer has gaps"))
-}
-
-/// `to = from`, rounded to `P`.
-struct Convert<'a, E, P> {
-    from: &'a [E],
-    to: &'a mut [P],
-}
-
-impl<E: Element, P: Element<Acc = E::Acc>> Leaf for Convert<'_, E, P> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = P::store(from.load());
-        }
-    }
-}
-
-/// Loads the rows from `begin` on of an operand [batch, size], converted to `P`.
-pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize, to: &mut [P], size: usize) -> Result<(), Error> {
-    for (number, to) in to.chunks_exact_mut(size).enumerate() {
-        vectorize(Convert { from: row::<E>(view, &[begin + number])?, to });
-    }
-    Ok(())
-}
-
-/// Loads all rows of an output, as [`load`].
-pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: &mut [P], size: usize) -> Result<(), Error> {
-    for (number, to) in to.chunks_exact_mut(size).enumerate() {
-        vectorize(Convert { from: elements::<E>(output.row(&[number]))?, to });
-    }
-    Ok(())
-}
-
-/// Stores all rows of an output: the inverse of [`load_back`].
-pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from: &[P], size: usize) -> Result<(), Error> {
-    for (number, from) in from.chunks_exact(size).enumerate() {
-        vectorize(Convert { from, to: target::<E>(output.row_mut(&[number]))? });
-    }
-    Ok(())
-}
-
-/// A dtype of the products with a recurrent weight.
-pub trait Factor: Element {
-    /// The number of elements of a prepared weight (k, n).
-    fn prepared_len(sizes: [usize; 2]) -> usize;
-
-    /// Prepares a weight (k, n) of contiguous rows for [`multiply`](Factor::multiply).
-    fn prepare(weight: Memory, sizes: [usize; 2]) -> Memory;
-
-    /// `out = a @ weight` with out (m, n), a (m, k), and a prepared weight (k, n).
-    fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), Error>;
-}
-
-macro_rules! packed {
-    ($($type:ty)*) => {$(
-        impl Factor for $type {
-            fn prepared_len(sizes: [usize; 2]) -> usize {
-                packed::len::<Self>(sizes)
+/// [`layer`], with products of dtype `P`.
+fn run<E, P, S, const OUTPUTS: usize, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>(
+    launch: &Launch<'_>,
+    layer: Layer,
+    step: S,
+    outputs: [Output<'_>; OUTPUTS],
+) -> Result<(), Error>
+where
+    E: Element,
+    P: Factor<Acc = E::Acc>,
+    S: Step<E::Acc, KEPT, READ, PRODUCTS, FACTORS>,
+{
+    let Layer { steps, size, .. } = layer;
+    let (wide, deep, carry) = (PRODUCTS * size, FACTORS * size, if S::CARRIES { size } else { 0 });
+    let mut weight = prepared::<E, P>(&launch.view(OUTPUTS), S::IS_GRADIENT)?;
+    let weight: &[P] = weight.numbers(P::prepared_len([deep, wide]));
+    let views: SmallVec<[View<'_>; 6]> = (OUTPUTS + 1..launch.num_operands()).map(|operand| launch.view(operand)).collect();
+    let inputs = views.iter().map(|view| Input::of(view, size)).collect::<Result<SmallVec<[Input<'_, E>; 6]>, _>>()?;
+    let (initial, read) = inputs.split_at(if S::IS_GRADIENT { 0 } else { 1 + usize::from(S::CARRIES) });
+    let (read, before) = match views[..] {
+        [.., first, _] if S::IS_GRADIENT && first.ndim() == 2 => read.split_at(read.len() - 2),
+        _ => (read, &[][..]),
+    };
+    let cost = cost(launch) as f64 / layer.batch.max(1) as f64;
+    in_parts(outputs, layer.rows_of_part(), cost, &|begin, end, mut outputs| {
+        let rows = end - begin;
+        let sequences = outputs.iter().filter(|output| output.ndim() == 3).count();
+        let (sequences, states) = outputs.split_at_mut(sequences);
+        let mut memory = [wide, deep].map(|width| Memory::of(rows * width * size_of::<P>()));
+        let [products, factors] = memory.each_mut();
+        let (products, factors) = (products.numbers::<P>(rows * wide), factors.numbers::<P>(rows * deep));
+        let mut memory = Memory::of(rows * carry * size_of::<E::Acc>());
+        let carried = memory.numbers::<E::Acc>(rows * carry);
+        carried.fill(<E::Acc as Number>::ZERO);
+        if S::IS_GRADIENT {
+            // The outputs hold the gradients of the last states.
+            convert::<E, P>(elements(states[0].row(&[]))?, products);
+            if let Some(cell) = states.get(1) {
+                convert::<E, E::Acc>(elements(cell.row(&[]))?, carried);
             }
-
-            fn prepare(mut weight: Memory, [k, n]: [usize; 2]) -> Memory {
-                packed::pack::<Self>(weight.numbers(k * n), [k, n])
-            }
-
-            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), Error> {
-                packed::multiply(sizes, out, a, weight);
-                Ok(())
+        } else {
+            convert::<E, P>(initial[0].from(0, begin).first(rows * size), factors);
+            if S::CARRIES {
+                convert::<E, E::Acc>(initial[1].from(0, begin).first(rows * size), carried);
             }
         }
-    )*};
-}
-
-packed!(f32 f64);
-
-macro_rules! unpacked {
-    ($($type:ty)*) => {$(
-        impl Factor for $type {
-            fn prepared_len([k, n]: [usize; 2]) -> usize {
-                k * n
+        for turn in 0..steps {
+            let number = if S::IS_GRADIENT { steps - 1 - turn } else { turn };
+            let (position, previous) = (layer.position(number), number.checked_sub(1).map(|number| layer.position(number)));
+            if !S::IS_GRADIENT {
+                P::multiply([rows, wide, deep], products, factors, weight)?;
             }
-
-            fn prepare(weight: Memory, _sizes: [usize; 2]) -> Memory {
-                weight
+            let (mut written, mut inputs) = (SmallVec::<[_; 3]>::new(), SmallVec::<[_; 6]>::new());
+            for output in &mut *sequences {
+                written.push(Written::of(output, &[position], size)?);
             }
-
-            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), Error> {
-                matmul::multiply(sizes, out, a, weight)
+            for input in read {
+                inputs.push(input.from(position, begin));
+            }
+            if let [first, later] = before {
+                inputs.push(previous.map_or_else(|| first.from(0, begin), |previous| later.from(previous, begin)));
+            }
+            let rows_of_step = Rows {
+                count: rows,
+                size,
+                outputs: &mut written,
+                inputs: &inputs,
+                products: &*products,
+                factors: &mut *factors,
+                carried: &mut *carried,
+            };
+            rows_of_step.run(step);
+            if S::IS_GRADIENT {
+                P::multiply([rows, wide, deep], products, factors, weight)?;
             }
         }
-    )*};
-}
-
-unpacked!(half::f16 half::bf16);
-
-/// A weight (`wide`, `size`) as `P`, prepared for products that give the gates.
-pub fn weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
-    Ok(P::prepare(rows_of::<E, P>(view, wide, size)?, [wide, size]))
-}
-
-/// The transpose of such a weight, prepared for products with the gradients of the gates.
-pub fn transposed_weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
-    let mut memory = Memory::of(wide * size * size_of::<P>());
-    strided::transpose(rows_of::<E, P>(view, wide, size)?.numbers::<P>(wide * size), memory.numbers::<P>(wide * size), size);
-    Ok(P::prepare(memory, [size, wide]))
-}
-
-/// Memory with the elements of a weight (`wide`, `size`) as `P`.
-fn rows_of<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
-    let mut memory = Memory::of(wide * size * size_of::<P>());
-    load::<E, P>(view, 0, memory.numbers::<P>(wide * size), size)?;
-    Ok(memory)
-}
-
-/// Kernels of layers: `name, operand [steps, batch, size], body;`. The body is called with the launch and the layer, generic over
-/// the dtype and that of the products.
-macro_rules! layers {
-    ($($(#[$doc:meta])* $name:ident, $of_steps:literal, $body:ident;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(launch: &Launch<'_>) -> Result<(), Error> {
-            let layer = Layer::new(launch, $of_steps)?;
-            let dtype = launch.compute();
-            dispatch!(dtype in FLOATING, E => {
-                if layer.widens::<E>() { $body::<E, <E as Element>::Acc>(launch, layer) } else { $body::<E, E>(launch, layer) }
-            })
+        match states {
+            [] => {}
+            [hidden, cell] => {
+                convert::<P, E>(products, target(hidden.row_mut(&[]))?);
+                convert::<E::Acc, E>(carried, target(cell.row_mut(&[]))?);
+            }
+            // What is carried is a part of the gradient of the hidden state.
+            [hidden, ..] => {
+                for (product, carried) in products.iter_mut().zip(&*carried) {
+                    *product = P::store(carried.add(product.load()));
+                }
+                convert::<P, E>(products, target(hidden.row_mut(&[]))?);
+            }
         }
-    )*};
+        Ok(())
+    })
 }
-
-pub(super) use layers;
