@@ -90,7 +90,7 @@ class OperatorCall final : MetaOutputs {
   static rd_status item(void* context, const rd_tensor* tensor, rd_scalar* value);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status warn(void* context, const char* text);
-  static rd_status leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count);
+  static rd_status leave_to_task(void* context, const rd_cut* cut);
   static rd_status divide(void* context, const rd_value* arguments, const rd_division* division);
   static const rd_caller caller;
 

