@@ -18,7 +18,6 @@
 #include "ops/aten_operator.h"
 #include "ops/factory.h"
 #include "ops/fallback.h"
-#include "ops/fallback_guard.h"
 #include "runtime/generator.h"
 #include "torch_version.h"
 
@@ -255,13 +254,11 @@ rd_status OperatorCall::warn(void* context, const char* text) {
   return guarded(context, [&](OperatorCall&) { TORCH_WARN(text); });
 }
 
-rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count) {
+rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut) {
   return guarded(context, [&](OperatorCall& call) {
     TORCH_INTERNAL_ASSERT(call.overload_.aten != nullptr);
-    torch::jit::Stack arguments = call.boxed_().vec();
-    change_arguments({changes, count}, arguments, arguments.size());
     call.outputs_.resize(call.overload_.results);
-    submit_boxed(*call.overload_.aten, std::move(arguments), call.outputs_, *cut);
+    submit_boxed(*call.overload_.aten, call.boxed_().vec(), call.outputs_, *cut);
   });
 }
 

@@ -93,7 +93,7 @@ class OperatorCall final : MetaOutputs {
   static rd_status result_type(void* context, const int32_t* dtypes, const int32_t* ranks, size_t count, int32_t* dtype);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status warn(void* context, const char* text);
-  static rd_status leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count);
+  static rd_status leave_to_task(void* context, const rd_cut* cut);
   static rd_status divide(void* context, const rd_value* arguments, const rd_division* division);
   static const rd_caller caller;
 

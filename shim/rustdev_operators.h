@@ -215,16 +215,6 @@ typedef struct rd_cut {
   bool takes_threads;
 } rd_cut;
 
-// A change to an argument that a guard asks for.
-typedef struct rd_change {
-  // `RD_CHANGE_...`.
-  int32_t kind;
-  // The number of the argument, which is a tensor.
-  size_t argument;
-  size_t like;
-  double numbers[3];
-} rd_change;
-
 // How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
 // one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
 // would choose.
@@ -274,8 +264,8 @@ typedef struct rd_caller {
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Raises a `UserWarning`.
   rd_status (*warn)(void *context, const char *text);
-  // Lets the operator's task (a PyTorch CPU kernel) compute the outputs, after `count` changes to the arguments.
-  rd_status (*leave_to_task)(void *context, const struct rd_cut *cut, const struct rd_change *changes, size_t count);
+  // Lets the operator's task (a PyTorch CPU kernel) compute the outputs.
+  rd_status (*leave_to_task)(void *context, const struct rd_cut *cut);
   // Lets the operator's own task compute over the given arguments (as many as the call has), divided as described; an error if
   // the operator has no such task.
   rd_status (*divide)(void *context, const struct rd_value *arguments, const struct rd_division *division);

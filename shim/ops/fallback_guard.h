@@ -8,10 +8,7 @@
 
 namespace rustdev {
 
-// Replaces arguments, of which the stack ends in so many, by what a guard wants of them.
-void change_arguments(at::ArrayRef<rd_change> changes, torch::jit::Stack& stack, size_t arguments);
-
-// Refuses arguments, with values, that the kernel would not survive, and replaces those that it does not take as they are.
+// Refuses arguments, with values, that the kernel would not survive, and replaces one that it does not take as it is.
 void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack);
 
 // Refuses a sparse tensor on the CPU, an argument or a result of an operator's call, that its kernel would not survive.

@@ -1,23 +1,39 @@
 //! C ABI of the guards of PyTorch's CPU kernels (`src/operators/guards.rs`).
 //!
-//! The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the changes to arguments that it
-//! asks for.
+//! The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the change to an argument that
+//! it asks for.
 
 use std::ffi::CStr;
 use std::ptr;
 
 use super::rd_fallback::rd_argument;
-use super::rd_operator::{changed, failure, rd_change, rd_guard, rd_value, values};
-use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
-use crate::operators::guards::{Argument, Guard, Reader};
+use super::rd_operator::{failure, rd_guard, rd_value, values};
+use super::rd_stream::give;
+use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status};
+use crate::operators::guards::{Argument, Change, Guard, Reader};
 use crate::operators::{Dims, Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
 
-/// The most changes of one call.
-pub const RD_MAX_CHANGES: usize = 4;
+/// The kernel gets the arguments as they are.
+pub const RD_CHANGE_NONE: i32 = 0;
+/// The argument is replaced by a contiguous copy.
+pub const RD_CHANGE_CONTIGUOUS: i32 = 1;
+/// The argument is replaced by a copy with `numbers` in place of NaN, infinity and negative infinity.
+pub const RD_CHANGE_FINITE: i32 = 2;
+
+/// A change to an argument that a guard asks for.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_change {
+    /// `RD_CHANGE_...`.
+    pub kind: i32,
+    /// The number of the argument, which is a tensor.
+    pub argument: usize,
+    pub numbers: [f64; 3],
+}
 
 /// The guard of an overload of an operator (`aten::segment_reduce`), if it has one.
 ///
@@ -32,18 +48,17 @@ pub(super) unsafe fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Opt
     Guard::find(&operator.to_string_lossy(), arguments.iter().map(argument).collect())
 }
 
-/// Checks the arguments of a call, one for each argument of the schema, and writes the changes to make. Tensors are on the CPU.
+/// Checks the arguments of a call, one for each argument of the schema, and writes the change to make. Tensors are on the CPU.
 ///
 /// # Safety
 /// `bound` came from `rd_fallback_guard`. The arguments and what they point at are readable during the call, including the elements
-/// of tensors; strings are UTF-8. `changes` has [`RD_MAX_CHANGES`] writable elements, and `count_of_changes` is writable.
+/// of tensors; strings are UTF-8. `change` is valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_guard_check(
     bound: *const rd_guard,
     arguments: *const rd_value,
     count: usize,
-    changes: *mut rd_change,
-    count_of_changes: *mut usize,
+    change: *mut rd_change,
 ) -> rd_status {
     guard(|| {
         // SAFETY: the caller promises a guard.
@@ -51,18 +66,13 @@ pub unsafe extern "C" fn rd_guard_check(
         let arena = BumpArena::default();
         // SAFETY: the caller promises `count` arguments and what they point at.
         let values = unsafe { values(&arena, arguments, count, true) }?;
-        let found = guard.check(values, Some(&HostMemory)).map_err(failure)?;
-        if found.len() > RD_MAX_CHANGES {
-            return Err(Failure::new(RD_INTERNAL, format!("internal error: a guard with {} changes", found.len())));
-        }
-        for (index, &change) in found.iter().enumerate() {
-            // SAFETY: `index` is below [`RD_MAX_CHANGES`], and the caller promises that many elements.
-            let slot = unsafe { changes.add(index) };
-            // SAFETY: the caller promises that the elements are writable.
-            unsafe { slot.write(changed(change)) };
-        }
+        let found = match guard.check(values, Some(&HostMemory)).map_err(failure)? {
+            None => rd_change { kind: RD_CHANGE_NONE, argument: 0, numbers: [0.0; 3] },
+            Some(Change { argument, numbers: None }) => rd_change { kind: RD_CHANGE_CONTIGUOUS, argument, numbers: [0.0; 3] },
+            Some(Change { argument, numbers: Some(numbers) }) => rd_change { kind: RD_CHANGE_FINITE, argument, numbers },
+        };
         // SAFETY: the caller promises a writable pointer.
-        unsafe { count_of_changes.write(found.len()) };
+        unsafe { give(change, found) };
         Ok(())
     })
 }

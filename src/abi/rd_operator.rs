@@ -22,7 +22,7 @@ use crate::operators::call::{
     Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Requests, Shape, Shapes, Strides, Tensors, Value,
     Wanted,
 };
-use crate::operators::guards::{Change, Changes, Guard};
+use crate::operators::guards::Guard;
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
 use crate::tensor::bump_arena::BumpArena;
@@ -151,26 +151,6 @@ pub struct rd_division {
 #[allow(non_camel_case_types)]
 pub type rd_guard = Guard;
 
-/// The argument is replaced by a contiguous copy.
-pub const RD_CHANGE_CONTIGUOUS: i32 = 0;
-/// The argument is replaced by a copy with `numbers` in place of NaN, infinity and negative infinity.
-pub const RD_CHANGE_FINITE: i32 = 1;
-/// The argument is resized to the sizes of argument number `like`, as an `out=` tensor is.
-pub const RD_CHANGE_RESIZED: i32 = 2;
-
-/// A change to an argument that a guard asks for.
-#[allow(non_camel_case_types)]
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct rd_change {
-    /// `RD_CHANGE_...`.
-    pub kind: i32,
-    /// The number of the argument, which is a tensor.
-    pub argument: usize,
-    pub like: usize,
-    pub numbers: [f64; 3],
-}
-
 /// The functions that the shim provides to a call. `context` is that of `rd_call`. A status other than `RD_OK` means that the shim
 /// failed and raises the error itself.
 #[allow(non_camel_case_types)]
@@ -228,9 +208,8 @@ pub struct rd_caller {
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Raises a `UserWarning`.
     pub warn: unsafe extern "C" fn(context: *mut c_void, text: *const c_char) -> rd_status,
-    /// Lets the operator's task (a PyTorch CPU kernel) compute the outputs, after `count` changes to the arguments.
-    pub leave_to_task:
-        unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut, changes: *const rd_change, count: usize) -> rd_status,
+    /// Lets the operator's task (a PyTorch CPU kernel) compute the outputs.
+    pub leave_to_task: unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut) -> rd_status,
     /// Lets the operator's own task compute over the given arguments (as many as the call has), divided as described; an error if
     /// the operator has no such task.
     pub divide: unsafe extern "C" fn(context: *mut c_void, arguments: *const rd_value, division: *const rd_division) -> rd_status,
@@ -722,13 +701,12 @@ impl Requests for Host<'_> {
         checked(unsafe { (self.caller.warn)(self.context, text.as_ptr()) })
     }
 
-    fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
+    fn leave_to_task(&self, cut: Cut) -> Outcome {
         let Cut { dim, size, least_ndim, cost, takes_threads } = cut;
         let (dim, least_ndim, parts) = (dim as i64, least_ndim as i64, cut.parts());
         let cut = rd_cut { dim, size, least_ndim, parts, cost, takes_threads };
-        let changes = self.arena.keep_all(changes.len(), |index| changed(changes[index]));
         // SAFETY: as above.
-        checked(unsafe { (self.caller.leave_to_task)(self.context, &raw const cut, changes.as_ptr(), changes.len()) })
+        checked(unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) })
     }
 
     fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
@@ -858,15 +836,6 @@ impl Caller for Host<'_> {
         // SAFETY: as in `launch`.
         unsafe { Self::enqueue(op, compute, device, (operands, num_outputs), 0, scalars) }
     }
-}
-
-pub(super) fn changed((argument, change): (usize, Change)) -> rd_change {
-    let (kind, like, numbers) = match change {
-        Change::Contiguous => (RD_CHANGE_CONTIGUOUS, 0, [0.0; 3]),
-        Change::Finite(numbers) => (RD_CHANGE_FINITE, 0, numbers),
-        Change::Resized(like) => (RD_CHANGE_RESIZED, like, [0.0; 3]),
-    };
-    rd_change { kind, argument, like, numbers }
 }
 
 /// The number of elements if all tensors are contiguous and of one shape; else 0.

@@ -7,7 +7,6 @@ use std::ops::Deref;
 use smallvec::{SmallVec, smallvec};
 
 use super::descriptor::{Dims, Format, Tensor, dims};
-use super::guards::Changes;
 use super::names::{self, Callee, Row};
 use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
@@ -455,8 +454,8 @@ pub trait Requests {
     /// Raises a `UserWarning`.
     fn warn(&self, text: &str) -> Outcome;
 
-    /// Lets PyTorch's CPU kernel compute the outputs as a task, after `changes` to its arguments.
-    fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome;
+    /// Lets PyTorch's CPU kernel compute the outputs as a task.
+    fn leave_to_task(&self, cut: Cut) -> Outcome;
 
     /// Lets the operator's own task compute over the arguments and write the call's outputs. Tensors may be wider than the
     /// call's.

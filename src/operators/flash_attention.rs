@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Dims, Format, Tensor};
-use super::guards::Changes;
 use super::names::{self, Row};
 use crate::kernels::attention::attention as kernel;
 use crate::simd::has_float16_tiles;
@@ -158,7 +157,7 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let out = call.output(0, &shape, Strides::Any)?;
     let sums = call.output(1, &length_first(&query.sizes()[..3], operands.score()), Strides::Any)?;
     if operands.suits_library(call, &[]) {
-        return call.leave_to_task(operands.cut(2.0), &Changes::new());
+        return call.leave_to_task(operands.cut(2.0));
     }
     if out.strides()[3] == 1 {
         return operands.launch(call, &[out, sums], &[], &[]);
@@ -180,7 +179,7 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let like = |index, tensor: Tensor<'_>| call.output(index, &length_first(tensor.sizes(), tensor.dtype()), Strides::Any);
     let gradients = [like(0, operands.query)?, like(1, operands.key)?, like(2, operands.value)?];
     if operands.suits_library(call, &[grad, out]) {
-        return call.leave_to_task(operands.cut(5.0), &Changes::new());
+        return call.leave_to_task(operands.cut(5.0));
     }
     operands.launch(call, &gradients, &[grad], &[out, sums])
 }

@@ -15,17 +15,19 @@ pub mod weight_norm;
 use super::bindings::{Batch, Operator, Prepare, Task, structured};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, StructuredCall, Tensors, Value};
 use super::descriptor::{Format, Tensor};
-use super::guards::{Changes, Guard};
+use super::guards::Guard;
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
 use crate::tuning::tasks::LIBRARY_THREADS_NS;
 
 /// Makes the outputs of a call and lets PyTorch's kernel compute them as a task.
 pub fn run(operator: &Operator, task: &Task, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {
     // The guard comes first: meta functions may rely on its checks.
-    let changes = guard.map_or_else(|| Ok(Changes::new()), |guard| guard.check(arguments, None))?;
+    if let Some(guard) = guard {
+        guard.check(arguments, None)?;
+    }
     operator.prepare_call(arguments, call)?;
     let inputs: Tensors<'_> = arguments.tensors().collect();
-    call.leave_to_task(cut(task.batch, &inputs, &call.outputs()), &changes)
+    call.leave_to_task(cut(task.batch, &inputs, &call.outputs()))
 }
 
 /// The dtype of the first tensor, if these are 16 bit floats that the kernel lacks and the task computes in `Float`.
