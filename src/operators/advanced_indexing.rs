@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 
 use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
-use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order};
 use super::gathers::is_index;
 use super::names;
+use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order};
 use crate::tensor::dtype::{DType, FLOAT8};
 
 /// The indices of a call, one for each of the leading dimensions; `None` for a dimension that is not indexed.

@@ -10,11 +10,11 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::recurrent_layers::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, along_dimension, batch_normalisation, bins, channel_shuffles, concatenation, convolutions, draws, dropout,
+    advanced_indexing, along_dimension, batch_normalisation, bins, channel_shuffles, concatenation, convolutions, dropout,
     embedding_tables, flash_attention, flips_and_rolls, foreach_lists, gathers, gradient_scaling, group_normalisation,
-    layer_normalisation, log_likelihood, losses, masks, multinomial, optimizers, padding, pooling, products, put, random_factories,
-    ranges, recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters, search, selection, tasks, triangles,
-    unique_elements, windows,
+    layer_normalisation, log_likelihood, losses, masks, multinomial, optimizers, padding, pooling, products, put,
+    random_distributions, random_factories, ranges, recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters,
+    search, selection, tasks, triangles, unique_elements, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -384,24 +384,24 @@ operators! {
     c"triu_indices": plain(ranges::triangle_indices) => c"triu_indices";
     c"repeat_interleave": any_dtype(plain(ranges::repeated)) => c"repeat_interleave.Tensor";
     // random numbers, which check dtypes first: a refused call must not reserve random numbers
-    c"log_normal_": any_dtype(plain(draws::log_normal)) => c"log_normal_";
-    c"geometric_": any_dtype(plain(draws::geometric)) => c"geometric_";
-    c"cauchy_": any_dtype(plain(draws::cauchy)) => c"cauchy_";
-    c"random_": any_dtype(plain(draws::random)) => c"random_";
-    c"bernoulli_": any_dtype(plain(draws::bernoulli)) => c"bernoulli_.Tensor";
-    c"bernoulli_": any_dtype(plain(draws::bernoulli_out)) => c"bernoulli.out";
-    c"poisson": any_dtype(plain(draws::poisson)) => c"poisson";
-    c"randperm": any_dtype(plain(draws::permutation)) => c"randperm";
-    c"randperm": any_dtype(plain(draws::permutation)) => c"randperm.generator";
-    c"randperm": any_dtype(plain(draws::permutation_out)) => c"randperm.generator_out";
-    c"binomial": any_dtype(plain(draws::binomial)) => c"binomial";
+    c"log_normal_": any_dtype(plain(random_distributions::log_normal)) => c"log_normal_";
+    c"geometric_": any_dtype(plain(random_distributions::geometric)) => c"geometric_";
+    c"cauchy_": any_dtype(plain(random_distributions::cauchy)) => c"cauchy_";
+    c"random_": any_dtype(plain(random_distributions::random)) => c"random_";
+    c"bernoulli_": any_dtype(plain(random_distributions::bernoulli)) => c"bernoulli_.Tensor";
+    c"bernoulli_": any_dtype(plain(random_distributions::bernoulli_out)) => c"bernoulli.out";
+    c"poisson": any_dtype(plain(random_distributions::poisson)) => c"poisson";
+    c"randperm": any_dtype(plain(random_distributions::permutation)) => c"randperm";
+    c"randperm": any_dtype(plain(random_distributions::permutation)) => c"randperm.generator";
+    c"randperm": any_dtype(plain(random_distributions::permutation_out)) => c"randperm.generator_out";
+    c"binomial": any_dtype(plain(random_distributions::binomial)) => c"binomial";
     c"multinomial": any_device(plain(multinomial::multinomial)) => c"multinomial", c"multinomial.out";
-    c"uniform_": any_dtype(plain(draws::uniform)) => c"uniform_";
-    c"normal_": any_dtype(plain(draws::normal)) => c"normal_";
-    c"exponential_": any_dtype(plain(draws::exponential)) => c"exponential_";
-    c"bernoulli_.float": any_dtype(plain(draws::bernoulli_scalar)) => c"bernoulli_.float";
-    c"random_": any_dtype(plain(draws::random_from)) => c"random_.from";
-    c"random_": any_dtype(plain(draws::random_to)) => c"random_.to";
+    c"uniform_": any_dtype(plain(random_distributions::uniform)) => c"uniform_";
+    c"normal_": any_dtype(plain(random_distributions::normal)) => c"normal_";
+    c"exponential_": any_dtype(plain(random_distributions::exponential)) => c"exponential_";
+    c"bernoulli_.float": any_dtype(plain(random_distributions::bernoulli_scalar)) => c"bernoulli_.float";
+    c"random_": any_dtype(plain(random_distributions::random_from)) => c"random_.from";
+    c"random_": any_dtype(plain(random_distributions::random_to)) => c"random_.to";
     c"uniform_": any_dtype(plain(random_factories::make)) => c"rand";
     c"uniform_": any_dtype(plain(random_factories::make)) => c"rand.generator";
     c"uniform_": any_dtype(plain(random_factories::make_like)) => c"rand_like";
@@ -479,9 +479,9 @@ macro_rules! composed {
 
 composed! {
     plain(search::is_number) => c"isin.Tensor_Scalar";
-    plain(draws::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
-    plain(draws::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
-    plain(draws::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(random_distributions::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
+    plain(random_distributions::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
+    plain(random_distributions::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(recurrent_cells::gru_cell) => c"_thnn_fused_gru_cell";
     plain(recurrent_cells::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences

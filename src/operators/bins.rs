@@ -1,8 +1,8 @@
 //! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names;
+use super::tensors::{Format, Tensor};
 use crate::kernels::histogram::histogram as kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;

@@ -2,9 +2,9 @@
 
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, check_same_device, ensure};
-use super::descriptor::{Format, Tensor};
 use super::gathers::is_index;
 use super::names;
+use super::tensors::{Format, Tensor};
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;

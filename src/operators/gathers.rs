@@ -2,7 +2,7 @@
 
 use super::addressing::Addressing;
 use super::call::{Arguments, Call, Outcome, Strides, StructuredCall, ensure, wrap_dim};
-use super::descriptor::{Dims, Format, Tensor};
+use super::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// True for the dtypes of indices.

@@ -2,11 +2,11 @@
 
 use smallvec::smallvec;
 
-use super::broadcasting::{self, Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, check_same_device, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names;
 use super::pointwise_calls::launch_with;
+use super::tensor_iterator::{self, Elementwise, Rule, Types};
+use super::tensors::{Format, Tensor};
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -67,8 +67,8 @@ fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
 /// Writes a value to the elements of a tensor at which the mask is true.
 fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
     ensure!(input.has_sizes(mask.sizes()) || mask.expand(input.sizes()).is_some());
-    broadcasting::check_devices([input, mask].into_iter().chain(value.tensor()))?;
-    broadcasting::launch(call, input, &[mask.into(), value, input.into()], &[])
+    tensor_iterator::check_devices([input, mask].into_iter().chain(value.tensor()))?;
+    tensor_iterator::launch(call, input, &[mask.into(), value, input.into()], &[])
 }
 
 fn fill_with_number(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, number: Scalar) -> Outcome {

@@ -2,7 +2,7 @@
 //! after), the last dimension first.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
-use super::descriptor::{Format, Tensor};
+use super::tensors::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
 /// Launches into an output of these sizes. Its memory format is that which tensor `like` suggests, as from PyTorch's CPU

@@ -9,7 +9,7 @@ use super::pointwise_calls::{
     self as pointwise, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars,
     UNARY, UNARY_FLOATING,
 };
-use super::{bindings, broadcasting, clamps, complex_numbers, gated_linear_units, losses, masks, outer_products, powers};
+use super::{bindings, clamps, complex_numbers, gated_linear_units, losses, masks, outer_products, powers, tensor_iterator};
 
 /// A string literal that ends with NUL, as a C string.
 const fn c(text: &'static str) -> &'static CStr {
@@ -89,9 +89,11 @@ const fn numeric(operator: Pointwise) -> Prepare {
 }
 
 /// The output may share memory with the input.
-const THRESHOLD_BACKWARD: Pointwise =
-    Pointwise::new(broadcasting::Rule { may_overlap: true, ..broadcasting::Rule::with_host_number(broadcasting::Types::Common) })
-        .swapped();
+const THRESHOLD_BACKWARD: Pointwise = Pointwise::new(tensor_iterator::Rule {
+    may_overlap: true,
+    ..tensor_iterator::Rule::with_host_number(tensor_iterator::Types::Common)
+})
+.swapped();
 
 pointwise! {
     // one tensor, computed in floating point

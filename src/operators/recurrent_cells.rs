@@ -6,8 +6,8 @@ use std::array;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names::{self, Callee};
+use super::tensors::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
 /// The number of gates of an LSTM.

@@ -6,9 +6,9 @@ use std::ffi::CStr;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Tensors, Value, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names::{self, Callee};
 use super::recurrent_cells::{LSTM_GATES, of_sum, of_two, sum_of_rows};
+use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 

@@ -2,8 +2,8 @@
 
 use super::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names;
+use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
 use crate::tensor::launch::Scalar;
 

@@ -1,10 +1,10 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_same_device, ensure};
-use super::descriptor::{Format, Tensor};
+use super::dtypes::common_dtype;
 use super::names;
-use super::promotion::common_dtype;
 use super::selection::sorted;
+use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::searchsorted as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;

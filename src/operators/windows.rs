@@ -1,7 +1,7 @@
 //! Sliding windows over images (`im2col`, `col2im`), and the gradient of `unfold`.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
-use super::descriptor::Tensor;
+use super::tensors::Tensor;
 use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as backward_kernel};
 
 /// Windows over the last two dimensions: (height, width) of each parameter.

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 
 use super::{contiguous, result};
 use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape, Value};
-use crate::operators::descriptor::{Dims, Format};
+use crate::operators::tensors::{Dims, Format};
 use crate::tensor::dtype::DType;
 
 /// The dimensions by descending stride.

@@ -2,8 +2,8 @@
 
 use super::{contiguous, result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape};
-use crate::operators::descriptor::Tensor;
 use crate::operators::losses::NONE;
+use crate::operators::tensors::Tensor;
 
 fn rows_of(scores: Tensor<'_>) -> i64 {
     if scores.ndim() == 2 { scores.sizes()[0] } else { 1 }
