@@ -4,7 +4,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Input, Outcome, Refusal, ensure, wrap_dim};
-use super::descriptor::Tensor;
+use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 use crate::tuning::sharing::CAST_FOR_EACH;
 

@@ -7,8 +7,8 @@ use super::addressing::{Addressing, Index, Operation};
 use super::call::{
     Arguments, Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, check_index, ensure, wrap_dim,
 };
-use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order};
 use super::names;
+use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order};
 use crate::tensor::dtype::{DType, FLOAT8};
 
 /// The indices of a call, one for each of the leading dimensions; `None` for a dimension that is not indexed.

@@ -3,9 +3,9 @@
 //! As for reductions, calls that are clearly valid skip PyTorch's meta function.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Value, wrap_dim};
-use super::descriptor::Tensor;
-use super::options::dtype_of;
 use super::reductions::promoted;
+use super::tensor_options::dtype_of;
+use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 
 /// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.

@@ -4,8 +4,8 @@
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
-use super::descriptor::{Format, Tensor};
-use super::mixed_dtype;
+use super::mixed_data_type;
+use super::tensors::{Format, Tensor};
 use crate::kernels::channel_norm::{native_batch_norm as kernel, native_batch_norm_backward as backward_kernel};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -85,7 +85,7 @@ impl<'a> Forward<'a> {
         if self.running[0].is_some() != self.running[1].is_some() {
             return Err(Refusal::Fallback);
         }
-        mixed_dtype::check(self.input, &parameters)
+        mixed_data_type::check(self.input, &parameters)
     }
 
     fn parameters(&self) -> [Option<Tensor<'a>>; 4] {
@@ -97,7 +97,7 @@ impl<'a> Forward<'a> {
         self.check(call)?;
         let samples = Samples::of(self.input);
         let out = call.output(0, &Shape::new(self.input.sizes(), self.input.dtype(), samples.format), Strides::Any)?;
-        let dtype = mixed_dtype::of_statistics(self.input, &self.parameters());
+        let dtype = mixed_data_type::of_statistics(self.input, &self.parameters());
         let count = [if self.training { samples.channels } else { 0 }];
         let saved = [call.contiguous(1, &count, dtype, Strides::Any)?, call.contiguous(2, &count, dtype, Strides::Any)?];
         let [mean, var] = self.running;
@@ -193,7 +193,7 @@ impl<'a> Backward<'a> {
             return Err(Refusal::Fallback);
         }
         let samples = Samples::of(input);
-        let outputs = self.outputs(call, &samples, mixed_dtype::of_statistics(input, &parameters))?;
+        let outputs = self.outputs(call, &samples, mixed_data_type::of_statistics(input, &parameters))?;
         let rows = [samples.rows(call, self.grad)?, samples.rows(call, input)?].map(Some);
         let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.spread), self.weight])?;
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())

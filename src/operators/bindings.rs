@@ -383,24 +383,24 @@ operators! {
     c"triu_indices": plain(ranges::triangle_indices) => c"triu_indices";
     c"repeat_interleave": any_dtype(plain(ranges::repeated)) => c"repeat_interleave.Tensor";
     // random numbers, which check dtypes first: a refused call must not reserve random numbers
-    c"log_normal_": any_dtype(plain(draws::log_normal)) => c"log_normal_";
-    c"geometric_": any_dtype(plain(draws::geometric)) => c"geometric_";
-    c"cauchy_": any_dtype(plain(draws::cauchy)) => c"cauchy_";
-    c"random_": any_dtype(plain(draws::random)) => c"random_";
-    c"bernoulli_": any_dtype(plain(draws::bernoulli)) => c"bernoulli_.Tensor";
-    c"bernoulli_": any_dtype(plain(draws::bernoulli_out)) => c"bernoulli.out";
-    c"poisson": any_dtype(plain(draws::poisson)) => c"poisson";
-    c"randperm": any_dtype(plain(draws::permutation)) => c"randperm";
-    c"randperm": any_dtype(plain(draws::permutation)) => c"randperm.generator";
-    c"randperm": any_dtype(plain(draws::permutation_out)) => c"randperm.generator_out";
-    c"binomial": any_dtype(plain(draws::binomial)) => c"binomial";
+    c"log_normal_": any_dtype(plain(random_distributions::log_normal)) => c"log_normal_";
+    c"geometric_": any_dtype(plain(random_distributions::geometric)) => c"geometric_";
+    c"cauchy_": any_dtype(plain(random_distributions::cauchy)) => c"cauchy_";
+    c"random_": any_dtype(plain(random_distributions::random)) => c"random_";
+    c"bernoulli_": any_dtype(plain(random_distributions::bernoulli)) => c"bernoulli_.Tensor";
+    c"bernoulli_": any_dtype(plain(random_distributions::bernoulli_out)) => c"bernoulli.out";
+    c"poisson": any_dtype(plain(random_distributions::poisson)) => c"poisson";
+    c"randperm": any_dtype(plain(random_distributions::permutation)) => c"randperm";
+    c"randperm": any_dtype(plain(random_distributions::permutation)) => c"randperm.generator";
+    c"randperm": any_dtype(plain(random_distributions::permutation_out)) => c"randperm.generator_out";
+    c"binomial": any_dtype(plain(random_distributions::binomial)) => c"binomial";
     c"multinomial": any_device(plain(multinomial::multinomial)) => c"multinomial", c"multinomial.out";
-    c"uniform_": any_dtype(plain(draws::uniform)) => c"uniform_";
-    c"normal_": any_dtype(plain(draws::normal)) => c"normal_";
-    c"exponential_": any_dtype(plain(draws::exponential)) => c"exponential_";
-    c"bernoulli_.float": any_dtype(plain(draws::bernoulli_scalar)) => c"bernoulli_.float";
-    c"random_": any_dtype(plain(draws::random_from)) => c"random_.from";
-    c"random_": any_dtype(plain(draws::random_to)) => c"random_.to";
+    c"uniform_": any_dtype(plain(random_distributions::uniform)) => c"uniform_";
+    c"normal_": any_dtype(plain(random_distributions::normal)) => c"normal_";
+    c"exponential_": any_dtype(plain(random_distributions::exponential)) => c"exponential_";
+    c"bernoulli_.float": any_dtype(plain(random_distributions::bernoulli_scalar)) => c"bernoulli_.float";
+    c"random_": any_dtype(plain(random_distributions::random_from)) => c"random_.from";
+    c"random_": any_dtype(plain(random_distributions::random_to)) => c"random_.to";
     c"uniform_": any_dtype(plain(random_factories::make)) => c"rand";
     c"uniform_": any_dtype(plain(random_factories::make)) => c"rand.generator";
     c"uniform_": any_dtype(plain(random_factories::make_like)) => c"rand_like";
@@ -478,9 +478,9 @@ macro_rules! composed {
 
 composed! {
     plain(search::is_number) => c"isin.Tensor_Scalar";
-    plain(draws::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
-    plain(draws::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
-    plain(draws::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(random_distributions::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
+    plain(random_distributions::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
+    plain(random_distributions::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(recurrent_cells::gru_cell) => c"_thnn_fused_gru_cell";
     plain(recurrent_cells::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences

@@ -1,9 +1,9 @@
 //! `histogram` and `histc`, with PyTorch's checks and choice of bin edges. The fallback serves multi-dimensional histograms.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
-use super::descriptor::{Format, Tensor};
+use super::message_text::{NumberText, type_name};
 use super::names;
-use super::number_text::{NumberText, type_name};
+use super::tensors::{Format, Tensor};
 use crate::kernels::histogram::histogram as kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;

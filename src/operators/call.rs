@@ -6,9 +6,9 @@ use std::ops::Deref;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::descriptor::{Dims, Format, Tensor, dims};
 use super::guards::Changes;
 use super::names::{self, Callee, Row};
+use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{DType, HALVES};

@@ -1,7 +1,7 @@
 //! `channel_shuffle`: interleaves the channels of groups.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, ensure};
-use super::descriptor::Dims;
+use super::tensors::Dims;
 
 /// `channel_shuffle` and `native_channel_shuffle`. The result has the memory format of the input.
 pub fn shuffle(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::broadcasting::Types;
 use super::call::{Arguments, Call, Outcome, Refusal, Value, ensure};
-use super::descriptor::Tensor;
+use super::dtypes::{is_floating, is_integer, limits};
 use super::pointwise_calls::{Scalars, alone, as_promoted, launch, promoted};
-use super::promotion::{is_floating, is_integer, limits};
+use super::tensor_iterator::Types;
+use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 

@@ -1,11 +1,11 @@
 //! Conversions between complex numbers and their parts: `abs`, `angle`, `complex`, `polar`.
 
-use super::broadcasting::{Elementwise, Rule, Types, check_cast};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, ensure};
-use super::descriptor::Tensor;
+use super::dtypes::complex_of;
 use super::names;
 use super::pointwise_calls::{UNARY_FLOATING, alone, ensure_computed, launch_with};
-use super::promotion::complex_of;
+use super::tensor_iterator::{Elementwise, Rule, Types, check_cast};
+use super::tensors::Tensor;
 use crate::tensor::dtype::COMPONENTS;
 
 /// `abs`; the result of complex numbers is real.

@@ -1,7 +1,7 @@
 //! `cat`. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call.
 
 use super::call::{Arguments, Outcome, Refusal, Shape, Strides, StructuredCall, Value, check_same_device_in, wrap_dim};
-use super::descriptor::{Dims, Format, Tensor};
+use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::cat as kernel;
 use crate::tensor::launch::Scalar;
 

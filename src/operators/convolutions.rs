@@ -6,8 +6,8 @@
 
 use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure, parts_worth};
-use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
+use super::tensors::{Dims, Format, Tensor, dims};
 use super::windows::Windows;
 use crate::kernels::convolution::{Dimension, Direction, has_large_planes, is_native, is_regular};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};

@@ -1,9 +1,9 @@
 //! Dropout and its gradient.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
-use super::descriptor::{Dims, Tensor, joint_strides};
-use super::draws;
 use super::names;
+use super::random_distributions;
+use super::tensors::{Dims, Tensor, joint_strides};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
@@ -54,7 +54,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let shape = like(input, input.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
-    let [seed, offset] = call.draw(&Value::None, draws::NUMBERS)?;
+    let [seed, offset] = call.draw(&Value::None, random_distributions::NUMBERS)?;
     let [p, scale] = [kept, scale].map(Scalar::Double);
     call.launch(&[out, mask], &[input], &kernels::native_dropout::Scalars { seed, offset, p, scale }.list())
 }

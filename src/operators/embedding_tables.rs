@@ -2,8 +2,8 @@
 
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names;
+use super::tensors::{Format, Tensor};
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;

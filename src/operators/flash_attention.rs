@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
-use super::descriptor::{Dims, Format, Tensor};
 use super::guards::Changes;
 use super::names::{self, Row};
+use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::attention::attention as kernel;
 use crate::simd::has_float16_tiles;
 use crate::tensor::dtype::{DType, FLOATING};

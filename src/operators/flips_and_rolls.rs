@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
-use super::descriptor::{Format, Tensor};
 use super::names;
+use super::tensors::{Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
 use crate::tensor::launch::Scalar;
 

@@ -7,10 +7,10 @@ use smallvec::{SmallVec, smallvec};
 
 use super::bindings::{Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
-use super::descriptor::{Format, Tensor};
+use super::dtypes::{is_floating, is_integer, limits};
 use super::names::Row;
-use super::promotion::{is_floating, is_integer, limits};
 use super::tensor_lists::{self, List, Lists};
+use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 

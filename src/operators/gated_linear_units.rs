@@ -1,10 +1,10 @@
 //! `glu` and its gradient: one half of a tensor times the sigmoid of the other.
 
-use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
-use super::descriptor::Tensor;
 use super::names;
 use super::pointwise_calls::{ensure_computed, launch_with};
+use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensors::Tensor;
 
 /// The dimension that is split into halves.
 fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, Refusal> {

@@ -3,7 +3,7 @@
 
 use super::addressing::Addressing;
 use super::call::{Arguments, Call, DeviceName, Outcome, Refusal, Strides, StructuredCall, check_index, ensure, wrap_dim};
-use super::descriptor::{Dims, Format, Tensor};
+use super::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// True if the meta functions of gather and scatter would accept the index.

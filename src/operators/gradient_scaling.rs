@@ -5,8 +5,8 @@ use std::slice;
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, ensure};
-use super::descriptor::{Format, Tensor};
 use super::tensor_lists::{self, List};
+use super::tensors::{Format, Tensor};
 use crate::kernels::optimizer::amp::update_scale as kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;

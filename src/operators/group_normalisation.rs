@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
-use super::descriptor::{Dims, Format, Tensor};
-use super::mixed_dtype;
+use super::mixed_data_type;
+use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::channel_norm::{native_group_norm as kernel, native_group_norm_backward as backward_kernel};
 use crate::tensor::launch::Scalar;
 
@@ -67,8 +67,8 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let groups = Groups::new([samples, channels, positions, groups])?;
     ensure!(groups.count > 0 && groups.channels % groups.count == 0);
     ensure!([weight, bias].into_iter().flatten().all(|parameter| parameter.sizes() == [groups.channels]));
-    mixed_dtype::check(input, &[weight, bias])?;
-    let dtype = mixed_dtype::of_statistics(input, &[weight, bias]);
+    mixed_data_type::check(input, &[weight, bias])?;
+    let dtype = mixed_data_type::of_statistics(input, &[weight, bias]);
     let statistics = |index: usize| call.contiguous(index, &[groups.samples, groups.count], dtype, Strides::Any);
     let (mean, inverse) = (statistics(1)?, statistics(2)?);
     if input.numel() == 0 {
@@ -104,7 +104,7 @@ impl<'a> Backward<'a> {
         let (grad, input, weight) = (grad.tensor()?, input.tensor()?, weight.optional_tensor()?);
         let (mean, inverse) = (mean.tensor()?, inverse.tensor()?);
         ensure!(input.dtype() == grad.dtype());
-        mixed_dtype::check(input, &[Some(mean), Some(inverse)])?;
+        mixed_data_type::check(input, &[Some(mean), Some(inverse)])?;
         let groups = Groups::new([samples, channels, positions, groups])?;
         let &[of_input, of_weight, of_bias] = mask.flags()? else {
             return Err(Refusal::Invalid("internal error: expected three flags".into()));

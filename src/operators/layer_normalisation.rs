@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
-use super::descriptor::{Format, Tensor};
-use super::mixed_dtype;
+use super::mixed_data_type;
+use super::tensors::{Format, Tensor};
 use crate::kernels::layer_norm::{native_layer_norm as kernel, native_layer_norm_backward as backward_kernel};
 use crate::tensor::launch::Scalar;
 
@@ -57,7 +57,7 @@ impl<'a> Normalised<'a> {
     fn statistics(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, Refusal> {
         let (leading, sizes) = (self.leading(), self.input.sizes());
         let sizes = call.arena().keep_all(sizes.len(), |dim| if dim < leading { sizes[dim] } else { 1 });
-        let dtype = mixed_dtype::of_statistics(self.input, &self.parameters());
+        let dtype = mixed_data_type::of_statistics(self.input, &self.parameters());
         call.contiguous(index, sizes, dtype, Strides::Any)
     }
 }
@@ -67,7 +67,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, shape, weight, bias, eps] = arguments.all()?;
     let normalised = Normalised::new(call, [input, shape, weight, bias])?;
     let input = normalised.input;
-    mixed_dtype::check(input, &normalised.parameters())?;
+    mixed_data_type::check(input, &normalised.parameters())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&normalised.matrix());
     let (mean, inverse) = (normalised.statistics(call, 1)?, normalised.statistics(call, 2)?);
     let scalars = kernel::Scalars {

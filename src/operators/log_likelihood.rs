@@ -2,8 +2,8 @@
 //! error.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
-use super::descriptor::{Format, Tensor};
 use super::losses::{NONE, SUM};
+use super::tensors::{Format, Tensor};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
 use crate::tensor::dtype::DType;
 

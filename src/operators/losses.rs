@@ -5,11 +5,11 @@ use std::iter;
 
 use smallvec::SmallVec;
 
-use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
-use super::descriptor::Tensor;
 use super::names;
 use super::pointwise_calls::{BINARY, ensure_computed};
+use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 
 /// Numbers of `at::Reduction`.

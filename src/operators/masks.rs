@@ -2,12 +2,12 @@
 
 use smallvec::smallvec;
 
-use super::broadcasting::{self, Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
-use super::descriptor::{Format, Tensor};
+use super::message_text::type_name;
 use super::names;
-use super::number_text::type_name;
 use super::pointwise_calls::launch_with;
+use super::tensor_iterator::{self, Elementwise, Rule, Types};
+use super::tensors::{Format, Tensor};
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -79,8 +79,8 @@ fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Inpu
         ensure!(own == &sizes[..], "output with shape {own:?} doesn't match the broadcast shape {sizes:?}");
     }
     let tensor = if let Input::Tensor(tensor) = value { Some(tensor) } else { None };
-    broadcasting::check_devices([input, mask].into_iter().chain(tensor))?;
-    broadcasting::launch(call, input, &[mask.into(), value, input.into()], &[])
+    tensor_iterator::check_devices([input, mask].into_iter().chain(tensor))?;
+    tensor_iterator::launch(call, input, &[mask.into(), value, input.into()], &[])
 }
 
 fn fill_with_number(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, number: Scalar) -> Outcome {

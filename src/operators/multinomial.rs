@@ -1,10 +1,10 @@
 //! `multinomial`: draws categories by weights. The checks are those of PyTorch's own function.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
-use super::descriptor::{Dims, Format, Tensor};
-use super::draws;
+use super::dtypes::is_floating;
 use super::names;
-use super::promotion::is_floating;
+use super::random_distributions;
+use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -60,7 +60,7 @@ fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, 
     let dense = call.dense(weights, Format::Contiguous)?.view(&[rows, categories]);
     let is_dense = out.is_dense(Format::Contiguous);
     let drawn = if is_dense { out } else { call.empty(out.sizes(), DType::Long)? };
-    let [seed, offset] = call.draw(generator, draws::NUMBERS)?;
+    let [seed, offset] = call.draw(generator, random_distributions::NUMBERS)?;
     let scalars = kernels::discrete::multinomial::Scalars { seed, offset }.list();
     call.launch_in(weights.dtype(), &[drawn.view(&[rows, samples])], &[dense], &scalars)?;
     if is_dense { Ok(()) } else { call.copy(out, drawn) }

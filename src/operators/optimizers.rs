@@ -4,9 +4,9 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, Outcome, Refusal, Value, ensure};
-use super::descriptor::Tensor;
 use super::names;
 use super::tensor_lists::{self, List, Lists};
+use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 
 /// The learning rate: a number, or 0 and the tensor that the kernel reads.

@@ -1,8 +1,8 @@
 //! `addr`: the outer product of two vectors added to a matrix.
 
-use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Outcome, Refusal, ensure};
 use super::pointwise_calls::{check_factor, ensure_computed};
+use super::tensor_iterator::{Elementwise, Rule, Types};
 
 pub fn add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, first, second, beta, alpha] = arguments.all()?;

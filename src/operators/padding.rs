@@ -3,7 +3,7 @@
 //! rest of a small call.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
-use super::descriptor::{Format, Tensor};
+use super::tensors::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
 /// The padded sizes of a call that is clearly valid; `None` leaves the call to the meta function.

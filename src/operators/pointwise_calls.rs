@@ -6,10 +6,10 @@
 
 use smallvec::SmallVec;
 
-use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, ensure};
-use super::descriptor::{Tensor, dims};
-use super::promotion::{greatest_finite, is_floating, is_whole};
+use super::dtypes::{greatest_finite, is_floating, is_whole};
+use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensors::{Tensor, dims};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 

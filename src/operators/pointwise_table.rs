@@ -89,9 +89,11 @@ const fn numeric(operator: Pointwise) -> Prepare {
 }
 
 /// The output may share memory with the input.
-const THRESHOLD_BACKWARD: Pointwise =
-    Pointwise::new(broadcasting::Rule { may_overlap: true, ..broadcasting::Rule::with_host_number(broadcasting::Types::Common) })
-        .swapped();
+const THRESHOLD_BACKWARD: Pointwise = Pointwise::new(tensor_iterator::Rule {
+    may_overlap: true,
+    ..broadcasting::Rule::with_host_number(tensor_iterator::Types::Common)
+})
+.swapped();
 
 pointwise! {
     // one tensor, computed in floating point

@@ -1,7 +1,7 @@
 //! Maximum pooling of images. The kernels take planes or, for channels last, samples.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value, ensure};
-use super::descriptor::{Format, Tensor};
+use super::tensors::{Format, Tensor};
 use super::windows::Windows;
 use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
 use crate::tensor::dtype::DType;

@@ -1,10 +1,10 @@
 //! Powers with a scalar base or exponent, and `ldexp`.
 
-use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Outcome, Refusal, ensure};
+use super::dtypes::{can_cast, is_integer, is_whole};
 use super::names;
 use super::pointwise_calls::{Scalars, alone, as_promoted, launch, launch_with, promoted, with_number};
-use super::promotion::{can_cast, is_integer, is_whole};
+use super::tensor_iterator::{Elementwise, Rule, Types};
 use crate::tensor::dtype::{FLOAT8, HALVES};
 use crate::tensor::launch::Scalar;
 

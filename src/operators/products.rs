@@ -5,8 +5,8 @@
 //! the errors.
 
 use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, ensure};
-use super::descriptor::Tensor;
-use super::number_text::type_name;
+use super::message_text::type_name;
+use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 
 /// The operands of a product; `ndims`: the required numbers of dimensions of `a` and `b`.

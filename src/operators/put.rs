@@ -2,7 +2,7 @@
 
 use super::addressing::{Addressing, Operation};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, ensure};
-use super::descriptor::Format;
+use super::tensors::Format;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
 pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {

@@ -1,9 +1,9 @@
 //! Factories of random tensors: `rand`, `randn`, `randint` and their `_like` variants.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
-use super::draws::Distribution;
 use super::names;
-use super::options;
+use super::random_distributions::Distribution;
+use super::tensor_options;
 
 fn wrong(arguments: &[Value<'_>]) -> Refusal {
     Refusal::Invalid(format!("internal error: {} arguments of a factory", arguments.len()))
@@ -29,8 +29,8 @@ pub fn make(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         [size, generator, dtype, layout, _, pinned] => (size, generator, [dtype, layout, pinned]),
         _ => return Err(wrong(arguments)),
     };
-    options::check(layout, pinned)?;
-    let dtype = options::dtype_of(dtype)?.unwrap_or_else(|| call.default_dtype());
+    tensor_options::check(layout, pinned)?;
+    let dtype = tensor_options::dtype_of(dtype)?.unwrap_or_else(|| call.default_dtype());
     let out = call.contiguous(0, size.integers()?, dtype, Strides::Any)?;
     distribution(call, limits)?.draw(call, out, generator)
 }
@@ -39,7 +39,7 @@ pub fn make(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn make_like(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, limits @ .., dtype, layout, device, pinned, format] = &**arguments else { return Err(wrong(arguments)) };
     let distribution = distribution(call, limits)?;
-    if let Some(shape) = options::shape_like(this.tensor()?, [dtype, layout, device, pinned, format])? {
+    if let Some(shape) = tensor_options::shape_like(this.tensor()?, [dtype, layout, device, pinned, format])? {
         let out = call.output(0, &shape, Strides::Any)?;
         return distribution.draw(call, out, &Value::None);
     }

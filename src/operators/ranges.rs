@@ -1,9 +1,9 @@
 //! Ranges: `arange`, `range`, `linspace`, `logspace`, identity matrices, the indices of triangles and of `repeat_interleave`.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names;
-use super::options;
+use super::tensor_options;
+use super::tensors::{Format, Tensor};
 use crate::kernels::movement::range_factories::{
     arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel,
 };
@@ -51,7 +51,7 @@ fn wrong(arguments: &[Value<'_>]) -> Refusal {
 fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &[Value<'_>; 4], scalars: &[Scalar]) -> Outcome {
     ensure!(call.takes(dtype));
     let [_dtype, layout, _device, pinned] = options;
-    options::check(layout, pinned)?;
+    tensor_options::check(layout, pinned)?;
     let out = call.contiguous(0, sizes, dtype, Strides::Any)?;
     if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[], scalars) }
 }
@@ -110,7 +110,7 @@ pub fn arange(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let range = Range::new(numbers)?;
     let is_whole = |number: &Scalar| matches!(number, Scalar::Bool(_) | Scalar::Long(_));
     let usual = || if range.0.iter().all(is_whole) { DType::Long } else { call.default_dtype() };
-    let dtype = options::dtype_of(&options[0])?.unwrap_or_else(usual);
+    let dtype = tensor_options::dtype_of(&options[0])?.unwrap_or_else(usual);
     make(call, &[range.count(dtype)?], dtype, options, &range.scalars())
 }
 
@@ -144,7 +144,7 @@ pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if steps < 2 || matches!([start, end], [Scalar::Complex(..), _] | [_, Scalar::Complex(..)]) {
         return Err(Refusal::Composite);
     }
-    let dtype = options::dtype_of(&options[0])?.unwrap_or_else(|| call.default_dtype());
+    let dtype = tensor_options::dtype_of(&options[0])?.unwrap_or_else(|| call.default_dtype());
     make(call, &[steps], dtype, options, &linspace_kernel::Scalars { start, end }.list())
 }
 
@@ -179,7 +179,7 @@ fn sizes_of_identity(numbers: &[Value<'_>]) -> Result<[i64; 2], Refusal> {
 /// `eye`.
 pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (numbers, options) = split(arguments)?;
-    let dtype = options::dtype_of(&options[0])?.unwrap_or_else(|| call.default_dtype());
+    let dtype = tensor_options::dtype_of(&options[0])?.unwrap_or_else(|| call.default_dtype());
     make(call, &sizes_of_identity(numbers)?, dtype, options, &[])
 }
 
@@ -220,8 +220,8 @@ fn elements_below(rows: i64, cols: i64, diagonal: i64) -> i64 {
 pub fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [rows, cols, diagonal, dtype, layout, _device, _pinned] = arguments.all()?;
     let (rows, cols, diagonal) = (rows.integer()?, cols.integer()?, diagonal.integer()?);
-    ensure!(rows >= 0 && cols >= 0 && options::other_layout(layout)?.is_none());
-    let dtype = options::dtype_of(dtype)?.unwrap_or(DType::Long);
+    ensure!(rows >= 0 && cols >= 0 && tensor_options::other_layout(layout)?.is_none());
+    let dtype = tensor_options::dtype_of(dtype)?.unwrap_or(DType::Long);
     let count = if call.kernel_name() == "tril_indices" {
         elements_below(rows, cols, diagonal)
     } else {

@@ -6,9 +6,9 @@ use std::array;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names::{self, Callee};
 use super::recurrent_layers::LSTM_GATES;
+use super::tensors::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
 /// The size of each of `count` parts of gates along dimension 1.

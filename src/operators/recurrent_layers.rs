@@ -4,9 +4,9 @@
 use std::ffi::CStr;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
-use super::descriptor::{Format, Tensor};
 use super::names;
 use super::recurrent_cells::{of_sum, of_two, sum_of_rows};
+use super::tensors::{Format, Tensor};
 use crate::kernels::rnn::elman::{elman_layer as elman_kernel, elman_layer_backward as elman_backward_kernel};
 use crate::kernels::rnn::gru::{gru_layer as gru_kernel, gru_layer_backward as gru_backward_kernel};
 use crate::kernels::rnn::lstm::{lstm_layer as lstm_kernel, lstm_layer_backward as lstm_backward_kernel};

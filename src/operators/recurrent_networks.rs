@@ -8,9 +8,9 @@ use std::slice;
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Tensors, Value};
-use super::descriptor::{Format, Tensor};
 use super::names::{self, Callee};
 use super::recurrent_layers::{ELMAN_GATES, GRU_GATES, LSTM_GATES};
+use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::FLOATING;
 use crate::tensor::launch::Scalar;
 

@@ -4,10 +4,10 @@
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Tensors, Value, ensure, wrap_dim};
-use super::descriptor::{Format, Tensor};
+use super::dtypes::is_floating;
 use super::names;
-use super::options::dtype_of;
-use super::promotion::is_floating;
+use super::tensor_options::dtype_of;
+use super::tensors::{Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;

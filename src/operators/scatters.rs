@@ -3,9 +3,9 @@
 
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_index, ensure, wrap_dim};
-use super::descriptor::{Dims, Format, Tensor};
 use super::gathers::has_usual_index;
 use super::names;
+use super::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
 use crate::tensor::launch::Scalar;
 

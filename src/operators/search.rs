@@ -1,9 +1,9 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
 use super::call::{Arguments, Call, DeviceName, Input, Outcome, Refusal, Strides, StructuredCall, Value, ensure};
-use super::descriptor::{Format, Tensor};
+use super::dtypes::common_dtype;
 use super::names;
-use super::promotion::common_dtype;
+use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::searchsorted as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;

@@ -4,8 +4,8 @@
 //! together, with a workspace.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
-use super::descriptor::{Format, Tensor};
 use super::names;
+use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::sort as sort_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;

@@ -14,8 +14,8 @@ pub mod weight_norm;
 
 use super::bindings::{Batch, Operator, Prepare, Task, structured};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, StructuredCall, Tensors, Value};
-use super::descriptor::{Format, Tensor};
 use super::guards::{Changes, Guard};
+use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
 use crate::tuning::tasks::LIBRARY_THREADS_NS;
 

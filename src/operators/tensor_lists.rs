@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::descriptor::Tensor;
+use super::tensors::Tensor;
 
 pub type List<'a> = &'a [Tensor<'a>];
 /// Several lists; up to six need no allocation.

@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
-use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
+use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::sorting::unique as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;

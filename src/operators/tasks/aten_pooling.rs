@@ -2,7 +2,7 @@
 
 use super::{result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape};
-use crate::operators::descriptor::{Format, Tensor};
+use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// True for images with `SPATIAL` dimensions, with or without a batch.

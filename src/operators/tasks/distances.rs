@@ -3,7 +3,7 @@
 use super::matrices::{are_matrices, batch_of};
 use super::{contiguous, of_meta, result, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, StructuredCall, Value, broadcast};
-use crate::operators::descriptor::Format;
+use crate::operators::tensors::Format;
 
 /// `renorm`. The fallback serves empty tensors, for which some norms are refused.
 pub fn renorm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 
 use super::{contiguous, result, take_if};
 use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape, Value};
-use crate::operators::descriptor::{Dims, Format, Tensor};
+use crate::operators::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// The dimensions by descending stride.

@@ -2,7 +2,7 @@
 
 use super::{contiguous, result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape};
-use crate::operators::descriptor::Tensor;
+use crate::operators::tensors::Tensor;
 
 /// A value of `at::Reduction`.
 const NONE: i64 = 0;

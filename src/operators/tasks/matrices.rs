@@ -2,7 +2,7 @@
 
 use super::{contiguous, result, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape, broadcast};
-use crate::operators::descriptor::{Format, Tensor};
+use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
 

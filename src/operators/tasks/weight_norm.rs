@@ -2,7 +2,7 @@
 
 use super::{contiguous, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape};
-use crate::operators::descriptor::{Format, Tensor};
+use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
 fn is_contiguous(tensor: Tensor<'_>) -> bool {

@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 
 use super::call::{Call, Outcome, Refusal, ensure};
-use super::number_text::type_name;
-use super::promotion::{greatest_finite, limits};
+use super::dtypes::{greatest_finite, limits};
+use super::message_text::type_name;
 use crate::kernels::random::digits;
 use crate::tensor::dtype::{DType, FLOAT8, FLOATING};
 

@@ -3,8 +3,8 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
-use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides};
-use super::promotion::{can_cast, is_whole};
+use super::dtypes::{can_cast, is_whole};
+use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 

@@ -1,7 +1,7 @@
 //! Normalisation of 16 bit floats with `Float` parameters and statistics, which PyTorch's CPU kernels allow.
 
 use super::call::{Outcome, ensure};
-use super::descriptor::Tensor;
+use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 
 /// True if the first parameter that is present has another dtype than the input.

@@ -2,11 +2,11 @@
 //! start from the state of a generator.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
-use super::descriptor::{Format, Tensor, dims};
+use super::dtypes::{greatest_finite, is_floating};
 use super::names;
-use super::options;
-use super::promotion::{greatest_finite, is_floating};
-use super::whole_numbers::range;
+use super::random_integers::range;
+use super::tensor_options;
+use super::tensors::{Format, Tensor, dims};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::{COMPLEX, DType, DTypeSet, FLOATING, WIDE};
 use crate::tensor::launch::Scalar;
@@ -279,9 +279,9 @@ pub fn permutation(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         [count, generator, dtype, layout, _device, pinned] => (count.integer()?, generator, [dtype, layout, pinned]),
         _ => return Err(Refusal::Invalid("internal error: arguments of randperm".into())),
     };
-    let dtype = options::dtype_of(dtype)?.unwrap_or(DType::Long);
+    let dtype = tensor_options::dtype_of(dtype)?.unwrap_or(DType::Long);
     check_count(call, count, dtype)?;
-    options::check(layout, pinned)?;
+    tensor_options::check(layout, pinned)?;
     let out = call.contiguous(0, &[count], dtype, Strides::Any)?;
     permute(call, out, generator)
 }

@@ -1,7 +1,7 @@
 //! Options of factories: dtype, layout, pinned memory, memory format. The shim handles the device of a new tensor.
 
 use super::call::{Outcome, Refusal, Shape, Value, ensure};
-use super::descriptor::{Dims, Format, Tensor};
+use super::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// The requested dtype, if there is one.
