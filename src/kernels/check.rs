@@ -1,13 +1,18 @@
-//! Test runner of the kernels: runs rows of the operator table over dtypes, layouts, sizes and instruction sets and compares with
-//! an oracle.
+//! Harness of the kernels' tests: [`agree`] runs a row of the operator table in all the ways that must not change its result.
 //!
-//! Oracles take and return `ndarray`s of complex `f64` values, which hold every value of the tests exactly.
+//! Its first run is over contiguous operands, under the weakest instruction set. Runs under the other instruction sets, over other
+//! layouts, in pieces, in place and of single elements are compared with it, in bits unless a test allows more, and none may write
+//! outside of its outputs. In floating-point dtypes the first run is compared with the same row in double precision too. Whether
+//! double precision and integers are right, the Python tests compare with PyTorch's CPU device.
 
-use ndarray::{ArrayD, Dimension, IxDyn};
+use std::cell::Cell;
+
+use ndarray::{ArrayD, IxDyn};
 
 use super::table::Op;
+use crate::runtime::parallel_for;
 use crate::simd::{Isa, for_each_isa};
-use crate::tensor::dtype::{Complex64, DType, Element, FLOATING, UNSIGNED, dispatch};
+use crate::tensor::dtype::{Complex64, DType, DTypeSet, EVERY, Element, FLOATING, UNSIGNED, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Piece, Record, Scalar};
 use crate::tensor::loops::lists;
@@ -32,68 +37,70 @@ impl Strides {
     pub const ALL: [Self; 4] = [Self::Contiguous, Self::Transposed, Self::Sliced, Self::Broadcast];
 }
 
+use Strides::{Broadcast, Contiguous, Sliced, Transposed};
+
+/// Bytes before and behind a tensor that [`Tensor::new`] makes. Others end where their memory ends, so that the address sanitizer
+/// sees a read behind them.
+const GUARD: usize = 64;
+
 /// A tensor that owns its memory.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Tensor {
     memory: Vec<u128>,
+    /// The first element's offset in bytes.
+    begin: usize,
     dtype: DType,
     flags: Flags,
     sizes: Vec<i64>,
     strides: Vec<i64>,
+    /// The sizes and strides that launches see, if they are not the tensor's own.
+    launched: Option<[Vec<i64>; 2]>,
 }
 
 impl Tensor {
     /// Zeros.
     pub fn new(dtype: DType, sizes: &[usize], strides: Strides) -> Self {
-        let mut step = dtype.size() as i64 * if strides == Strides::Sliced { 2 } else { 1 };
+        Self::between(dtype, sizes, strides, GUARD, 0)
+    }
+
+    /// A tensor between guards of so many bytes, all of whose bytes are `byte`.
+    fn between(dtype: DType, sizes: &[usize], strides: Strides, guard: usize, byte: u8) -> Self {
+        let mut step = dtype.size() as i64 * if strides == Sliced { 2 } else { 1 };
         let mut steps = vec![0; sizes.len()];
         let mut position = |dim: usize| {
             steps[dim] = step;
             step *= sizes[dim].max(1) as i64;
         };
         match strides {
-            Strides::Transposed => (0..sizes.len()).for_each(&mut position),
-            Strides::Broadcast => (1..sizes.len()).rev().for_each(&mut position),
+            Transposed => (0..sizes.len()).for_each(&mut position),
+            Broadcast => (1..sizes.len()).rev().for_each(&mut position),
             _ => (0..sizes.len()).rev().for_each(&mut position),
         }
-        let memory = vec![0; (step as usize).div_ceil(16) + 1];
-        Self { memory, dtype, flags: Flags::default(), sizes: sizes.iter().map(|&size| size as i64).collect(), strides: steps }
+        let end = (step as usize).next_multiple_of(16) + guard;
+        let memory = vec![u128::from_ne_bytes([byte; 16]); (end + guard) / 16];
+        let sizes = sizes.iter().map(|&size| size as i64).collect();
+        Self { memory, begin: end - step as usize, dtype, flags: Flags::default(), sizes, strides: steps, launched: None }
     }
 
     /// A tensor with these values, cast to the dtype.
     pub fn of(dtype: DType, values: &ArrayD<Complex64>, strides: Strides) -> Self {
-        let mut tensor = Self::new(dtype, values.shape(), strides);
-        tensor.fill(values);
+        let mut tensor = Self::between(dtype, values.shape(), strides, 0, 0);
+        let packed = encode(dtype, &values.iter().copied().collect::<Vec<_>>());
+        let (pieces, len) = tensor.pieces();
+        for (at, piece) in pieces.into_iter().zip(packed.chunks_exact(len.max(1))) {
+            tensor.bytes_mut()[at..at + len].copy_from_slice(piece);
+        }
         tensor
     }
 
-    /// A contiguous tensor of elements with the given bits, in unsigned integers of the elements' size.
-    pub fn of_bits<B: Copy>(dtype: DType, bits: &[B]) -> Self {
-        assert_eq!(dtype.size(), size_of::<B>());
-        let mut tensor = Self::new(dtype, &[bits.len()], Strides::Contiguous);
-        let target = tensor.memory.as_mut_ptr().cast::<B>();
-        // SAFETY: `new` has allocated enough memory, which does not overlap the slice.
-        unsafe { target.copy_from_nonoverlapping(bits.as_ptr(), bits.len()) };
-        tensor
-    }
-
-    /// The bits of a contiguous tensor, as unsigned integers of the elements' size.
-    pub fn bits<B: Copy>(&self) -> Vec<B> {
-        assert!(self.dtype.size() == size_of::<B>() && self.view().is_dense_1d());
-        // SAFETY: `new` has allocated enough memory.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.view().numel()) }.to_vec()
+    /// A contiguous line of these values, cast to the dtype.
+    pub fn line(dtype: DType, values: &[f64]) -> Self {
+        Self::of(dtype, &ArrayD::from_shape_fn(IxDyn(&[values.len()]), |at| real(values[at[0]])), Contiguous)
     }
 
     /// A 0-dim host value.
     pub fn immediate(dtype: DType, value: Complex64) -> Self {
-        let mut tensor = Self::of(dtype, &ArrayD::from_elem(IxDyn(&[]), value), Strides::Contiguous);
-        tensor.flags = Flags::IMMEDIATE;
-        tensor
-    }
-
-    /// Whether both hold the same bytes.
-    pub fn has_equal_bytes(&self, other: &Self) -> bool {
-        self.memory == other.memory
+        Self::of(dtype, &ArrayD::from_elem(IxDyn(&[]), value), Contiguous).with_flags(Flags::IMMEDIATE)
     }
 
     /// The same memory with flags.
@@ -116,106 +123,188 @@ impl Tensor {
         self
     }
 
-    fn fill(&mut self, values: &ArrayD<Complex64>) {
-        let dtype = self.dtype;
-        let base = self.memory.as_mut_ptr().cast::<u8>();
-        for (index, &value) in values.indexed_iter() {
-            let offset: i64 = index.as_array_view().iter().zip(&self.strides).map(|(&at, &stride)| at as i64 * stride).sum();
-            dispatch!(dtype in EVERY, T => {
-                let target = base.wrapping_offset(offset as isize).cast::<T>();
-                // SAFETY: `new` has allocated memory for every index.
-                unsafe { target.write_unaligned(T::store(value.to())) };
-                Ok::<_, Error>(())
-            })
-            .unwrap();
+    /// The tensor, seen by launches over `sizes`, with stride 0 along these dimensions.
+    pub fn expanded(mut self, sizes: &[usize], dims: &[usize]) -> Self {
+        let strides = self.strides.iter().enumerate().map(|(dim, &step)| if dims.contains(&dim) { 0 } else { step });
+        self.launched = Some([sizes.iter().map(|&size| size as i64).collect(), strides.collect()]);
+        self
+    }
+
+    /// The element with the given number, in the order of the indices; immediates stay as they are.
+    fn element(&self, number: usize) -> Self {
+        if self.flags == Flags::IMMEDIATE {
+            return self.clone();
         }
+        let begin = self.view().address(number) - self.bytes().as_ptr() as usize;
+        let element = Self { begin, ..self.clone() };
+        element.restrided(&[1], &[self.dtype.size() as i64])
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: these are the bytes of the vector, which initialised them; no launch runs.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), 16 * self.memory.len()) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the vector is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), 16 * self.memory.len()) }
+    }
+
+    /// The offsets of runs of contiguous elements, in the order of the indices, and the length of each, in bytes.
+    fn pieces(&self) -> (Vec<usize>, usize) {
+        let (mut len, mut dims) = (self.dtype.size(), self.sizes.len());
+        while dims > 0 && self.strides[dims - 1] == len as i64 {
+            dims -= 1;
+            len *= self.sizes[dims] as usize;
+        }
+        let mut pieces = vec![self.begin];
+        for (&size, &stride) in self.sizes[..dims].iter().zip(&self.strides) {
+            let of_line = |at: usize| (0..size).map(move |index| at.wrapping_add_signed((index * stride) as isize));
+            pieces = pieces.into_iter().flat_map(of_line).collect();
+        }
+        (pieces, len)
+    }
+
+    /// The bytes of the elements, in the order of the indices.
+    pub fn packed(&self) -> Vec<u8> {
+        let (bytes, (pieces, len)) = (self.bytes(), self.pieces());
+        pieces.into_iter().map(|at| &bytes[at..at + len]).collect::<Vec<_>>().concat()
+    }
+
+    /// Whether the memory around the elements is the same.
+    fn has_equal_surroundings(&self, other: &Self) -> bool {
+        let (mut bytes, (pieces, len)) = (self.bytes().to_vec(), self.pieces());
+        pieces.into_iter().for_each(|at| bytes[at..at + len].copy_from_slice(&other.bytes()[at..at + len]));
+        bytes == other.bytes()
     }
 
     /// The values; the conjugate and negative flags are ignored.
     pub fn values(&self) -> ArrayD<Complex64> {
-        self.read().unwrap()
+        let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
+        ArrayD::from_shape_vec(sizes, decode(self.dtype, &self.packed())).unwrap()
     }
 
-    fn read(&self) -> Result<ArrayD<Complex64>, Error> {
-        let (dtype, view) = (self.dtype, self.view());
-        dispatch!(dtype in EVERY, T => {
-            let array = view.array::<T>()?;
-            Ok(ArrayD::from_shape_fn(array.raw_dim(), |index| array[&index].load().hub().to::<Complex64>()))
-        })
+    /// The real parts of the values, in the order of the indices.
+    pub fn reals(&self) -> Vec<f64> {
+        decode(self.dtype, &self.packed()).into_iter().map(|value| value.re).collect()
     }
 
     /// The descriptor.
     pub fn view(&self) -> View<'_> {
-        let data = self.memory.as_ptr().cast_mut().cast();
+        let data = self.memory.as_ptr().cast_mut().cast::<u8>().wrapping_add(self.begin);
+        let (sizes, strides) = self.launched.as_ref().map_or((&self.sizes, &self.strides), |[sizes, strides]| (sizes, strides));
         // SAFETY: each index names an element of the memory, or an element that no test reads. Only a launch writes the memory, and
         // nothing reads it meanwhile: no test runs one tensor's launches on several threads. The memory is owned, though it is
         // borrowed as shared here.
-        unsafe { View::new(data, self.dtype, self.flags, &self.sizes, &self.strides) }.unwrap()
+        unsafe { View::new(data, self.dtype, self.flags, sizes, strides) }.unwrap()
     }
 }
 
-/// Runs a table row.
-pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), Error> {
-    let (op, record) = prepare(name, outputs, inputs, scalars, compute)?;
-    // SAFETY: the tensors outlive the call, and only the call uses their views.
-    let launch = unsafe { record.launch() };
-    op.run(&launch)
-}
-
-/// Runs a table row over lists of tensors in pieces of `size` elements, the last piece first.
-pub fn run_in_pieces(
-    name: &str,
-    outputs: &[&Tensor],
-    inputs: &[&Tensor],
-    scalars: &[Scalar],
-    compute: DType,
-    size: usize,
-) -> Result<(), Error> {
-    let (op, record) = prepare(name, outputs, inputs, scalars, compute)?;
-    // SAFETY: as in `run`.
-    let launch = unsafe { record.launch() };
-    assert!(op.is_piecewise(), "{name}");
-    let ends = lists::row(&launch).ok_or_else(|| Error::operands("the lists do not fit together"))?;
-    let total = ends.last().copied().unwrap_or(0);
-    (0..total).step_by(size).rev().try_for_each(|begin| {
-        let end = total.min(begin + size);
-        op.run(&launch.with_piece(Piece { ends: &ends, begin, end }))
+/// The bytes of elements with these values.
+fn encode(dtype: DType, values: &[Complex64]) -> Vec<u8> {
+    let mut packed = vec![0; values.len() * dtype.size()];
+    dispatch!(dtype in EVERY, T => {
+        for (bytes, value) in packed.chunks_exact_mut(size_of::<T>()).zip(values) {
+            // SAFETY: the bytes are as many as an element's.
+            unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(T::store(value.to())) };
+        }
+        Ok::<_, Error>(packed)
     })
+    .unwrap()
 }
 
-fn prepare(
-    name: &str,
-    outputs: &[&Tensor],
-    inputs: &[&Tensor],
-    scalars: &[Scalar],
-    compute: DType,
-) -> Result<(&'static Op, Record), Error> {
-    let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
-    let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
-    if !op.signature().takes(views.len(), scalars.len()) {
-        let (takes, operands) = (op.signature().text(), views.len());
-        return Err(Error::operands(format!("{name} takes {takes}, not {operands} operands and {} scalars", scalars.len())));
-    }
-    Ok((op, Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?))
-}
-
-/// Values that depend on the seed alone: spread over -8..8 in steps of 1/8, cast to the dtype; not negative for unsigned types.
-pub fn values(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
-    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
-    ArrayD::from_shape_simple_fn(IxDyn(sizes), || {
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 40) % 129) as f64 / 8.0 - 8.0
-        };
-        let value = Complex64::new(next(), next());
-        let unsigned = dtype == DType::Byte || UNSIGNED.contains(dtype) || dtype == DType::Float8E8M0FnU;
-        round_trip(dtype, if unsigned { Complex64::new(value.re.abs(), value.im) } else { value })
+/// The values of elements with these bytes.
+fn decode(dtype: DType, packed: &[u8]) -> Vec<Complex64> {
+    dispatch!(dtype in EVERY, T => {
+        let elements = packed.chunks_exact(size_of::<T>());
+        // SAFETY: the bytes are those of an element, of which every bit pattern is valid.
+        Ok::<_, Error>(elements.map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }.load().hub().to()).collect())
     })
+    .unwrap()
+}
+
+/// The values after a cast to the dtype.
+pub fn rounded(dtype: DType, values: &ArrayD<Complex64>) -> ArrayD<Complex64> {
+    let values_of = |values: &ArrayD<Complex64>| values.iter().copied().collect::<Vec<_>>();
+    ArrayD::from_shape_vec(values.raw_dim(), decode(dtype, &encode(dtype, &values_of(values)))).unwrap()
 }
 
 /// The value after a cast to the dtype.
 pub fn round_trip(dtype: DType, value: Complex64) -> Complex64 {
-    dispatch!(dtype in EVERY, T => Ok::<_, Error>(T::store(value.to()).load().hub().to::<Complex64>())).unwrap()
+    decode(dtype, &encode(dtype, &[value]))[0]
+}
+
+/// A complex number with imaginary part 0.
+pub fn real(value: f64) -> Complex64 {
+    Complex64::new(value, 0.0)
+}
+
+pub fn doubles(values: &[f64]) -> Vec<Scalar> {
+    values.iter().map(|&value| Scalar::Double(value)).collect()
+}
+
+pub fn longs(values: &[i64]) -> Vec<Scalar> {
+    values.iter().map(|&value| Scalar::Long(value)).collect()
+}
+
+/// Random bits that depend on the seed alone.
+fn bits(seed: usize) -> impl FnMut() -> u64 {
+    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state
+    }
+}
+
+/// Values that depend on the seed alone: spread over -8..8 in steps of 1/8, cast to the dtype; not negative for unsigned types.
+pub fn values(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
+    let mut bits = bits(seed);
+    let mut next = || ((bits() >> 40) % 129) as f64 / 8.0 - 8.0;
+    let is_unsigned = dtype == DType::Byte || UNSIGNED.contains(dtype) || dtype == DType::Float8E8M0FnU;
+    let value = || {
+        let value = Complex64::new(next(), next());
+        if is_unsigned { Complex64::new(value.re.abs(), value.im) } else { value }
+    };
+    rounded(dtype, &ArrayD::from_shape_simple_fn(IxDyn(sizes), value))
+}
+
+/// [`values`] with ties, in floating-point dtypes also with negative zeros and NaN.
+pub fn with_nan(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
+    let mut at = 0;
+    values(dtype, sizes, seed).mapv(|value| {
+        at += 1;
+        match (FLOATING.contains(dtype), at % 53, at % 17) {
+            (true, 5, _) => real(f64::NAN),
+            (true, _, 3) => real(-0.0),
+            _ => value,
+        }
+    })
+}
+
+/// Numbers of random bits that depend on the seed alone: of all magnitudes; every eighth is a limit, infinity, zero or NaN.
+pub fn any_bits(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
+    let (least, greatest) = normal_range(dtype);
+    let limits = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, least, -greatest, greatest];
+    let mut bits = bits(seed + 7);
+    let packed: Vec<u8> = (0..sizes.iter().product::<usize>() * dtype.size()).map(|_| (bits() >> 33) as u8).collect();
+    let mut decoded = decode(dtype, &packed).into_iter().enumerate();
+    ArrayD::from_shape_simple_fn(IxDyn(sizes), || match decoded.next().unwrap() {
+        (at, _) if at % 8 == 3 => real(limits[at / 8 % 8]),
+        (_, value) => value,
+    })
+}
+
+/// Half an ulp of 1 in the dtype, a little more for functions.
+pub fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::Half | DType::ComplexHalf => 1e-3,
+        DType::BFloat16 => 8e-3,
+        DType::Float | DType::ComplexFloat => 1e-6,
+        DType::Double | DType::ComplexDouble => 2e-14,
+        DType::Float8E5M2 | DType::Float8E5M2FnUz => 0.25,
+        DType::Float8E4M3Fn | DType::Float8E4M3FnUz => 0.125,
+        _ => 0.0,
+    }
 }
 
 /// Whether two values are equal within `tolerance`, relative to the expected magnitude or to 1 if that is greater. NaN equals NaN.
@@ -253,154 +342,275 @@ fn normal_range(dtype: DType) -> (f64, f64) {
     }
 }
 
-/// Numbers of random bits that depend on the seed alone: of all magnitudes; every eighth is a limit, infinity, zero or NaN.
-fn any_bits(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
-    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 7;
-    let (least, greatest) = normal_range(dtype);
-    ArrayD::from_shape_simple_fn(IxDyn(sizes), || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let bits = state ^ state >> 31;
-        let value = match dtype {
-            DType::Half => half::f16::from_bits(bits as u16).to_f64(),
-            DType::BFloat16 => half::bf16::from_bits(bits as u16).to_f64(),
-            DType::Float => f32::from_bits(bits as u32).into(),
-            _ => f64::from_bits(bits),
-        };
-        let limits = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, least, -greatest, greatest];
-        real(if (bits >> 40).is_multiple_of(8) { limits[(bits >> 43 & 7) as usize] } else { value })
+/// The dtype of double precision for a floating-point dtype; any other dtype itself.
+fn double(dtype: DType) -> DType {
+    match dtype {
+        DType::Half | DType::BFloat16 | DType::Float => DType::Double,
+        DType::ComplexHalf | DType::ComplexFloat => DType::ComplexDouble,
+        other => other,
+    }
+}
+
+/// Runs a table row.
+pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), Error> {
+    run_in_pieces(name, outputs, inputs, scalars, compute, None)
+}
+
+/// Runs a table row, if `size` is given in pieces of so many elements of its lists, the last piece first.
+fn run_in_pieces(
+    name: &str,
+    outputs: &[&Tensor],
+    inputs: &[&Tensor],
+    scalars: &[Scalar],
+    compute: DType,
+    size: Option<usize>,
+) -> Result<(), Error> {
+    let op = find(name);
+    let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
+    if !op.signature().takes(views.len(), scalars.len()) {
+        let (takes, operands) = (op.signature().text(), views.len());
+        return Err(Error::operands(format!("{name} takes {takes}, not {operands} operands and {} scalars", scalars.len())));
+    }
+    let record = Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?;
+    // SAFETY: the tensors outlive the call, and only the call uses their views.
+    let launch = unsafe { record.launch() };
+    let Some(size) = size else { return op.run(&launch) };
+    let ends = lists::row(&launch).ok_or_else(|| Error::operands("the lists do not fit together"))?;
+    let total = ends.last().copied().unwrap_or(0);
+    (0..total).step_by(size).rev().try_for_each(|begin| {
+        let end = total.min(begin + size);
+        op.run(&launch.with_piece(Piece { ends: &ends, begin, end }))
     })
 }
 
-/// Half an ulp of 1 in the dtype, a little more for functions.
-pub fn tolerance(dtype: DType) -> f64 {
-    match dtype {
-        DType::Half | DType::ComplexHalf => 1e-3,
-        DType::BFloat16 => 8e-3,
-        DType::Float | DType::ComplexFloat => 1e-6,
-        DType::Double | DType::ComplexDouble => 2e-14,
-        DType::Float8E5M2 | DType::Float8E5M2FnUz => 0.25,
-        DType::Float8E4M3Fn | DType::Float8E4M3FnUz => 0.125,
-        _ => 0.0,
-    }
+/// The row with this name.
+pub fn find(name: &str) -> &'static Op {
+    Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"))
 }
 
-/// Sizes at the edges of cases: empty, vector lanes, blocks, parallel pieces.
-pub const SIZES: [&[usize]; 9] = [&[0], &[1], &[15], &[33, 1], &[5, 7, 33], &[3, 1023], &[16383], &[32769], &[1025, 33]];
-
-/// Checks a pointwise row with `N` inputs: every dtype of the row, all layouts and sizes, every instruction set, in place too.
-/// `result`: the dtype of the output for a compute dtype; `oracle`: the value for the inputs' values.
-pub fn pointwise<const N: usize>(
-    name: &str,
-    scalars: &[Scalar],
-    result: impl Fn(DType) -> DType,
-    oracle: impl Fn([Complex64; N]) -> Complex64,
-) {
-    pointwise_by_dtype(name, scalars, result, |_, inputs| oracle(inputs));
-}
-
-/// Checks a function of one real or complex number. The real function is NaN outside its domain.
-pub fn function(name: &str, of_real: impl Fn(f64) -> f64, of_complex: impl Fn(Complex64) -> Complex64) {
-    let oracle = |dtype: DType, [x]: [Complex64; 1]| if dtype.is_complex() { of_complex(x) } else { real(of_real(x.re)) };
-    pointwise_by_dtype::<1>(name, &[], |dtype| dtype, oracle);
-}
-
-/// As [`pointwise`], with an oracle that takes the dtype.
-pub fn pointwise_by_dtype<const N: usize>(
-    name: &str,
-    scalars: &[Scalar],
-    result: impl Fn(DType) -> DType,
-    oracle: impl Fn(DType, [Complex64; N]) -> Complex64,
-) {
-    compared::<N>(name, scalars, result, oracle, near);
-}
-
-/// As [`pointwise_by_dtype`], for sums whose terms may cancel: errors of results below 1 are relative to 1.
-pub fn sums_by_dtype<const N: usize>(
-    name: &str,
-    scalars: &[Scalar],
-    result: impl Fn(DType) -> DType,
-    oracle: impl Fn(DType, [Complex64; N]) -> Complex64,
-) {
-    compared::<N>(name, scalars, result, oracle, |found, expected, dtype| close(found, expected, tolerance(dtype)));
-}
-
-/// Compares found with expected value of a dtype.
-type Compare = fn(Complex64, Complex64, DType) -> bool;
-
-fn compared<const N: usize>(
-    name: &str,
-    scalars: &[Scalar],
-    result: impl Fn(DType) -> DType,
-    oracle: impl Fn(DType, [Complex64; N]) -> Complex64,
-    compare: Compare,
-) {
-    let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
-    for dtype in op.dtypes().iter() {
-        for (case, sizes) in SIZES.iter().enumerate() {
-            // Parallel division does not depend on dtype or operator: `add` of floats runs the large sizes for all.
-            let count = sizes.iter().product::<usize>();
-            if count > 4096 && !(name == "add" && dtype == DType::Float) {
-                continue;
-            }
-            for (turn, strides) in Strides::ALL.into_iter().enumerate().take(if count > 2048 { 1 } else { 4 }) {
-                let inputs: [Tensor; N] = std::array::from_fn(|index| {
-                    let strides = if index == 0 { strides } else { Strides::ALL[(turn + case) % 4] };
-                    Tensor::of(dtype, &values(dtype, sizes, case + index), strides)
-                });
-                let output = Tensor::new(result(dtype), sizes, if case % 3 == 0 { Strides::Sliced } else { Strides::Contiguous });
-                check_one(name, &output, &inputs, scalars, dtype, |inputs| oracle(dtype, inputs), compare);
-            }
-        }
-    }
-}
-
-/// A function of a real number.
-pub type Oracle = fn(f64) -> f64;
-
-/// Checks a function of one real number in every floating-point dtype, over numbers of random bits: all magnitudes, and limits.
-pub fn any_number(name: &str, scalars: &[Scalar], oracle: Oracle) {
-    for dtype in FLOATING.iter() {
-        let input = Tensor::of(dtype, &any_bits(dtype, &[3000], 1), Strides::Contiguous);
-        let output = Tensor::new(dtype, &[3000], Strides::Contiguous);
-        check_one(name, &output, &[input], scalars, dtype, |[x]| real(oracle(x.re)), near);
-    }
-}
-
-fn check_one<const N: usize>(
-    name: &str,
-    output: &Tensor,
-    inputs: &[Tensor; N],
-    scalars: &[Scalar],
+/// Makes the tensors of a [`Case`], in the layouts of a turn: contiguous in the first one.
+pub struct Make {
     dtype: DType,
-    oracle: impl Fn([Complex64; N]) -> Complex64,
-    is_near: Compare,
-) {
-    let given: [ArrayD<Complex64>; N] = std::array::from_fn(|index| inputs[index].values());
-    let target = output.view().dtype();
-    let expected = ArrayD::from_shape_fn(given[0].raw_dim(), |index| {
-        round_trip(target, oracle(std::array::from_fn(|input| given[input][&index])))
-    });
-    for_each_isa(|isa| {
-        let compare = |found: &Tensor, what: &str| {
-            for ((index, found), expected) in found.values().indexed_iter().zip(&expected) {
-                let values: [Complex64; N] = std::array::from_fn(|input| given[input][&index]);
-                let context =
-                    || format!("{name} {dtype:?} {isa:?}{what} {:?} {index:?}", inputs.each_ref().map(|input| input.view()));
-                assert!(is_near(*found, *expected, target), "{}: {found:e} != {expected:e} of {values:?}", context());
-            }
-        };
-        run(name, &[output], &inputs.each_ref(), scalars, dtype).unwrap_or_else(|error| panic!("{name} {dtype:?}: {error}"));
-        compare(output, "");
-        if target == dtype && isa == Isa::Portable && inputs[0].view().strides().iter().all(|&stride| stride != 0) {
-            let inputs = inputs.clone();
-            run(name, &[&inputs[0]], &inputs.each_ref(), scalars, dtype)
-                .unwrap_or_else(|error| panic!("{name} {dtype:?}: {error}"));
-            compare(&inputs[0], " in place");
-        }
-    });
+    is_wide: bool,
+    turn: usize,
+    made: Cell<usize>,
 }
 
-/// A complex number with imaginary part 0.
-pub fn real(value: f64) -> Complex64 {
-    Complex64::new(value, 0.0)
+/// Turns over the layouts.
+const TURNS: usize = 3;
+
+impl Make {
+    /// Contiguous tensors.
+    pub fn plain(dtype: DType) -> Self {
+        Self { dtype, is_wide: false, turn: 0, made: Cell::new(0) }
+    }
+
+    /// The dtype that the row computes in, or would compute in if it were not compared with double precision.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn stored(&self, dtype: DType) -> DType {
+        if self.is_wide { double(dtype) } else { dtype }
+    }
+
+    fn strides(&self) -> Strides {
+        let made = self.made.replace(self.made.get() + 1);
+        if self.turn == 0 { Contiguous } else { [Contiguous, Transposed, Sliced][(self.turn + made) % 3] }
+    }
+
+    /// A tensor with these values, rounded to a dtype.
+    pub fn of(&self, dtype: DType, values: &ArrayD<Complex64>) -> Tensor {
+        Tensor::of(self.stored(dtype), &rounded(dtype, values), self.strides())
+    }
+
+    /// A contiguous tensor with these values, rounded to a dtype.
+    pub fn dense(&self, dtype: DType, values: &ArrayD<Complex64>) -> Tensor {
+        self.contiguous().of(dtype, values)
+    }
+
+    /// The same in contiguous layouts alone.
+    pub fn contiguous(&self) -> Self {
+        Self { is_wide: self.is_wide, ..Self::plain(self.dtype) }
+    }
+
+    /// A tensor of [`values`].
+    pub fn input(&self, sizes: &[usize], seed: usize) -> Tensor {
+        self.of(self.dtype, &values(self.dtype, sizes, seed))
+    }
+
+    /// A tensor of [`values`], which are the same at each first index.
+    pub fn row(&self, sizes: &[usize], seed: usize) -> Tensor {
+        let row = values(self.dtype, &sizes[1..], seed);
+        let strides = if self.turn == 0 { Contiguous } else { Broadcast };
+        Tensor::of(self.stored(self.dtype), &row.broadcast(sizes).unwrap().to_owned(), strides)
+    }
+
+    /// A number for every index: a tensor, one element of device memory, or an immediate.
+    pub fn number(&self, sizes: &[usize], value: f64) -> Tensor {
+        let dtype = self.stored(self.dtype);
+        let value = round_trip(self.dtype, real(value));
+        match self.turn {
+            0 => Tensor::of(dtype, &ArrayD::from_elem(IxDyn(sizes), value), Contiguous),
+            1 => {
+                let sizes: Vec<_> = sizes.iter().map(|&size| size as i64).collect();
+                Tensor::of(dtype, &ArrayD::from_elem(IxDyn(&[]), value), Contiguous).restrided(&sizes, &vec![0; sizes.len()])
+            }
+            _ => Tensor::immediate(dtype, value),
+        }
+    }
+
+    /// An output of any values.
+    pub fn output(&self, sizes: &[usize]) -> Tensor {
+        self.output_of(self.dtype, sizes)
+    }
+
+    /// An output of another dtype.
+    pub fn output_of(&self, dtype: DType, sizes: &[usize]) -> Tensor {
+        Tensor::between(self.stored(dtype), sizes, self.strides(), GUARD, 0xa5)
+    }
+}
+
+/// A launch of a row. Inputs that the row writes are among the outputs.
+#[derive(Clone)]
+pub struct Case {
+    pub outputs: Vec<Tensor>,
+    pub inputs: Vec<Tensor>,
+    pub scalars: Vec<Scalar>,
+    /// Whether an element of the output depends on the inputs' elements at its index alone.
+    pub is_pointwise: bool,
+}
+
+impl Case {
+    pub fn new(outputs: impl Into<Vec<Tensor>>, inputs: impl Into<Vec<Tensor>>, scalars: impl Into<Vec<Scalar>>) -> Self {
+        Self { outputs: outputs.into(), inputs: inputs.into(), scalars: scalars.into(), is_pointwise: false }
+    }
+
+    /// The bytes of the outputs after the launch; also checks that it writes nothing else.
+    pub fn run(&self, name: &str, compute: DType, piece: Option<usize>) -> Result<Vec<Vec<u8>>, Error> {
+        let outputs = self.outputs.clone();
+        let references: Vec<&Tensor> = outputs.iter().collect();
+        run_in_pieces(name, &references, &self.inputs.iter().collect::<Vec<_>>(), &self.scalars, compute, piece)?;
+        for (before, after) in self.outputs.iter().zip(&outputs) {
+            assert!(before.has_equal_surroundings(after), "{name} {compute:?} writes beside {:?}", after.view());
+        }
+        Ok(outputs.iter().map(Tensor::packed).collect())
+    }
+
+    /// The bytes of the first input after a launch whose output it is; `None` where it cannot be.
+    fn run_in_place(&self, name: &str, compute: DType) -> Option<Vec<Vec<u8>>> {
+        let (output, inputs) = (&self.outputs[0], self.inputs.clone());
+        let fits = |input: &&Tensor| input.dtype == output.dtype && input.sizes == output.sizes && !input.strides.contains(&0);
+        let target = inputs.first().filter(fits)?;
+        run(name, &[target], &inputs.iter().collect::<Vec<_>>(), &self.scalars, compute).unwrap();
+        Some(vec![target.packed()])
+    }
+
+    /// The outputs in double precision, rounded to the dtypes of another case's outputs.
+    fn run_in_double(&self, name: &str, dtype: DType, narrow: &Self) -> Vec<Vec<u8>> {
+        let exact = self.run(name, double(dtype), None).unwrap();
+        let outputs = exact.iter().zip(&self.outputs).zip(&narrow.outputs);
+        outputs.map(|((bytes, wide), narrow)| encode(narrow.dtype, &decode(wide.dtype, bytes))).collect()
+    }
+
+    /// The launch of one element.
+    fn element(&self, number: usize) -> Self {
+        let of = |tensors: &[Tensor]| tensors.iter().map(|tensor| tensor.element(number)).collect::<Vec<_>>();
+        Self { outputs: of(&self.outputs), inputs: of(&self.inputs), ..self.clone() }
+    }
+}
+
+/// Asserts that the outputs have the expected bytes, or that each value is as `is_near` asks.
+fn compare(
+    case: &Case,
+    found: &[Vec<u8>],
+    expected: &[Vec<u8>],
+    is_near: impl Fn(Complex64, Complex64, DType) -> bool,
+    what: &str,
+) {
+    for (number, (found, expected)) in found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected) {
+        let dtype = case.outputs[number].dtype;
+        let mut pairs = decode(dtype, found).into_iter().zip(decode(dtype, expected)).enumerate();
+        if let Some((at, (found, expected))) = pairs.find(|&(_, (found, expected))| !is_near(found, expected, dtype)) {
+            let given: Vec<_> = case.inputs.iter().filter(|_| case.is_pointwise).map(|input| input.element(at).reals()).collect();
+            panic!("{what}: output {number}[{at}] is {found:e}, not {expected:e} of {given:?}");
+        }
+    }
+}
+
+/// Whether two values are the same number, with the same sign, or NaN.
+fn is_same(found: Complex64, expected: Complex64) -> bool {
+    let part = |found: f64, expected: f64| found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+    part(found.re, expected.re) && part(found.im, expected.im)
+}
+
+/// Runs the launches that `build` makes, in each of the dtypes, in all ways. `to_double`: how far values may be from those in double
+/// precision, in units of the dtype's [`tolerance`]; `to_others`: how far runs may be from each other, 0 for the same bits.
+pub fn agree(name: &str, dtypes: DTypeSet, [to_double, to_others]: [f64; 2], build: impl Fn(&Make) -> Case) {
+    let is_near = |found, expected, dtype| close(found, expected, to_double * tolerance(dtype));
+    agree_if(name, dtypes, Some(&is_near), to_others, build);
+}
+
+/// [`agree`] with another comparison with double precision, or none.
+pub fn agree_if(
+    name: &str,
+    dtypes: DTypeSet,
+    is_near: Option<&dyn Fn(Complex64, Complex64, DType) -> bool>,
+    to_others: f64,
+    build: impl Fn(&Make) -> Case,
+) {
+    let is_other_near = |found, expected, dtype| {
+        is_same(found, expected) || to_others > 0.0 && close(found, expected, to_others * tolerance(dtype))
+    };
+    for dtype in dtypes.iter() {
+        let make = |is_wide, turn| build(&Make { is_wide, turn, ..Make::plain(dtype) });
+        let cases: [Case; TURNS] = std::array::from_fn(|turn| make(false, turn));
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        for_each_isa(|isa| {
+            // The first instruction set runs all layouts, each other one the contiguous and one more.
+            let is_run = |turn| turn == 0 || isa == Isa::Portable || turn == 1 + isa as usize % 2;
+            for (turn, case) in cases.iter().enumerate().filter(|&(turn, _)| is_run(turn)) {
+                let context = |what| format!("{name} {:?} in {dtype:?}, {isa:?}, layouts {turn}{what}", case.scalars);
+                let run =
+                    |case: &Case, piece| case.run(name, dtype, piece).unwrap_or_else(|error| panic!("{}: {error}", context("")));
+                let found = run(case, None);
+                let Some(first) = &first else {
+                    if let Some(is_near) = is_near.filter(|_| double(dtype) != dtype) {
+                        let exact = make(true, 0).run_in_double(name, dtype, case);
+                        compare(case, &found, &exact, is_near, &context(", double precision"));
+                    }
+                    first = Some(found);
+                    continue;
+                };
+                compare(case, &found, first, is_other_near, &context(""));
+                if find(name).is_piecewise() {
+                    compare(case, &run(case, Some(37)), first, is_other_near, &context(", in pieces"));
+                }
+                if case.is_pointwise {
+                    if let Some(found) = case.run_in_place(name, dtype) {
+                        compare(case, &found, first, is_other_near, &context(", in place"));
+                    }
+                    let (size, count) = (case.outputs[0].dtype.size(), case.outputs[0].view().numel());
+                    for number in (0..count).step_by(count / 3 + 1) {
+                        let (case, expected) = (case.element(number), vec![first[0][number * size..][..size].to_vec()]);
+                        compare(&case, &run(&case, None), &expected, is_other_near, &context(", one element"));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Checks that a launch has the same bits for any number of threads.
+pub fn any_threads(name: &str, dtypes: &[DType], build: impl Fn(&Make) -> Case) {
+    let before = parallel_for::num_threads();
+    for &dtype in dtypes {
+        let case = build(&Make::plain(dtype));
+        let results = [1, 2, 3].map(|count| {
+            parallel_for::set_num_threads(count);
+            case.run(name, dtype, None).unwrap()
+        });
+        parallel_for::set_num_threads(before);
+        assert!(results[0] == results[1] && results[0] == results[2], "{name} {dtype:?}");
+    }
 }

@@ -43,116 +43,71 @@ fn check(launch: &Launch<'_>, operands: usize) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use ndarray::{ArrayD, IxDyn};
-
-    use crate::kernels::check::{self, SIZES, Strides, Tensor, real, round_trip};
-    use crate::simd::for_each_isa;
-    use crate::tensor::dtype::{Complex64, DType, EVERY};
+    use crate::kernels::check::{Case, Make, Strides, Tensor, agree, agree_if, real, rounded, run, values};
+    use crate::tensor::dtype::{Complex64, DType, DTypeSet, EVERY};
     use crate::tensor::kernel_error::ErrorKind;
-    use crate::tensor::view::Flags;
 
     #[test]
     fn every_dtype_becomes_every_other() {
         for source in EVERY.iter() {
-            for (turn, target) in EVERY.iter().enumerate() {
-                let (from, to) = (Strides::ALL[turn % 4], [Strides::Contiguous, Strides::Transposed, Strides::Sliced][turn % 3]);
-                let input = Tensor::of(source, &check::values(source, &[5, 271], turn), from);
-                let expected = input.values().mapv(|value| round_trip(target, value));
-                for_each_isa(|isa| {
-                    let output = Tensor::new(target, &[5, 271], to);
-                    check::run("copy_", &[&output], &[&input], &[], target).unwrap();
-                    for (found, expected) in output.values().iter().zip(&expected) {
-                        assert!(check::close(*found, *expected, 0.0), "{source:?} to {target:?} {isa:?}: {found} != {expected}");
-                    }
-                });
+            agree_if("copy_", EVERY, None, 0.0, |make| {
+                let input = Tensor::of(source, &values(source, &[3, 37], 1), Strides::Transposed);
+                Case::new([make.output(&[3, 37])], [input], [])
+            });
+            for target in EVERY.iter() {
+                let positive = values(source, &[37], 2).mapv(|value| Complex64::new(value.re.abs(), value.im));
+                let input = Make::plain(source).of(source, &positive);
+                let expected = Tensor::of(target, &rounded(target, &input.values()), Strides::Contiguous);
+                let found = Case::new([Make::plain(target).output(&[37])], [input], []).run("copy_", target, None).unwrap();
+                assert_eq!(found[0], expected.packed(), "{source:?} to {target:?}");
             }
         }
     }
 
+    /// Tails, blocks and tiles, and pieces for several threads.
     #[test]
     fn elements_of_every_size_are_moved_between_all_layouts() {
-        for dtype in [DType::Byte, DType::Half, DType::Float, DType::Double, DType::ComplexDouble] {
-            for (case, sizes) in SIZES.iter().enumerate() {
-                let values = check::values(dtype, sizes, case);
-                for from in Strides::ALL {
-                    let input = Tensor::of(dtype, &values, from);
-                    for to in [Strides::Contiguous, Strides::Transposed, Strides::Sliced] {
-                        for_each_isa(|isa| {
-                            let output = Tensor::new(dtype, sizes, to);
-                            check::run("copy_", &[&output], &[&input], &[], dtype).unwrap();
-                            assert_eq!(output.values(), input.values(), "{dtype:?} {sizes:?} {from:?} {to:?} {isa:?}");
-                        });
-                    }
-                }
+        let dtypes = [DType::Byte, DType::Half, DType::Float, DType::Double, DType::ComplexDouble];
+        for (dtype, sizes) in [&[0][..], &[1], &[15], &[33, 1], &[5, 7, 33], &[3, 1023], &[16_385], &[257, 33]]
+            .into_iter()
+            .flat_map(|sizes| dtypes.map(|dtype| (dtype, sizes)))
+        {
+            for from in Strides::ALL {
+                let input = Tensor::of(dtype, &values(dtype, sizes, 1), from);
+                let expected = input.packed();
+                agree("copy_", DTypeSet::of(&[dtype]), [1.0, 0.0], |make| Case::new([make.output(sizes)], [input.clone()], []));
+                let found = Case::new([Make::plain(dtype).output(sizes)], [input], []).run("copy_", dtype, None).unwrap();
+                assert!(found[0] == expected, "{dtype:?} {sizes:?} {from:?}");
             }
         }
-    }
-
-    #[test]
-    fn conjugate_and_negative_flags_are_honoured_on_both_sides() {
-        let flags = [Flags(0), Flags::CONJ, Flags::NEG, Flags(Flags::CONJ.0 | Flags::NEG.0)];
-        let meaning = |flags: Flags, value: Complex64| {
-            let value = if flags.has(Flags::CONJ) { value.conj() } else { value };
-            if flags.has(Flags::NEG) { -value } else { value }
-        };
-        for dtype in [DType::ComplexFloat, DType::ComplexHalf, DType::Float] {
-            let values = check::values(dtype, &[3, 100], 1);
-            for from in flags {
-                for to in flags.into_iter().filter(|to| dtype.is_complex() || !to.has(Flags::CONJ) && !from.has(Flags::CONJ)) {
-                    let input = Tensor::of(dtype, &values, Strides::Transposed).with_flags(from);
-                    let output = Tensor::new(dtype, &[3, 100], Strides::Contiguous).with_flags(to);
-                    check::run("copy_", &[&output], &[&input], &[], dtype).unwrap();
-                    let found = output.values().mapv(|value| meaning(to, value));
-                    assert_eq!(found, values.mapv(|value| meaning(from, value)), "{dtype:?} {from:?} {to:?}");
-                }
-            }
-        }
-        let input = Tensor::of(DType::ComplexFloat, &ArrayD::from_elem(IxDyn(&[5]), Complex64::new(1.0, 2.0)), Strides::Contiguous);
-        let output = Tensor::new(DType::Double, &[5], Strides::Contiguous).with_flags(Flags::NEG);
-        check::run("copy_", &[&output], &[&input.with_flags(Flags::CONJ)], &[], DType::Double).unwrap();
-        assert_eq!(output.values()[[4]], real(-1.0));
     }
 
     #[test]
     fn dtypes_without_conversions_are_only_moved() {
-        let bytes = Tensor::of(DType::Byte, &check::values(DType::Byte, &[77], 1), Strides::Sliced);
-        let as_bits = |tensor: &Tensor| tensor.clone().with_dtype(DType::Bits8);
-        let (input, output) = (as_bits(&bytes), as_bits(&Tensor::new(DType::Byte, &[77], Strides::Contiguous)));
-        check::run("copy_", &[&output], &[&input], &[], DType::Bits8).unwrap();
-        assert_eq!(output.clone().with_dtype(DType::Byte).values(), bytes.values());
-        let refused = check::run("copy_", &[&output], &[&bytes], &[], DType::Bits8).unwrap_err();
+        let bytes = Tensor::of(DType::Byte, &values(DType::Byte, &[77], 1), Strides::Sliced);
+        let output = Make::plain(DType::Byte).output(&[77]).with_dtype(DType::Bits8);
+        run("copy_", &[&output], &[&bytes.clone().with_dtype(DType::Bits8)], &[], DType::Bits8).unwrap();
+        assert_eq!(output.packed(), bytes.packed());
+        let refused = run("copy_", &[&output], &[&bytes], &[], DType::Bits8).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Dtype(DType::Bits8));
     }
 
     #[test]
     fn fills_cast_the_value() {
-        for dtype in EVERY.iter() {
-            for sizes in SIZES {
-                for strides in [Strides::Contiguous, Strides::Sliced, Strides::Transposed] {
-                    let (filled, zeroed) =
-                        (Tensor::new(dtype, sizes, strides), Tensor::of(dtype, &check::values(dtype, sizes, 1), strides));
-                    let number = Complex64::new(3.5, -1.0);
-                    check::run("fill_", &[&filled], &[&Tensor::immediate(DType::ComplexDouble, number)], &[], dtype).unwrap();
-                    assert!(
-                        filled.values().iter().all(|&value| value == round_trip(dtype, number)),
-                        "{dtype:?} {sizes:?} {strides:?}"
-                    );
-                    check::run("zero_", &[&zeroed], &[], &[], dtype).unwrap();
-                    assert!(
-                        zeroed.values().iter().all(|&value| value == round_trip(dtype, real(0.0))),
-                        "{dtype:?} {sizes:?} {strides:?}"
-                    );
-                }
+        let number = Complex64::new(3.5, -1.0);
+        for sizes in [&[0][..], &[1], &[15], &[5, 7, 33], &[3, 1023]] {
+            agree_if("zero_", EVERY, None, 0.0, |make| Case::new([make.output(sizes)], [], []));
+            agree_if("fill_", EVERY, None, 0.0, |make| {
+                Case::new([make.output(sizes)], [Tensor::immediate(DType::ComplexDouble, number)], [])
+            });
+            for dtype in EVERY.iter() {
+                let output = Make::plain(dtype).output(sizes);
+                let is_all = |value| output.values() == rounded(dtype, &output.values().mapv(|_| value));
+                run("fill_", &[&output], &[&Tensor::immediate(DType::ComplexDouble, number)], &[], dtype).unwrap();
+                assert!(is_all(number), "{dtype:?} {sizes:?}");
+                run("zero_", &[&output], &[], &[], dtype).unwrap();
+                assert!(is_all(real(0.0)), "{dtype:?} {sizes:?}");
             }
         }
-    }
-
-    #[test]
-    fn what_lies_between_the_elements_stays() {
-        let output = Tensor::of(DType::Int, &ArrayD::from_elem(IxDyn(&[200]), real(7.0)), Strides::Contiguous);
-        let every_second = output.restrided(&[100], &[8]);
-        check::run("fill_", &[&every_second], &[&Tensor::immediate(DType::Long, real(1.0))], &[], DType::Int).unwrap();
-        let all = every_second.restrided(&[200], &[4]).values();
-        assert!(all.iter().enumerate().all(|(index, &value)| value == real(if index % 2 == 0 { 1.0 } else { 7.0 })));
     }
 }

@@ -160,119 +160,60 @@ steps! {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::check::{self, Strides, Tensor};
-    use crate::simd::for_each_isa;
-    use crate::tensor::dtype::{DType, FLOATING};
+    use crate::kernels::check::{Case, Make, Tensor, agree, doubles, real, values};
+    use crate::kernels::table::TABLE;
+    use crate::tensor::dtype::{FLOAT, FLOATING};
     use crate::tensor::launch::Scalar;
 
     const SIZES: [usize; 4] = [3, 0, 64, 200];
 
-    fn list(dtype: DType, seed: usize) -> Vec<Tensor> {
-        let tensor = |(entry, &size): (usize, &usize)| {
-            Tensor::of(dtype, &check::values(dtype, &[size], 7 * seed + entry), Strides::Contiguous)
+    fn list(make: &Make, seed: usize, sizes: &[usize]) -> Vec<Tensor> {
+        let dtype = make.dtype();
+        sizes.iter().enumerate().map(|(at, &size)| make.dense(dtype, &values(dtype, &[size], 7 * seed + at))).collect()
+    }
+
+    /// A launch of a row over its lists, with these numbers and a factor in device memory.
+    fn case(make: &Make, name: &str, is_in_place: bool, numbers: &[f64], factor: Option<f64>) -> Case {
+        let count = match name {
+            "_foreach_lerp.List" | "_foreach_addcdiv.Scalar" | "_foreach_addcmul.Scalar" => 3,
+            _ if name.ends_with(".List") || name == "_foreach_lerp.Scalar" => 2,
+            _ => 1,
         };
-        SIZES.iter().enumerate().map(tensor).collect()
+        let mut inputs: Vec<Tensor> = (0..count).flat_map(|seed| list(make, seed, &SIZES)).collect();
+        let outputs = if is_in_place { inputs.drain(..SIZES.len()).collect() } else { list(make, 99, &SIZES) };
+        inputs.extend(factor.map(|factor| make.dense(make.dtype(), &values(make.dtype(), &[1], 0).mapv(|_| real(factor)))));
+        let scalars = [vec![Scalar::Long(SIZES.len() as i64), Scalar::Bool(is_in_place)], doubles(numbers)].concat();
+        Case::new(outputs, inputs, scalars)
     }
 
-    /// Checks a row with `N` inputs, in place and out of place, over its dtypes and all instruction sets. `numbers`: none, one, or
-    /// one for each entry; `factor`: the factor in device memory.
-    fn check<const N: usize>(name: &str, numbers: &[f64], factor: Option<f64>, oracle: impl Fn([f64; N], f64) -> f64) {
-        for (dtype, in_place) in FLOATING.iter().flat_map(|dtype| [(dtype, false), (dtype, true)]) {
-            let given: [Vec<Tensor>; N] = std::array::from_fn(|index| list(dtype, index));
-            let factor = factor
-                .map(|value| Tensor::of(dtype, &check::values(dtype, &[1], 0).mapv(|_| check::real(value)), Strides::Contiguous));
-            let mut scalars = vec![Scalar::Long(SIZES.len() as i64), Scalar::Bool(in_place)];
-            scalars.extend(numbers.iter().map(|&number| Scalar::Double(number)));
-            for_each_isa(|isa| {
-                let inputs = given.clone();
-                let output = || if in_place { inputs[0].clone() } else { list(dtype, 99) };
-                let used: Vec<_> = inputs[in_place as usize..].iter().flatten().chain(&factor).collect();
-                let (output, pieces) = (output(), output());
-                check::run(name, &output.iter().collect::<Vec<_>>(), &used, &scalars, dtype).unwrap();
-                check::run_in_pieces(name, &pieces.iter().collect::<Vec<_>>(), &used, &scalars, dtype, 37).unwrap();
-                for (whole, pieces) in output.iter().zip(&pieces) {
-                    assert!(whole.has_equal_bytes(pieces), "{name} {dtype:?} {isa:?} {in_place} in pieces");
-                }
-                for (entry, output) in output.iter().enumerate() {
-                    let number = numbers.get(if numbers.len() > 1 { entry } else { 0 }).copied().unwrap_or(0.0);
-                    let number = number * factor.as_ref().map_or(1.0, |factor| factor.values()[[0]].re);
-                    let values = given.each_ref().map(|list| list[entry].values());
-                    for (index, found) in output.values().iter().enumerate() {
-                        let before = values.each_ref().map(|values| values[[index]].re);
-                        let expected = check::round_trip(dtype, check::real(oracle(before, number)));
-                        let close = check::close(*found, expected, 2.0 * check::tolerance(dtype));
-                        assert!(
-                            close,
-                            "{name} {dtype:?} {isa:?} {in_place} [{entry}][{index}]: {found} != {expected} of {before:?}"
-                        );
-                    }
-                }
-            });
+    #[test]
+    fn lists_and_numbers() {
+        const EACH: [f64; SIZES.len()] = [0.5, 2.0, -1.0, 4.0];
+        for (name, is_in_place) in
+            TABLE.iter().filter(|op| op.is_piecewise()).flat_map(|op| [(op.text(), false), (op.text(), true)])
+        {
+            let numbers: &[&[f64]] = match name {
+                "_foreach_add.List" | "_foreach_sub.List" | "_foreach_pow.ScalarAndTensor" => &[&EACH[..1]],
+                _ if name.ends_with(".Scalar") => &[&EACH[..1], &EACH],
+                _ => &[&[]],
+            };
+            numbers
+                .iter()
+                .for_each(|numbers| agree(name, FLOATING, [8.0, 0.0], |make| case(make, name, is_in_place, numbers, None)));
         }
-    }
-
-    const EACH: [f64; SIZES.len()] = [0.5, 2.0, -1.0, 4.0];
-
-    #[test]
-    fn lists_meet_lists() {
-        check::<2>("_foreach_add.List", &[0.5], None, |[x, other], alpha| x + alpha * other);
-        check::<2>("_foreach_sub.List", &[0.5], None, |[x, other], alpha| x - alpha * other);
-        check::<2>("_foreach_mul.List", &[], None, |[x, other], _| x * other);
-        check::<2>("_foreach_div.List", &[], None, |[x, other], _| x / other);
-        check::<2>("_foreach_maximum.List", &[], None, |[x, other], _| x.max(other));
-        check::<2>("_foreach_minimum.List", &[], None, |[x, other], _| x.min(other));
-        check::<3>("_foreach_lerp.List", &[], None, |[x, end, weight], _| x + weight * (end - x));
-    }
-
-    #[test]
-    fn lists_meet_numbers() {
-        for numbers in [&EACH[..1], &EACH[..]] {
-            check::<1>("_foreach_add.Scalar", numbers, None, |[x], number| x + number);
-            check::<1>("_foreach_sub.Scalar", numbers, None, |[x], number| x - number);
-            check::<1>("_foreach_mul.Scalar", numbers, None, |[x], number| x * number);
-            check::<1>("_foreach_div.Scalar", numbers, None, |[x], number| x / number);
-            check::<2>("_foreach_lerp.Scalar", numbers, None, |[x, end], weight| x + weight * (end - x));
-            check::<3>("_foreach_addcmul.Scalar", numbers, None, |[x, lhs, rhs], number| x + number * lhs * rhs);
-            check::<3>("_foreach_addcdiv.Scalar", numbers, None, |[x, lhs, rhs], number| x + number * lhs / rhs);
+        for name in ["_foreach_mul.Scalar", "_foreach_add.Scalar"] {
+            agree(name, FLOATING, [2.0, 0.0], |make| case(make, name, false, &[2.0], Some(0.25)));
         }
-    }
-
-    #[test]
-    fn the_device_may_know_the_number() {
-        check::<1>("_foreach_mul.Scalar", &[1.0], Some(0.25), |[x], number| x * number);
-        check::<1>("_foreach_add.Scalar", &[2.0], Some(0.25), |[x], number| x + number);
-    }
-
-    #[test]
-    fn lists_alone() {
-        check::<1>("_foreach_neg", &[], None, |[x], _| -x);
-        check::<1>("_foreach_sqrt", &[], None, |[x], _| x.sqrt());
-        check::<1>("_foreach_reciprocal", &[], None, |[x], _| 1.0 / x);
-        check::<1>("_foreach_zero_", &[], None, |_, _| 0.0);
-    }
-
-    #[test]
-    fn elementwise_kernels_run_over_lists() {
-        check::<1>("_foreach_abs", &[], None, |[x], _| x.abs());
-        check::<1>("_foreach_floor", &[], None, |[x], _| x.floor());
-        check::<1>("_foreach_pow.Scalar", &[2.0, 1.0, 3.0, -1.0], None, |[x], exponent| x.powf(exponent));
-        check::<1>("_foreach_clamp_min.Scalar", &EACH, None, |[x], least| x.max(least));
     }
 
     #[test]
     fn every_tensor_is_reduced() {
-        let sizes = [3, 64, 20_000, 300_000];
-        for (order, power) in [(1.0, 1), (2.0, 2)] {
-            let inputs =
-                sizes.map(|size| Tensor::of(DType::Float, &check::values(DType::Float, &[size], size), Strides::Contiguous));
-            let outputs = sizes.map(|_| Tensor::new(DType::Float, &[1], Strides::Contiguous));
-            let scalars = [Scalar::Long(sizes.len() as i64), Scalar::Double(order)];
-            check::run("_foreach_norm.Scalar", &outputs.each_ref(), &inputs.each_ref(), &scalars, DType::Float).unwrap();
-            for (output, input) in outputs.iter().zip(&inputs) {
-                let sum: f64 = input.values().iter().map(|value| value.re.abs().powi(power)).sum();
-                let (expected, found) = (sum.powf(1.0 / order), output.values()[[0]].re);
-                assert!((found - expected).abs() <= 1e-5 * expected, "{order}: {found} != {expected}");
-            }
+        let sizes = [3, 64, 20_000];
+        for (name, order) in [("_foreach_norm.Scalar", Some(1.0)), ("_foreach_norm.Scalar", Some(2.0)), ("_foreach_max", None)] {
+            agree(name, FLOAT, [100.0, 0.0], |make| {
+                let scalars = [vec![Scalar::Long(sizes.len() as i64)], doubles(order.as_slice())].concat();
+                Case::new(sizes.map(|_| make.output(&[1])), list(make, 1, &sizes), scalars)
+            });
         }
     }
 }

@@ -125,74 +125,44 @@ fn fill(kernel: Run, launch: &Launch<'_>) -> Result<Arc<LookupTable>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::check::{self, Strides, Tensor};
-    use crate::kernels::table::{Op, TABLE};
+    use crate::kernels::check::{self, Case, Make, any_bits, doubles};
+    use crate::tensor::dtype::HALVES;
 
-    /// The scalars of the operators that have some.
-    fn scalars(name: &str) -> &'static [Scalar] {
-        match name {
-            "logit" => &[Scalar::Double(0.125)],
-            "pow_scalar" => &[Scalar::Double(1.7)],
-            "softplus" => &[Scalar::Double(2.0), Scalar::Double(5.0)],
-            _ => &[],
-        }
+    /// The bytes of the results for a tensor of this many elements.
+    fn results(make: &Make, name: &str, scalars: &[f64], count: usize) -> Vec<u8> {
+        let case =
+            Case::new([make.output(&[count])], [make.of(make.dtype(), &any_bits(make.dtype(), &[count], 1))], doubles(scalars));
+        case.run(name, make.dtype(), None).unwrap().remove(0)
     }
 
-    /// The operator's results for these bit patterns.
-    fn results(name: &str, dtype: DType, scalars: &[Scalar], bits: impl Iterator<Item = u16>) -> Vec<u16> {
-        let input = Tensor::of_bits(dtype, &bits.collect::<Vec<_>>());
-        let output = Tensor::new(dtype, &[input.view().numel()], Strides::Contiguous);
-        check::run(name, &[&output], &[&input], scalars, dtype).unwrap();
-        output.bits()
-    }
-
-    /// The results for every bit pattern, repeated until the tensor is large enough to get a lookup table.
-    fn looked_up(name: &str, dtype: DType, scalars: &[Scalar]) -> Vec<u16> {
-        results(name, dtype, scalars, (0..LOOKUP_TABLE_WORTH).map(|index| index as u16))
-    }
-
+    /// Every element alone is computed, not looked up.
     #[test]
-    fn tables_hold_what_kernels_compute() {
-        let functions: Vec<_> = TABLE.iter().filter(|op| op.has_lookup_table()).map(Op::text).collect();
-        assert!(functions.len() > 20);
-        for name in functions {
-            for dtype in [DType::Half, DType::BFloat16] {
-                let values: Vec<u16> = (0..=u16::MAX).collect();
-                let computed: Vec<u16> = values
-                    .chunks(MIN_LOOKED_UP / 2)
-                    .flat_map(|some| results(name, dtype, scalars(name), some.iter().copied()))
-                    .collect();
-                assert!(looked_up(name, dtype, scalars(name)) == computed.repeat(LOOKUP_TABLE_WORTH / VALUES), "{name} {dtype:?}");
+    fn tables_hold_what_kernels_compute_in_any_layout() {
+        for (name, scalars) in [("lgamma", &[][..]), ("logit", &[0.125]), ("softplus", &[2.0, 5.0])] {
+            for dtype in HALVES.iter() {
+                let looked_up = results(&Make::plain(dtype), name, scalars, LOOKUP_TABLE_WORTH);
+                let computed = results(&Make::plain(dtype), name, scalars, MIN_LOOKED_UP / 2);
+                assert!(looked_up.starts_with(&computed[..]), "{name} {dtype:?}");
             }
+            check::agree_if(name, HALVES, None, 0.0, |make| {
+                let sizes = [MIN_LOOKED_UP / 8, 9];
+                let input = make.of(make.dtype(), &any_bits(make.dtype(), &sizes, 2));
+                Case { is_pointwise: true, ..Case::new([make.output(&sizes)], [input], doubles(scalars)) }
+            });
         }
     }
 
     #[test]
     fn parameters_have_tables_of_their_own() {
-        let of = |exponent: f64| looked_up("pow_scalar", DType::BFloat16, &[Scalar::Double(exponent)]);
+        let of = |exponent: f64| results(&Make::plain(DType::BFloat16), "pow_scalar", &[exponent], LOOKUP_TABLE_WORTH);
         let (first, second) = (of(1.5), of(2.5));
-        assert!(first != second);
-        assert!(first == of(1.5) && second == of(2.5));
-    }
-
-    #[test]
-    fn any_layout_is_looked_up() {
-        let (sizes, dtype) = ([512, 1024], DType::BFloat16);
-        let values = check::values(dtype, &sizes, 1);
-        for strides in Strides::ALL {
-            let (input, output) = (Tensor::of(dtype, &values, strides), Tensor::new(dtype, &sizes, Strides::Sliced));
-            check::run("softplus", &[&output], &[&input], scalars("softplus"), dtype).unwrap();
-            for (found, x) in output.values().iter().zip(&input.values()) {
-                let expected = check::real(if 2.0 * x.re > 5.0 { x.re } else { (2.0 * x.re).exp().ln_1p() / 2.0 });
-                assert!(check::close(*found, expected, check::tolerance(dtype)), "{strides:?} {x}: {found}");
-            }
-        }
+        assert!(first != second && first == of(1.5) && second == of(2.5));
     }
 
     #[test]
     fn only_the_functions_used_last_are_remembered() {
         for turn in 0..MAX_LOOKUP_TABLES + 8 {
-            looked_up("pow_scalar", DType::BFloat16, &[Scalar::Double(turn as f64 + 0.25)]);
+            results(&Make::plain(DType::BFloat16), "pow_scalar", &[turn as f64 + 0.25], MIN_LOOKED_UP);
         }
         assert!(FUNCTIONS.lock().len() <= MAX_LOOKUP_TABLES);
     }

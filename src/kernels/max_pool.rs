@@ -342,59 +342,29 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use ndarray::{ArrayD, IxDyn};
-
-    use crate::kernels::check::{self, Strides, Tensor, real};
-    use crate::simd::for_each_isa;
-    use crate::tensor::dtype::DType;
-    use crate::tensor::launch::Scalar;
+    use crate::kernels::check::{Case, Tensor, agree, longs, with_nan};
+    use crate::tensor::dtype::{DType, FLOATING};
 
     /// Windows of 2 x 3 with steps of 1 x 2 and a padding of 1 over planes of 3 x 150.
     #[test]
     fn the_first_of_the_greatest_wins_and_any_nan() {
-        let (height, width, windows) = (3usize, 150usize, [4usize, 75usize]);
-        let scalars = [2, 3, 1, 1, 1, 1, 1, 2, 4, 75, 3, 150, 1].map(Scalar::Long);
-        let mut values = check::values(DType::Float, &[2, height * width], 3);
-        values[[1, 170]] = real(f64::NAN);
-        let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
-        for_each_isa(|isa| {
-            let output = Tensor::new(DType::Float, &[2, windows[0], windows[1]], Strides::Contiguous);
-            let positions = Tensor::new(DType::Long, &[2, windows[0], windows[1]], Strides::Contiguous);
-            check::run("max_pool2d_with_indices", &[&output, &positions], &[&input], &scalars, DType::Float).unwrap();
-            for (index, found) in output.values().indexed_iter() {
-                let (mut best, mut position) = (f64::NEG_INFINITY, 0);
-                let (top, left) = (index[1], 2 * index[2]);
-                for (y, x) in (0..2).flat_map(|y| (0..3).map(move |x| (top + y, left + x))) {
-                    if (1..=height).contains(&y) && (1..=width).contains(&x) {
-                        let at = (y - 1) * width + x - 1;
-                        let value = values[[index[0], at]].re;
-                        if value > best || value.is_nan() {
-                            (best, position) = (value, at);
-                        }
-                    }
-                }
-                assert!(found.re == best || found.re.is_nan() && best.is_nan(), "{isa:?} {index:?}: {found} != {best}");
-                assert_eq!(positions.values()[index.clone()].re, position as f64, "{isa:?} {index:?}");
-            }
+        agree("max_pool2d_with_indices", FLOATING, [0.0, 0.0], |make| {
+            let make = make.contiguous();
+            let outputs = [make.output(&[2, 4, 75]), make.output_of(DType::Long, &[2, 4, 75])];
+            let input = make.of(make.dtype(), &with_nan(make.dtype(), &[2, 450], 3));
+            Case::new(outputs, [input], longs(&[2, 3, 1, 1, 1, 1, 1, 2, 4, 75, 3, 150, 1]))
         });
     }
 
     #[test]
-    fn gradients_come_back_to_their_positions() {
-        let tensor = |dtype, values: [f64; 6]| {
-            Tensor::of(dtype, &ArrayD::from_shape_vec(IxDyn(&[1, 6]), values.map(real).to_vec()).unwrap(), Strides::Contiguous)
+    fn positions_beyond_the_plane_are_refused() {
+        let run = |elements: i64| {
+            let grad = Tensor::line(DType::Float, &[1.0, 2.0, 3.0]).restrided(&[1, 3], &[12, 4]);
+            let positions = Tensor::line(DType::Long, &[0.0, 3.0, 1.0]).restrided(&[1, 3], &[24, 8]);
+            let output = Tensor::line(DType::Float, &[9.0; 8]).restrided(&[1, elements], &[32, 4]);
+            Case::new([output], [grad, positions], longs(&[1])).run("max_pool2d_with_indices_backward", DType::Float, None)
         };
-        let (grads, positions) =
-            (tensor(DType::Float, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), tensor(DType::Long, [0.0, 1.0, 0.0, 0.0, 3.0, 1.0]));
-        for (channels, expected) in [(1, [8.0, 8.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0]), (2, [4.0, 4.0, 0.0, 8.0, 0.0, 0.0, 5.0, 0.0])] {
-            let output = Tensor::new(DType::Float, &[1, 8], Strides::Contiguous);
-            let scalars = [Scalar::Long(channels)];
-            check::run("max_pool2d_with_indices_backward", &[&output], &[&grads, &positions], &scalars, DType::Float).unwrap();
-            assert_eq!(output.values().iter().map(|value| value.re).collect::<Vec<_>>(), expected);
-        }
-        let output = Tensor::new(DType::Float, &[1, 2], Strides::Contiguous);
-        let run =
-            check::run("max_pool2d_with_indices_backward", &[&output], &[&grads, &positions], &[Scalar::Long(1)], DType::Float);
-        assert!(run.is_err());
+        assert_eq!(run(4).unwrap()[0], Tensor::line(DType::Float, &[1.0, 3.0, 0.0, 2.0]).packed());
+        assert!(run(2).is_err());
     }
 }

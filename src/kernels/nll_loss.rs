@@ -166,44 +166,32 @@ fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use ndarray::{ArrayD, IxDyn};
-
     use super::*;
-    use crate::kernels::check::{self, Strides, Tensor, real};
-    use crate::tensor::dtype::DType;
+    use crate::kernels::check::{Case, Make, Tensor, agree, values};
+    use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::kernel_error::ErrorKind;
 
-    fn tensor(dtype: DType, sizes: &[usize], values: &[f64]) -> Tensor {
-        let values = ArrayD::from_shape_vec(IxDyn(sizes), values.iter().copied().map(real).collect()).unwrap();
-        Tensor::of(dtype, &values, Strides::Contiguous)
-    }
-
-    fn loss(targets: &[f64], reduction: i64) -> Result<(Vec<f64>, f64), Error> {
-        let input = tensor(DType::Float, &[2, 3, 1, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let target = tensor(DType::Long, &[2, 1, 1], targets);
-        let output = Tensor::new(DType::Float, if reduction == NONE { &[2, 1, 1] } else { &[] }, Strides::Contiguous);
-        let (total, weight) = (Tensor::new(DType::Float, &[], Strides::Contiguous), tensor(DType::Float, &[3], &[1.0, 2.0, 4.0]));
-        let scalars = [Scalar::Long(reduction), Scalar::Long(-100), Scalar::Bool(true)];
-        check::run("nll_loss_forward", &[&output, &total], &[&input, &target, &weight], &scalars, DType::Float)?;
-        Ok((output.values().iter().map(|value| value.re).collect(), total.values()[IxDyn(&[])].re))
+    fn case(make: &Make, targets: &[f64], reduction: i64) -> Case {
+        let (dtype, samples) = (make.dtype(), targets.len());
+        let target = Tensor::line(DType::Long, targets).restrided(&[samples as i64, 1, 1], &[8, 8, 8]);
+        let outputs = [if reduction == NONE { make.output(&[samples, 1, 1]) } else { make.output(&[]) }, make.output(&[])];
+        let inputs = [make.input(&[samples, 3, 1, 1], 1), target, make.dense(dtype, &values(dtype, &[3], 2))];
+        Case::new(outputs, inputs, [Scalar::Long(reduction), Scalar::Long(-100), Scalar::Bool(true)])
     }
 
     #[test]
     fn losses_are_weighted_and_reduced() {
-        assert_eq!(loss(&[2.0, 0.0], NONE).unwrap(), (vec![-12.0, -4.0], 0.0));
-        assert_eq!(
-            loss(&[2.0, 0.0], MEAN).unwrap(),
-            ([-16.0 / 5.0_f32 as f64].iter().map(|v: &f64| f64::from(*v as f32)).collect(), 5.0)
-        );
-        assert_eq!(loss(&[2.0, -100.0], 2).unwrap(), (vec![-12.0], 4.0));
+        for reduction in [NONE, MEAN, 2] {
+            agree("nll_loss_forward", FLOATING, [4.0, 0.0], |make| case(make, &[2.0, 0.0, -100.0, 1.0], reduction));
+        }
     }
 
     #[test]
     fn targets_out_of_bounds_are_refused() {
         for (targets, reduction, index) in [([3.0, 0.0], 2, 3), ([0.0, -1.0], NONE, -1)] {
-            let error = loss(&targets, reduction).unwrap_err();
+            let error =
+                case(&Make::plain(DType::Float), &targets, reduction).run("nll_loss_forward", DType::Float, None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Index { index, size: 3 });
-            assert_eq!(error.text(), format!("Target {index} is out of bounds."));
         }
     }
 }

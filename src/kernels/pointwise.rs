@@ -22,7 +22,7 @@ pub mod ternary;
 pub mod trigonometric;
 
 #[cfg(test)]
-mod all_values;
+mod pointwise_tests;
 
 /// Kernels that are given by a function of values. Each line makes a [`Map`](crate::tensor::loops::elementwise::Map) generic over
 /// the computing type `T`, and the kernel that runs it over a set of dtypes, in their

@@ -561,12 +561,6 @@ impl Op {
         self.signature.dtypes()
     }
 
-    /// Whether results for 16 bit floats may come from a lookup table.
-    #[cfg(test)]
-    pub fn has_lookup_table(&self) -> bool {
-        self.has_lookup_table
-    }
-
     /// How its operands relate.
     pub fn layout(&self) -> Layout {
         self.layout

@@ -733,63 +733,50 @@ mod tests {
         unsafe { record.launch() }
     }
 
-    #[test]
-    fn contiguous_operands_become_one_dimension() {
-        let contiguous = view(DType::Float, &[2, 3, 1, 4], &[48, 16, 16, 4]);
-        let record = record(&[contiguous, contiguous]);
+    /// The sizes and strides of two operands of Float in a launch, and whether the launch has one dense dimension.
+    fn merged(sizes: &[i64], strides: [&[i64]; 2]) -> (Vec<i64>, [Vec<i64>; 2], bool) {
+        let record = record(&strides.map(|strides| view(DType::Float, sizes, strides)));
         let launch = launch(&record);
-        assert_eq!(launch.view(1).sizes(), [24]);
-        assert!(launch.view(0).is_dense_1d() && launch.view(1).is_dense_1d());
+        let views = [launch.view(0), launch.view(1)];
+        assert_eq!(views[0].sizes(), views[1].sizes());
+        (views[0].sizes().to_vec(), views.map(|view| view.strides().to_vec()), views.iter().all(View::is_dense_1d))
     }
 
     #[test]
-    fn the_output_orders_the_dimensions() {
-        let output = view(DType::Float, &[5, 7], &[4, 20]);
-        let input = view(DType::Float, &[5, 7], &[28, 4]);
-        let record = record(&[output, input]);
-        assert_eq!(launch(&record).view(0).sizes(), [5, 7]);
-        assert_eq!(launch(&record).view(0).strides(), [4, 20]);
-        assert_eq!(launch(&record).view(1).strides(), [28, 4]);
+    fn dimensions_are_merged_and_ordered_by_the_output() {
+        assert_eq!(merged(&[2, 3, 1, 4], [&[48, 16, 16, 4]; 2]), (vec![24], [vec![4], vec![4]], true));
+        assert_eq!(merged(&[5, 7], [&[4, 20], &[28, 4]]), (vec![5, 7], [vec![4, 20], vec![28, 4]], false));
+        assert_eq!(merged(&[6, 5], [&[20, 4], &[0, 4]]), (vec![5, 6], [vec![4, 20], vec![4, 0]], false));
+        assert_eq!(merged(&[], [&[]; 2]).0, [1]);
     }
 
-    #[test]
-    fn broadcast_dimensions_stay_apart() {
-        let output = view(DType::Float, &[6, 5], &[20, 4]);
-        let row = view(DType::Float, &[6, 5], &[0, 4]);
-        let record = record(&[output, row]);
-        assert_eq!(launch(&record).view(1).sizes(), [5, 6]);
-        assert_eq!(launch(&record).view(1).strides(), [4, 0]);
-    }
-
-    #[test]
-    fn no_dimension_is_one_element() {
-        let record = record(&[view(DType::Float, &[], &[])]);
-        assert_eq!(launch(&record).view(0).sizes(), [1]);
+    /// The value of a launch's immediate of Double.
+    fn immediate(launch: &Launch<'_>, operand: usize) -> f64 {
+        // SAFETY: the immediate is in the record, which the launch borrows.
+        unsafe { launch.view(operand).data().cast::<f64>().read() }
     }
 
     #[test]
     fn immediates_are_read_at_once() {
         let mut value = 2.5f64;
         // SAFETY: `value` outlives the view.
-        let immediate = unsafe { View::new((&raw mut value).cast(), DType::Double, Flags::IMMEDIATE, &[], &[]) }.unwrap();
-        let record = record(&[view(DType::Float, &[3], &[4]), immediate]);
+        let number = unsafe { View::new((&raw mut value).cast(), DType::Double, Flags::IMMEDIATE, &[], &[]) }.unwrap();
+        let record = record(&[view(DType::Float, &[3], &[4]), number]);
         value = 0.0;
         let moved = Box::new(record);
-        assert_eq!(launch(&moved).view(1).array::<f64>().unwrap()[[1]], 2.5);
-        assert_eq!(value, 0.0);
+        assert_eq!((immediate(&launch(&moved), 1), launch(&moved).view(1).strides(), value), (2.5, &[0][..], 0.0));
     }
 
     #[test]
     fn large_launches_are_boxed_and_equal() {
-        let sizes: Vec<i64> = vec![2; 20];
-        let strides: Vec<i64> = (0..20).map(|dim| 12 << dim).collect();
+        let (sizes, strides) = (vec![2; 20], (0..20).map(|dim| 12 << dim).collect::<Vec<i64>>());
         let operands = [view(DType::Float, &sizes, &strides); 9];
         let record = Record::new(Layout::Shaped, &operands, 2, &[Scalar::Long(3); 5], Some(DType::Double)).unwrap();
         let launch = launch(&record);
         assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (9, 2, DType::Double));
-        assert_eq!(launch.view(8).strides(), strides);
-        assert_eq!(launch.scalar(4), Ok(Scalar::Long(3)));
+        assert_eq!((launch.view(8).strides(), launch.scalar(4)), (&strides[..], Ok(Scalar::Long(3))));
         assert!(launch.scalar(5).is_err());
+        assert!(size_of::<Record>() <= 352, "a common record does not fit into a task: {}", size_of::<Record>());
     }
 
     #[test]
@@ -811,8 +798,7 @@ mod tests {
         assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (3, 1, DType::Float));
         assert!(launch.view(0).is_dense_1d() && launch.view(1).is_dense_1d());
         assert_eq!((launch.view(1).sizes(), launch.view(1).dtype(), launch.view(0).dtype()), (&[7][..], DType::Float, DType::Bool));
-        assert_eq!((launch.view(2).array::<f64>().unwrap()[[6]], number), (2.5, 0.0));
-        assert_eq!(launch.scalar(0), Ok(Scalar::Long(3)));
+        assert_eq!((immediate(&launch, 2), number, launch.scalar(0)), (2.5, 0.0, Ok(Scalar::Long(3))));
         assert!(launch.scalar(1).is_err());
     }
 
@@ -825,12 +811,12 @@ mod tests {
 
     #[test]
     fn an_output_is_taken_once() {
-        let record = record(&[view(DType::Float, &[3], &[4]), view(DType::Float, &[3], &[4])]);
+        let operands = [view(DType::Float, &[3], &[4]); 2];
+        let record = record(&operands);
         let launch = launch(&record);
         assert!(launch.output(1).is_err(), "an input");
         assert!(launch.with_cost(2.0).output(0).is_ok());
         assert!(launch.output(0).is_err() && launch.leading(1).output(0).is_err());
-        let operands = [view(DType::Float, &[3], &[4]); 2];
         let is_taken = of_views(Layout::Elementwise, &operands, 1, &[], None, |launch| Ok(launch.output(0).is_err()));
         assert_eq!(is_taken, Ok(true));
     }
@@ -841,10 +827,5 @@ mod tests {
         let mut seen = Vec::new();
         launch(&record).accesses(&mut |begin, end, write| seen.push((begin, end, write)));
         assert_eq!(seen, [(4096, 4108, true), (4096, 4104, false)]);
-    }
-
-    #[test]
-    fn the_common_record_fits_into_a_task() {
-        assert!(size_of::<Record>() <= 352, "{}", size_of::<Record>());
     }
 }

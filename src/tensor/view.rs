@@ -8,8 +8,6 @@
 use crate::tensor::kernel_error::Error;
 
 use super::dtype::DType;
-#[cfg(test)]
-use super::dtype::Element;
 
 /// The maximum number of dimensions of an operand (PyTorch's own limit).
 pub const MAX_DIMS: usize = 64;
@@ -271,96 +269,41 @@ impl<'a> View<'a> {
         }
         address
     }
-
-    /// The elements as an `ndarray` view, for tests.
-    ///
-    /// # Errors
-    /// If this is an output, `T` is not the dtype's type, or `ndarray` cannot express the strides (negative, or no multiple of the
-    /// element size).
-    #[cfg(test)]
-    pub fn array<T: Element>(&self) -> Result<ndarray::ArrayViewD<'a, T>, Error> {
-        if self.is_output {
-            return Err(Error::operands("an output is no array"));
-        }
-        let shape = self.shape::<T>()?;
-        // SAFETY: the dtype is T's and `shape` has nonnegative strides; `View::new` guarantees memory that nobody writes, as this
-        // is no output.
-        Ok(unsafe { ndarray::ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>()) })
-    }
-
-    #[cfg(test)]
-    fn shape<T: Element>(&self) -> Result<ndarray::StrideShape<ndarray::IxDyn>, Error> {
-        use ndarray::{IxDyn, ShapeBuilder};
-
-        if self.dtype != T::DTYPE {
-            return Err(Error::operands(format!("an operand is {:?} where {:?} is needed", self.dtype, T::DTYPE)));
-        }
-        let size = size_of::<T>() as i64;
-        if self.strides.iter().any(|&stride| stride < 0 || stride % size != 0) {
-            return Err(Error::operands(format!("strides {:?} are not multiples of {size} bytes", self.strides)));
-        }
-        let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
-        let strides: Vec<usize> = self.strides.iter().map(|&stride| (stride / size) as usize).collect();
-        Ok(IxDyn(&sizes).strides(IxDyn(&strides)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A view of floats at an address that nothing reads.
+    fn at<'a>(address: usize, sizes: &'a [i64], strides: &'a [i64]) -> Result<View<'a>, Error> {
+        // SAFETY: nothing reads the elements.
+        unsafe { View::new(std::ptr::without_provenance_mut(address), DType::Float, Flags::default(), sizes, strides) }
+    }
+
     #[test]
     fn bad_descriptors_are_refused() {
-        let mut value = 0f32;
-        let data = (&raw mut value).cast::<u8>();
-        // SAFETY: nothing reads the elements.
-        let new = |data, sizes, strides| unsafe { View::new(data, DType::Float, Flags::default(), sizes, strides) };
-        assert!(new(data, &[1, 1], &[4]).is_err());
-        assert!(new(data, &[-1], &[4]).is_err());
-        assert!(new(data, &[1; 65], &[4; 65]).is_err());
-        assert!(new(std::ptr::null_mut(), &[1], &[4]).is_err());
-        assert!(new(std::ptr::null_mut(), &[0], &[4]).is_ok());
-        assert!(new(data, &[1; 64], &[4; 64]).is_ok());
+        assert!(at(4096, &[1, 1], &[4]).is_err() && at(4096, &[-1], &[4]).is_err() && at(4096, &[1; 65], &[4; 65]).is_err());
+        assert!(at(0, &[1], &[4]).is_err() && at(0, &[0], &[4]).is_ok() && at(4096, &[1; 64], &[4; 64]).is_ok());
     }
 
     #[test]
     fn extent_covers_the_elements() {
-        let data = 4096 as *mut u8;
-        let view = |sizes: &'static [i64], strides| {
-            // SAFETY: nothing reads the elements.
-            unsafe { View::new(data, DType::Float, Flags::default(), sizes, strides) }.unwrap().extent()
-        };
-        assert_eq!(view(&[], &[]), Some((4096, 4100)));
-        assert_eq!(view(&[3, 2], &[4, 100]), Some((4096, 4096 + 8 + 100 + 4)));
-        assert_eq!(view(&[3], &[-4]), Some((4088, 4100)));
-        assert_eq!(view(&[3, 0], &[4, 4]), None);
+        let extent = |sizes: &'static [i64], strides| at(4096, sizes, strides).unwrap().extent();
+        assert_eq!(extent(&[], &[]), Some((4096, 4100)));
+        assert_eq!(extent(&[3, 2], &[4, 100]), Some((4096, 4096 + 8 + 100 + 4)));
+        assert_eq!(extent(&[3], &[-4]), Some((4088, 4100)));
+        assert_eq!(extent(&[3, 0], &[4, 4]), None);
     }
 
     #[test]
     fn contiguous_is_what_has_no_gaps_or_no_elements() {
-        let mut value = 0f32;
-        let data = (&raw mut value).cast::<u8>();
-        let is_contiguous = |sizes: &[i64], strides: &[i64]| {
-            // SAFETY: nothing reads the elements.
-            unsafe { View::new(data, DType::Float, Flags::default(), sizes, strides) }.unwrap().is_contiguous()
-        };
-        assert!(is_contiguous(&[5, 3, 4], &[48, 16, 4]));
-        assert!(is_contiguous(&[5, 1, 4], &[16, 100, 4]));
+        let is_contiguous = |sizes: &[i64], strides: &[i64]| at(4096, sizes, strides).unwrap().is_contiguous();
+        assert!(is_contiguous(&[5, 3, 4], &[48, 16, 4]) && is_contiguous(&[5, 1, 4], &[16, 100, 4]));
         assert!(!is_contiguous(&[5, 3, 4], &[48, 4, 12]));
         for sizes in [[0, 3, 4], [5, 0, 4], [5, 3, 0]] {
-            assert!(is_contiguous(&sizes, &[16, 16, 4]));
-            assert!(is_contiguous(&sizes, &[4, 20, 400]));
+            assert!(is_contiguous(&sizes, &[16, 16, 4]) && is_contiguous(&sizes, &[4, 20, 400]));
         }
-    }
-
-    #[test]
-    fn array_is_typed_and_strided() {
-        let mut values = [1f32, 2.0, 3.0, 4.0, 5.0, 6.0];
-        // SAFETY: each index names one of the values, which nothing writes.
-        let view = unsafe { View::new(values.as_mut_ptr().cast(), DType::Float, Flags::default(), &[2, 3], &[4, 8]) }.unwrap();
-        assert_eq!(view.array::<f32>().unwrap(), ndarray::array![[1f32, 3.0, 5.0], [2.0, 4.0, 6.0]].into_dyn());
-        assert!(view.array::<f64>().is_err());
-        assert!(view.as_output(true).array::<f32>().is_err());
     }
 
     #[test]
@@ -368,8 +311,9 @@ mod tests {
         let mut words = [7u16, 8];
         let view = View::of_words(&mut words, DType::Half, &[2]).unwrap();
         assert!(view.broadcast(&[3], &[0]).is_err());
-        assert!(View::of_words(&mut [7, 8], DType::Float, &[2]).is_err());
-        assert!(View::of_words(&mut [7, 8], DType::Half, &[3]).is_err());
+        assert!(
+            View::of_words(&mut [7, 8], DType::Float, &[2]).is_err() && View::of_words(&mut [7, 8], DType::Half, &[3]).is_err()
+        );
         let mut word = [7u16];
         let one = View::of_words(&mut word, DType::Half, &[1]).unwrap();
         assert!(one.broadcast(&[3], &[2]).is_err() && one.broadcast(&[3, 4], &[0]).is_err());

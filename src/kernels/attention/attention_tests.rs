@@ -1,8 +1,8 @@
-//! Attention and its gradient, compared with the plain formulas in `f64`.
+//! Attention and its gradient: lengths, groups of heads, masks, dtypes and layouts.
 
-use ndarray::{ArrayD, Axis, IxDyn};
+use ndarray::{ArrayD, IxDyn};
 
-use crate::kernels::check::{self, Strides, Tensor};
+use crate::kernels::check::{Case, Make, Tensor, agree, real, run, values};
 use crate::simd::for_each_isa;
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
@@ -12,169 +12,81 @@ const BACKWARD: &str = "_scaled_dot_product_flash_attention_for_cpu_backward";
 
 /// [batch, heads, heads of keys, queries, keys, size]: below and above the blocks of queries and keys, and with heads that share
 /// keys.
-const SHAPES: [[usize; 6]; 5] =
-    [[1, 2, 2, 3, 5, 7], [2, 1, 1, 1, 130, 16], [1, 4, 2, 40, 40, 20], [1, 1, 1, 260, 140, 5], [3, 2, 1, 9, 17, 33]];
-const SCALE: f64 = 0.3;
+const SHAPES: [[usize; 6]; 4] = [[1, 2, 2, 3, 5, 7], [1, 1, 1, 1, 130, 16], [1, 4, 2, 20, 20, 20], [1, 1, 1, 70, 140, 5]];
 
-struct Case {
-    shape: [usize; 6],
-    is_causal: bool,
-    has_mask: bool,
+/// Whether a case is causal, and has a mask.
+const OPTIONS: [[bool; 2]; 3] = [[false, false], [true, false], [false, true]];
+
+fn scalars(is_causal: bool) -> [Scalar; 3] {
+    [Scalar::Bool(is_causal), Scalar::Bool(true), Scalar::Double(0.3)]
 }
 
-fn cases() -> impl Iterator<Item = Case> {
-    let options = [(false, false), (true, false), (false, true)];
-    SHAPES.into_iter().flat_map(move |shape| options.map(|(is_causal, has_mask)| Case { shape, is_causal, has_mask }))
+fn eighths(make: &Make, sizes: &[usize], seed: usize) -> Tensor {
+    make.of(make.dtype(), &values(make.dtype(), sizes, seed).mapv(|value| value / 8.0))
 }
 
-fn given(dtype: DType, sizes: &[usize], seed: usize) -> Tensor {
-    let values = check::values(dtype, sizes, seed).mapv(|value| check::round_trip(dtype, value / 8.0));
-    Tensor::of(dtype, &values, Strides::Contiguous)
-}
-
-fn empty(dtype: DType, sizes: &[usize]) -> Tensor {
-    Tensor::new(dtype, sizes, Strides::Contiguous)
-}
-
-fn real(tensor: &Tensor) -> ArrayD<f64> {
-    tensor.values().mapv(|value| value.re)
-}
-
-/// A mask that hides every third key, and all keys of the second query.
-fn mask_of(dtype: DType, [batch, heads, _, queries, keys, _]: [usize; 6]) -> Tensor {
-    let values = ArrayD::from_shape_fn(IxDyn(&[batch, heads, queries, keys]), |at| {
-        let is_hidden = at[3] % 3 == 2 || at[2] == 1;
-        check::real(if is_hidden { f64::NEG_INFINITY } else { at[3] as f64 / 64.0 - 1.0 })
+/// Operands [query, key, value, mask]. The mask hides every third key, and all keys of the second query.
+fn operands(make: &Make, [batch, heads, kv_heads, queries, keys, size]: [usize; 6], has_mask: bool) -> Vec<Tensor> {
+    let mask = ArrayD::from_shape_fn(IxDyn(&[batch, heads, queries, keys]), |at| {
+        real(if at[3] % 3 == 2 || at[2] == 1 { f64::NEG_INFINITY } else { at[3] as f64 / 64.0 - 1.0 })
     });
-    Tensor::of(dtype.opmath(), &values, Strides::Contiguous)
-}
-
-fn scalars(case: &Case) -> [Scalar; 3] {
-    [Scalar::Bool(case.is_causal), Scalar::Bool(true), Scalar::Double(SCALE)]
-}
-
-/// The weights [batch, heads, queries, keys] and logsumexp [batch, heads, queries].
-fn weights(case: &Case, query: &ArrayD<f64>, key: &ArrayD<f64>, mask: &ArrayD<f64>) -> (ArrayD<f64>, ArrayD<f64>) {
-    let [batch, heads, kv_heads, queries, keys, size] = case.shape;
-    let mut logsumexp = ArrayD::zeros(IxDyn(&[batch, heads, queries]));
-    let mut weights = ArrayD::zeros(IxDyn(&[batch, heads, queries, keys]));
-    for (at, sum_of) in logsumexp.indexed_iter_mut() {
-        let (b, h, q) = (at[0], at[1], at[2]);
-        let score = |k: usize| {
-            let dot: f64 = (0..size).map(|e| query[[b, h, q, e]] * key[[b, h / (heads / kv_heads), k, e]]).sum();
-            let hidden = case.is_causal && k > q;
-            if hidden { f64::NEG_INFINITY } else { SCALE * dot + if case.has_mask { mask[[b, h, q, k]] } else { 0.0 } }
-        };
-        let sum: f64 = (0..keys).map(|k| score(k).exp()).sum();
-        *sum_of = if sum == 0.0 { 0.0 } else { sum.ln() };
-        for k in 0..keys {
-            weights[[b, h, q, k]] = (score(k) - *sum_of).exp();
-        }
-    }
-    (weights, logsumexp)
-}
-
-fn assert_near(found: &Tensor, expected: &ArrayD<f64>, tolerance: f64, what: &str) {
-    for (found, expected) in real(found).iter().zip(expected) {
-        assert!((found - expected).abs() <= tolerance * expected.abs().max(1.0), "{what}: {found} != {expected}");
-    }
-}
-
-/// Operands [query, key, value, mask] of a case.
-fn operands(dtype: DType, shape: [usize; 6]) -> [Tensor; 4] {
-    let [batch, heads, kv_heads, queries, keys, size] = shape;
-    let of_keys = |seed| given(dtype, &[batch, kv_heads, keys, size], seed);
-    [given(dtype, &[batch, heads, queries, size], 1), of_keys(2), of_keys(3), mask_of(dtype, shape)]
+    let of_keys = |seed| eighths(make, &[batch, kv_heads, keys, size], seed);
+    let mut operands = vec![eighths(make, &[batch, heads, queries, size], 1), of_keys(2), of_keys(3)];
+    operands.extend(has_mask.then(|| make.of(make.dtype().opmath(), &mask)));
+    operands
 }
 
 #[test]
-fn attention_is_its_formula() {
-    for (dtype, case) in FLOATING.iter().flat_map(|dtype| cases().map(move |case| (dtype, case))) {
-        let [batch, heads, kv_heads, queries, keys, size] = case.shape;
-        let [query, key, value, mask] = operands(dtype, case.shape);
-        let (weights, logsumexp) = weights(&case, &real(&query), &real(&key), &real(&mask));
-        let values = real(&value);
-        let expected = ArrayD::from_shape_fn(IxDyn(&[batch, heads, queries, size]), |at| {
-            (0..keys)
-                .map(|k| weights[[at[0], at[1], at[2], k]] * values[[at[0], at[1] / (heads / kv_heads), k, at[3]]])
-                .sum::<f64>()
-        });
-        for_each_isa(|isa| {
-            let results = [empty(dtype, &[batch, heads, queries, size]), empty(dtype.opmath(), &[batch, heads, queries])];
-            let inputs = [&query, &key, &value, &mask];
-            check::run(FORWARD, &results.each_ref(), &inputs[..3 + usize::from(case.has_mask)], &scalars(&case), dtype).unwrap();
-            let what = format!("{dtype:?} {isa:?} {:?} {} {}", case.shape, case.is_causal, case.has_mask);
-            assert_near(&results[0], &expected, 4.0 * check::tolerance(dtype), &what);
-            assert_near(&results[1], &logsumexp, 4.0 * check::tolerance(dtype.opmath()), &what);
+fn attention_over_blocks_of_keys() {
+    for (shape, [is_causal, has_mask]) in SHAPES.into_iter().flat_map(|shape| OPTIONS.map(|options| (shape, options))) {
+        let [batch, heads, _, queries, _, size] = shape;
+        agree(FORWARD, FLOATING, [4.0, 4.0], |make| {
+            let results = make.contiguous();
+            let outputs = [
+                results.output(&[batch, heads, queries, size]),
+                results.output_of(make.dtype().opmath(), &[batch, heads, queries]),
+            ];
+            Case::new(outputs, operands(make, shape, has_mask), scalars(is_causal))
         });
     }
 }
 
+/// The result and the logsumexp are not those of the operands: the gradient is a function of them too.
+fn gradient(make: &Make, shape: [usize; 6], [is_causal, has_mask]: [bool; 2]) -> Case {
+    let ([batch, heads, kv_heads, queries, keys, size], stats) = (shape, make.dtype().opmath());
+    let [of_queries, of_keys] = [[batch, heads, queries, size], [batch, kv_heads, keys, size]];
+    let mut inputs = operands(make, shape, has_mask);
+    let mask = inputs.drain(3..).collect::<Vec<_>>();
+    inputs.insert(0, eighths(make, &of_queries, 4));
+    let logsumexp = values(stats, &[batch, heads, queries], 6).mapv(|value| 3.0 + value / 8.0);
+    inputs.extend([eighths(make, &of_queries, 5), make.of(stats, &logsumexp)]);
+    inputs.extend(mask);
+    Case::new([&of_queries, &of_keys, &of_keys].map(|sizes| make.contiguous().output(sizes)), inputs, scalars(is_causal))
+}
+
 #[test]
-fn gradients_are_their_formulas() {
-    for (dtype, case) in
-        [DType::Float, DType::Double, DType::BFloat16].into_iter().flat_map(|dtype| cases().map(move |case| (dtype, case)))
-    {
-        let [batch, heads, kv_heads, queries, keys, size] = case.shape;
-        let group = heads / kv_heads;
-        let [query, key, value, mask] = operands(dtype, case.shape);
-        let grad = given(dtype, &[batch, heads, queries, size], 4);
-        let [q, k, v, g] = [&query, &key, &value, &grad].map(real);
-        let (weights, _) = weights(&case, &q, &k, &real(&mask));
-        let inputs = [&query, &key, &value, &mask];
-        let out = [empty(dtype, &[batch, heads, queries, size]), empty(dtype.opmath(), &[batch, heads, queries])];
-        let count = 3 + usize::from(case.has_mask);
-        check::run(FORWARD, &out.each_ref(), &inputs[..count], &scalars(&case), dtype).unwrap();
-        // The gradients of the weights, then those of the scores.
-        let of_weights = ArrayD::from_shape_fn(weights.raw_dim(), |at| {
-            (0..size).map(|e| g[[at[0], at[1], at[2], e]] * v[[at[0], at[1] / group, at[3], e]]).sum::<f64>()
-        });
-        let means = (&weights * &of_weights).sum_axis(Axis(3)).insert_axis(Axis(3));
-        let of_scores = &weights * &(&of_weights - &means);
-        let of_query = ArrayD::from_shape_fn(IxDyn(&[batch, heads, queries, size]), |at| {
-            SCALE * (0..keys).map(|n| of_scores[[at[0], at[1], at[2], n]] * k[[at[0], at[1] / group, n, at[3]]]).sum::<f64>()
-        });
-        let sum_of_group = |at: &IxDyn, term: &dyn Fn(usize, usize) -> f64| {
-            let heads = at[1] * group..(at[1] + 1) * group;
-            heads.flat_map(|head| (0..queries).map(move |query| (head, query))).map(|(head, query)| term(head, query)).sum::<f64>()
-        };
-        let of_key = ArrayD::from_shape_fn(IxDyn(&[batch, kv_heads, keys, size]), |at| {
-            SCALE * sum_of_group(&at, &|h, n| of_scores[[at[0], h, n, at[2]]] * q[[at[0], h, n, at[3]]])
-        });
-        let of_value = ArrayD::from_shape_fn(IxDyn(&[batch, kv_heads, keys, size]), |at| {
-            sum_of_group(&at, &|h, n| weights[[at[0], h, n, at[2]]] * g[[at[0], h, n, at[3]]])
-        });
-        for_each_isa(|isa| {
-            let like = |tensor: &ArrayD<f64>| empty(dtype, tensor.shape());
-            let results = [like(&of_query), like(&of_key), like(&of_value)];
-            let inputs = [&grad, &query, &key, &value, &out[0], &out[1], &mask];
-            check::run(BACKWARD, &results.each_ref(), &inputs[..count + 3], &scalars(&case), dtype).unwrap();
-            for (number, (found, expected)) in results.iter().zip([&of_query, &of_key, &of_value]).enumerate() {
-                let what = format!("{number} {dtype:?} {isa:?} {:?} {} {}", case.shape, case.is_causal, case.has_mask);
-                assert_near(found, expected, 16.0 * check::tolerance(dtype), &what);
-            }
-        });
+fn gradients_over_blocks_of_keys() {
+    for (shape, options) in SHAPES.into_iter().flat_map(|shape| OPTIONS.map(|options| (shape, options))) {
+        agree(BACKWARD, FLOATING, [16.0, 16.0], |make| gradient(make, shape, options));
     }
 }
 
 #[test]
 fn a_single_key_gives_queries_and_keys_gradients_of_zero() {
-    const SIZE: usize = 37;
+    let make = Make::plain(DType::Float);
     // The bits of such sums depend on the order of their terms.
-    let given = |length: usize, seed: usize| {
-        let values = check::values(DType::Float, &[1, 2, length, SIZE], seed);
-        Tensor::of(DType::Float, &values.mapv(|value| value / 7.0), Strides::Contiguous)
+    let sevenths = |length: usize, seed| {
+        let sizes = [1, 2, length, 37];
+        make.of(DType::Float, &values(DType::Float, &sizes, seed).mapv(|value| value / 7.0))
     };
-    let (query, key, value, grad) = (given(9, 1), given(1, 2), given(1, 3), given(9, 4));
-    let case = Case { shape: [1, 2, 2, 9, 1, SIZE], is_causal: false, has_mask: false };
+    let given = [sevenths(9, 1), sevenths(1, 2), sevenths(1, 3)];
     for_each_isa(|isa| {
-        let out = [empty(DType::Float, &[1, 2, 9, SIZE]), empty(DType::Float, &[1, 2, 9])];
-        check::run(FORWARD, &out.each_ref(), &[&query, &key, &value], &scalars(&case), DType::Float).unwrap();
-        let results = [9, 1, 1].map(|length| empty(DType::Float, &[1, 2, length, SIZE]));
-        let inputs = [&grad, &query, &key, &value, &out[0], &out[1]];
-        check::run(BACKWARD, &results.each_ref(), &inputs, &scalars(&case), DType::Float).unwrap();
-        for gradient in &results[..2] {
-            assert!(real(gradient).iter().all(|&value| value == 0.0), "{isa:?}: {}", real(gradient));
-        }
+        let results = [make.output(&[1, 2, 9, 37]), make.output(&[1, 2, 9])];
+        run(FORWARD, &results.each_ref(), &given.each_ref(), &scalars(false), DType::Float).unwrap();
+        let ([query, key, value], [out, logsumexp]) = (given.clone(), results);
+        let grads = [9, 1, 1].map(|length| make.output(&[1, 2, length, 37]));
+        let case = Case::new(grads, [sevenths(9, 4), query, key, value, out, logsumexp], scalars(false));
+        let found = case.run(BACKWARD, DType::Float, None).unwrap();
+        assert!(found[..2].iter().flatten().all(|&byte| byte & 0x7f == 0), "{isa:?}");
     });
 }

@@ -172,56 +172,37 @@ mod tests {
     use super::*;
     use crate::simd::for_each_isa;
 
-    fn check<T: Entry<Acc = T> + Number>() {
-        for [m, n, k] in [
-            [1, 16, 1],
-            [3, 32, 7],
-            [4, 64, 16],
-            [6, 112, 33],
-            [13, 208, 9],
-            [15, 48, 5],
-            [12, 96, 3],
-            [7, 16, 0],
-            [0, 16, 2],
-            [2, 0, 3],
-        ] {
-            // Sums of small integers are exact in every order.
-            let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
-            let numbers = |count: usize, first: usize| (first..first + count).map(number).collect::<Vec<_>>();
-            // There are gaps of 3 elements between rows (or columns) of a, and of 5 between rows of b and of the result.
-            for (rows, cols) in [(k + 3, 1), (1, m + 3)] {
-                let (a, b) = (numbers(m * rows + k * cols, 0), numbers(k * (n + 5), 3));
-                for adds in [false, true] {
-                    let before = numbers(m * (n + 5), 8);
-                    let expected: Vec<T> = (0..before.len())
-                        .map(|at| match (at / (n + 5), at % (n + 5)) {
-                            (_, col) if col >= n => before[at],
-                            (row, col) => (0..k).fold(if adds { before[at] } else { T::from_i64(0) }, |sum, index| {
-                                sum.add(a[row * rows + index * cols].mul(b[index * (n + 5) + col]))
-                            }),
-                        })
-                        .collect();
-                    for_each_isa(|isa| {
-                        let mut out = before.clone();
-                        let left = Left { data: &a, rows, cols };
-                        multiply(
-                            [m, n, k],
-                            RowMajor { data: &mut out, rows: n + 5 },
-                            left,
-                            RowMajor { data: &b, rows: n + 5 },
-                            adds,
-                        );
-                        assert_eq!(out, expected, "{isa:?} {m} {n} {k} {adds}");
-                    });
-                }
+    fn check<T: Entry<Acc = T> + Number>([m, n, k]: [usize; 3], adds: bool) {
+        // Sums of small integers are exact in every order.
+        let numbers = |count: usize, first: usize| -> Vec<T> {
+            (first..first + count).map(|index| T::from_i64((index * 7 % 11) as i64 - 5)).collect()
+        };
+        // There are gaps of 3 elements between rows (or columns) of a, and of 5 between rows of b and of the result.
+        for (rows, cols) in [(k + 3, 1), (1, m + 3)] {
+            let (a, b, before) = (numbers(m * rows + k * cols, 0), numbers(k * (n + 5), 3), numbers(m * (n + 5), 8));
+            let mut expected = before.clone();
+            for (row, col) in (0..m).flat_map(|row| (0..n).map(move |col| (row, col))) {
+                let terms = (0..k).map(|index| a[row * rows + index * cols].mul(b[index * (n + 5) + col]));
+                let sum = &mut expected[row * (n + 5) + col];
+                *sum = terms.fold(if adds { *sum } else { T::ZERO }, T::add);
             }
+            for_each_isa(|isa| {
+                let (mut out, left) = (before.clone(), Left { data: &a[..], rows, cols });
+                let right = RowMajor { data: &b[..], rows: n + 5 };
+                multiply([m, n, k], RowMajor { data: &mut out, rows: n + 5 }, left, right, adds);
+                assert_eq!(out, expected, "{isa:?} {m} {n} {k} {adds}");
+            });
         }
     }
 
     #[test]
     fn products_are_sums_of_their_terms() {
-        check::<f32>();
-        check::<f64>();
+        for sizes in [[1, 16, 1], [3, 32, 7], [4, 64, 16], [6, 112, 33], [13, 208, 9], [15, 48, 5], [7, 16, 0], [0, 16, 2]] {
+            for adds in [false, true] {
+                check::<f32>(sizes, adds);
+                check::<f64>(sizes, adds);
+            }
+        }
     }
 
     #[test]

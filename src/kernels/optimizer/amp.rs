@@ -74,60 +74,20 @@ pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use ndarray::{ArrayD, IxDyn};
-
-    use crate::kernels::check::{self, Strides, Tensor, real};
-    use crate::simd::for_each_isa;
+    use crate::kernels::check::{Case, Tensor, agree, values};
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
 
-    fn single(dtype: DType, value: f64) -> Tensor {
-        Tensor::of(dtype, &ArrayD::from_elem(IxDyn(&[]), real(value)), Strides::Contiguous)
-    }
-
-    fn value(tensor: &Tensor) -> f64 {
-        tensor.values()[IxDyn(&[])].re
-    }
-
     #[test]
     fn gradients_are_unscaled_and_looked_at() {
-        for dtype in FLOATING.iter() {
-            for bad in [None, Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(f64::NAN)] {
-                let values = [70, 5].map(|size| check::values(dtype, &[size], size));
-                let grads = values.each_ref().map(|values| Tensor::of(dtype, values, Strides::Contiguous));
-                let poisoned = bad.map_or_else(|| values[1].clone(), |bad| values[1].mapv(|_| real(bad)));
-                for_each_isa(|isa| {
-                    let grads = [grads[0].clone(), Tensor::of(dtype, &poisoned, Strides::Contiguous)];
-                    let (found, factor) = (single(DType::Float, 0.0), single(DType::Float, 0.5));
-                    let name = "_amp_foreach_non_finite_check_and_unscale_";
-                    check::run(name, &[&grads[0], &grads[1], &found], &[&factor], &[Scalar::Long(2)], dtype).unwrap();
-                    assert_eq!(value(&found), bad.is_some() as u8 as f64, "{dtype:?} {isa:?} {bad:?}");
-                    assert_eq!(grads[0].values(), values[0].mapv(|value| value * 0.5));
-                });
-            }
+        for (before, bad) in [(0.0, 1.0), (1.0, 1.0), (0.0, f64::INFINITY), (0.0, f64::NAN)] {
+            agree("_amp_foreach_non_finite_check_and_unscale_", FLOATING, [1.0, 0.0], |make| {
+                let dtype = make.dtype();
+                let grads = [70, 5].map(|size| values(dtype, &[size], size));
+                let [good, poisoned] = [make.dense(dtype, &grads[0]), make.dense(dtype, &grads[1].mapv(|value| value * bad))];
+                let [found, factor] = [before, 0.5].map(|value| Tensor::line(DType::Float, &[value]));
+                Case::new([good, poisoned, found], [factor], [Scalar::Long(2)])
+            });
         }
-    }
-
-    #[test]
-    fn a_find_of_before_stays() {
-        let (grad, found) = (single(DType::Float, 1.0).restrided(&[1], &[4]), single(DType::Float, 1.0));
-        let factor = single(DType::Float, 1.0);
-        check::run("_amp_foreach_non_finite_check_and_unscale_", &[&grad, &found], &[&factor], &[Scalar::Long(1)], DType::Float)
-            .unwrap();
-        assert_eq!(value(&found), 1.0);
-    }
-
-    #[test]
-    fn the_scale_backs_off_and_grows() {
-        let step = |scale: f64, steps: f64, found: f64| {
-            let (scale, tracker) = (single(DType::Float, scale), single(DType::Int, steps));
-            let scalars = [Scalar::Double(2.0), Scalar::Double(0.5), Scalar::Long(3)];
-            check::run("_amp_update_scale_", &[&scale, &tracker], &[&single(DType::Float, found)], &scalars, DType::Float).unwrap();
-            (value(&scale), value(&tracker))
-        };
-        assert_eq!(step(8.0, 1.0, 1.0), (4.0, 0.0));
-        assert_eq!(step(8.0, 1.0, 0.0), (8.0, 2.0));
-        assert_eq!(step(8.0, 2.0, 0.0), (16.0, 0.0));
-        assert_eq!(step(3e38, 2.0, 0.0), (f64::from(3e38f32), 0.0));
     }
 }

@@ -83,23 +83,3 @@ pub fn round_decimals(launch: &Launch<'_>) -> Result<(), Error> {
         }),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::kernels::check::{self, real};
-    use crate::tensor::launch::Scalar;
-
-    #[test]
-    fn values_are_rounded() {
-        let check = |name: &str, oracle: fn(f64) -> f64| check::pointwise::<1>(name, &[], |dtype| dtype, |[x]| real(oracle(x.re)));
-        check("ceil", f64::ceil);
-        check("floor", f64::floor);
-        check("frac", f64::fract);
-        check("round", f64::round_ties_even);
-        for (decimals, power) in [(0, 1.0), (1, 10.0), (-1, 0.1)] {
-            let scalars = [Scalar::Long(decimals)];
-            check::pointwise::<1>("round_decimals", &scalars, |dtype| dtype, |[x]| real((x.re * power).round_ties_even() / power));
-        }
-        check("trunc", f64::trunc);
-    }
-}

@@ -275,13 +275,6 @@ pub fn multinomial(launch: &Launch<'_>) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn moments(draw: impl Fn(&mut Stream) -> f64) -> (f64, f64) {
-        let state = State { seed: 7, block: 3 };
-        let values: Vec<f64> = (0..20_000).map(|element| draw(&mut Stream::new(state, element))).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64)
-    }
-
     #[test]
     fn factorials_meet_their_series() {
         let mut sum = 0.0_f64;
@@ -292,20 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_those_of_the_distributions() {
-        for rate in [0.0, 0.3, 4.0, 9.9, 10.1, 50.0, 3000.0] {
-            let (mean, variance) = moments(|stream| poisson_of(rate, stream));
-            let error = (rate / 20_000.0).sqrt();
-            assert!((mean - rate).abs() <= 4.0 * error, "{rate}: {mean}");
-            assert!((variance - rate).abs() <= 0.06 * rate + 1e-9, "{rate}: {variance}");
-        }
-        for (trials, p) in [(10.0, 0.3), (10.0, 0.8), (100.0, 0.4), (100.0, 0.9), (1e5, 1e-5), (1e6, 0.5), (5.0, 1.0), (0.0, 0.5)] {
-            let (mean, variance) = moments(|stream| binomial_of(trials, p, stream));
-            let expected = trials * p * (1.0 - p);
-            assert!((mean - trials * p).abs() <= 4.0 * (expected / 20_000.0).sqrt() + 1e-9, "{trials} {p}: {mean}");
-            assert!((variance - expected).abs() <= 0.06 * expected + 1e-9, "{trials} {p}: {variance}");
-        }
-        assert!(binomial_of(f64::NAN, 0.5, &mut Stream::new(State { seed: 1, block: 1 }, 0)).is_nan());
-        assert!(binomial_of(3.0, f64::NAN, &mut Stream::new(State { seed: 1, block: 1 }, 0)).is_nan());
+    fn nan_gives_nan() {
+        let stream = || Stream::new(State { seed: 1, block: 1 }, 0);
+        assert!(binomial_of(f64::NAN, 0.5, &mut stream()).is_nan() && binomial_of(3.0, f64::NAN, &mut stream()).is_nan());
     }
 }

@@ -145,71 +145,40 @@ pub fn logaddexp(lhs: Complex64, rhs: Complex64) -> Complex64 {
 mod tests {
     use super::*;
 
-    fn points() -> impl Iterator<Item = Complex64> {
-        let parts = [-3.0, -0.4, -1e-9, 0.0, 1e-9, 0.3, 1.5, 20.0];
-        parts.into_iter().flat_map(move |re| parts.map(|im| Complex64::new(re, im)))
-    }
-
     fn assert_close(found: Complex64, expected: Complex64, z: Complex64) {
         assert!((found - expected).norm() <= 1e-13 * expected.norm().max(1.0), "{found} != {expected} of {z}");
     }
 
     #[test]
-    fn inverses_lead_back() {
-        for z in points() {
-            for (function, inverse) in [(sin, asin), (cos, acos), (sinh, asinh), (cosh, acosh)] as [(Unary, Unary); 4] {
+    fn functions_keep_their_identities() {
+        let parts = [-3.0, -0.4, -1e-9, 0.0, 1e-9, 0.3, 1.5, 20.0];
+        let other = Complex64::new(0.25, -2.0);
+        for z in parts.into_iter().flat_map(|re| parts.map(|im| Complex64::new(re, im))) {
+            let inverses: [[fn(Complex64) -> Complex64; 2]; 6] =
+                [[sin, asin], [cos, acos], [sinh, asinh], [cosh, acosh], [tan, atan], [tanh, atanh]];
+            for [function, inverse] in inverses.into_iter().take(if z.norm() < 10.0 { 6 } else { 4 }) {
                 assert_close(function(inverse(z)), z, z);
             }
-            assert_close(
-                exp(log(if z.norm() == 0.0 { Complex64::ONE } else { z })),
-                if z.norm() == 0.0 { Complex64::ONE } else { z },
-                z,
-            );
             assert_close(sqrt(z) * sqrt(z), z, z);
-            if z.norm() < 10.0 {
-                assert_close(tan(atan(z)), z, z);
-                assert_close(tanh(atanh(z)), z, z);
-            }
-        }
-    }
-
-    type Unary = fn(Complex64) -> Complex64;
-
-    #[test]
-    fn logarithms_and_powers() {
-        let two = Complex64::new(2.0, 0.0);
-        for z in points().filter(|z| z.norm() > 0.0) {
-            assert_close(exp2(log2(z)), z, z);
-            assert_close(log10(z) * std::f64::consts::LN_10, log(z), z);
-            assert_close(pow(z, two) / z, z, z);
-            assert_close(sigmoid(z) * (1.0 + exp(-z)), Complex64::ONE, z);
-        }
-    }
-
-    #[test]
-    fn numbers_near_0_keep_their_digits() {
-        for z in points() {
             assert_close(expm1(z), exp(z) - 1.0, z);
+            assert_close(sigmoid(z) * (1.0 + exp(-z)), Complex64::ONE, z);
             if z.re > -1.0 {
                 assert_close(log1p(z), log(1.0 + z), z);
             }
-        }
-        assert_eq!(sinc(Complex64::new(0.0, 1e-308)), Complex64::ONE);
-        let small = Complex64::new(3e-20, -2e-20);
-        assert_eq!((expm1(small), log1p(small)), (small, small));
-    }
-
-    #[test]
-    fn sums_of_exponentials() {
-        for z in points() {
-            let other = Complex64::new(0.25, -2.0);
+            if z.norm() > 0.0 {
+                assert_close(exp(log(z)), z, z);
+                assert_close(exp2(log2(z)), z, z);
+                assert_close(log10(z) * std::f64::consts::LN_10, log(z), z);
+                assert_close(pow(z, Complex64::new(2.0, 0.0)) / z, z, z);
+            }
             if (exp(z) + exp(other)).norm() > 1e-6 {
-                assert_close(exp(logaddexp(z, other)) / exp(z).norm().max(1.0), (exp(z) + exp(other)) / exp(z).norm().max(1.0), z);
+                let scale = exp(z).norm().max(1.0);
+                assert_close(exp(logaddexp(z, other)) / scale, (exp(z) + exp(other)) / scale, z);
             }
         }
-        let nothing = Complex64::new(f64::NEG_INFINITY, 0.0);
-        assert_eq!(logaddexp(nothing, Complex64::new(2.0, 1.0)), Complex64::new(2.0, 1.0));
+        assert_eq!(sinc(Complex64::new(0.0, 1e-308)), Complex64::ONE);
+        let (small, nothing) = (Complex64::new(3e-20, -2e-20), Complex64::new(f64::NEG_INFINITY, 0.0));
+        assert_eq!((expm1(small), log1p(small), logaddexp(nothing, other)), (small, small, other));
         assert_eq!(logaddexp(nothing, nothing).re, f64::NEG_INFINITY);
-        assert!(logaddexp(Complex64::new(f64::NAN, 0.0), nothing).re.is_nan());
     }
 }
