@@ -258,7 +258,7 @@ impl<'a> Check<'a> {
 
     fn along(&mut self, name: Name, dim: Name) -> Outcome {
         let sizes = self.given(name)?.sizes();
-        let sizes = if sizes.is_empty() { &[1][..] } else { sizes };
+        check!(self, !sizes.is_empty(), "expected {name} to have dimensions");
         let at = wrap_dim(self.find(dim).integer()?, sizes.len())?;
         for (part, sizes) in [("before", &sizes[..at]), ("along", &sizes[at..=at]), ("after", &sizes[at + 1..])] {
             self.known.push((part, sizes.into()));
