@@ -256,7 +256,7 @@ def exact_gradients(
 
     Args:
         function: what is called.
-        given: floating-point tensors, or nothing in their places.
+        given: floating-point tensors, or nothing for those that are left out.
         exact: what is called with the numbers in float64; the function if left out.
     """
     mine = [None if it is None else it.detach().requires_grad_() for it in given]
