@@ -39,7 +39,7 @@ __all__ = ["executable", "python", "run", "run_fresh"]
 #: The beginnings of variables that are read after the fork.
 READ_LATE = (
     "RUSTDEV_", "TEST_RUSTDEV_", "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCH_TEST_DEVICES", "PYTORCH_ALLOC_CONF", "PYTEST_CURRENT_TEST",
-    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_", "TORCHINDUCTOR_", "GLOO_", "MAKE", "MFLAGS",
+    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_", "MAKE", "MFLAGS",
 )  # fmt: skip
 #: Variables with which libraries have threads before the fork.
 SANITIZERS = ("LD_PRELOAD", "ASAN_OPTIONS", "TSAN_OPTIONS")
@@ -147,7 +147,7 @@ def _server(early: frozenset[tuple[str, str]]) -> str:
 def _serve(listener: socket.socket) -> Any:
     """Fork for each request, and tell its client how the child ended; in a child, return arguments, environment and directory.
 
-    The child of a client that is gone is killed. The server ends with its standard input.
+    The child of a client that is gone is killed. The server ends with its standard input, and all children with it.
     """
     early = _early(dict(os.environ))
     poll = select.poll()
@@ -159,6 +159,8 @@ def _serve(listener: socket.socket) -> Any:
     while True:
         ready = poll.poll()[0][0]
         if ready == 0:
+            for child, _ in children.values():
+                os.kill(child, signal.SIGKILL)
             os._exit(0)
         elif ready in waiting:  # the client is gone
             poll.unregister(ready)
@@ -260,6 +262,7 @@ def _execute(arguments: tuple[str, ...], path: list[str]) -> None:
     except BaseException as error:
         own = error.__traceback__
         trace = own.tb_next if own else None
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         raise SystemExit(1) from None
 

@@ -1,10 +1,12 @@
 """Caching of compiled code: the next process finds it, and code of another version of rustdev is never used."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-import children
 import pytest
 import torch
 from rustdev import _rustdev
@@ -26,7 +28,9 @@ print(json.dumps({"hits": counters["inductor"]["fxgraph_cache_hit"], "misses": c
 
 
 def run(cache: Path, first: str = "", **environment: str) -> dict[str, Any]:
-    done = children.run(PROGRAM, first, TORCHINDUCTOR_CACHE_DIR=str(cache), **environment)
+    command = [sys.executable, "-c", PROGRAM, first]
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(cache)} | environment
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["value"] == pytest.approx(3.5244, abs=1e-3)
@@ -63,8 +67,9 @@ from torch._inductor.async_compile import AsyncCompile
 submit = AsyncCompile.submit
 AsyncCompile.submit = staticmethod(lambda task: print("submitted", file=sys.stderr) or submit(task))
 """
-    variables = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
-    done = children.run(PROGRAM, watch, timeout=300, **variables)
+    command = [sys.executable, "-c", PROGRAM, watch]
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert json.loads(done.stdout)["misses"] == 1, done.stderr
     assert done.stderr.count("submitted") == (0 if threads == 1 else 1)
 

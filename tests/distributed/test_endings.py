@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import children
 import pytest
 import torch
 import torch.distributed as dist
@@ -139,8 +139,8 @@ def test_group(joiners: Workers, check: Callable[[str, dict[int, int]], None], t
 
 
 def start(program: Path, store: Path, rank: int) -> subprocess.Popen[str]:
-    environment = os.environ | {"RUSTDEV_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    command = [children.executable(), str(program), str(rank), str(store)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "RUSTDEV_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    command = [sys.executable, str(program), str(rank), str(store)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
