@@ -1,4 +1,4 @@
-//! [`Tensor`]: the descriptor of a tensor of an operator call.
+//! [`Tensor`]: a tensor of an operator call.
 
 use std::cmp::Ordering;
 use std::fmt;
