@@ -362,8 +362,8 @@ rd_status rd_fallback_check_sparse(const struct rd_fallback *op, const rd_value 
 bool rd_fallback_takes_host(const struct rd_fallback *op, const char *argument);
 
 // Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
-// of the tensors is on the CPU. `expects_error`: the kernel is to raise its error, and the rules do not matter. Fails for several devices, and with
-// `RD_UNSUPPORTED` if the rules forbid the fallback.
+// of the tensors is on the CPU. `expects_error`: the kernel is to raise its error, and the rules do not matter. Fails for several
+// devices, and with `RD_UNSUPPORTED` if the rules forbid the fallback.
 rd_status rd_fallback_begin(const struct rd_fallback *op,
                             const int32_t *devices,
                             size_t count,

@@ -173,8 +173,8 @@ unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> 
 }
 
 /// Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
-/// of the tensors is on the CPU. `expects_error`: the kernel is to raise its error, and the rules do not matter. Fails for several devices, and with
-/// `RD_UNSUPPORTED` if the rules forbid the fallback.
+/// of the tensors is on the CPU. `expects_error`: the kernel is to raise its error, and the rules do not matter. Fails for several
+/// devices, and with `RD_UNSUPPORTED` if the rules forbid the fallback.
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_make`]; `devices` has `count` readable elements; `device` and `warns` are valid for a write.

@@ -58,8 +58,10 @@ fn add_rows(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, rows: Tenso
 fn check_bag([weight, indices, offsets]: [Tensor<'_>; 3], mode: i64, scales: Option<Tensor<'_>>, has_last: bool) -> Outcome {
     check_same_device([weight, indices, offsets].into_iter().chain(scales), "a tensor", "embedding_bag")?;
     // PyTorch's kernel does not check this.
-    ensure!(indices.ndim() == 1, "embedding_bag: expected indices of one dimension, but got {}", indices.ndim());
-    ensure!(is_index(indices) && is_index(offsets) && FLOATING.contains(weight.dtype()));
+    let (ndim, dtype) = (indices.ndim(), offsets.dtype());
+    ensure!(ndim == 1, "embedding_bag: expected indices of one dimension, but got {ndim}");
+    ensure!(is_index(offsets), "embedding_bag: expected offsets of dtype Long or Int, but got {dtype:?}");
+    ensure!(is_index(indices) && FLOATING.contains(weight.dtype()));
     ensure!([offsets.ndim(), weight.ndim()] == [1, 2] && (SUM..=MAX).contains(&mode) && (!has_last || offsets.numel() > 0));
     let is_scale = |scales: Tensor<'_>| mode == SUM && scales.dtype() == weight.dtype() && scales.sizes() == indices.sizes();
     ensure!(scales.is_none_or(is_scale));

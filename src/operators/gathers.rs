@@ -34,8 +34,8 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, index] = arguments.all()?;
     let (input, dim, index) = (input.tensor()?, dim.integer()?, index.tensor()?);
     let (at, count) = (wrap_dim(dim, input.ndim())?, index.numel());
-    let has_places = input.sizes().get(at).map_or(count == 1, |&size| count == 0 || size > 0);
-    ensure!(is_index(index) && index.ndim() <= 1 && has_places && call.has_dtype(0, input.dtype()));
+    let has_slots = input.sizes().get(at).map_or(count == 1, |&size| count == 0 || size > 0);
+    ensure!(is_index(index) && index.ndim() <= 1 && has_slots && call.has_dtype(0, input.dtype()));
     call.check_given_apart([input, index])?;
     let mut sizes = Dims::from(input.sizes());
     if let Some(size) = sizes.get_mut(at) {
@@ -49,8 +49,8 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn take(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, index] = arguments.all()?;
     let (input, index) = (input.tensor()?, index.tensor()?);
-    let has_places = input.numel() != 0 || index.numel() == 0;
-    ensure!(index.dtype() == DType::Long && has_places && call.has_dtype(0, input.dtype()));
+    let has_slots = input.numel() != 0 || index.numel() == 0;
+    ensure!(index.dtype() == DType::Long && has_slots && call.has_dtype(0, input.dtype()));
     call.check_given_apart([input, index])?;
     let out = call.contiguous(0, index.sizes(), input.dtype(), Strides::Any)?;
     let dense = call.dense(input, Format::Contiguous)?;

@@ -9,8 +9,8 @@ pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, index, source, accumulate] = arguments.all()?;
     let (input, index, source) = (input.tensor()?, index.tensor()?, source.tensor()?);
     let (own, accumulate) = (input.dtype(), accumulate.flag()?);
-    let has_places = input.numel() != 0 || index.numel() == 0;
-    ensure!(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_places);
+    let has_slots = input.numel() != 0 || index.numel() == 0;
+    ensure!(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_slots);
     call.check_given_apart([index, source])?;
     if accumulate && !FLOATING.and(INTEGRAL).and(BOOL).and(COMPLEX).contains(own) {
         return Err(Refusal::Fallback);
