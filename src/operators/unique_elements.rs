@@ -8,7 +8,6 @@ use super::selection::sorted;
 use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::sorting::unique as kernels;
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
 use crate::tuning::algorithms::UNIQUE_LINE;
 
 const REASON: &CStr = c"unique (the result's size is read on the host)";
