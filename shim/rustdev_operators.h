@@ -107,15 +107,6 @@ void rd_shim_register(const struct rd_shim *functions);
 // As `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
 #define RD_STRIDES_SHARED 3
 
-// The argument is replaced by a contiguous copy.
-#define RD_CHANGE_CONTIGUOUS 0
-
-// The argument is replaced by a copy with `numbers` in place of NaN, infinity and negative infinity.
-#define RD_CHANGE_FINITE 1
-
-// The argument is resized to the sizes of argument number `like`, as an `out=` tensor is.
-#define RD_CHANGE_RESIZED 2
-
 // Values of `rd_pointwise.dense`, which says for which dense calls the shim may launch the kernel itself: none.
 #define RD_DENSE_NEVER 0
 
@@ -308,18 +299,29 @@ rd_status rd_operator_call(const struct rd_operator *bound, const struct rd_call
 rd_status rd_copy(const rd_tensor *target, const rd_tensor *source, const char *wait);
 
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
-// The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the changes to arguments that it
-// asks for.
+// The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the change to an argument that
+// it asks for.
 
-// The most changes of one call.
-#define RD_MAX_CHANGES 4
+// The kernel gets the arguments as they are.
+#define RD_CHANGE_NONE 0
 
-// Checks the arguments of a call, one for each argument of the schema, and writes the changes to make. Tensors are on the CPU.
-rd_status rd_guard_check(const rd_guard *bound,
-                         const rd_value *arguments,
-                         size_t count,
-                         rd_change *changes,
-                         size_t *count_of_changes);
+// The argument is replaced by a contiguous copy.
+#define RD_CHANGE_CONTIGUOUS 1
+
+// The argument is replaced by a copy with `numbers` in place of NaN, infinity and negative infinity.
+#define RD_CHANGE_FINITE 2
+
+// A change to an argument that a guard asks for.
+typedef struct rd_change {
+  // `RD_CHANGE_...`.
+  int32_t kind;
+  // The number of the argument, which is a tensor.
+  size_t argument;
+  double numbers[3];
+} rd_change;
+
+// Checks the arguments of a call, one for each argument of the schema, and writes the change to make. Tensors are on the CPU.
+rd_status rd_guard_check(const rd_guard *bound, const rd_value *arguments, size_t count, struct rd_change *change);
 
 // ---- the CPU fallback (abi/rd_fallback.rs) ------------------------------------------------------
 

@@ -15,12 +15,11 @@ use std::{env, fs};
 use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
 use rustdev::abi::rd_fallback::rd_argument;
 use rustdev::abi::rd_generator::rd_philox_state;
+use rustdev::abi::rd_guard::rd_change;
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::rd_launch::{rd_columns, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
-use rustdev::abi::rd_operator::{
-    rd_binder, rd_call, rd_caller, rd_change, rd_cut, rd_division, rd_pointwise, rd_task, rd_tensor, rd_value,
-};
+use rustdev::abi::rd_operator::{rd_binder, rd_call, rd_caller, rd_cut, rd_division, rd_pointwise, rd_task, rd_tensor, rd_value};
 use rustdev::abi::rd_shim::rd_shim;
 use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::{rd_activity, rd_activity_note};
@@ -196,7 +195,7 @@ fn layouts() -> [Layout; 26] {
         ),
         layout!(rd_call: context, caller, arguments, num_arguments, given, num_given, is_void, guard),
         layout!(rd_argument: name, is_written),
-        layout!(rd_change: kind, argument, like, numbers),
+        layout!(rd_change: kind, argument, numbers),
         layout!(rd_philox_state: seed, offset),
         layout!(
             rd_shim: has_mkl, has_amx, has_complex_bfloat16, is_deterministic, default_dtype, register_fallback, visit_tiers,

@@ -1,11 +1,11 @@
 """Calls the operators of the device with bad arguments in child processes, and reports calls that crash the process.
 
 PyTorch's CPU kernels, which the fallback runs, do not validate all arguments. Calls of each operator, as they reach the device
-forward and backward, come from PyTorch's operator database and from fuzz_calls.txt. One to four arguments of a call are changed, and
-the call is made in a child process that is forked for the operator. The child writes the number of the call to shared memory first.
-So the parent knows which call ended the child, and continues after it in a new child. The correct outcome is an exception. Hangs and
-refused allocations are counted, but are not crashes. PyTorch's kernels of private operators, whose names begin with an underscore,
-may crash for what no public function passes; they are left out unless --only is given.
+forward and backward, are recorded from PyTorch's operator database and from fuzz_calls.txt. One to four arguments of a call are
+changed, and the call is made in a child process that is forked for the operator. The child writes the number of the call to shared
+memory first. So the parent knows which call ended the child, and continues after it in a new child. The correct outcome is an
+exception. Hangs and refused allocations are counted, but are not crashes. PyTorch's kernels of private operators, whose names begin
+with an underscore, may crash for what no public function passes; they are left out unless --only is given.
 
     python tools/fuzz_fallback.py --seconds 600 --output target/fuzz/report.json
     python tools/fuzz_fallback.py --only max_pool3d --device cpu
@@ -14,6 +14,7 @@ may crash for what no public function passes; they are left out unless --only is
 import argparse
 import contextlib
 import gc
+import itertools
 import json
 import math
 import mmap
@@ -26,9 +27,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ os.environ.setdefault("RUSTDEV_MEMORY_LIMIT", "1G")
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 #: Maximum number of recorded calls per operator, and maximum number of elements of the tensors of a call.
 CALLS, ELEMENTS = 6, 4096
@@ -67,38 +68,72 @@ WORDS = ["", "none", "mean", "sum", "prod", "amax", "max", "min", "reduced", "N"
 
 
 # ---- calls as they reach the device ---------------------------------------------------------------------------------------------
-def record(path: Path) -> None:
-    """Record calls of the operator database and of fuzz_calls.txt on the CPU, and write those of each overload to a file."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests/ops/conformance"))
-    import overloads
+class Recorder(TorchDispatchMode):
+    """Records some calls of each operator with different arguments."""
 
-    # Of many calls, a few are drawn.
-    overloads.KEPT = 10 * CALLS
-    recorder = overloads._Recorder()
-    for op in overloads.op_db:
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: dict[str, dict[str, tuple[Any, Any]]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        call = pytree.tree_map_only(torch.memory_format, lambda _: None, (args, kwargs or {}))
+        leaves = [leaf for leaf in pytree.tree_leaves(call) if leaf is not None]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        are_plain = all(it.is_cpu and it.layout is torch.strided and not it.is_quantized for it in tensors)
+        if func.namespace == "aten" and are_plain and all(type(leaf) in PLAIN for leaf in leaves):
+            known = self.calls.setdefault(func._schema.name + ("." + func._schema.overload_name).rstrip("."), {})
+            key = str(pytree.tree_map_only(torch.Tensor, lambda tensor: (tensor.dim(), str(tensor.dtype)), call))
+            if key not in known and len(known) < 4 * CALLS and sum(tensor.numel() for tensor in tensors) <= ELEMENTS:
+                known[key] = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), call)
+        return func(*args, **(kwargs or {}))
+
+
+def record(path: Path) -> None:
+    """Run the operator database and fuzz_calls.txt on the CPU, and write the recorded calls to a file."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    recorder = Recorder()
+    for op in op_db:
         dtypes = [torch.float32] if torch.float32 in op.dtypes else list(op.dtypes)[:1]
         for dtype in dtypes + [torch.int64] * (torch.int64 in op.dtypes):
-            gradient = op.supports_autograd and dtype.is_floating_point
-            for sample in islice(op.sample_inputs("cpu", dtype, requires_grad=gradient), 40):
-                with contextlib.suppress(Exception):
-                    overloads._record(recorder, op, sample)
+            with contextlib.suppress(Exception):
+                gradient = op.supports_autograd and dtype.is_floating_point
+                for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=gradient), 40):
+                    run(lambda op=op, it=sample: op(it.input, *it.args, **it.kwargs), recorder)
     for line in Path(__file__).with_name("fuzz_calls.txt").read_text().splitlines():
-        with contextlib.suppress(Exception), recorder:
-            eval(line, NAMES)
-    recorded = [(call.overload, call) for call in chain(*recorder.calls.values())]
-    random.Random(0).shuffle(recorded)
-    written = (overloads.forms(name, overloads.schemas_cached().get(name, [])) for name in overloads.recorded())
-    calls: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for overload, call in chain(recorded, *written):
-        outputs = {it.name: torch.empty(0) for it in overload._schema.arguments if it.is_out}
-        given = pytree.tree_map_only(torch.memory_format, lambda _: None, outputs | overloads.named(call))
-        leaves = [leaf for leaf in pytree.tree_leaves(given) if leaf is not None]
-        known = calls[overload._schema.name + ("." + overload._schema.overload_name).rstrip(".")]
-        size = sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
-        if len(known) < CALLS and size <= ELEMENTS and all(type(leaf) in PLAIN for leaf in leaves):
-            known.append(given)
+        run(lambda line=line: eval(line, NAMES), recorder)
+    kept = {name: [known[key] for key in sorted(known)] for name, known in recorder.calls.items()}
+    calls = {name: random.Random(name).sample(known, min(len(known), CALLS)) for name, known in kept.items()}
+    add_overloads(calls)
     path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(dict(calls), path)
+    torch.save(calls, path)
+
+
+def run(call: Callable[[], Any], recorder: Recorder) -> None:
+    """Make a call and its backward."""
+    with contextlib.suppress(Exception), recorder:
+        for leaf in pytree.tree_leaves(call()):
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+                leaf.sum().abs().backward(retain_graph=True)
+
+
+def add_overloads(calls: dict[str, list[Any]]) -> None:
+    """Add calls of out= and in-place overloads, derived from those of another overload."""
+    bases: dict[str, str] = {}
+    for name in calls:
+        bases.setdefault(name.partition(".")[0].rstrip("_"), name)
+    for name in torch._C._dispatch_get_all_op_names():
+        model = bases.get(name.partition(".")[0].rstrip("_"))
+        if model is None or calls.get(name) or not name.startswith("aten::"):
+            continue
+        arguments = operator(name)._schema.arguments
+        needed = {it.name for it in arguments if not it.is_out and not it.has_default_value()}
+        outputs = {it.name: torch.empty(0) for it in arguments if it.is_out}
+        for args, kwargs in calls[model]:
+            given = {it.name: value for it, value in zip(operator(model)._schema.arguments, args, strict=False)} | kwargs
+            if needed <= set(given):
+                known = {it.name: given[it.name] for it in arguments if it.name in given}
+                calls.setdefault(name, []).append(((), known | outputs))
 
 
 # ---- bad arguments --------------------------------------------------------------------------------------------------------------
@@ -187,8 +222,10 @@ def describe(value: Any) -> str:
 def case(seed: int, name: str, number: int, calls: list[Any]) -> tuple[frozenset[str], list[Any], dict[str, Any]]:
     """Return the changes of a case of an operator, and its arguments; they depend on nothing else. Raises if none apply."""
     rng = random.Random(f"{seed} {name} {number}")
+    args, kwargs = rng.choice(calls)
     arguments = operator(name)._schema.arguments
-    given = {it.name: it.default_value for it in arguments if it.has_default_value()} | rng.choice(calls)
+    given = {it.name: it.default_value for it in arguments if it.has_default_value()}
+    given |= {it.name: value for it, value in zip(arguments, args, strict=False)} | kwargs
     # Invalid dtypes, layouts, memory formats and devices are not generated: PyTorch indexes tables with them unchecked, on every
     # device.
     known = [it for it in arguments if it.name in given]

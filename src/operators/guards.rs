@@ -12,8 +12,12 @@ mod rules;
 mod sparse_guards;
 
 use super::call::{Refusal, Value};
+use rules::Check;
+use rules::Rule::{
+    self, Along, Apart, Contiguous, Finite, Given, Indices, Lengths, Numel, Pivots, Positions, Prefixes, Refused, Replaced,
+    SameDtype, Sizes, Sums, When,
+};
 pub use rules::{Change, Reader};
-use rules::{Check, Rule, Rule::*};
 pub use sparse_guards::{check_members, looks_at_no_index};
 
 /// One line per guard. An operator may be in several.

@@ -220,7 +220,7 @@ impl<'a> Check<'a> {
     /// True if sizes fit a pattern; its new names then stand for them. At most one term takes a number of sizes that is not known.
     fn fits(&mut self, pattern: Pattern, sizes: &[i64]) -> bool {
         let count_of = |check: &Self, term: &str| match term.strip_suffix("..") {
-            Some(name) => check.known(name).map(|known| known.len()),
+            Some(name) => check.known(name).map(SmallVec::len),
             None => (!term.ends_with('?')).then_some(1),
         };
         let fixed: usize = pattern.split(' ').filter_map(|term| count_of(self, term)).sum();
