@@ -73,7 +73,7 @@ def copied(tree: Any, device: str = "rustdev") -> Any:
     """
 
     def one(tensor: torch.Tensor) -> torch.Tensor:
-        memory = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+        memory = torch.empty(0, dtype=tensor.dtype, device="cpu").set_(tensor.untyped_storage())
         made = memory.to(device, copy=True).as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
         made = made.conj() if tensor.is_conj() else made
         return torch._neg_view(made) if tensor.is_neg() else made

@@ -396,8 +396,6 @@ pub(super) fn failure(refusal: Refusal) -> Failure {
         Refusal::CpuError => Failure::new(RD_CPU_ERROR, String::new()),
         Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
         Refusal::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
-        Refusal::Value(text) => Failure::new(RD_INVALID_VALUE, text),
-        Refusal::Type(text) => Failure::new(RD_INVALID_TYPE, text),
         Refusal::Unsupported(text) => Failure::new(RD_UNSUPPORTED, text),
         Refusal::Failed(status, text) => Failure::new(status, text),
     }

@@ -27,10 +27,6 @@ pub enum Refusal {
     Invalid(String),
     /// `IndexError`.
     Index(String),
-    /// `ValueError`.
-    Value(String),
-    /// `TypeError`.
-    Type(String),
     /// `NotImplementedError`.
     Unsupported(String),
     /// A function of the shim failed with this status and raises this message itself.

@@ -202,9 +202,10 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
     };
     let sums = layer.sums(call, bias)?;
     let gates = layer.of_steps(sums);
-    let outputs: Tensors<'_> = match kind.gates {
-        1 => smallvec![gates],
-        _ => smallvec![layer.result(call, 0)?, layer.result(call, 1 + kind.states)?, gates],
+    let outputs: Tensors<'_> = if kind.gates == 1 {
+        smallvec![gates]
+    } else {
+        smallvec![layer.result(call, 0)?, layer.result(call, 1 + kind.states)?, gates]
     };
     let inputs: SmallVec<[_; 3]> = [layer.weight].into_iter().chain(layer.states.iter().copied()).chain(own_bias).collect();
     call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
