@@ -1,4 +1,4 @@
-//! [`Units`]: a step for all units of a row. Also cells by themselves, which are one step for each row of a batch.
+//! [`BatchStep`]: a step for the units of rows of a batch. Cells by themselves are one step for each row of a batch.
 //!
 //! A row of an operand is one or more vectors, each as long as the hidden state: one for each gate or state.
 
@@ -87,7 +87,7 @@ impl<'a, E: Element> Written<'a, E> {
 }
 
 /// A step for rows of a batch. The products are of dtype `P`.
-pub struct Rows<'a, 'b, E: Element, P> {
+pub struct BatchStep<'a, 'b, E: Element, P> {
     pub count: usize,
     pub size: usize,
     pub outputs: &'a mut [Written<'b, E>],
@@ -98,11 +98,11 @@ pub struct Rows<'a, 'b, E: Element, P> {
     pub carried: &'a mut [E::Acc],
 }
 
-impl<E: Element, P: Element<Acc = E::Acc>> Rows<'_, '_, E, P> {
+impl<E: Element, P: Element<Acc = E::Acc>> BatchStep<'_, '_, E, P> {
     /// Computes the step.
     ///
     /// # Panics
-    /// If the operands have fewer vectors than the step has numbers, or the inputs more.
+    /// If the operands have fewer vectors than the step has numbers.
     pub fn run<S, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>(mut self, step: S)
     where
         S: Step<E::Acc, KEPT, READ, PRODUCTS, FACTORS>,
@@ -240,7 +240,7 @@ where
         for operand in OUTPUTS..launch.num_operands() {
             inputs.push(Input::of(&launch.view(operand), size)?.from(0, begin));
         }
-        let rows = Rows::<E, E> {
+        let batch_step = BatchStep::<E, E> {
             count: end - begin,
             size,
             outputs: &mut written,
@@ -249,7 +249,7 @@ where
             factors: &mut [],
             carried: &mut [],
         };
-        rows.run(step);
+        batch_step.run(step);
         Ok(())
     }))
 }
