@@ -219,10 +219,9 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
 pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let &[grads, input, weights, states, results, reverse, mask] = arguments.all()?;
     let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], [input, weights, states, reverse])?);
-    let ([grad_out, grads_of_last @ ..], results) = (grads.tensors()?, all_dense(call, results.tensors()?)?) else {
-        return Err(Refusal::Invalid("expected the gradient of a layer's output".into()));
-    };
-    let mut inputs: SmallVec<[_; 6]> = smallvec![layer.weight, call.dense(*grad_out, Format::Contiguous)?];
+    let (grads, results) = (grads.tensors()?, all_dense(call, results.tensors()?)?);
+    ensure!(grads.len() == 1 + kind.states, "expected {} gradients of a layer, but got {}", 1 + kind.states, grads.len());
+    let mut inputs: SmallVec<[_; 6]> = smallvec![layer.weight, call.dense(grads[0], Format::Contiguous)?];
     match results[..] {
         [out] if kind.gates == 1 => inputs.push(out),
         // Last come the states that the gradient reads from before each step: those of the cell or the hidden ones.
@@ -237,7 +236,7 @@ pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -
     let [steps, batch, wide] = layer.sizes(layer.weight.sizes()[0]);
     let of_products = call.empty(&[count, steps, batch, wide], layer.dtype())?;
     let mut outputs: SmallVec<[_; 3]> = (0..count).map(|index| of_products.row(index)).collect();
-    for (index, grad_of_last) in grads_of_last.iter().take(kind.states).enumerate() {
+    for (index, grad_of_last) in grads[1..].iter().enumerate() {
         outputs.push(layer.grad_of_state(call, index, *grad_of_last)?);
     }
     call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;

@@ -105,3 +105,7 @@ def test_cells_refuse_gates_that_are_none() -> None:
         for refused in (gates, gates[0]):
             with pytest.raises(RuntimeError, match="expected gates of"):
                 cell(refused, refused, gates)
+    wide = torch.ones(2, 8, device="rustdev")
+    for state in (wide, gates[0], gates[:1]):
+        with pytest.raises(RuntimeError, match="a cell state of a quarter"):
+            torch.ops.aten._thnn_fused_lstm_cell(wide, wide, state)

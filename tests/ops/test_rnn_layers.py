@@ -199,11 +199,20 @@ def test_bad_arguments_are_refused_as_on_the_cpu(kind: str) -> None:
 
 
 def test_layers_refuse_sizes_that_do_not_go_together() -> None:
-    weights = [torch.zeros(4, 2, device="rustdev"), torch.zeros(4, 1, device="rustdev")]
-    state = torch.zeros(3, 1, device="rustdev")
-    for sizes, other in (((5, 3, 1), [state]), ((3, 2), [state]), ((5, 3, 2), [state[:2]]), ((5, 3, 2), [])):
-        with pytest.raises(RuntimeError, match="expected"):
-            torch.ops.rustdev.lstm_layer(torch.zeros(sizes, device="rustdev"), weights, [state, *other], False)
+    def zeros(*sizes: tuple[int, ...]) -> list[Tensor]:
+        return [torch.zeros(size, device="rustdev") for size in sizes]
+
+    weights, states = ((4, 2), (4, 1), (4,), (4,)), ((3, 1), (3, 1))
+    torch.ops.rustdev.lstm_layer(*zeros((5, 3, 2)), zeros(*weights), zeros(*states), False)
+    for size in ((5, 3, 1), (3, 2), (0, 3, 2)):
+        with pytest.raises(RuntimeError, match="expected a layer"):
+            torch.ops.rustdev.lstm_layer(*zeros(size), zeros(*weights), zeros(*states), False)
+    for refused in (weights[:1], weights[:3], ((3, 2), *weights[1:]), ((4, 2), (4,)), (*weights[:3], (3,))):
+        with pytest.raises(RuntimeError, match="expected a layer"):
+            torch.ops.rustdev.lstm_layer(*zeros((5, 3, 2)), zeros(*refused), zeros(*states), False)
+    for refused in ((), states[:1], ((3, 1), (2, 1)), ((3, 2), (3, 2))):
+        with pytest.raises(RuntimeError, match="expected a layer"):
+            torch.ops.rustdev.lstm_layer(*zeros((5, 3, 2)), zeros(*weights), zeros(*refused), False)
 
 
 @every_kind

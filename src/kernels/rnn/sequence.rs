@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::steps::Step;
-use super::unit::{Input, Rows, Written, elements, in_parts, target};
+use super::unit::{BatchStep, Input, Written, elements, in_parts, target};
 use super::weights::{Factor, convert, prepared};
 use crate::simd;
 use crate::tensor::dtype::{DType, Element, dispatch};
@@ -154,7 +154,7 @@ where
             if let [first, later] = before {
                 inputs.push(previous.map_or_else(|| first.from(0, begin), |previous| later.from(previous, begin)));
             }
-            let rows_of_step = Rows {
+            let batch_step = BatchStep {
                 count: rows,
                 size,
                 outputs: &mut written,
@@ -163,7 +163,7 @@ where
                 factors: &mut *factors,
                 carried: &mut *carried,
             };
-            rows_of_step.run(step);
+            batch_step.run(step);
             if S::IS_GRADIENT {
                 P::multiply([rows, wide, deep], products, factors, weight)?;
             }

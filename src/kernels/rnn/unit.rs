@@ -1,4 +1,4 @@
-//! [`Units`]: a step for all units of a row. Also cells by themselves, which are one step for each row of a batch.
+//! [`BatchStep`]: a step for the units of rows of a batch. Cells by themselves are one step for each row of a batch.
 //!
 //! A row of an operand is one or more vectors, each as long as the hidden state: one for each gate or state.
 
@@ -87,7 +87,7 @@ impl<'a, E: Element> Written<'a, E> {
 }
 
 /// A step for rows of a batch. The products are of dtype `P`.
-pub struct Rows<'a, 'b, E: Element, P> {
+pub struct BatchStep<'a, 'b, E: Element, P> {
     pub count: usize,
     pub size: usize,
     pub outputs: &'a mut [Written<'b, E>],
@@ -98,11 +98,11 @@ pub struct Rows<'a, 'b, E: Element, P> {
     pub carried: &'a mut [E::Acc],
 }
 
-impl<E: Element, P: Element<Acc = E::Acc>> Rows<'_, '_, E, P> {
+impl<E: Element, P: Element<Acc = E::Acc>> BatchStep<'_, '_, E, P> {
     /// Computes the step.
     ///
     /// # Panics
-    /// If the operands have fewer vectors than the step has numbers, or the inputs more.
+    /// If the operands have fewer vectors than the step has numbers.
     pub fn run<S, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>(mut self, step: S)
     where
         S: Step<E::Acc, KEPT, READ, PRODUCTS, FACTORS>,
@@ -187,9 +187,12 @@ where
     }
 }
 
+/// Elements that are handed out from the front.
+type Remaining<'a, T> = &'a mut [T];
+
 /// The next `count` elements; none if there are fewer.
 #[inline(always)]
-fn next<'a, T>(rest: &mut &'a mut [T], count: usize) -> &'a mut [T] {
+fn next<'a, T>(rest: &mut Remaining<'a, T>, count: usize) -> &'a mut [T] {
     rest.split_off_mut(..count).unwrap_or_default()
 }
 
@@ -203,13 +206,11 @@ pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
     row.into_slice().ok_or_else(|| Error::operands("a result of a cell has gaps"))
 }
 
+/// A body of [`in_parts`].
+type PartBody<'f, const N: usize> = &'f (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), Error> + Sync);
+
 /// Runs `body(begin, end, outputs)` for parts of the batch, as [`Output::in_parts`], and returns the first error.
-pub fn in_parts<const N: usize>(
-    outputs: [Output<'_>; N],
-    grain: usize,
-    cost: f64,
-    body: &(dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), Error> + Sync),
-) -> Result<(), Error> {
+pub fn in_parts<const N: usize>(outputs: [Output<'_>; N], grain: usize, cost: f64, body: PartBody<'_, N>) -> Result<(), Error> {
     let failure = Failure::default();
     // The batch is the last dimension but one.
     let outputs = outputs.map(|output| {
@@ -240,7 +241,7 @@ where
         for operand in OUTPUTS..launch.num_operands() {
             inputs.push(Input::of(&launch.view(operand), size)?.from(0, begin));
         }
-        let rows = Rows::<E, E> {
+        let batch_step = BatchStep::<E, E> {
             count: end - begin,
             size,
             outputs: &mut written,
@@ -249,7 +250,7 @@ where
             factors: &mut [],
             carried: &mut [],
         };
-        rows.run(step);
+        batch_step.run(step);
         Ok(())
     }))
 }
