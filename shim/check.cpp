@@ -46,8 +46,6 @@ void throw_status(rd_status status) {
       throw c10::AcceleratorError(here, status, text);
     case RD_INVALID_VALUE:
       throw c10::ValueError(here, text);
-    case RD_INVALID_TYPE:
-      throw c10::TypeError(here, text);
     case RD_OUT_OF_RANGE:
       throw c10::IndexError(here, text);
     case RD_RACE:

@@ -47,9 +47,6 @@ typedef int32_t rd_status;
 // From `rd_operator_call`: PyTorch's CPU kernel must serve the call.
 #define RD_FALLBACK 9
 
-// An argument of a type that is not accepted: `TypeError`.
-#define RD_INVALID_TYPE 11
-
 // The text of the last failure on this thread; never null, valid until the next failing call of the thread.
 const char *rd_last_error(void);
 

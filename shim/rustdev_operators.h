@@ -280,7 +280,7 @@ typedef struct rd_call {
 #define RD_COMPOSITE 10
 
 // From `rd_operator_call`: PyTorch's CPU kernel refuses the arguments as well, and raises its error.
-#define RD_CPU_ERROR 12
+#define RD_CPU_ERROR 11
 
 // Binds every overload that is implemented in `src/operators/`. Fails if a kernel or an operator that a call names does not exist.
 rd_status rd_operators_bind(const struct rd_binder *binder);

@@ -52,8 +52,6 @@ pub const RD_RACE: rd_status = 7;
 pub const RD_OUT_OF_RANGE: rd_status = 8;
 /// From `rd_operator_call`: PyTorch's CPU kernel must serve the call.
 pub const RD_FALLBACK: rd_status = 9;
-/// An argument of a type that is not accepted: `TypeError`.
-pub const RD_INVALID_TYPE: rd_status = 11;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();

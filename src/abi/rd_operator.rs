@@ -11,10 +11,7 @@ use std::slice;
 
 use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
 use super::rd_shim::shim;
-use super::{
-    Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_TYPE, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE,
-    RD_UNSUPPORTED,
-};
+use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{Dense, Kernel, Operator, definitions, operators};
@@ -33,7 +30,7 @@ use crate::tensor::view::{Flags, View};
 /// From [`rd_operator_call`]: the call is to be served by PyTorch's composite implementation of the operator.
 pub const RD_COMPOSITE: rd_status = 10;
 /// From [`rd_operator_call`]: PyTorch's CPU kernel refuses the arguments as well, and raises its error.
-pub const RD_CPU_ERROR: rd_status = 12;
+pub const RD_CPU_ERROR: rd_status = 11;
 
 /// An operator that is bound in Rust; it lives forever.
 #[allow(non_camel_case_types)]

@@ -12,7 +12,7 @@ use ndarray::{ArrayD, IxDyn};
 use super::table::Op;
 use crate::runtime::parallel_for;
 use crate::simd::{Isa, for_each_isa};
-use crate::tensor::dtype::{Complex64, DType, DTypeSet, EVERY, Element, FLOATING, UNSIGNED, dispatch};
+use crate::tensor::dtype::{Complex64, DType, DTypeSet, Element, FLOATING, UNSIGNED, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Piece, Record, Scalar};
 use crate::tensor::loops::lists;
@@ -174,7 +174,9 @@ impl Tensor {
     /// Whether the memory around the elements is the same.
     fn has_equal_surroundings(&self, other: &Self) -> bool {
         let (mut bytes, (pieces, len)) = (self.bytes().to_vec(), self.pieces());
-        pieces.into_iter().for_each(|at| bytes[at..at + len].copy_from_slice(&other.bytes()[at..at + len]));
+        for at in pieces {
+            bytes[at..at + len].copy_from_slice(&other.bytes()[at..at + len]);
+        }
         bytes == other.bytes()
     }
 

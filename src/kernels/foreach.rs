@@ -197,9 +197,9 @@ mod tests {
                 _ if name.ends_with(".Scalar") => &[&EACH[..1], &EACH],
                 _ => &[&[]],
             };
-            numbers
-                .iter()
-                .for_each(|numbers| agree(name, FLOATING, [8.0, 0.0], |make| case(make, name, is_in_place, numbers, None)));
+            for numbers in numbers {
+                agree(name, FLOATING, [8.0, 0.0], |make| case(make, name, is_in_place, numbers, None));
+            }
         }
         for name in ["_foreach_mul.Scalar", "_foreach_add.Scalar"] {
             agree(name, FLOATING, [2.0, 0.0], |make| case(make, name, false, &[2.0], Some(0.25)));

@@ -1,6 +1,6 @@
 //! Gathers, scatters, masks and bags of rows: dtypes, layouts, sizes around blocks, numbers of threads, and indices out of bounds.
 
-use ndarray::{ArrayD, Dimension, IxDyn};
+use ndarray::{ArrayD, IxDyn};
 
 use crate::kernels::check::{Case, Make, Strides, Tensor, agree, any_threads, find, longs, real, run, values};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT, FLOATING, HALVES};

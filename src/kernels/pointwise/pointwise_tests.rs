@@ -70,10 +70,12 @@ fn inputs(op: &Op) -> usize {
     op.signature().text().split(']').next().unwrap().split(')').next().unwrap().matches(',').count()
 }
 
+/// Rows whose results are of dtype Bool; others are the logical ones.
+const PREDICATES: [&str; 10] = ["eq", "ne", "lt", "le", "gt", "ge", "isnan", "isneginf", "isposinf", "signbit"];
+
 fn result(name: &str, dtype: DType) -> DType {
     match (name, dtype) {
-        ("eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "isneginf" | "isposinf" | "signbit", _) => DType::Bool,
-        ("logical_and" | "logical_not" | "logical_or" | "logical_xor", _) => DType::Bool,
+        _ if PREDICATES.contains(&name) || name.starts_with("logical_") => DType::Bool,
         ("angle" | "complex_abs", _) => dtype.real(),
         ("complex" | "polar", DType::Half) => DType::ComplexHalf,
         ("complex" | "polar", DType::Float) => DType::ComplexFloat,

@@ -149,13 +149,14 @@ mod tests {
         assert!((found - expected).norm() <= 1e-13 * expected.norm().max(1.0), "{found} != {expected} of {z}");
     }
 
+    type Function = fn(Complex64) -> Complex64;
+
     #[test]
     fn functions_keep_their_identities() {
         let parts = [-3.0, -0.4, -1e-9, 0.0, 1e-9, 0.3, 1.5, 20.0];
         let other = Complex64::new(0.25, -2.0);
         for z in parts.into_iter().flat_map(|re| parts.map(|im| Complex64::new(re, im))) {
-            let inverses: [[fn(Complex64) -> Complex64; 2]; 6] =
-                [[sin, asin], [cos, acos], [sinh, asinh], [cosh, acosh], [tan, atan], [tanh, atanh]];
+            let inverses: [[Function; 2]; 6] = [[sin, asin], [cos, acos], [sinh, asinh], [cosh, acosh], [tan, atan], [tanh, atanh]];
             for [function, inverse] in inverses.into_iter().take(if z.norm() < 10.0 { 6 } else { 4 }) {
                 assert_close(function(inverse(z)), z, z);
             }
