@@ -186,12 +186,12 @@ def change(value: Any, kind: str, rng: random.Random) -> tuple[str, Any]:
         return name, TENSORS[name](value, rng)
     if isinstance(value, list | tuple) or (value is None and "List[int]" in kind):
         changed: Any = list(value or [])
-        places = [rng.randrange(len(changed))] if changed and rng.random() < 0.5 else range(len(changed))
+        chosen = [rng.randrange(len(changed))] if changed and rng.random() < 0.5 else range(len(changed))
         if rng.random() < 0.4 or not changed:
             changed = rng.choice([[], changed[:-1], [*changed, changed[-1] if changed else 1]])
         else:
-            for place in places:
-                changed[place] = change(changed[place], "", rng)[1]
+            for index in chosen:
+                changed[index] = change(changed[index], "", rng)[1]
     elif value is None and "Tensor" in kind and "List" not in kind:
         shape = [rng.choice([0, 1, 2, 5]) for _ in range(rng.randrange(4))]
         changed = torch.ones(shape, dtype=rng.choice([torch.float32, torch.int64]))
@@ -229,9 +229,9 @@ def case(seed: int, name: str, number: int, calls: list[Any]) -> tuple[frozenset
     # Invalid dtypes, layouts, memory formats and devices are not generated: PyTorch indexes tables with them unchecked, on every
     # device.
     known = [it for it in arguments if it.name in given]
-    places = [it for it in known if not re.search("ScalarType|Layout|MemoryFormat|Device", str(it.real_type))]
+    chosen = [it for it in known if not re.search("ScalarType|Layout|MemoryFormat|Device", str(it.real_type))]
     changes = set()
-    for it in rng.sample(places, min(len(places), rng.choice([1, 1, 2, 2, 3, 4]))):
+    for it in rng.sample(chosen, min(len(chosen), rng.choice([1, 1, 2, 2, 3, 4]))):
         what, given[it.name] = change(given[it.name], str(it.type), rng)
         if str(it.type).startswith("Optional") and rng.random() < 0.15:
             what, given[it.name] = "none", None
