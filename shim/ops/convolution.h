@@ -1,4 +1,4 @@
-// Convolutions, forward and backward, as tasks that are divided into parts. src/operators/convolutions.rs checks the arguments and
+// Convolutions, forward and backward, as tasks that are divided into parts. src/operators/convolution.rs checks the arguments and
 // makes the outputs. Arguments may have a wider dtype than the outputs; results are rounded.
 #pragma once
 

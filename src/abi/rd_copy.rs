@@ -10,7 +10,7 @@ use super::rd_device::device_index;
 use super::rd_launch::Launched;
 use super::rd_operator::{line, operand, rd_tensor, tensor};
 use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
-use crate::operators::names::COPY_ELEMENTS;
+use crate::operators::callees::COPY_ELEMENTS;
 use crate::operators::{Format, Tensor};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;

@@ -19,8 +19,8 @@ use crate::operators::call::{
     Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Requests, Shape, Shapes, Strides, Tensors, Value,
     Wanted,
 };
+use crate::operators::callees::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::guards::Guard;
-use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;

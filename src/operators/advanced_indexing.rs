@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
-use super::gathers::is_index;
-use super::names;
+use super::callees;
+use super::gather::is_index;
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order};
 use crate::tensor::dtype::{DType, FLOAT8};
 
@@ -29,7 +29,7 @@ fn expand_mask<'a>(call: &Call<'a>, target: Tensor<'_>, mask: Tensor<'a>, indice
         call.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")?;
     }
     check_mask(target, mask, indices.len())?;
-    let positions = call.operator(&names::NONZERO, &[Value::Tensor(mask)])?;
+    let positions = call.operator(&callees::NONZERO, &[Value::Tensor(mask)])?;
     let columns = call.on_device(target.device(), positions)?.with_last(0);
     indices.extend((0..mask.ndim() as i64).map(|column| Some(columns.row(column))));
     Ok(())
@@ -180,7 +180,7 @@ pub fn index(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, indices] = arguments.all()?;
     let (input, given) = (input.tensor()?, indices.optional_tensors()?);
     if let (None, Some(mask)) = (call.given(0), whole_mask(input, given)) {
-        let selected = call.operator(&names::MASKED_SELECT, &[Value::Tensor(input), Value::Tensor(mask)])?;
+        let selected = call.operator(&callees::MASKED_SELECT, &[Value::Tensor(input), Value::Tensor(mask)])?;
         return call.give(0, selected);
     }
     let own = [-1, input.device()];
@@ -248,7 +248,7 @@ fn put_into(call: &Call<'_>, [target, indices, values, accumulate]: [&Value<'_>;
         && let Some(mask) = only_mask(target, given)?
     {
         let operands = [target, mask, values.view(&[])].map(Value::Tensor);
-        return call.operator(&names::MASKED_FILL, &operands).map(drop);
+        return call.operator(&callees::MASKED_FILL, &operands).map(drop);
     }
     put_values(call, target, given, values, accumulate)
 }

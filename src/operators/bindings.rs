@@ -3,18 +3,17 @@
 use std::ffi::CStr;
 
 use super::call::{Arguments, Call, Outcome, Refusal, StructuredCall};
+use super::callees::Row;
 use super::guards::Guard;
-use super::names::Row;
 use super::pointwise_calls::Pointwise;
 use super::pointwise_table::{NAMED, POINTWISE};
-use super::recurrent_layers::{GRU, LSTM, RNN_RELU, RNN_TANH};
+use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, along_dimension, batch_normalisation, bins, channel_shuffles, concatenation, convolutions, dropout,
-    embedding_tables, flash_attention, flips_and_rolls, foreach_lists, gathers, gradient_scaling, group_normalisation,
-    layer_normalisation, log_likelihood, losses, masks, multinomial, optimizers, padding, pooling, products, put,
-    random_distributions, random_factories, ranges, recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters,
-    search, selection, tasks, triangles, unique_elements, windows,
+    advanced_indexing, amp, attention, batch_norm, cat, channel_shuffle, convolution, dropout, embedding, flip_and_roll, foreach,
+    gather, group_norm, histogram, layer_norm, loss, masked, matmul, max_pool, multinomial, nll_loss, optimizer, pad, put, random,
+    random_factories, range_factories, reduce, rnn_cell, rnn_layer, rnn_network, scatter, searchsorted, softmax_and_scan, sort,
+    tasks, triangle, unfold, unique,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -180,13 +179,13 @@ impl Operator {
 }
 
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    let others = flash_attention::OPERATORS.iter().chain(&foreach_lists::OPERATORS).chain(&convolutions::OPERATORS);
+    let others = attention::OPERATORS.iter().chain(&foreach::OPERATORS).chain(&convolution::OPERATORS);
     OPERATORS.iter().chain(&COMPOSED).chain(&POINTWISE).chain(&NAMED).chain(others).chain(&TASKS)
 }
 
 /// The operators of rustdev's own library: their names and the rest of their schemas.
 pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
-    recurrent_layers::DEFINITIONS.into_iter()
+    rnn_layer::DEFINITIONS.into_iter()
 }
 
 /// Serves calls without a meta function.
@@ -233,175 +232,175 @@ macro_rules! operators {
 
 operators! {
     // padding
-    c"reflection_pad": structured(padding::pad) => c"reflection_pad1d", c"reflection_pad1d.out";
-    c"reflection_pad": structured_as(c"replication_pad2d", padding::reflect_images) => c"reflection_pad2d", c"reflection_pad2d.out";
-    c"reflection_pad": structured(padding::pad) => c"reflection_pad3d", c"reflection_pad3d.out";
-    c"replication_pad": structured(padding::pad) => c"replication_pad1d", c"replication_pad1d.out";
-    c"replication_pad": structured(padding::pad) => c"replication_pad2d", c"replication_pad2d.out";
-    c"replication_pad": structured(padding::pad) => c"replication_pad3d", c"replication_pad3d.out";
-    c"reflection_pad_backward": structured(padding::reflect_lines_backward) => c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
-    c"reflection_pad_backward": plain(padding::pad_backward::<2>) => c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
-    c"reflection_pad_backward": structured(padding::pad_backward_of_meta) => c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
-    c"replication_pad_backward": structured(padding::pad_backward_of_meta) => c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
-    c"replication_pad_backward": plain(padding::pad_backward::<2>) => c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
-    c"replication_pad_backward": plain(padding::pad_backward::<3>) => c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
+    c"reflection_pad": structured(pad::pad) => c"reflection_pad1d", c"reflection_pad1d.out";
+    c"reflection_pad": structured_as(c"replication_pad2d", pad::reflect_images) => c"reflection_pad2d", c"reflection_pad2d.out";
+    c"reflection_pad": structured(pad::pad) => c"reflection_pad3d", c"reflection_pad3d.out";
+    c"replication_pad": structured(pad::pad) => c"replication_pad1d", c"replication_pad1d.out";
+    c"replication_pad": structured(pad::pad) => c"replication_pad2d", c"replication_pad2d.out";
+    c"replication_pad": structured(pad::pad) => c"replication_pad3d", c"replication_pad3d.out";
+    c"reflection_pad_backward": structured(pad::reflect_lines_backward) => c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
+    c"reflection_pad_backward": plain(pad::pad_backward::<2>) => c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
+    c"reflection_pad_backward": structured(pad::pad_backward_of_meta) => c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"replication_pad_backward": structured(pad::pad_backward_of_meta) => c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
+    c"replication_pad_backward": plain(pad::pad_backward::<2>) => c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
+    c"replication_pad_backward": plain(pad::pad_backward::<3>) => c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
     // windows
-    c"im2col": plain(windows::im2col) => c"im2col", c"im2col.out";
-    c"col2im": plain(windows::col2im) => c"col2im", c"col2im.out";
-    c"unfold_backward": plain(windows::unfold_backward) => c"unfold_backward";
-    c"max_pool2d_with_indices": structured(pooling::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
-    c"max_pool2d_with_indices_backward": structured(pooling::max_pool2d_backward) =>
+    c"im2col": plain(unfold::im2col) => c"im2col", c"im2col.out";
+    c"col2im": plain(unfold::col2im) => c"col2im", c"col2im.out";
+    c"unfold_backward": plain(unfold::unfold_backward) => c"unfold_backward";
+    c"max_pool2d_with_indices": structured(max_pool::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
+    c"max_pool2d_with_indices_backward": structured(max_pool::max_pool2d_backward) =>
         c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
     // reductions
-    c"sum": any_dtype(plain(reductions::sum_of_all)) => c"sum";
-    c"mean": any_dtype(plain(reductions::mean_of_all)) => c"mean";
-    c"sum": any_dtype(structured(reductions::sum)) => c"sum.dim_IntList", c"sum.IntList_out";
-    c"mean": any_dtype(structured(reductions::mean)) => c"mean.dim", c"mean.out";
-    c"prod": any_dtype(structured(reductions::sum)) => c"prod.dim_int", c"prod.int_out";
-    c"prod": any_dtype(plain(reductions::sum_of_all)) => c"prod";
-    c"amax": structured(reductions::amax) => c"amax", c"amax.out";
-    c"amin": structured(reductions::amax) => c"amin", c"amin.out";
-    c"all": any_dtype(structured(reductions::logical)) => c"all", c"all.all_out";
-    c"all": any_dtype(structured(reductions::logical)) => c"all.dim", c"all.out";
-    c"all": any_dtype(structured(reductions::logical)) => c"all.dims", c"all.dims_out";
-    c"any": any_dtype(structured(reductions::logical)) => c"any", c"any.all_out";
-    c"any": any_dtype(structured(reductions::logical)) => c"any.dim", c"any.out";
-    c"any": any_dtype(structured(reductions::logical)) => c"any.dims", c"any.dims_out";
-    c"linalg_vector_norm": any_dtype(structured(reductions::vector_norm)) => c"linalg_vector_norm", c"linalg_vector_norm.out";
-    c"nansum": any_dtype(plain(reductions::nansum)) => c"nansum", c"nansum.out";
-    c"count_nonzero": plain(reductions::count_nonzero) => c"count_nonzero.dim_IntList";
-    c"count_nonzero": plain(reductions::count_nonzero) => c"count_nonzero";
-    c"max.dim": structured(reductions::pair) => c"max.dim", c"max.dim_max";
-    c"min.dim": structured(reductions::pair) => c"min.dim", c"min.dim_min";
-    c"aminmax": structured(reductions::pair) => c"aminmax", c"aminmax.out";
-    c"amax": plain(reductions::max) => c"max", c"max.unary_out";
-    c"amin": plain(reductions::max) => c"min", c"min.unary_out";
-    c"argmax": structured(reductions::argmax) => c"argmax", c"argmax.out";
-    c"argmin": structured(reductions::argmax) => c"argmin", c"argmin.out";
-    c"var": any_dtype(plain(reductions::variance)) => c"var.correction", c"var.correction_out";
-    c"std": any_dtype(plain(reductions::variance)) => c"std.correction", c"std.correction_out";
-    c"var": any_dtype(plain(reductions::variance_and_mean)) => c"var_mean.correction";
-    c"std": any_dtype(plain(reductions::variance_and_mean)) => c"std_mean.correction";
+    c"sum": any_dtype(plain(reduce::sum_of_all)) => c"sum";
+    c"mean": any_dtype(plain(reduce::mean_of_all)) => c"mean";
+    c"sum": any_dtype(structured(reduce::sum)) => c"sum.dim_IntList", c"sum.IntList_out";
+    c"mean": any_dtype(structured(reduce::mean)) => c"mean.dim", c"mean.out";
+    c"prod": any_dtype(structured(reduce::sum)) => c"prod.dim_int", c"prod.int_out";
+    c"prod": any_dtype(plain(reduce::sum_of_all)) => c"prod";
+    c"amax": structured(reduce::amax) => c"amax", c"amax.out";
+    c"amin": structured(reduce::amax) => c"amin", c"amin.out";
+    c"all": any_dtype(structured(reduce::logical)) => c"all", c"all.all_out";
+    c"all": any_dtype(structured(reduce::logical)) => c"all.dim", c"all.out";
+    c"all": any_dtype(structured(reduce::logical)) => c"all.dims", c"all.dims_out";
+    c"any": any_dtype(structured(reduce::logical)) => c"any", c"any.all_out";
+    c"any": any_dtype(structured(reduce::logical)) => c"any.dim", c"any.out";
+    c"any": any_dtype(structured(reduce::logical)) => c"any.dims", c"any.dims_out";
+    c"linalg_vector_norm": any_dtype(structured(reduce::vector_norm)) => c"linalg_vector_norm", c"linalg_vector_norm.out";
+    c"nansum": any_dtype(plain(reduce::nansum)) => c"nansum", c"nansum.out";
+    c"count_nonzero": plain(reduce::count_nonzero) => c"count_nonzero.dim_IntList";
+    c"count_nonzero": plain(reduce::count_nonzero) => c"count_nonzero";
+    c"max.dim": structured(reduce::pair) => c"max.dim", c"max.dim_max";
+    c"min.dim": structured(reduce::pair) => c"min.dim", c"min.dim_min";
+    c"aminmax": structured(reduce::pair) => c"aminmax", c"aminmax.out";
+    c"amax": plain(reduce::max) => c"max", c"max.unary_out";
+    c"amin": plain(reduce::max) => c"min", c"min.unary_out";
+    c"argmax": structured(reduce::argmax) => c"argmax", c"argmax.out";
+    c"argmin": structured(reduce::argmax) => c"argmin", c"argmin.out";
+    c"var": any_dtype(plain(reduce::variance)) => c"var.correction", c"var.correction_out";
+    c"std": any_dtype(plain(reduce::variance)) => c"std.correction", c"std.correction_out";
+    c"var": any_dtype(plain(reduce::variance_and_mean)) => c"var_mean.correction";
+    c"std": any_dtype(plain(reduce::variance_and_mean)) => c"std_mean.correction";
     // matrix products
-    c"mm": any_dtype(structured(products::multiply::<2>)) => c"mm", c"mm.out";
-    c"bmm": any_dtype(structured(products::multiply::<3>)) => c"bmm", c"bmm.out";
-    c"addmm": any_dtype(structured(products::multiply_and_add::<2, 2>)) => c"addmm", c"addmm_", c"addmm.out";
-    c"baddbmm": any_dtype(structured(products::multiply_and_add::<3, 3>)) => c"baddbmm", c"baddbmm_", c"baddbmm.out";
-    c"addmv": any_dtype(structured(products::multiply_and_add::<2, 1>)) => c"addmv", c"addmv_", c"addmv.out";
+    c"mm": any_dtype(structured(matmul::multiply::<2>)) => c"mm", c"mm.out";
+    c"bmm": any_dtype(structured(matmul::multiply::<3>)) => c"bmm", c"bmm.out";
+    c"addmm": any_dtype(structured(matmul::multiply_and_add::<2, 2>)) => c"addmm", c"addmm_", c"addmm.out";
+    c"baddbmm": any_dtype(structured(matmul::multiply_and_add::<3, 3>)) => c"baddbmm", c"baddbmm_", c"baddbmm.out";
+    c"addmv": any_dtype(structured(matmul::multiply_and_add::<2, 1>)) => c"addmv", c"addmv_", c"addmv.out";
     // along a dimension
-    c"_softmax": any_dtype(structured(along_dimension::softmax)) => c"_softmax", c"_softmax.out";
-    c"_log_softmax": any_dtype(structured(along_dimension::softmax)) => c"_log_softmax", c"_log_softmax.out";
-    c"_softmax_backward_data": any_dtype(structured(along_dimension::softmax_backward)) =>
+    c"_softmax": any_dtype(structured(softmax_and_scan::softmax)) => c"_softmax", c"_softmax.out";
+    c"_log_softmax": any_dtype(structured(softmax_and_scan::softmax)) => c"_log_softmax", c"_log_softmax.out";
+    c"_softmax_backward_data": any_dtype(structured(softmax_and_scan::softmax_backward)) =>
         c"_softmax_backward_data", c"_softmax_backward_data.out";
-    c"_log_softmax_backward_data": any_dtype(structured(along_dimension::softmax_backward)) =>
+    c"_log_softmax_backward_data": any_dtype(structured(softmax_and_scan::softmax_backward)) =>
         c"_log_softmax_backward_data", c"_log_softmax_backward_data.out";
-    c"cumsum": any_dtype(structured(along_dimension::scan)) => c"cumsum", c"cumsum_", c"cumsum.out";
-    c"cumprod": any_dtype(structured(along_dimension::scan)) => c"cumprod", c"cumprod_", c"cumprod.out";
-    c"_logcumsumexp": plain(along_dimension::logcumsumexp) => c"_logcumsumexp", c"_logcumsumexp.out";
-    c"_cummax_helper": plain(along_dimension::cummax) => c"_cummax_helper";
-    c"_cummin_helper": plain(along_dimension::cummax) => c"_cummin_helper";
+    c"cumsum": any_dtype(structured(softmax_and_scan::scan)) => c"cumsum", c"cumsum_", c"cumsum.out";
+    c"cumprod": any_dtype(structured(softmax_and_scan::scan)) => c"cumprod", c"cumprod_", c"cumprod.out";
+    c"_logcumsumexp": plain(softmax_and_scan::logcumsumexp) => c"_logcumsumexp", c"_logcumsumexp.out";
+    c"_cummax_helper": plain(softmax_and_scan::cummax) => c"_cummax_helper";
+    c"_cummin_helper": plain(softmax_and_scan::cummax) => c"_cummin_helper";
     // movement
-    c"cat": structured(concatenation::join) => c"cat", c"cat.out";
-    c"flip": plain(flips_and_rolls::flip) => c"flip";
-    c"roll": plain(flips_and_rolls::roll) => c"roll";
-    c"tril": structured(triangles::triangle) => c"tril", c"tril_", c"tril.out";
-    c"triu": structured(triangles::triangle) => c"triu", c"triu_", c"triu.out";
-    c"copy_": any_dtype(plain(channel_shuffles::shuffle)) => c"channel_shuffle";
-    c"copy_": any_dtype(plain(channel_shuffles::shuffle)) => c"native_channel_shuffle";
+    c"cat": structured(cat::join) => c"cat", c"cat.out";
+    c"flip": plain(flip_and_roll::flip) => c"flip";
+    c"roll": plain(flip_and_roll::roll) => c"roll";
+    c"tril": structured(triangle::triangle) => c"tril", c"tril_", c"tril.out";
+    c"triu": structured(triangle::triangle) => c"triu", c"triu_", c"triu.out";
+    c"copy_": any_dtype(plain(channel_shuffle::shuffle)) => c"channel_shuffle";
+    c"copy_": any_dtype(plain(channel_shuffle::shuffle)) => c"native_channel_shuffle";
     // gather, scatter and other operators with indices
-    c"scatter": structured(scatters::scatter) => c"scatter.src", c"scatter_.src", c"scatter.src_out";
-    c"scatter": structured(scatters::scatter) => c"scatter.value", c"scatter_.value", c"scatter.value_out";
-    c"scatter_reduce": structured(scatters::scatter_reduced) => c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out";
-    c"scatter_reduce": structured(scatters::scatter_reduced) =>
+    c"scatter": structured(scatter::scatter) => c"scatter.src", c"scatter_.src", c"scatter.src_out";
+    c"scatter": structured(scatter::scatter) => c"scatter.value", c"scatter_.value", c"scatter.value_out";
+    c"scatter_reduce": structured(scatter::scatter_reduced) => c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out";
+    c"scatter_reduce": structured(scatter::scatter_reduced) =>
         c"scatter.value_reduce", c"scatter_.value_reduce", c"scatter.value_reduce_out";
-    c"scatter_add": structured(scatters::scatter_add) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
-    c"scatter_reduce": structured(scatters::scatter_reduce) =>
+    c"scatter_add": structured(scatter::scatter_add) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
+    c"scatter_reduce": structured(scatter::scatter_reduce) =>
         c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
-    c"index_add": structured(scatters::index_add) => c"index_add", c"index_add_", c"index_add.out";
-    c"index_copy": structured(scatters::index_copy) => c"index_copy", c"index_copy_", c"index_copy.out";
-    c"index_reduce": structured(scatters::index_reduce) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
-    c"index_fill": plain(scatters::index_fill) => c"index_fill_.int_Scalar";
-    c"index_fill": plain(scatters::index_fill_tensor) => c"index_fill_.int_Tensor";
+    c"index_add": structured(scatter::index_add) => c"index_add", c"index_add_", c"index_add.out";
+    c"index_copy": structured(scatter::index_copy) => c"index_copy", c"index_copy_", c"index_copy.out";
+    c"index_reduce": structured(scatter::index_reduce) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
+    c"index_fill": plain(scatter::index_fill) => c"index_fill_.int_Scalar";
+    c"index_fill": plain(scatter::index_fill_tensor) => c"index_fill_.int_Tensor";
     c"index": plain(advanced_indexing::index) => c"index.Tensor", c"index.Tensor_out";
     c"index_put": plain(advanced_indexing::put) => c"index_put_";
     c"index_put": plain(advanced_indexing::put_unchecked) => c"_index_put_impl_";
-    c"gather": structured(gathers::gather) => c"gather", c"gather.out";
-    c"index_select": plain(gathers::select) => c"index_select", c"index_select.out";
-    c"take": plain(gathers::take) => c"take", c"take.out";
+    c"gather": structured(gather::gather) => c"gather", c"gather.out";
+    c"index_select": plain(gather::select) => c"index_select", c"index_select.out";
+    c"take": plain(gather::take) => c"take", c"take.out";
     c"put": plain(put::put) => c"put_";
-    c"embedding_dense_backward": plain(embedding_tables::backward) => c"embedding_dense_backward";
-    c"_embedding_bag": plain(embedding_tables::bag) => c"_embedding_bag";
-    c"_embedding_bag": plain(embedding_tables::bag) => c"_embedding_bag_forward_only";
-    c"embedding_renorm_": plain(embedding_tables::renorm) => c"embedding_renorm_";
+    c"embedding_dense_backward": plain(embedding::backward) => c"embedding_dense_backward";
+    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag";
+    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag_forward_only";
+    c"embedding_renorm_": plain(embedding::renorm) => c"embedding_renorm_";
     // masks
-    c"masked_select": plain(masks::select) => c"masked_select", c"masked_select.out";
-    c"where": plain(masks::fill) => c"masked_fill_.Scalar";
-    c"where": plain(masks::fill_with_tensor) => c"masked_fill_.Tensor";
-    c"masked_scatter": plain(masks::scatter) => c"masked_scatter_";
-    c"nonzero": plain(masks::nonzero) => c"nonzero", c"nonzero.out";
-    c"nonzero": plain(masks::nonzero_static) => c"nonzero_static", c"nonzero_static.out";
+    c"masked_select": plain(masked::select) => c"masked_select", c"masked_select.out";
+    c"where": plain(masked::fill) => c"masked_fill_.Scalar";
+    c"where": plain(masked::fill_with_tensor) => c"masked_fill_.Tensor";
+    c"masked_scatter": plain(masked::scatter) => c"masked_scatter_";
+    c"nonzero": plain(masked::nonzero) => c"nonzero", c"nonzero.out";
+    c"nonzero": plain(masked::nonzero_static) => c"nonzero_static", c"nonzero_static.out";
     // selection
-    c"kthvalue": plain(selection::kthvalue) => c"kthvalue.values";
-    c"median": plain(selection::median) => c"median";
-    c"median": plain(selection::median_along) => c"median.dim_values";
-    c"nanmedian": plain(selection::median) => c"nanmedian";
-    c"nanmedian": plain(selection::median_along) => c"nanmedian.dim_values";
-    c"mode": plain(selection::mode) => c"mode", c"mode.values";
-    c"sort.stable": plain(selection::sort) => c"sort", c"sort.values";
-    c"sort.stable": plain(selection::sort_stable) => c"sort.stable", c"sort.values_stable";
-    c"topk": plain(selection::topk) => c"topk", c"topk.values";
+    c"kthvalue": plain(sort::kthvalue) => c"kthvalue.values";
+    c"median": plain(sort::median) => c"median";
+    c"median": plain(sort::median_along) => c"median.dim_values";
+    c"nanmedian": plain(sort::median) => c"nanmedian";
+    c"nanmedian": plain(sort::median_along) => c"nanmedian.dim_values";
+    c"mode": plain(sort::mode) => c"mode", c"mode.values";
+    c"sort.stable": plain(sort::sort) => c"sort", c"sort.values";
+    c"sort.stable": plain(sort::sort_stable) => c"sort.stable", c"sort.values_stable";
+    c"topk": plain(sort::topk) => c"topk", c"topk.values";
     // search
-    c"searchsorted": any_dtype(plain(search::searchsorted)) => c"searchsorted.Tensor", c"searchsorted.Tensor_out";
-    c"searchsorted": any_dtype(plain(search::searchsorted)) => c"searchsorted.Scalar", c"searchsorted.Scalar_out";
-    c"searchsorted": any_dtype(plain(search::bucketize)) => c"bucketize.Tensor", c"bucketize.Tensor_out";
-    c"searchsorted": any_dtype(plain(search::bucketize)) => c"bucketize.Scalar";
-    c"isin": any_dtype(structured(search::isin)) => c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out";
-    c"isin": any_dtype(structured(search::isin)) => c"isin.Scalar_Tensor";
+    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) => c"searchsorted.Tensor", c"searchsorted.Tensor_out";
+    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) => c"searchsorted.Scalar", c"searchsorted.Scalar_out";
+    c"searchsorted": any_dtype(plain(searchsorted::bucketize)) => c"bucketize.Tensor", c"bucketize.Tensor_out";
+    c"searchsorted": any_dtype(plain(searchsorted::bucketize)) => c"bucketize.Scalar";
+    c"isin": any_dtype(structured(searchsorted::isin)) => c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out";
+    c"isin": any_dtype(structured(searchsorted::isin)) => c"isin.Scalar_Tensor";
     // unique elements
-    c"unique_groups": plain(unique_elements::with_inverse) => c"_unique";
-    c"unique_groups": plain(unique_elements::unique) => c"_unique2";
-    c"unique_groups": plain(unique_elements::unique_dim) => c"unique_dim";
-    c"unique_groups": plain(unique_elements::unique_dim_consecutive) => c"unique_dim_consecutive";
-    c"unique_groups": plain(unique_elements::unique_consecutive) => c"unique_consecutive";
+    c"unique_groups": plain(unique::with_inverse) => c"_unique";
+    c"unique_groups": plain(unique::unique) => c"_unique2";
+    c"unique_groups": plain(unique::unique_dim) => c"unique_dim";
+    c"unique_groups": plain(unique::unique_dim_consecutive) => c"unique_dim_consecutive";
+    c"unique_groups": plain(unique::unique_consecutive) => c"unique_consecutive";
     // histograms
-    c"histogram": any_dtype(plain(bins::histc)) => c"histc", c"histc.out";
-    c"histogram": any_dtype(plain(bins::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
-    c"histogram": any_dtype(plain(bins::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
+    c"histogram": any_dtype(plain(histogram::histc)) => c"histc", c"histc.out";
+    c"histogram": any_dtype(plain(histogram::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
+    c"histogram": any_dtype(plain(histogram::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
-    c"arange": plain(ranges::arange) => c"arange";
-    c"arange": plain(ranges::arange) => c"arange.start";
-    c"arange": plain(ranges::arange) => c"arange.start_step";
-    c"arange": plain(ranges::arange_out) => c"arange.start_out";
-    c"eye": plain(ranges::eye) => c"eye";
-    c"eye": plain(ranges::eye) => c"eye.m";
-    c"eye": plain(ranges::eye_out) => c"eye.out";
-    c"eye": plain(ranges::eye_out) => c"eye.m_out";
-    c"linspace": plain(ranges::linspace) => c"linspace";
-    c"linspace": plain(ranges::linspace_out) => c"linspace.out";
-    c"logspace": plain(ranges::logspace) => c"logspace.out";
-    c"arange": plain(ranges::range) => c"range.out";
-    c"tril_indices": plain(ranges::triangle_indices) => c"tril_indices";
-    c"triu_indices": plain(ranges::triangle_indices) => c"triu_indices";
-    c"repeat_interleave": any_dtype(plain(ranges::repeated)) => c"repeat_interleave.Tensor";
+    c"arange": plain(range_factories::arange) => c"arange";
+    c"arange": plain(range_factories::arange) => c"arange.start";
+    c"arange": plain(range_factories::arange) => c"arange.start_step";
+    c"arange": plain(range_factories::arange_out) => c"arange.start_out";
+    c"eye": plain(range_factories::eye) => c"eye";
+    c"eye": plain(range_factories::eye) => c"eye.m";
+    c"eye": plain(range_factories::eye_out) => c"eye.out";
+    c"eye": plain(range_factories::eye_out) => c"eye.m_out";
+    c"linspace": plain(range_factories::linspace) => c"linspace";
+    c"linspace": plain(range_factories::linspace_out) => c"linspace.out";
+    c"logspace": plain(range_factories::logspace) => c"logspace.out";
+    c"arange": plain(range_factories::range) => c"range.out";
+    c"tril_indices": plain(range_factories::triangle_indices) => c"tril_indices";
+    c"triu_indices": plain(range_factories::triangle_indices) => c"triu_indices";
+    c"repeat_interleave": any_dtype(plain(range_factories::repeated)) => c"repeat_interleave.Tensor";
     // random numbers, which check dtypes first: a refused call must not reserve random numbers
-    c"log_normal_": any_dtype(plain(random_distributions::log_normal)) => c"log_normal_";
-    c"geometric_": any_dtype(plain(random_distributions::geometric)) => c"geometric_";
-    c"cauchy_": any_dtype(plain(random_distributions::cauchy)) => c"cauchy_";
-    c"random_": any_dtype(plain(random_distributions::random)) => c"random_";
-    c"bernoulli_": any_dtype(plain(random_distributions::bernoulli)) => c"bernoulli_.Tensor";
-    c"bernoulli_": any_dtype(plain(random_distributions::bernoulli_out)) => c"bernoulli.out";
-    c"poisson": any_dtype(plain(random_distributions::poisson)) => c"poisson";
-    c"randperm": any_dtype(plain(random_distributions::permutation)) => c"randperm";
-    c"randperm": any_dtype(plain(random_distributions::permutation)) => c"randperm.generator";
-    c"randperm": any_dtype(plain(random_distributions::permutation_out)) => c"randperm.generator_out";
-    c"binomial": any_dtype(plain(random_distributions::binomial)) => c"binomial";
+    c"log_normal_": any_dtype(plain(random::log_normal)) => c"log_normal_";
+    c"geometric_": any_dtype(plain(random::geometric)) => c"geometric_";
+    c"cauchy_": any_dtype(plain(random::cauchy)) => c"cauchy_";
+    c"random_": any_dtype(plain(random::random)) => c"random_";
+    c"bernoulli_": any_dtype(plain(random::bernoulli)) => c"bernoulli_.Tensor";
+    c"bernoulli_": any_dtype(plain(random::bernoulli_out)) => c"bernoulli.out";
+    c"poisson": any_dtype(plain(random::poisson)) => c"poisson";
+    c"randperm": any_dtype(plain(random::permutation)) => c"randperm";
+    c"randperm": any_dtype(plain(random::permutation)) => c"randperm.generator";
+    c"randperm": any_dtype(plain(random::permutation_out)) => c"randperm.generator_out";
+    c"binomial": any_dtype(plain(random::binomial)) => c"binomial";
     c"multinomial": any_device(plain(multinomial::multinomial)) => c"multinomial", c"multinomial.out";
-    c"uniform_": any_dtype(plain(random_distributions::uniform)) => c"uniform_";
-    c"normal_": any_dtype(plain(random_distributions::normal)) => c"normal_";
-    c"exponential_": any_dtype(plain(random_distributions::exponential)) => c"exponential_";
-    c"bernoulli_.float": any_dtype(plain(random_distributions::bernoulli_scalar)) => c"bernoulli_.float";
-    c"random_": any_dtype(plain(random_distributions::random_from)) => c"random_.from";
-    c"random_": any_dtype(plain(random_distributions::random_to)) => c"random_.to";
+    c"uniform_": any_dtype(plain(random::uniform)) => c"uniform_";
+    c"normal_": any_dtype(plain(random::normal)) => c"normal_";
+    c"exponential_": any_dtype(plain(random::exponential)) => c"exponential_";
+    c"bernoulli_.float": any_dtype(plain(random::bernoulli_scalar)) => c"bernoulli_.float";
+    c"random_": any_dtype(plain(random::random_from)) => c"random_.from";
+    c"random_": any_dtype(plain(random::random_to)) => c"random_.to";
     c"uniform_": any_dtype(plain(random_factories::make)) => c"rand";
     c"uniform_": any_dtype(plain(random_factories::make)) => c"rand.generator";
     c"uniform_": any_dtype(plain(random_factories::make_like)) => c"rand_like";
@@ -417,55 +416,55 @@ operators! {
     c"native_dropout": any_dtype(plain(dropout::forward)) => c"native_dropout";
     c"native_dropout_backward": any_dtype(plain(dropout::backward)) => c"native_dropout_backward";
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
-    c"_thnn_fused_lstm_cell": any_dtype(plain(recurrent_cells::lstm_cell)) => c"_thnn_fused_lstm_cell";
-    c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(recurrent_cells::lstm_cell_backward)) =>
+    c"_thnn_fused_lstm_cell": any_dtype(plain(rnn_cell::lstm_cell)) => c"_thnn_fused_lstm_cell";
+    c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(rnn_cell::lstm_cell_backward)) =>
         c"_thnn_fused_lstm_cell_backward_impl";
     // recurrent layers over whole sequences, operators of rustdev's own library
-    c"lstm_layer": plain(recurrent_layers::forward::<LSTM>) => c"rustdev::lstm_layer";
-    c"lstm_layer_backward": plain(recurrent_layers::backward::<LSTM>) => c"rustdev::lstm_layer_backward";
-    c"gru_layer": plain(recurrent_layers::forward::<GRU>) => c"rustdev::gru_layer";
-    c"gru_layer_backward": plain(recurrent_layers::backward::<GRU>) => c"rustdev::gru_layer_backward";
-    c"elman_layer": plain(recurrent_layers::forward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer";
-    c"elman_layer_backward": plain(recurrent_layers::backward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer_backward";
-    c"elman_layer": plain(recurrent_layers::forward::<RNN_RELU>) => c"rustdev::rnn_relu_layer";
-    c"elman_layer_backward": plain(recurrent_layers::backward::<RNN_RELU>) => c"rustdev::rnn_relu_layer_backward";
+    c"lstm_layer": plain(rnn_layer::forward::<LSTM>) => c"rustdev::lstm_layer";
+    c"lstm_layer_backward": plain(rnn_layer::backward::<LSTM>) => c"rustdev::lstm_layer_backward";
+    c"gru_layer": plain(rnn_layer::forward::<GRU>) => c"rustdev::gru_layer";
+    c"gru_layer_backward": plain(rnn_layer::backward::<GRU>) => c"rustdev::gru_layer_backward";
+    c"elman_layer": plain(rnn_layer::forward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer";
+    c"elman_layer_backward": plain(rnn_layer::backward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer_backward";
+    c"elman_layer": plain(rnn_layer::forward::<RNN_RELU>) => c"rustdev::rnn_relu_layer";
+    c"elman_layer_backward": plain(rnn_layer::backward::<RNN_RELU>) => c"rustdev::rnn_relu_layer_backward";
     // normalisation, whose functions check dtypes after PyTorch's own checks
-    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"native_batch_norm";
-    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"_native_batch_norm_legit";
-    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward_without_statistics)) => c"_native_batch_norm_legit.no_stats";
-    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward_with_reserve::<true>)) => c"_batch_norm_with_update";
-    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward_with_reserve::<false>)) => c"_batch_norm_no_update";
-    c"native_batch_norm_backward": any_dtype(plain(batch_normalisation::backward)) => c"native_batch_norm_backward";
-    c"native_batch_norm_backward": any_dtype(plain(batch_normalisation::backward_with_reserve)) => c"batch_norm_backward";
-    c"native_group_norm": any_dtype(plain(group_normalisation::forward)) => c"native_group_norm";
-    c"native_group_norm_backward": any_dtype(plain(group_normalisation::backward)) => c"native_group_norm_backward";
-    c"native_layer_norm": any_dtype(plain(layer_normalisation::forward)) => c"native_layer_norm";
-    c"native_layer_norm_backward": any_dtype(plain(layer_normalisation::backward)) => c"native_layer_norm_backward";
-    // lists of tensors; src/operators/foreach_lists.rs has the elementwise ones
-    c"_foreach_copy_": any_device(plain(foreach_lists::copy)) => c"_foreach_copy_";
-    c"_foreach_max": any_device(plain(foreach_lists::max)) => c"_foreach_max";
-    c"_foreach_norm.Scalar": any_device(plain(foreach_lists::norm)) => c"_foreach_norm.Scalar";
-    c"_foreach_pow.ScalarAndTensor": any_device(plain(foreach_lists::powers)) => c"_foreach_pow.ScalarAndTensor";
-    c"_foreach_zero_": any_device(plain(foreach_lists::elementwise)) => c"_foreach_zero_";
+    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"native_batch_norm";
+    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"_native_batch_norm_legit";
+    c"native_batch_norm": any_dtype(plain(batch_norm::forward_without_statistics)) => c"_native_batch_norm_legit.no_stats";
+    c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<true>)) => c"_batch_norm_with_update";
+    c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<false>)) => c"_batch_norm_no_update";
+    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward)) => c"native_batch_norm_backward";
+    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward_with_reserve)) => c"batch_norm_backward";
+    c"native_group_norm": any_dtype(plain(group_norm::forward)) => c"native_group_norm";
+    c"native_group_norm_backward": any_dtype(plain(group_norm::backward)) => c"native_group_norm_backward";
+    c"native_layer_norm": any_dtype(plain(layer_norm::forward)) => c"native_layer_norm";
+    c"native_layer_norm_backward": any_dtype(plain(layer_norm::backward)) => c"native_layer_norm_backward";
+    // lists of tensors; src/operators/foreach.rs has the elementwise ones
+    c"_foreach_copy_": any_device(plain(foreach::copy)) => c"_foreach_copy_";
+    c"_foreach_max": any_device(plain(foreach::max)) => c"_foreach_max";
+    c"_foreach_norm.Scalar": any_device(plain(foreach::norm)) => c"_foreach_norm.Scalar";
+    c"_foreach_pow.ScalarAndTensor": any_device(plain(foreach::powers)) => c"_foreach_pow.ScalarAndTensor";
+    c"_foreach_zero_": any_device(plain(foreach::elementwise)) => c"_foreach_zero_";
     // optimizer steps
-    c"_fused_adagrad_": any_device(plain(optimizers::adagrad)) => c"_fused_adagrad_", c"_fused_adagrad_.tensor_lr";
-    c"_fused_adam_": any_device(plain(optimizers::adam)) => c"_fused_adam_", c"_fused_adam_.tensor_lr";
-    c"_fused_adamw_": any_device(plain(optimizers::adam)) => c"_fused_adamw_", c"_fused_adamw_.tensor_lr";
-    c"_fused_sgd_": any_device(plain(optimizers::sgd)) => c"_fused_sgd_", c"_fused_sgd_.tensor_lr";
+    c"_fused_adagrad_": any_device(plain(optimizer::adagrad)) => c"_fused_adagrad_", c"_fused_adagrad_.tensor_lr";
+    c"_fused_adam_": any_device(plain(optimizer::adam)) => c"_fused_adam_", c"_fused_adam_.tensor_lr";
+    c"_fused_adamw_": any_device(plain(optimizer::adam)) => c"_fused_adamw_", c"_fused_adamw_.tensor_lr";
+    c"_fused_sgd_": any_device(plain(optimizer::sgd)) => c"_fused_sgd_", c"_fused_sgd_.tensor_lr";
     // scaling of gradients
-    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(gradient_scaling::unscale)) =>
+    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(amp::unscale)) =>
         c"_amp_foreach_non_finite_check_and_unscale_";
-    c"_amp_update_scale_": any_device(plain(gradient_scaling::update_scale)) => c"_amp_update_scale_";
+    c"_amp_update_scale_": any_device(plain(amp::update_scale)) => c"_amp_update_scale_";
     // losses
-    c"nll_loss_forward": structured(log_likelihood::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
-    c"nll_loss_forward": plain(log_likelihood::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
-    c"nll_loss_backward": structured(log_likelihood::backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
-    c"binary_cross_entropy": any_dtype(plain(losses::entropy)) => c"binary_cross_entropy", c"binary_cross_entropy.out";
-    c"binary_cross_entropy_backward": any_dtype(plain(losses::entropy_backward)) =>
+    c"nll_loss_forward": structured(nll_loss::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
+    c"nll_loss_forward": plain(nll_loss::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
+    c"nll_loss_backward": structured(nll_loss::backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
+    c"binary_cross_entropy": any_dtype(plain(loss::entropy)) => c"binary_cross_entropy", c"binary_cross_entropy.out";
+    c"binary_cross_entropy_backward": any_dtype(plain(loss::entropy_backward)) =>
         c"binary_cross_entropy_backward", c"binary_cross_entropy_backward.grad_input";
-    c"log_sigmoid_forward": any_dtype(plain(losses::log_sigmoid)) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
-    c"log_sigmoid_backward": any_dtype(plain(losses::log_sigmoid_backward)) => c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
-    c"nll_loss_backward": plain(log_likelihood::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
+    c"log_sigmoid_forward": any_dtype(plain(loss::log_sigmoid)) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
+    c"log_sigmoid_backward": any_dtype(plain(loss::log_sigmoid_backward)) => c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
+    c"nll_loss_backward": plain(nll_loss::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
 macro_rules! composed {
@@ -478,20 +477,20 @@ macro_rules! composed {
 }
 
 composed! {
-    plain(search::is_number) => c"isin.Tensor_Scalar";
-    plain(random_distributions::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
-    plain(random_distributions::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
-    plain(random_distributions::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
-    plain(recurrent_cells::gru_cell) => c"_thnn_fused_gru_cell";
-    plain(recurrent_cells::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
+    plain(searchsorted::is_number) => c"isin.Tensor_Scalar";
+    plain(random::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
+    plain(random::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
+    plain(random::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(rnn_cell::gru_cell) => c"_thnn_fused_gru_cell";
+    plain(rnn_cell::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences
-    any_device(plain(recurrent_networks::network::<LSTM>)) => c"lstm.input";
-    any_device(plain(recurrent_networks::network::<GRU>)) => c"gru.input";
-    any_device(plain(recurrent_networks::network::<RNN_TANH>)) => c"rnn_tanh.input";
-    any_device(plain(recurrent_networks::network::<RNN_RELU>)) => c"rnn_relu.input";
+    any_device(plain(rnn_network::network::<LSTM>)) => c"lstm.input";
+    any_device(plain(rnn_network::network::<GRU>)) => c"gru.input";
+    any_device(plain(rnn_network::network::<RNN_TANH>)) => c"rnn_tanh.input";
+    any_device(plain(rnn_network::network::<RNN_RELU>)) => c"rnn_relu.input";
     // matrices
-    plain(ranges::trace) => c"trace";
-    plain(reductions::norm) => c"norm.ScalarOpt_dim";
+    plain(range_factories::trace) => c"trace";
+    plain(reduce::norm) => c"norm.ScalarOpt_dim";
     // operators for which PyTorch's composite implementation is used, though the CPU has kernels
     COMPOSITION => c"_stack";
     COMPOSITION => c"_stack.out";
@@ -504,7 +503,7 @@ composed! {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::names;
+    use super::super::callees;
     use super::*;
 
     /// The names under a heading of the file from which the shim's lists are generated.
@@ -522,7 +521,7 @@ mod tests {
                 operator.row().is_some() || matches!(operator.kernel, Kernel::Task(_) | Kernel::Others | Kernel::Divided);
             assert!(is_there, "{:?} has no kernel", operator.names[0]);
         }
-        for row in names::KERNELS {
+        for row in callees::KERNELS {
             assert!(row.get().is_some(), "{:?} is not in the table", row.name());
         }
     }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::names::{self, Callee, Row};
+use super::callees::{self, Callee, Row};
 use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
@@ -606,7 +606,7 @@ impl<'a> Call<'a> {
     /// A new contiguous temporary of zeros that lives to the end of the call.
     pub fn zeros(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
         let made = self.empty(sizes, dtype)?;
-        self.operator(&names::ZERO, &[Value::Tensor(made)])
+        self.operator(&callees::ZERO, &[Value::Tensor(made)])
     }
 
     /// Calls another operator and returns its only result.
@@ -632,7 +632,7 @@ impl<'a> Call<'a> {
     /// Copies a tensor's elements into another one, as `copy_` does.
     pub fn copy(&self, target: Tensor<'_>, source: Tensor<'_>) -> Outcome {
         let arguments = [Value::Tensor(target), Value::Tensor(source), Value::Number(Scalar::Bool(false))];
-        self.operator(&names::COPY, &arguments).map(drop)
+        self.operator(&callees::COPY, &arguments).map(drop)
     }
 
     /// The tensor in another dtype, converted as by `to`.
@@ -641,7 +641,7 @@ impl<'a> Call<'a> {
             return Ok(tensor);
         }
         let (wanted, no) = (Value::Number(Scalar::Long(dtype as i64)), Value::Number(Scalar::Bool(false)));
-        self.operator(&names::TO_DTYPE, &[Value::Tensor(tensor), wanted, no, no, Value::None])
+        self.operator(&callees::TO_DTYPE, &[Value::Tensor(tensor), wanted, no, no, Value::None])
     }
 
     /// The arguments, with tensors of 16 bit floats converted to `Float`.
@@ -655,7 +655,7 @@ impl<'a> Call<'a> {
 
     /// Writes a number to every element, as `fill_` does.
     pub fn fill(&self, target: Tensor<'_>, number: Scalar) -> Outcome {
-        self.operator(&names::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
+        self.operator(&callees::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
     }
 
     /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.

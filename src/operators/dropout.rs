@@ -1,8 +1,8 @@
 //! Dropout and its gradient.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
-use super::names;
-use super::random_distributions;
+use super::callees;
+use super::random;
 use super::tensors::{Dims, Tensor, joint_strides};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::{DType, FLOATING};
@@ -19,7 +19,7 @@ fn double(value: f64) -> Value<'static> {
 
 /// Dropout that keeps all elements: a copy and a mask of ones.
 fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
-    let copy = call.operator(&names::CLONE, &[Value::Tensor(input), Value::None])?;
+    let copy = call.operator(&callees::CLONE, &[Value::Tensor(input), Value::None])?;
     call.give(0, copy)?;
     let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
     call.fill(mask, Scalar::Long(1))
@@ -29,9 +29,9 @@ fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
 /// operators refuse.
 fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -> Outcome {
     let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
-    call.operator(&names::BERNOULLI_NUMBER, &[Value::Tensor(mask), double(kept), Value::None])?;
-    let product = call.operator(&names::MUL, &[Value::Tensor(input), Value::Tensor(mask)])?;
-    call.operator(&names::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), double(scale)])?;
+    call.operator(&callees::BERNOULLI_NUMBER, &[Value::Tensor(mask), double(kept), Value::None])?;
+    let product = call.operator(&callees::MUL, &[Value::Tensor(input), Value::Tensor(mask)])?;
+    call.operator(&callees::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), double(scale)])?;
     call.give(0, product)
 }
 
@@ -54,15 +54,15 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let shape = like(input, input.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
-    let [seed, offset] = call.draw(&Value::None, random_distributions::NUMBERS)?;
+    let [seed, offset] = call.draw(&Value::None, random::NUMBERS)?;
     let [p, scale] = [kept, scale].map(Scalar::Double);
     call.launch(&[out, mask], &[input], &kernels::native_dropout::Scalars { seed, offset, p, scale }.list())
 }
 
 /// The gradient by other operators.
 fn backward_by_others(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
-    let scaled = call.operator(&names::MUL_NUMBER, &[Value::Tensor(call.cast(mask, grad.dtype())?), double(scale)])?;
-    let product = call.operator(&names::MUL, &[Value::Tensor(grad), Value::Tensor(scaled)])?;
+    let scaled = call.operator(&callees::MUL_NUMBER, &[Value::Tensor(call.cast(mask, grad.dtype())?), double(scale)])?;
+    let product = call.operator(&callees::MUL, &[Value::Tensor(grad), Value::Tensor(scaled)])?;
     call.give(0, product)
 }
 

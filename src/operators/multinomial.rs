@@ -1,9 +1,9 @@
 //! `multinomial`: draws categories by weights. The checks are those of PyTorch's own function.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::callees;
 use super::dtypes::is_floating;
-use super::names;
-use super::random_distributions;
+use super::random;
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::DType;
@@ -46,7 +46,7 @@ fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tens
     sizes[weights.ndim() - 1] = samples;
     // Like PyTorch, this resizes the output without a warning.
     if let Some(given) = call.given(0).filter(|given| given.sizes() != &sizes[..]) {
-        call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&sizes), Value::None])?;
+        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&sizes), Value::None])?;
     }
     call.contiguous(0, &sizes, DType::Long, Strides::Shared)
 }
@@ -60,7 +60,7 @@ fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, 
     let dense = call.dense(weights, Format::Contiguous)?.view(&[rows, categories]);
     let is_dense = out.is_dense(Format::Contiguous);
     let drawn = if is_dense { out } else { call.empty(out.sizes(), DType::Long)? };
-    let [seed, offset] = call.draw(generator, random_distributions::NUMBERS)?;
+    let [seed, offset] = call.draw(generator, random::NUMBERS)?;
     let scalars = kernels::discrete::multinomial::Scalars { seed, offset }.list();
     call.launch_in(weights.dtype(), &[drawn.view(&[rows, samples])], &[dense], &scalars)?;
     if is_dense { Ok(()) } else { call.copy(out, drawn) }
@@ -69,20 +69,20 @@ fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, 
 /// Queues the check that the weights are a distribution.
 fn check_distribution(call: &Call<'_>, weights: Tensor<'_>) -> Outcome {
     let (no, zero) = (Scalar::Bool(false).into(), Scalar::Long(0).into());
-    let ends = call.operators(&names::AMINMAX, &[Value::Tensor(weights), Value::None, no], 2)?;
+    let ends = call.operators(&callees::AMINMAX, &[Value::Tensor(weights), Value::None, no], 2)?;
     let [least, greatest] = [ends[0], ends[1]].map(Value::Tensor);
-    let is_positive = call.operator(&names::GE, &[least, zero])?;
-    let is_finite = call.operator(&names::LT, &[greatest, Scalar::Double(f64::INFINITY).into()])?;
-    let is_valid = call.operator(&names::BITWISE_AND, &[Value::Tensor(is_finite), Value::Tensor(is_positive)])?;
+    let is_positive = call.operator(&callees::GE, &[least, zero])?;
+    let is_finite = call.operator(&callees::LT, &[greatest, Scalar::Double(f64::INFINITY).into()])?;
+    let is_valid = call.operator(&callees::BITWISE_AND, &[Value::Tensor(is_finite), Value::Tensor(is_positive)])?;
     check_all(call, is_valid, "probability tensor contains either `inf`, `nan` or element < 0")?;
-    let total = call.operator(&names::SUM, &[Value::Tensor(weights), Value::Integers(&[-1]), no, Value::None])?;
-    let is_some = call.operator(&names::NE, &[Value::Tensor(total), zero])?;
-    check_all(call, call.operator(&names::ALL, &[Value::Tensor(is_some)])?, NO_WEIGHT)
+    let total = call.operator(&callees::SUM, &[Value::Tensor(weights), Value::Integers(&[-1]), no, Value::None])?;
+    let is_some = call.operator(&callees::NE, &[Value::Tensor(total), zero])?;
+    check_all(call, call.operator(&callees::ALL, &[Value::Tensor(is_some)])?, NO_WEIGHT)
 }
 
 /// Raises an error by `_assert_async` if the tensor is false.
 fn check_all(call: &Call<'_>, value: Tensor<'_>, text: &str) -> Outcome {
-    call.operators(&names::ASSERT, &[Value::Tensor(value), Value::Text(text)], 0).map(drop)
+    call.operators(&callees::ASSERT, &[Value::Tensor(value), Value::Text(text)], 0).map(drop)
 }
 
 /// Divides each weight by an exponentially distributed number. The categories of the greatest quotients are a sample without
@@ -91,13 +91,13 @@ fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generato
     let (sizes, dtype) = (weights.sizes(), weights.dtype());
     let shape = Shape { sizes: Dims::from(sizes), strides: weights.like_strides(), dtype };
     let quotients = Value::Tensor(call.empty_as(&shape)?);
-    call.operator(&names::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), *generator])?;
-    call.operator(&names::DIV_OUT, &[Value::Tensor(weights), quotients, quotients])?;
+    call.operator(&callees::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), *generator])?;
+    call.operator(&callees::DIV_OUT, &[Value::Tensor(weights), quotients, quotients])?;
     let (samples, dim, yes) = (out.size_from_end(0), Scalar::Long(-1).into(), Scalar::Bool(true).into());
     if samples == 1 {
-        return call.operator(&names::ARGMAX_OUT, &[quotients, dim, yes, Value::Tensor(out)]).map(drop);
+        return call.operator(&callees::ARGMAX_OUT, &[quotients, dim, yes, Value::Tensor(out)]).map(drop);
     }
     let values = call.empty(out.sizes(), dtype)?;
     let arguments = [quotients, Scalar::Long(samples).into(), dim, yes, yes, Value::Tensor(values), Value::Tensor(out)];
-    call.operators(&names::TOPK_OUT, &arguments, 2).map(drop)
+    call.operators(&callees::TOPK_OUT, &arguments, 2).map(drop)
 }

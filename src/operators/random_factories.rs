@@ -1,8 +1,8 @@
 //! Factories of random tensors: `rand`, `randn`, `randint` and their `_like` variants.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
-use super::names;
-use super::random_distributions::Distribution;
+use super::callees;
+use super::random::Distribution;
 use super::tensor_options;
 
 fn wrong(arguments: &[Value<'_>]) -> Refusal {
@@ -43,7 +43,7 @@ pub fn make_like(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let out = call.output(0, &shape, Strides::Any)?;
         return distribution.draw(call, out, &Value::None);
     }
-    let made = call.operator(&names::EMPTY_LIKE, &[*this, *dtype, *layout, *device, *pinned, *format])?;
+    let made = call.operator(&callees::EMPTY_LIKE, &[*this, *dtype, *layout, *device, *pinned, *format])?;
     distribution.draw_anywhere(call, made)?;
     call.give(0, made)
 }

@@ -2,7 +2,7 @@
 
 use super::{contiguous, result, results, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, Outcome, Shape};
-use crate::operators::losses::NONE;
+use crate::operators::loss::NONE;
 use crate::operators::tensors::Tensor;
 
 fn rows_of(scores: Tensor<'_>) -> i64 {

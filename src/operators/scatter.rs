@@ -2,7 +2,7 @@
 
 use super::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, ensure};
-use super::names;
+use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
 use crate::tensor::launch::Scalar;
@@ -61,7 +61,7 @@ impl<'a> Scatter<'a> {
         let target = self.target;
         let out = call.contiguous(0, target.sizes(), target.dtype(), Strides::Any)?;
         if call.given(0).is_none() && out.numel() != 0 {
-            call.with_kernel(&names::COPY_ELEMENTS).launch(&[out], &[target], &[])?;
+            call.with_kernel(&callees::COPY_ELEMENTS).launch(&[out], &[target], &[])?;
         } else if out.handle() != target.handle() {
             call.copy(out, target)?;
         }
@@ -99,12 +99,12 @@ impl<'a> Scatter<'a> {
         let (one, includes_self) = (Scalar::Long(1), !self.update.excludes_self);
         call.fill(counts, Scalar::Long(includes_self.into()))?;
         self.addressing(counts)?.update(call, counts, Input::Number(one), Operation::Add.into())?;
-        call.operator(&names::CLAMP_MIN_IN_PLACE, &[Value::Tensor(counts), one.into()])?;
+        call.operator(&callees::CLAMP_MIN_IN_PLACE, &[Value::Tensor(counts), one.into()])?;
         let operands = [Value::Tensor(out), Value::Tensor(counts), Value::Text("floor")];
         if FLOATING.and(COMPLEX).contains(out.dtype()) {
-            call.operator(&names::DIV_IN_PLACE, &operands[..2]).map(drop)
+            call.operator(&callees::DIV_IN_PLACE, &operands[..2]).map(drop)
         } else {
-            call.operator(&names::DIV_ROUNDED_IN_PLACE, &operands).map(drop)
+            call.operator(&callees::DIV_ROUNDED_IN_PLACE, &operands).map(drop)
         }
     }
 }
@@ -180,6 +180,6 @@ pub fn index_fill_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     }
     let is_shared = value.may_share_memory(target);
     let contiguous = Value::Number(Scalar::Long(Format::Contiguous as i64));
-    let value = if is_shared { call.operator(&names::CLONE, &[Value::Tensor(value), contiguous])? } else { value };
+    let value = if is_shared { call.operator(&callees::CLONE, &[Value::Tensor(value), contiguous])? } else { value };
     fill(call, [target, index], dim, Input::Tensor(value))
 }

@@ -4,7 +4,7 @@
 //! together, with a workspace.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
-use super::names;
+use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::sort as sort_kernel;
 use crate::tensor::dtype::DType;
@@ -73,7 +73,7 @@ fn lines_apart<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize, out: Tensor<
     if !lines.may_share_memory(out) {
         return Ok(lines);
     }
-    call.operator(&names::CLONE, &[Value::Tensor(lines), Value::Number(Scalar::Long(0))])
+    call.operator(&callees::CLONE, &[Value::Tensor(lines), Value::Number(Scalar::Long(0))])
 }
 
 /// `kthvalue`.
@@ -125,7 +125,7 @@ pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// The elements in stable order along a dimension, and their indices.
 pub fn sorted<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: i64, descending: bool) -> Result<[Tensor<'a>; 2], Refusal> {
     let [stable, dim, descending] = [true.into(), dim.into(), descending.into()].map(Value::Number);
-    let sorted = call.operators(&names::SORT, &[Value::Tensor(tensor), stable, dim, descending], 2)?;
+    let sorted = call.operators(&callees::SORT, &[Value::Tensor(tensor), stable, dim, descending], 2)?;
     Ok([sorted[0], sorted[1]])
 }
 

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, check_same_device, ensure};
-use super::names;
+use super::callees;
 use super::pointwise_calls::launch_with;
 use super::tensor_iterator::{self, Elementwise, Rule, Types};
 use super::tensors::{Format, Tensor};
@@ -18,7 +18,7 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> 
     }
     let count = call.empty(&[], DType::Long)?;
     // The kernel computes in the dtype of its input.
-    call.with_kernel(&names::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
+    call.with_kernel(&callees::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
     call.read(count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
 }
 

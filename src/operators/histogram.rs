@@ -1,7 +1,7 @@
 //! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
-use super::names;
+use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::histogram::histogram as kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
@@ -35,7 +35,7 @@ impl<'a> Counted<'a> {
     fn limits(&self, call: &Call<'a>) -> Result<[f64; 2], Refusal> {
         let line = call.dense(self.input, Format::Contiguous)?.view(&[self.input.numel()]);
         let no = Value::Number(Scalar::Bool(false));
-        let found = call.operators(&names::AMINMAX, &[Value::Tensor(line), Value::None, no], 2)?;
+        let found = call.operators(&callees::AMINMAX, &[Value::Tensor(line), Value::None, no], 2)?;
         Ok([value_of(call, found[0])?, value_of(call, found[1])?])
     }
 
@@ -46,22 +46,22 @@ impl<'a> Counted<'a> {
         let weight = call.dense_given(self.weight)?;
         let scalars = kernel::Scalars { method: (method as i64).into(), has_weight: weight.is_some().into() };
         let inputs: Vec<Tensor<'_>> = [dense, edges].into_iter().chain(weight).collect();
-        call.with_kernel(&names::HISTOGRAM).launch(&[counts], &inputs, &scalars.list())?;
+        call.with_kernel(&callees::HISTOGRAM).launch(&[counts], &inputs, &scalars.list())?;
         if !self.density {
             return Ok(counts);
         }
         let (all, one) = (Value::Tensor(counts), |value| Value::Number(Scalar::Long(value)));
-        let sum = call.operator(&names::SUM_OF_ALL, &[all, Value::None])?;
-        let shares = call.operator(&names::DIV, &[all, Value::Tensor(sum)])?;
-        let widths = call.operator(&names::DIFF, &[Value::Tensor(edges), one(1), one(-1), Value::None, Value::None])?;
-        call.operator(&names::DIV_IN_PLACE, &[Value::Tensor(shares), Value::Tensor(widths)])
+        let sum = call.operator(&callees::SUM_OF_ALL, &[all, Value::None])?;
+        let shares = call.operator(&callees::DIV, &[all, Value::Tensor(sum)])?;
+        let widths = call.operator(&callees::DIFF, &[Value::Tensor(edges), one(1), one(-1), Value::None, Value::None])?;
+        call.operator(&callees::DIV_IN_PLACE, &[Value::Tensor(shares), Value::Tensor(widths)])
     }
 }
 
 /// Waits for a one-element tensor and reads it.
 fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, Refusal> {
     let double = call.cast(number, DType::Double)?;
-    let bits = call.operator(&names::VIEW_DTYPE, &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
+    let bits = call.operator(&callees::VIEW_DTYPE, &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
     let bits = call.read(bits, c"a histogram without limits (they are read on the host)")?;
     Ok(f64::from_bits(bits as u64))
 }
@@ -70,7 +70,7 @@ fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, Refusal> {
 fn space(call: &Call<'_>, edges: Tensor<'_>, [least, greatest]: [f64; 2]) -> Outcome {
     let number = |value| Value::Number(Scalar::Double(value));
     let steps = Value::Number(Scalar::Long(edges.numel()));
-    call.operator(&names::LINSPACE_OUT, &[number(least), number(greatest), steps, Value::Tensor(edges)]).map(drop)
+    call.operator(&callees::LINSPACE_OUT, &[number(least), number(greatest), steps, Value::Tensor(edges)]).map(drop)
 }
 
 /// Writes the counts to the first output.
@@ -78,7 +78,7 @@ fn store(call: &Call<'_>, counts: Tensor<'_>) -> Outcome {
     if let Some(given) = call.given(0).filter(|given| given.sizes() == counts.sizes() && given.check_no_internal_overlap().is_err())
     {
         // As on the CPU, where all bins are added to the same element.
-        let sum = call.operator(&names::SUM_OF_ALL, &[Value::Tensor(counts), Value::None])?;
+        let sum = call.operator(&callees::SUM_OF_ALL, &[Value::Tensor(counts), Value::None])?;
         return call.copy(given.row(0), sum);
     }
     let out = call.contiguous(0, counts.sizes(), counts.dtype(), Strides::Any)?;

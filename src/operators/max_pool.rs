@@ -2,7 +2,7 @@
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value, ensure};
 use super::tensors::{Format, Tensor};
-use super::windows::Windows;
+use super::unfold::Windows;
 use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;

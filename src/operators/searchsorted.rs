@@ -1,9 +1,9 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_same_device, ensure};
+use super::callees;
 use super::dtypes::common_dtype;
-use super::names;
-use super::selection::sorted;
+use super::sort::sorted;
 use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::searchsorted as kernels;
 use crate::tensor::dtype::DType;
@@ -62,7 +62,7 @@ impl<'a> Search<'a> {
         ensure!(!self.out_int32 || size < i64::from(i32::MAX));
         let Some(sorter) = self.sorter.filter(|sorter| sorter.numel() > 0) else { return Ok(()) };
         let no = Value::Number(Scalar::Bool(false));
-        let limits = call.operators(&names::AMINMAX, &[Value::Tensor(sorter), Value::None, no], 2)?;
+        let limits = call.operators(&callees::AMINMAX, &[Value::Tensor(sorter), Value::None, no], 2)?;
         let reason = c"searchsorted with a sorter (its limits are checked on the host)";
         let [least, greatest] = [call.read(limits[0], reason)?, call.read(limits[1], reason)?];
         ensure!(least >= 0 && greatest < size);
@@ -82,7 +82,7 @@ impl<'a> Search<'a> {
         }
         if sorted.numel() == 0 {
             let out = call.contiguous(0, sizes, self.dtype(), Strides::Any)?;
-            return call.operator(&names::ZERO, &[Value::Tensor(out)]).map(drop);
+            return call.operator(&callees::ZERO, &[Value::Tensor(out)]).map(drop);
         }
         let dtype = common_dtype(Input::Tensor(sorted), self.values, call)?;
         if !call.takes(dtype) {
@@ -150,7 +150,7 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 /// `isin` with a number to find, computed by `eq` or `ne`.
 pub fn is_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [tested, number, _assume_unique, invert] = arguments.all()?;
-    let comparison = if invert.flag()? { &names::NE } else { &names::EQ };
+    let comparison = if invert.flag()? { &callees::NE } else { &callees::EQ };
     let found = call.operator(comparison, &[*tested, *number])?;
     call.give(0, found)
 }

@@ -1,8 +1,8 @@
 //! Powers with a scalar base or exponent, and `ldexp`.
 
 use super::call::{Arguments, Call, Outcome, Refusal, ensure};
+use super::callees;
 use super::dtypes::{can_cast, is_integer, is_whole};
-use super::names;
 use super::pointwise_calls::{Scalars, alone, as_promoted, launch, launch_with, promoted, with_number};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use crate::tensor::dtype::{FLOAT8, HALVES};
@@ -26,7 +26,7 @@ pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, exponent] = arguments.all()?;
     if let Some(zero) = exponent_of_one(base.number()?) {
-        return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(&names::POW_NUMBER));
+        return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(&callees::POW_NUMBER));
     }
     with_number(arguments, call)
 }

@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
-use super::names;
-use super::selection::sorted;
+use super::callees;
+use super::sort::sorted;
 use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::sorting::unique as kernels;
 use crate::tensor::dtype::DType;
@@ -57,11 +57,11 @@ impl<'a> Grouping<'a> {
         let grouped: Vec<Tensor<'_>> = [numbers].into_iter().chain(self.indices).collect();
         let targets = [starts, inverse.view(&[inverse.numel()]), counts];
         let scalars = kernels::collect::Scalars { in_order: self.in_order.into() };
-        call.with_kernel(&names::UNIQUE_COLLECT).launch_in(DType::Long, &targets, &grouped, &scalars.list())?;
+        call.with_kernel(&callees::UNIQUE_COLLECT).launch_in(DType::Long, &targets, &grouped, &scalars.list())?;
         let out = call.output(0, &moved_back(results.sizes, different, results.dim, table.dtype()), Strides::Any)?;
         let cols = table.sizes()[1];
         let target = out.within(&[different, cols], &[cols, 1]);
-        call.with_kernel(&names::UNIQUE_ROWS).launch(&[target], &[table, starts], &[])
+        call.with_kernel(&callees::UNIQUE_ROWS).launch(&[target], &[table, starts], &[])
     }
 }
 
@@ -82,13 +82,13 @@ fn nothing(call: &Call<'_>, sizes: &[i64], dtype: DType, inverse: &[i64]) -> Out
 fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let (values, count) = (call.empty(line.sizes(), line.dtype())?, call.empty(&[1], DType::Long)?);
     let scalars = kernels::unique_line::Scalars { as_it_is: as_it_is.into() };
-    call.with_kernel(&names::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
+    call.with_kernel(&callees::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
     let kept = call.read(count, REASON)?;
     let result = if 2 * kept < line.numel() {
         // A short result is copied, so that it does not hold the memory for all elements.
-        call.operator(&names::CLONE, &[Value::Tensor(values.narrow(0, kept)), Value::None])?
+        call.operator(&callees::CLONE, &[Value::Tensor(values.narrow(0, kept)), Value::None])?
     } else {
-        call.operator(&names::RESIZE, &[Value::Tensor(values), Value::Integers(&[kept]), Value::None])?
+        call.operator(&callees::RESIZE, &[Value::Tensor(values), Value::Integers(&[kept]), Value::None])?
     };
     call.give(0, result)?;
     longs(call, 1, &[0])?;
@@ -149,7 +149,7 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool)
         None
     } else {
         let order = call.empty(&[count], DType::Long)?;
-        call.with_kernel(&names::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
+        call.with_kernel(&callees::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
         Some(order)
     };
     let grouping = Grouping { table, indices, in_order: consecutive, numbers: call.empty(&[count], DType::Long)? };

@@ -7,8 +7,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::bindings::{Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
+use super::callees::Row;
 use super::dtypes::{is_floating, is_integer, limits};
-use super::names::Row;
 use super::tensor_lists::{self, List, Lists};
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;

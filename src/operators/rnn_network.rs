@@ -8,8 +8,8 @@ use std::slice;
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Tensors, Value};
-use super::names;
-use super::recurrent_layers::{KINDS, Kind};
+use super::callees;
+use super::rnn_layer::{KINDS, Kind};
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::FLOATING;
 use crate::tensor::launch::Scalar;
@@ -88,7 +88,7 @@ impl<'a> Network<'a> {
         }
         call.give(0, self.transposed(call, sequence)?)?;
         for (index, last) in last.iter().enumerate() {
-            call.give(1 + index, call.operator(&names::STACK, &[Value::Tensors(last), integer(0)])?)?;
+            call.give(1 + index, call.operator(&callees::STACK, &[Value::Tensors(last), integer(0)])?)?;
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ impl<'a> Network<'a> {
         if !self.batch_first {
             return Ok(sequence);
         }
-        call.operator(&names::TRANSPOSE, &[Value::Tensor(sequence), integer(0), integer(1)])
+        call.operator(&callees::TRANSPOSE, &[Value::Tensor(sequence), integer(0), integer(1)])
     }
 
     /// The output and the final states of a layer in one direction.
@@ -107,7 +107,7 @@ impl<'a> Network<'a> {
         let mut weights: SmallVec<[Tensor<'a>; 4]> = self.params[cell * self.params_of_cell..][..self.params_of_cell].into();
         weights[1] = dense(weights[1])?;
         let of_cell = |state: &Tensor<'a>| {
-            let state = call.operator(&names::SELECT, &[Value::Tensor(*state), integer(0), integer(cell)])?;
+            let state = call.operator(&callees::SELECT, &[Value::Tensor(*state), integer(0), integer(cell)])?;
             dense(state)
         };
         let states = self.states.iter().map(of_cell).collect::<Result<Tensors<'a>, Refusal>>()?;
@@ -120,13 +120,13 @@ impl<'a> Network<'a> {
     fn between(&self, call: &Call<'a>, outputs: &[Tensor<'a>], is_last: bool) -> Result<Tensor<'a>, Refusal> {
         let sequence = match outputs {
             [only] => *only,
-            _ => call.operator(&names::CAT, &[Value::Tensors(outputs), integer(2)])?,
+            _ => call.operator(&callees::CAT, &[Value::Tensors(outputs), integer(2)])?,
         };
         if self.dropout == 0.0 || is_last {
             return Ok(sequence);
         }
         let share = Value::Number(Scalar::Double(self.dropout));
-        call.operator(&names::DROPOUT, &[Value::Tensor(sequence), share, flag(true)])
+        call.operator(&callees::DROPOUT, &[Value::Tensor(sequence), share, flag(true)])
     }
 }
 

@@ -1,7 +1,7 @@
 //! `glu` and its gradient: one half of a tensor times the sigmoid of the other.
 
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
-use super::names;
+use super::callees;
 use super::pointwise_calls::{ensure_computed, launch_with};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::Tensor;
@@ -35,7 +35,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure_computed(input.dtype(), call)?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Shared)?;
     let ([first, second], [first_grad, second_grad]) = (halves(input, dim), halves(out, dim));
-    call.operator(&names::SIGMOID_OUT, &[Value::Tensor(second), Value::Tensor(first_grad)])?;
+    call.operator(&callees::SIGMOID_OUT, &[Value::Tensor(second), Value::Tensor(first_grad)])?;
     Elementwise::new(&[first_grad, first, grad], Some(second_grad))?.launch(call, second_grad, &[])?;
-    call.operator(&names::MUL_IN_PLACE, &[Value::Tensor(first_grad), Value::Tensor(grad)]).map(drop)
+    call.operator(&callees::MUL_IN_PLACE, &[Value::Tensor(first_grad), Value::Tensor(grad)]).map(drop)
 }

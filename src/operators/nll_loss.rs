@@ -2,7 +2,7 @@
 //! error.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
-use super::losses::{NONE, SUM};
+use super::loss::{NONE, SUM};
 use super::tensors::{Format, Tensor};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
 use crate::tensor::dtype::DType;

@@ -4,7 +4,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, Outcome, Refusal, Value, ensure};
-use super::names;
+use super::callees;
 use super::tensor_lists::{self, List, Lists};
 use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
@@ -30,7 +30,7 @@ fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'
     }
     let copy = call.empty(tensor.sizes(), tensor.dtype())?;
     let non_blocking = Scalar::Bool(true).into();
-    call.operator(&names::COPY, &[Value::Tensor(copy), Value::Tensor(tensor), non_blocking]).map(|_| copy)
+    call.operator(&callees::COPY, &[Value::Tensor(copy), Value::Tensor(tensor), non_blocking]).map(|_| copy)
 }
 
 /// The operands of an optimizer step.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
-use super::names::{self, Row};
+use super::callees::{self, Row};
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::attention::attention as kernel;
 use crate::simd::has_float16_tiles;
@@ -133,7 +133,7 @@ impl<'a> Operands<'a> {
 
 /// The tensor with its negative bit resolved.
 fn as_stored<'a>(call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
-    call.operator(&names::RESOLVE_NEG, &[Value::Tensor(tensor)])
+    call.operator(&callees::RESOLVE_NEG, &[Value::Tensor(tensor)])
 }
 
 /// A shape [batch, heads, length, ...] with the strides of [batch, length, heads, ...], like the results of PyTorch's kernels.

@@ -2,8 +2,8 @@
 //! start from the state of a generator.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
+use super::callees;
 use super::dtypes::{greatest_finite, is_floating};
-use super::names;
 use super::random_integers::range;
 use super::tensor_options;
 use super::tensors::{Format, Tensor, dims};
@@ -102,7 +102,7 @@ impl Distribution {
         if out.numel() == 0 {
             return Ok(());
         }
-        self.draw(call, call.operator(&names::VIEW_AS_REAL, &[Value::Tensor(out)])?, generator)
+        self.draw(call, call.operator(&callees::VIEW_AS_REAL, &[Value::Tensor(out)])?, generator)
     }
 
     /// Fills a tensor on any device by calling the in-place operator.
@@ -110,9 +110,9 @@ impl Distribution {
         let double = |value: f64| Value::Number(Scalar::Double(value));
         let integer = |value: i64| Value::Number(Scalar::Long(value));
         let (operator, [first, second]) = match self {
-            Self::Uniform(limits) => (&names::UNIFORM, limits.map(double)),
-            Self::Normal(parameters) => (&names::NORMAL, parameters.map(double)),
-            Self::Integers(from, to) => (&names::RANDOM_FROM, [integer(from), to.map_or(Value::None, integer)]),
+            Self::Uniform(limits) => (&callees::UNIFORM, limits.map(double)),
+            Self::Normal(parameters) => (&callees::NORMAL, parameters.map(double)),
+            Self::Integers(from, to) => (&callees::RANDOM_FROM, [integer(from), to.map_or(Value::None, integer)]),
         };
         call.operator(operator, &[Value::Tensor(out), first, second, Value::None]).map(drop)
     }
@@ -204,7 +204,7 @@ pub fn bernoulli_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let dtype = given.map_or(p.dtype(), Tensor::dtype);
     // Like PyTorch, this resizes the output without a warning.
     if let Some(given) = given.filter(|given| given.sizes() != p.sizes()) {
-        call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
+        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
     }
     let out = call.contiguous(0, p.sizes(), dtype, Strides::Any)?;
     trials(call, out, p, generator)
@@ -259,7 +259,7 @@ pub fn permutation_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         given
     } else {
         // Like PyTorch, this resizes the output without a warning.
-        call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
+        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
     };
     let shape = Shape::new(&[count], dtype, Format::Contiguous);
     if given.check_no_internal_overlap().is_err() {
@@ -293,8 +293,8 @@ fn check_deviations(call: &Call<'_>, std: Tensor<'_>, other: Tensor<'_>) -> Outc
         return Ok(());
     }
     let std = call.on_device(other.device(), std)?;
-    let least = call.operator(&names::MIN, &[Value::Tensor(std)])?;
-    let is_valid = call.operator(&names::GE, &[Value::Tensor(least), Value::Number(Scalar::Long(0))])?;
+    let least = call.operator(&callees::MIN, &[Value::Tensor(std)])?;
+    let is_valid = call.operator(&callees::GE, &[Value::Tensor(least), Value::Number(Scalar::Long(0))])?;
     let reason = c"normal with a tensor of deviations (the least one is read on the host)";
     ensure!(call.read(is_valid, reason)? != 0, "normal expects all elements of std >= 0.0");
     Ok(())
@@ -321,9 +321,9 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     let dtype = given.unwrap_or(first).dtype();
     let out = call.contiguous(0, &sizes, dtype, Strides::Any)?;
     let (target, number) = (Value::Tensor(out), |value: f64| Value::Number(Scalar::Double(value)));
-    call.operator(&names::NORMAL, &[target, number(0.0), number(width), *generator])?;
+    call.operator(&callees::NORMAL, &[target, number(0.0), number(width), *generator])?;
     if let Value::Tensor(_) = std {
-        call.operator(&names::MUL_IN_PLACE, &[target, *std])?;
+        call.operator(&callees::MUL_IN_PLACE, &[target, *std])?;
     }
     let mean = if let Value::Tensor(mean) = mean {
         *mean
@@ -333,5 +333,5 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
         call.fill(made, mean.number()?)?;
         made
     };
-    call.operator(&names::ADD_IN_PLACE, &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)
+    call.operator(&callees::ADD_IN_PLACE, &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)
 }

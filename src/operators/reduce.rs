@@ -4,8 +4,8 @@
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Tensors, Value, ensure, wrap_dim};
+use super::callees;
 use super::dtypes::is_floating;
-use super::names;
 use super::tensor_options::dtype_of;
 use super::tensors::{Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
@@ -241,7 +241,7 @@ pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let dtype = input.tensor()?.dtype();
     ensure!(dtype.is_complex() || is_floating(dtype));
     let order = if let Value::None = order { Value::Number(Scalar::Double(2.0)) } else { *order };
-    call.give(0, call.operator(&names::VECTOR_NORM, &[*input, order, *dims, *keepdim, Value::None])?)
+    call.give(0, call.operator(&callees::VECTOR_NORM, &[*input, order, *dims, *keepdim, Value::None])?)
 }
 
 /// `nansum`; for integers this is `sum`.
@@ -258,7 +258,7 @@ pub fn nansum(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let reduction = Reduction::along(input, dims, keepdim.flag()?)?;
     let dtype = dtype.unwrap_or(given.map_or(promoted(input.dtype()), Tensor::dtype));
     if sums {
-        return add_up(&reduction, &call.with_kernel(&names::SUM_KERNEL), dtype, 0.0);
+        return add_up(&reduction, &call.with_kernel(&callees::SUM_KERNEL), dtype, 0.0);
     }
     add_up(&reduction, call, dtype, 0.0)
 }
@@ -353,14 +353,14 @@ fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a
     let [input, dims, correction, keepdim] = arguments;
     let variance_of = |part| {
         let part = Value::Tensor(call.operator(part, &[*input])?);
-        call.operator(&names::VAR, &[part, *dims, *correction, *keepdim])
+        call.operator(&callees::VAR, &[part, *dims, *correction, *keepdim])
     };
-    let (real, imaginary) = (variance_of(&names::REAL)?, variance_of(&names::IMAG)?);
+    let (real, imaginary) = (variance_of(&callees::REAL)?, variance_of(&callees::IMAG)?);
     let out = call.contiguous(0, real.sizes(), real.dtype(), Strides::Any)?;
     let one = Value::Number(Scalar::Long(1));
-    call.operator(&names::ADD_OUT, &[Value::Tensor(real), Value::Tensor(imaginary), one, Value::Tensor(out)])?;
+    call.operator(&callees::ADD_OUT, &[Value::Tensor(real), Value::Tensor(imaginary), one, Value::Tensor(out)])?;
     if call.kernel_name() == "std" {
-        call.operator(&names::SQRT_IN_PLACE, &[Value::Tensor(out)])?;
+        call.operator(&callees::SQRT_IN_PLACE, &[Value::Tensor(out)])?;
     }
     Ok(out)
 }
@@ -388,5 +388,5 @@ pub fn variance_and_mean(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     }
     let variance = of_parts(call, arguments)?;
     let mean = call.contiguous(1, variance.sizes(), values.dtype(), Strides::Any)?;
-    call.operator(&names::MEAN_OUT, &[*input, *dims, *keepdim, Value::None, Value::Tensor(mean)]).map(drop)
+    call.operator(&callees::MEAN_OUT, &[*input, *dims, *keepdim, Value::None, Value::Tensor(mean)]).map(drop)
 }

@@ -1,8 +1,8 @@
 //! Conversions between complex numbers and their parts: `abs`, `angle`, `complex`, `polar`.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, ensure};
+use super::callees;
 use super::dtypes::complex_of;
-use super::names;
 use super::pointwise_calls::{UNARY_FLOATING, alone, ensure_computed, launch_with};
 use super::tensor_iterator::{Elementwise, Rule, Types, check_cast};
 use super::tensors::Tensor;
@@ -15,7 +15,7 @@ pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if call.given(0).is_some_and(|out| out.dtype() != dtype) {
         return Err(Refusal::Fallback);
     }
-    let call = if input.dtype().is_complex() { call.with_kernel(&names::COMPLEX_ABS) } else { *call };
+    let call = if input.dtype().is_complex() { call.with_kernel(&callees::COMPLEX_ABS) } else { *call };
     launch_with(&alone(input, Types::Result(dtype), &call)?, &[], &call)
 }
 

@@ -2,8 +2,8 @@
 
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, check_same_device, ensure};
-use super::gathers::is_index;
-use super::names;
+use super::callees;
+use super::gather::is_index;
 use super::tensors::{Format, Tensor};
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::tensor::dtype::{DType, FLOATING};
@@ -17,8 +17,8 @@ fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype
     let counts = call.zeros(&[num_rows], DType::Double)?;
     Addressing::each_slice(counts, 0, indices)?.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
     let number = |value: i64| Value::Number(Scalar::Long(value));
-    let counts = call.operator(&names::INDEX_SELECT, &[Value::Tensor(counts), number(0), Value::Tensor(indices)])?;
-    let inverse = call.operator(&names::RECIPROCAL, &[Value::Tensor(counts)])?;
+    let counts = call.operator(&callees::INDEX_SELECT, &[Value::Tensor(counts), number(0), Value::Tensor(indices)])?;
+    let inverse = call.operator(&callees::RECIPROCAL, &[Value::Tensor(counts)])?;
     Ok(call.cast(inverse, dtype)?.view(&[indices.numel(), 1]))
 }
 
@@ -31,7 +31,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure!(count == 0 || count * width == grad.numel());
     let indices = call.dense(indices, Format::Contiguous)?.view(&[count]);
     let out = call.contiguous(0, &[num_weights, width], grad.dtype(), Strides::Any)?;
-    call.operator(&names::ZERO, &[Value::Tensor(out)])?;
+    call.operator(&callees::ZERO, &[Value::Tensor(out)])?;
     if count == 0 {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     // For 16 bit floats, only the sums are rounded, not the scaled rows.
     let wide = grad.dtype().opmath();
     let scales = inverse_counts(call, indices, num_weights, wide)?;
-    let rows = call.operator(&names::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?;
+    let rows = call.operator(&callees::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?;
     let sums = if wide == grad.dtype() { out } else { call.zeros(out.sizes(), wide)? };
     add_rows(call, sums, indices, rows, update)?;
     if wide == grad.dtype() { Ok(()) } else { call.copy(out, sums) }
@@ -102,7 +102,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     if has_last {
         let last = all_sizes.row(bags);
-        call.operator(&names::ZERO, &[Value::Tensor(last)])?;
+        call.operator(&callees::ZERO, &[Value::Tensor(last)])?;
     }
     if dtype != DType::Long {
         call.copy(results[0], bag_of)?;

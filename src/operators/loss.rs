@@ -6,7 +6,7 @@ use std::iter;
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
-use super::names;
+use super::callees;
 use super::pointwise_calls::{BINARY, ensure_computed};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::Tensor;
@@ -41,7 +41,7 @@ pub fn log_sigmoid_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outco
 fn weigh(call: &Call<'_>, tensor: Tensor<'_>, weight: &Value<'_>) -> Outcome {
     match weight {
         Value::None => Ok(()),
-        _ => call.operator(&names::MUL_IN_PLACE, &[Value::Tensor(tensor), *weight]).map(drop),
+        _ => call.operator(&callees::MUL_IN_PLACE, &[Value::Tensor(tensor), *weight]).map(drop),
     }
 }
 
@@ -50,10 +50,10 @@ fn reduce(call: &Call<'_>, losses: Tensor<'_>, reduction: i64) -> Outcome {
     let losses = Value::Tensor(losses);
     let is_mean = reduction == MEAN;
     let Some(out) = call.given(0) else {
-        let operator = if is_mean { &names::MEAN } else { &names::SUM_OF_ALL };
+        let operator = if is_mean { &callees::MEAN } else { &callees::SUM_OF_ALL };
         return call.give(0, call.operator(operator, &[losses, Value::None])?);
     };
-    let operator = if is_mean { &names::MEAN_OUT } else { &names::SUM_OUT };
+    let operator = if is_mean { &callees::MEAN_OUT } else { &callees::SUM_OUT };
     let keeps_dims = Scalar::Bool(false).into();
     call.operator(operator, &[losses, Value::None, keeps_dims, Value::None, Value::Tensor(out)]).map(drop)
 }
@@ -82,7 +82,7 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return Ok(());
     }
     let count = Scalar::Long(input.numel()).into();
-    call.operator(&names::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
+    call.operator(&callees::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
 }
 
 /// The operands of an elementwise loss: the first two arguments. The third one is the reduction.

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
-use super::names;
+use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
 use crate::tensor::launch::Scalar;
@@ -81,7 +81,7 @@ pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     ensure!(!shifts.is_empty() && shifts.len() == dims.len());
     if input.numel() == 0 {
-        let clone = call.operator(&names::CLONE, &[Value::Tensor(input), Value::Number(Scalar::Long(PRESERVE))])?;
+        let clone = call.operator(&callees::CLONE, &[Value::Tensor(input), Value::Number(Scalar::Long(PRESERVE))])?;
         return call.give(0, clone);
     }
     let launches = moves_of(input.sizes(), shifts, dims)?;

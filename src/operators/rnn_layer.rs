@@ -6,8 +6,8 @@ use std::ffi::CStr;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Tensors, Value, ensure};
-use super::names::{self, Callee};
-use super::recurrent_cells::{LSTM_GATES, of_sum, of_two, sum_of_rows};
+use super::callees::{self, Callee};
+use super::rnn_cell::{LSTM_GATES, of_sum, of_two, sum_of_rows};
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -49,10 +49,10 @@ pub const RNN_TANH: usize = 2;
 pub const RNN_RELU: usize = 3;
 
 pub static KINDS: [Kind; 4] = [
-    Kind { operator: &names::LSTM_LAYER, gates: LSTM_GATES, states: 2 },
-    Kind { operator: &names::GRU_LAYER, gates: 3, states: 1 },
-    Kind { operator: &names::RNN_TANH_LAYER, gates: 1, states: 1 },
-    Kind { operator: &names::RNN_RELU_LAYER, gates: 1, states: 1 },
+    Kind { operator: &callees::LSTM_LAYER, gates: LSTM_GATES, states: 2 },
+    Kind { operator: &callees::GRU_LAYER, gates: 3, states: 1 },
+    Kind { operator: &callees::RNN_TANH_LAYER, gates: 1, states: 1 },
+    Kind { operator: &callees::RNN_RELU_LAYER, gates: 1, states: 1 },
 ];
 
 impl Kind {
@@ -138,7 +138,7 @@ impl<'a> Layer<'a> {
     /// The products of the inputs and their weights, [steps * batch, gates * size], plus a bias if there is one.
     fn sums(&self, call: &Call<'a>, bias: Option<Tensor<'a>>) -> Result<Tensor<'a>, Refusal> {
         let bias = bias.map_or(Value::None, Value::Tensor);
-        call.operator(&names::LINEAR, &[Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias])
+        call.operator(&callees::LINEAR, &[Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias])
     }
 
     /// The scalars of the kernels.
@@ -160,10 +160,10 @@ impl<'a> Layer<'a> {
         let ([of_sums, of_products], needs) = (grads, |index: usize| mask.get(index).copied().unwrap_or(false));
         let rows = rows_of(of_sums);
         if needs(0) {
-            call.give(0, of_two(call, &names::MM, rows, self.input_weight)?.view(self.input.sizes()))?;
+            call.give(0, of_two(call, &callees::MM, rows, self.input_weight)?.view(self.input.sizes()))?;
         }
         if needs(1) {
-            call.give(1, of_two(call, &names::MM, rows.with_last(0), rows_of(self.input))?)?;
+            call.give(1, of_two(call, &callees::MM, rows.with_last(0), rows_of(self.input))?)?;
         }
         if needs(2) {
             call.give(2, self.grad_of_weight(call, of_products, out)?)?;
@@ -178,7 +178,7 @@ impl<'a> Layer<'a> {
     fn grad_of_weight(&self, call: &Call<'a>, of_products: Tensor<'a>, out: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         let others = out.sizes()[0] - 1;
         let first = of_products.row(if self.reverse { others } else { 0 });
-        let grad = of_two(call, &names::MM, first.with_last(0), self.states[0])?;
+        let grad = of_two(call, &callees::MM, first.with_last(0), self.states[0])?;
         if others == 0 {
             return Ok(grad);
         }
@@ -186,7 +186,7 @@ impl<'a> Layer<'a> {
         let earlier = rows_of(out.section(0, i64::from(self.reverse), others));
         let one = Value::Number(Scalar::Long(1));
         let operands = [Value::Tensor(grad), Value::Tensor(of_later.with_last(0)), Value::Tensor(earlier), one, one];
-        call.operator(&names::ADDMM_IN_PLACE, &operands)
+        call.operator(&callees::ADDMM_IN_PLACE, &operands)
     }
 }
 
@@ -198,7 +198,7 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
     let (bias, own_bias) = match layer.biases {
         Some([input_bias, bias]) if KIND == GRU => (Some(input_bias), Some(call.dense(bias, Format::Contiguous)?)),
         None if KIND == GRU => (None, Some(call.zeros(&layer.weight.sizes()[..1], layer.dtype())?)),
-        biases => (biases.map(|[input_bias, bias]| of_sum(call, &names::ADD, input_bias, bias)).transpose()?, None),
+        biases => (biases.map(|[input_bias, bias]| of_sum(call, &callees::ADD, input_bias, bias)).transpose()?, None),
     };
     let sums = layer.sums(call, bias)?;
     let gates = layer.of_steps(sums);

@@ -1,7 +1,7 @@
 //! Ranges: `arange`, `range`, `linspace`, `logspace`, identity matrices, the indices of triangles and of `repeat_interleave`.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
-use super::names;
+use super::callees;
 use super::tensor_options;
 use super::tensors::{Format, Tensor};
 use crate::kernels::movement::range_factories::{
@@ -22,7 +22,7 @@ fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, Refusal> {
     let given = if given.numel() == count {
         given
     } else {
-        call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
+        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
     };
     call.contiguous(0, given.sizes(), given.dtype(), Strides::Any)
 }
@@ -187,7 +187,7 @@ pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let sizes = sizes_of_identity(arguments)?;
     ensure!(call.takes(given(call)?.dtype()));
-    let out = call.operator(&names::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
+    let out = call.operator(&callees::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -195,7 +195,7 @@ pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return call.launch(&[out], &[], &[]);
     }
     // The output's elements overlap: a memory location is 1 if one of its elements is on the diagonal.
-    call.operator(&names::ZERO, &[Value::Tensor(out)])?;
+    call.operator(&callees::ZERO, &[Value::Tensor(out)])?;
     call.fill(out.diagonal(), 1.into())
 }
 
@@ -204,7 +204,7 @@ pub fn trace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [matrix] = arguments.all()?;
     let matrix = matrix.tensor()?;
     ensure!(matrix.ndim() == 2);
-    call.give(0, call.operator(&names::SUM_OF_ALL, &[Value::Tensor(matrix.diagonal()), Value::None])?)
+    call.give(0, call.operator(&callees::SUM_OF_ALL, &[Value::Tensor(matrix.diagonal()), Value::None])?)
 }
 
 /// The number of elements of a matrix on and below a diagonal.
@@ -246,17 +246,17 @@ pub fn repeated(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return call.output(0, &shape(0), Strides::Any).map(drop);
     }
     let all = Value::Tensor(repeats);
-    let ends = call.operator(&names::CUMSUM, &[all, Value::Number(Scalar::Long(0)), Value::None])?;
+    let ends = call.operator(&callees::CUMSUM, &[all, Value::Number(Scalar::Long(0)), Value::None])?;
     let size = if let Value::None = size {
         let reason = c"repeat_interleave without output_size (it is read on the host)";
-        let least = call.operator(&names::MIN, &[all])?;
+        let least = call.operator(&callees::MIN, &[all])?;
         ensure!(call.read(least, reason)? >= 0, "repeats can not be negative");
         call.read(ends.row(count - 1), reason)?
     } else {
         size.integer()?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
-    call.with_kernel(&names::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])
+    call.with_kernel(&callees::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::array;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
-use super::names::{self, Callee};
+use super::callees::{self, Callee};
 use super::tensors::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
@@ -44,34 +44,34 @@ pub fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Te
 
 /// 1 - y.
 fn complement<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
-    let (negative, one) = (call.operator(&names::NEG, &[Value::Tensor(y)])?, Value::Number(Scalar::Long(1)));
-    call.operator(&names::ADD_NUMBER, &[Value::Tensor(negative), one, one])
+    let (negative, one) = (call.operator(&callees::NEG, &[Value::Tensor(y)])?, Value::Number(Scalar::Long(1)));
+    call.operator(&callees::ADD_NUMBER, &[Value::Tensor(negative), one, one])
 }
 
 /// d/dx of sigmoid, from its result.
 fn sigmoid_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
-    of_two(call, &names::MUL, y, complement(call, y)?)
+    of_two(call, &callees::MUL, y, complement(call, y)?)
 }
 
 /// d/dx of tanh, from its result.
 fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
-    complement(call, of_two(call, &names::MUL, y, y)?)
+    complement(call, of_two(call, &callees::MUL, y, y)?)
 }
 
 /// The sum along dimension 0.
 pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     let no = Value::Number(Scalar::Bool(false));
-    call.operator(&names::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
+    call.operator(&callees::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
 }
 
 /// The parts, concatenated along dimension 1.
 fn joined<'a>(call: &Call<'a>, parts: &[Tensor<'_>]) -> Result<Tensor<'a>, Refusal> {
-    call.operator(&names::CAT, &[Value::Tensors(parts), Value::Number(Scalar::Long(1))])
+    call.operator(&callees::CAT, &[Value::Tensors(parts), Value::Number(Scalar::Long(1))])
 }
 
 /// The gates plus their bias, if there is one.
 fn biased<'a>(call: &Call<'a>, gates: Tensor<'a>, bias: Option<Tensor<'_>>) -> Result<Tensor<'a>, Refusal> {
-    bias.map_or(Ok(gates), |bias| of_sum(call, &names::ADD, gates, bias))
+    bias.map_or(Ok(gates), |bias| of_sum(call, &callees::ADD, gates, bias))
 }
 
 fn launch_cell(call: &Call<'_>, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>]) -> Outcome {
@@ -140,15 +140,15 @@ pub fn gru_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let from_input: [_; 3] = parts_of(biased(call, input_gates, input_bias.optional_tensor()?)?)?;
     let from_hidden: [_; 3] = parts_of(biased(call, hidden_gates, hidden_bias.optional_tensor()?)?)?;
     let gate = |part: usize| {
-        let sum = of_sum(call, &names::ADD, from_input[part], from_hidden[part])?;
-        call.operator(&names::SIGMOID_IN_PLACE, &[Value::Tensor(sum)])
+        let sum = of_sum(call, &callees::ADD, from_input[part], from_hidden[part])?;
+        call.operator(&callees::SIGMOID_IN_PLACE, &[Value::Tensor(sum)])
     };
     let (reset, update) = (gate(0)?, gate(1)?);
-    let kept = of_two(call, &names::MUL, reset, from_hidden[2])?;
-    let sum = of_sum(call, &names::ADD, from_input[2], kept)?;
-    let fresh = call.operator(&names::TANH_IN_PLACE, &[Value::Tensor(sum)])?;
-    let change = of_two(call, &names::MUL_IN_PLACE, of_sum(call, &names::SUB, hx, fresh)?, update)?;
-    call.give(0, of_sum(call, &names::ADD_IN_PLACE, change, fresh)?)?;
+    let kept = of_two(call, &callees::MUL, reset, from_hidden[2])?;
+    let sum = of_sum(call, &callees::ADD, from_input[2], kept)?;
+    let fresh = call.operator(&callees::TANH_IN_PLACE, &[Value::Tensor(sum)])?;
+    let change = of_two(call, &callees::MUL_IN_PLACE, of_sum(call, &callees::SUB, hx, fresh)?, update)?;
+    call.give(0, of_sum(call, &callees::ADD_IN_PLACE, change, fresh)?)?;
     call.give(1, joined(call, &[reset, update, fresh, hx, from_hidden[2]])?)
 }
 
@@ -157,10 +157,10 @@ pub fn gru_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     let [grad_hy, workspace, has_bias] = arguments.all()?;
     let (grad_hy, workspace, has_bias) = (grad_hy.tensor()?, workspace.tensor()?, has_bias.flag()?);
     let [reset, update, fresh, hx, hidden] = parts_of(workspace)?;
-    let product = |one, other| of_two(call, &names::MUL, one, other);
-    let scaled = |one, other| of_two(call, &names::MUL_IN_PLACE, one, other);
+    let product = |one, other| of_two(call, &callees::MUL, one, other);
+    let scaled = |one, other| of_two(call, &callees::MUL_IN_PLACE, one, other);
     let grad_fresh = scaled(product(grad_hy, complement(call, update)?)?, tanh_slope(call, fresh)?)?;
-    let change = of_sum(call, &names::SUB, hx, fresh)?;
+    let change = of_sum(call, &callees::SUB, hx, fresh)?;
     let grad_update = scaled(product(grad_hy, change)?, sigmoid_slope(call, update)?)?;
     let grad_reset = scaled(product(grad_fresh, hidden)?, sigmoid_slope(call, reset)?)?;
     let grad_input = joined(call, &[grad_reset, grad_update, grad_fresh])?;

@@ -6,9 +6,9 @@
 
 use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure, parts_worth};
-use super::names;
+use super::callees;
 use super::tensors::{Dims, Format, Tensor, dims};
-use super::windows::Windows;
+use super::unfold::Windows;
 use crate::kernels::convolution::{Dimension, Direction, has_large_planes, is_native, is_regular};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tensor::launch::Scalar;
@@ -236,7 +236,7 @@ fn depthwise<'a>(
     inputs.extend(bias);
     let is_copied = !out.is_dense(Format::ChannelsLast);
     let target = if is_copied { call.empty_as(&Shape::new(out.sizes(), out.dtype(), Format::ChannelsLast))? } else { out };
-    call.with_kernel(&names::DEPTHWISE).launch(&[channels_last(call, target)?], &inputs, &scalars)?;
+    call.with_kernel(&callees::DEPTHWISE).launch(&[channels_last(call, target)?], &inputs, &scalars)?;
     if is_copied { call.copy(out, target) } else { Ok(()) }
 }
 
@@ -252,7 +252,7 @@ fn depthwise_weight<'a>(
     let [of_weight, of_bias] = gradients;
     let outputs: Vec<_> = of_weight.map(channel_rows).into_iter().chain(of_bias).collect();
     let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
-    if outputs.is_empty() { Ok(()) } else { call.with_kernel(&names::DEPTHWISE_WEIGHT).launch(&outputs, &inputs, &scalars) }
+    if outputs.is_empty() { Ok(()) } else { call.with_kernel(&callees::DEPTHWISE_WEIGHT).launch(&outputs, &inputs, &scalars) }
 }
 
 /// Images as a contiguous tensor (N, H, W, C).
@@ -279,7 +279,7 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let gradient = call.output(index, shape, Strides::Any)?;
         gradients[index] = Some(gradient);
         if is_empty {
-            call.operator(&names::ZERO, &[Value::Tensor(gradient)])?;
+            call.operator(&callees::ZERO, &[Value::Tensor(gradient)])?;
         }
     }
     if is_empty {
