@@ -14,9 +14,9 @@ use super::rd_shim::shim;
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
-use crate::operators::bindings::{Dense, Kernel, Operator, definitions, operators};
+use crate::operators::bindings::{DenseCalls, Kernel, Operator, definitions, operators};
 use crate::operators::call::{
-    Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Requests, Shape, Shapes, Strides, Tensors, Value,
+    Arguments, Call, CallError, Caller, Cut, Device, Input, Outcome, Partition, Requests, Shape, Shapes, Strides, Tensors, Value,
     Wanted,
 };
 use crate::operators::callees::{CALLEES, Callee, KERNELS, Row};
@@ -254,13 +254,13 @@ pub const RD_DENSE_QUOTIENT: i32 = 5;
 /// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
 pub const RD_DENSE_CHOICE: i32 = 6;
 const _: () = assert!(
-    RD_DENSE_NEVER == Dense::Never as i32
-        && RD_DENSE_FLOATING == Dense::Floating as i32
-        && RD_DENSE_NUMERIC == Dense::Numeric as i32
-        && RD_DENSE_BOOLEAN == Dense::Boolean as i32
-        && RD_DENSE_NUMBER == Dense::Number as i32
-        && RD_DENSE_QUOTIENT == Dense::Quotient as i32
-        && RD_DENSE_CHOICE == Dense::Choice as i32
+    RD_DENSE_NEVER == DenseCalls::Never as i32
+        && RD_DENSE_FLOATING == DenseCalls::Floating as i32
+        && RD_DENSE_NUMERIC == DenseCalls::Numeric as i32
+        && RD_DENSE_BOOLEAN == DenseCalls::Boolean as i32
+        && RD_DENSE_NUMBER == DenseCalls::Number as i32
+        && RD_DENSE_QUOTIENT == DenseCalls::Quotient as i32
+        && RD_DENSE_CHOICE == DenseCalls::Choice as i32
 );
 
 /// A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
@@ -386,15 +386,15 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
 }
 
 #[cold]
-pub(super) fn failure(refusal: Refusal) -> Failure {
+pub(super) fn failure(refusal: CallError) -> Failure {
     match refusal {
-        Refusal::Fallback => Failure::new(RD_FALLBACK, String::new()),
-        Refusal::Composite => Failure::new(RD_COMPOSITE, String::new()),
-        Refusal::CpuError => Failure::new(RD_CPU_ERROR, String::new()),
-        Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
-        Refusal::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
-        Refusal::Unsupported(text) => Failure::new(RD_UNSUPPORTED, text),
-        Refusal::Failed(status, text) => Failure::new(status, text),
+        CallError::Fallback => Failure::new(RD_FALLBACK, String::new()),
+        CallError::Composite => Failure::new(RD_COMPOSITE, String::new()),
+        CallError::CpuError => Failure::new(RD_CPU_ERROR, String::new()),
+        CallError::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
+        CallError::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
+        CallError::Unsupported(text) => Failure::new(RD_UNSUPPORTED, text),
+        CallError::Failed(status, text) => Failure::new(status, text),
     }
 }
 
@@ -602,7 +602,7 @@ impl<'a> Host<'a> {
         &self,
         wanted: Option<Wanted<'_>>,
         ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status,
-    ) -> Result<Tensor<'a>, Refusal> {
+    ) -> Result<Tensor<'a>, CallError> {
         let mut made = NO_TENSOR;
         checked(ask(self.context, &raw mut made))?;
         let Some(wanted) = wanted.filter(|_| made.ndim < 0) else {
@@ -633,8 +633,8 @@ impl<'a> Host<'a> {
         let launched = Launched { op, device, compute, num_outputs, dense_numel, operands, num_scalars, scalar };
         // SAFETY: the caller's promise.
         unsafe { launched.launch() }.map_err(|failure| match failure.status {
-            RD_UNSUPPORTED => Refusal::Unsupported(format!("\"{}\" not implemented for '{compute:?}'", op.text())),
-            status => Refusal::Failed(status, failure.message),
+            RD_UNSUPPORTED => CallError::Unsupported(format!("\"{}\" not implemented for '{compute:?}'", op.text())),
+            status => CallError::Failed(status, failure.message),
         })
     }
 }
@@ -646,14 +646,14 @@ impl Requests for Host<'_> {
         checked(unsafe { (self.caller.give)(self.context, index, &raw const given) })
     }
 
-    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal> {
+    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, CallError> {
         let (given, mut value) = (view(tensor), 0);
         // SAFETY: as above.
         checked(unsafe { (self.caller.read)(self.context, &raw const given, reason.as_ptr(), &raw mut value) })?;
         Ok(value)
     }
 
-    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal> {
+    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, CallError> {
         let (given, mut value) = (view(tensor), to_scalar(&Scalar::Long(0)));
         // SAFETY: as above.
         checked(unsafe { (self.caller.item)(self.context, &raw const given, &raw mut value) })?;
@@ -666,7 +666,7 @@ impl Requests for Host<'_> {
         checked(unsafe { (self.caller.check_number)(self.context, &raw const number, dtype as i32) })
     }
 
-    fn result_type(&self, operands: &[Input<'_>]) -> Result<DType, Refusal> {
+    fn result_type(&self, operands: &[Input<'_>]) -> Result<DType, CallError> {
         let mut dtype = 0;
         let dtypes = self.arena.keep_all(operands.len(), |index| operands[index].dtype() as i32);
         let ranks = self.arena.keep_all(operands.len(), |index| operands[index].rank());
@@ -682,7 +682,7 @@ impl Requests for Host<'_> {
         checked(unsafe { (self.caller.bump_versions)(self.context, handles.as_ptr(), handles.len()) })
     }
 
-    fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
+    fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], CallError> {
         let generator = ptr::with_exposed_provenance_mut(if let &Value::Generator(address) = generator { address } else { 0 });
         let mut state = [to_scalar(&Scalar::Long(0)); 2];
         // SAFETY: as above; the generator is an argument of the call.
@@ -704,8 +704,8 @@ impl Requests for Host<'_> {
         checked(unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) })
     }
 
-    fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
-        let &Division { parts, cost, by_channels, large_volumes } = division;
+    fn divide(&self, arguments: &[Value<'_>], division: &Partition) -> Outcome {
+        let &Partition { parts, cost, by_channels, large_volumes } = division;
         let division = rd_division { parts, cost, by_channels, large_volumes };
         let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         // SAFETY: as above; there are as many values as arguments, and they live to the end of the call.
@@ -738,7 +738,7 @@ impl Requests for Host<'_> {
 }
 
 impl Caller for Host<'_> {
-    fn meta(&self) -> Result<Shapes, Refusal> {
+    fn meta(&self) -> Result<Shapes, CallError> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
         checked(unsafe { (self.caller.meta)(self.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) })?;
@@ -747,7 +747,7 @@ impl Caller for Host<'_> {
         read.collect::<Result<_, _>>().map_err(unknown)
     }
 
-    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal> {
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, CallError> {
         let shape = described(&wanted);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
         let made = self.made(Some(wanted), |context, made| unsafe {
@@ -757,19 +757,19 @@ impl Caller for Host<'_> {
         Ok(made)
     }
 
-    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal> {
+    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, CallError> {
         let shape = described(&wanted);
         // SAFETY: as above.
         self.made(Some(wanted), |context, made| unsafe { (self.caller.empty)(context, &raw const shape, made) })
     }
 
-    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal> {
+    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, CallError> {
         let given = view(tensor);
         // SAFETY: as above; the tensor is one of the call's.
         self.made(None, |context, made| unsafe { (self.caller.dense)(context, &raw const given, format as i32, made) })
     }
 
-    fn call(&self, operator: Option<&Callee>, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal> {
+    fn call(&self, operator: Option<&Callee>, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, CallError> {
         let operator = operator.map_or(ptr::null(), |operator| ptr::with_exposed_provenance(operator.handle()));
         let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         let mut made = [NO_TENSOR; MAX_OUTPUTS];
@@ -785,7 +785,7 @@ impl Caller for Host<'_> {
         self.outputs.borrow().iter().copied().collect()
     }
 
-    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal> {
+    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], CallError> {
         let (given, mut values) = (view(tensor), vec![to_scalar(&Scalar::Long(0)); count]);
         // SAFETY: as above; there is room for `count` numbers.
         checked(unsafe { (self.caller.numbers)(self.context, &raw const given, values.as_mut_ptr(), count) })?;
@@ -803,7 +803,7 @@ impl Caller for Host<'_> {
                 Input::Number(number) => immediate(self.arena.keep(to_scalar(number))),
             },
         });
-        let first = outputs.first().ok_or_else(|| Refusal::Invalid(format!("internal error: {} without outputs", op.text())))?;
+        let first = outputs.first().ok_or_else(|| CallError::Invalid(format!("internal error: {} without outputs", op.text())))?;
         // SAFETY: the caller of `rd_operator_call` keeps its tensors valid in the stream's order.
         unsafe { Self::enqueue(op, compute, first.device(), (operands, outputs.len()), dense_numel, scalars) }
     }
@@ -864,14 +864,14 @@ pub(super) fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
 
 /// The refusal of an unknown dtype.
 #[cold]
-fn unknown(failure: Failure) -> Refusal {
-    Refusal::Unsupported(failure.message)
+fn unknown(failure: Failure) -> CallError {
+    CallError::Unsupported(failure.message)
 }
 
 /// An error if a function of the shim failed; the shim reports it itself.
 #[inline]
 fn checked(status: rd_status) -> Outcome {
-    if status == RD_OK { Ok(()) } else { Err(Refusal::Failed(RD_INTERNAL, String::new())) }
+    if status == RD_OK { Ok(()) } else { Err(CallError::Failed(RD_INTERNAL, String::new())) }
 }
 
 /// A 0-dim CPU tensor as an immediate operand, which is read during the launch.

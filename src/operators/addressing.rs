@@ -3,7 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Call, Input, Outcome, Refusal, ensure, wrap_dim};
+use super::call::{Call, CallError, Input, Outcome, ensure, wrap_dim};
 use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 use crate::tuning::sharing::CAST_FOR_EACH;
@@ -93,7 +93,7 @@ impl<'a> Addressing<'a> {
     }
 
     /// One index for each element of the index space, which has the index's sizes: gather and scatter.
-    pub fn each_element(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Self, Refusal> {
+    pub fn each_element(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Self, CallError> {
         let dim = wrap_dim(dim, addressed.ndim())?;
         let sizes = sizes_of(index);
         let index = if index.ndim() == 0 { index.unsqueeze(0) } else { index };
@@ -101,7 +101,7 @@ impl<'a> Addressing<'a> {
     }
 
     /// One index for each slice along `dim`: `index_select`, `index_add` and so on. The index is 0-dim or 1-D.
-    pub fn each_slice(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Self, Refusal> {
+    pub fn each_slice(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Self, CallError> {
         let dim = wrap_dim(dim, addressed.ndim())?;
         let (own, arena) = (sizes_of(addressed), index.arena());
         let sizes = arena.keep_all(own.len(), |each| if each == dim { index.numel() } else { own[each] });
@@ -128,7 +128,7 @@ impl<'a> Addressing<'a> {
 
     /// The addressed tensor over the index space. Without slots every index is out of bounds, so this is an error without a
     /// look at values.
-    fn addressed<'t>(&self, tensor: Tensor<'t>) -> Result<Tensor<'t>, Refusal> {
+    fn addressed<'t>(&self, tensor: Tensor<'t>) -> Result<Tensor<'t>, CallError> {
         let has_slots = self.indices.iter().all(|index| index.slots != 0);
         ensure!(has_slots, "index is out of bounds for dimension with size 0");
         Ok(tensor.within(self.sizes, self.strides))

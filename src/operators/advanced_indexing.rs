@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure};
 use super::callees;
 use super::gather::is_index;
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order};
@@ -36,7 +36,7 @@ fn expand_mask<'a>(call: &Call<'a>, target: Tensor<'_>, mask: Tensor<'a>, indice
 }
 
 /// The indices on the target's device, with masks converted.
-fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Indices<'a>, Refusal> {
+fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Indices<'a>, CallError> {
     ensure!(given.iter().flatten().all(|&index| is_mask(index) || is_index(index)));
     let mut indices = Indices::new();
     for &index in given {
@@ -51,12 +51,12 @@ fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<
 }
 
 /// The common shape to which all indices are broadcast.
-fn common_shape(indices: &Indices<'_>) -> Result<Dims, Refusal> {
+fn common_shape(indices: &Indices<'_>) -> Result<Dims, CallError> {
     let mut shapes = indices.iter().flatten().map(|index| index.sizes());
     let mut common = Dims::from(shapes.next().unwrap_or_default());
     for sizes in shapes {
         if sizes != &common[..] {
-            common = broadcast(&common, sizes).map_err(|_| Refusal::CpuError)?;
+            common = broadcast(&common, sizes).map_err(|_| CallError::CpuError)?;
         }
     }
     Ok(common)
@@ -74,7 +74,7 @@ struct Arrangement {
 
 impl Arrangement {
     /// The indices' dimensions take the position of the indexed ones; if these are not adjacent, they come first.
-    fn new(target: Tensor<'_>, indices: &Indices<'_>) -> Result<Self, Refusal> {
+    fn new(target: Tensor<'_>, indices: &Indices<'_>) -> Result<Self, CallError> {
         let is_indexed = |dim: usize| indices.get(dim).is_some_and(Option::is_some);
         let (indexed, rest): (SmallVec<[usize; 4]>, SmallVec<[usize; 4]>) = (0..target.ndim()).partition(|&dim| is_indexed(dim));
         let before = match (indexed.first(), indexed.last()) {
@@ -141,7 +141,7 @@ struct Indexing<'a> {
 }
 
 impl<'a> Indexing<'a> {
-    fn new(target: Tensor<'a>, indices: &Indices<'a>) -> Result<Self, Refusal> {
+    fn new(target: Tensor<'a>, indices: &Indices<'a>) -> Result<Self, CallError> {
         let arrangement = Arrangement::new(target, indices)?;
         let shape = &arrangement.shape;
         let kept = |values: Dims| copied(target.arena(), &values);
@@ -160,7 +160,7 @@ impl<'a> Indexing<'a> {
         Ok(Self { addressing, strides })
     }
 
-    fn output<'c>(&self, call: &Call<'c>, dtype: DType) -> Result<Tensor<'c>, Refusal> {
+    fn output<'c>(&self, call: &Call<'c>, dtype: DType) -> Result<Tensor<'c>, CallError> {
         let shape = Shape { sizes: dims(self.addressing.sizes, |size| size), strides: self.strides.clone(), dtype };
         call.output(0, &shape, Strides::Any)
     }
@@ -189,7 +189,7 @@ pub fn index(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.check_given_apart(given.iter().flatten().copied().chain([input]))?;
     let indexing = Indexing::new(input, &used_indices(call, input, given)?)?;
     if !indexing.addressing.fits() {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let out = indexing.output(call, input.dtype())?;
     indexing.addressing.load(call, out, input)
@@ -198,7 +198,7 @@ pub fn index(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 // ---- index_put_ ----
 
 /// The mask of a call whose only index is a mask, with dimensions added up to the target's.
-fn only_mask<'a>(target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Option<Tensor<'a>>, Refusal> {
+fn only_mask<'a>(target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Option<Tensor<'a>>, CallError> {
     let (mut found, mut dims): (Option<Tensor<'a>>, usize) = (None, 0);
     for index in given {
         match index {
@@ -226,11 +226,11 @@ fn put_values<'a>(
     given.iter().flatten().try_for_each(|&index| target.check_no_overlap(index))?;
     let indexing = Indexing::new(target, &used_indices(call, target, given)?)?;
     let addressing = &indexing.addressing;
-    let source = values.expand(addressing.sizes).ok_or(Refusal::CpuError)?;
+    let source = values.expand(addressing.sizes).ok_or(CallError::CpuError)?;
     ensure!(target.dtype() == values.dtype() && target.device() == values.device());
     let is_sum_of_bytes = accumulate && FLOAT8.contains(target.dtype());
     if !addressing.fits() || addressing.indices.is_empty() || is_sum_of_bytes {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let operation = if accumulate { Operation::Add } else { Operation::Store };
     addressing.update(call, target, Input::Tensor(source), operation.into())

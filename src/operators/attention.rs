@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
-use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Cut, Outcome, Shape, Strides, Value, check_same_device, ensure};
 use super::callees::{self, Row};
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::attention::attention as kernel;
@@ -53,7 +53,7 @@ struct Operands<'a> {
 
 impl<'a> Operands<'a> {
     /// Checks the preconditions of the kernels.
-    fn new(tensors: [&'a Value<'_>; 3], mask: &'a Value<'_>, is_causal: &Value<'_>, scale: &Value<'_>) -> Result<Self, Refusal> {
+    fn new(tensors: [&'a Value<'_>; 3], mask: &'a Value<'_>, is_causal: &Value<'_>, scale: &Value<'_>) -> Result<Self, CallError> {
         let [query, key, value] = tensors;
         let (query, key, value) = (query.tensor()?, key.tensor()?, value.tensor()?);
         for tensor in [query, key, value] {
@@ -71,7 +71,7 @@ impl<'a> Operands<'a> {
         let [heads, groups] = [sizes[1], keys[1]];
         ensure!(heads % groups == 0, "{NAME}: expected the {heads} heads of query to be a multiple of the {groups} of key");
         if query.numel() == 0 {
-            return Err(Refusal::Fallback);
+            return Err(CallError::Fallback);
         }
         let scale = if matches!(scale, Value::None) { None } else { Some(scale.double()?) };
         Ok(Self { query, key, value, mask: mask.optional_tensor()?, is_causal: is_causal.flag()?, scale })
@@ -103,7 +103,7 @@ impl<'a> Operands<'a> {
     }
 
     /// The mask expanded to the scores, in their dtype.
-    fn expanded_mask(&self, call: &Call<'a>) -> Result<Option<Tensor<'a>>, Refusal> {
+    fn expanded_mask(&self, call: &Call<'a>) -> Result<Option<Tensor<'a>>, CallError> {
         let Some(mask) = self.mask else { return Ok(None) };
         let ndim = mask.ndim();
         ensure!(ndim == 2 || ndim == 4, "{NAME}: expected a mask of 2 or 4 dimensions, but got {ndim}");
@@ -132,7 +132,7 @@ impl<'a> Operands<'a> {
 }
 
 /// The tensor with its negative bit resolved.
-fn as_stored<'a>(call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+fn as_stored<'a>(call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     call.operator(&callees::RESOLVE_NEG, &[Value::Tensor(tensor)])
 }
 

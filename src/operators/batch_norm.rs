@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
 use super::mixed_data_type;
 use super::tensors::{Format, Tensor};
 use crate::kernels::channel_norm::{native_batch_norm as kernel, native_batch_norm_backward as backward_kernel};
@@ -33,7 +33,7 @@ impl Samples {
         if self.columns { [rest, self.channels] } else { [tensor.sizes()[0] * self.channels, positions] }
     }
 
-    fn rows<'a>(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn rows<'a>(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         let dense = call.dense(tensor, self.format)?;
         Ok(dense.in_memory_order(self.format).view(&self.sizes(tensor)))
     }
@@ -43,7 +43,7 @@ impl Samples {
 /// PyTorch's kernels would read out of bounds.
 fn check_operands(call: &Call<'_>, input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> Outcome {
     if input.ndim() < 2 {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let channels = input.sizes()[1];
     for parameter in parameters.iter().flatten() {
@@ -51,7 +51,7 @@ fn check_operands(call: &Call<'_>, input: Tensor<'_>, parameters: &[Option<Tenso
         ensure!(count == channels, "batch norm: expected a value for each of {channels} channels, got {count}");
     }
     let are_here = parameters.iter().flatten().all(|parameter| parameter.device() == input.device());
-    if call.takes(input.dtype()) && input.numel() > 0 && are_here { Ok(()) } else { Err(Refusal::Fallback) }
+    if call.takes(input.dtype()) && input.numel() > 0 && are_here { Ok(()) } else { Err(CallError::Fallback) }
 }
 
 struct Forward<'a> {
@@ -71,7 +71,7 @@ impl<'a> Forward<'a> {
         running: [&'a Value<'_>; 2],
         training: bool,
         [momentum, eps]: [&Value<'_>; 2],
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CallError> {
         let (input, weight, bias) = (input.tensor()?, weight.optional_tensor()?, bias.optional_tensor()?);
         let running = [running[0].optional_tensor()?, running[1].optional_tensor()?];
         Ok(Self { input, weight, bias, running, training, momentum: momentum.double()?, eps: eps.double()? })
@@ -83,7 +83,7 @@ impl<'a> Forward<'a> {
         let parameters = self.parameters();
         check_operands(call, self.input, &parameters)?;
         if self.running[0].is_some() != self.running[1].is_some() {
-            return Err(Refusal::Fallback);
+            return Err(CallError::Fallback);
         }
         mixed_data_type::check(self.input, &parameters)
     }
@@ -168,18 +168,18 @@ struct Backward<'a> {
 }
 
 impl<'a> Backward<'a> {
-    fn new(arguments: &'a [Value<'_>; 10]) -> Result<Self, Refusal> {
+    fn new(arguments: &'a [Value<'_>; 10]) -> Result<Self, CallError> {
         let [grad, input, weight, running_mean, running_var, save_mean, save_inverse, training, eps, mask] = arguments;
         let (grad, input, weight, training) = (grad.tensor()?, input.tensor()?, weight.optional_tensor()?, training.flag()?);
         let (mean, spread) = if training { (save_mean, save_inverse) } else { (running_mean, running_var) };
         let (Some(mean), Some(spread)) = (mean.optional_tensor()?, spread.optional_tensor()?) else {
             let which = if training { "saved" } else { "running" };
-            return Err(Refusal::Invalid(format!("batch norm: expected {which} statistics")));
+            return Err(CallError::Invalid(format!("batch norm: expected {which} statistics")));
         };
         let (found, sizes) = (grad.sizes(), input.sizes());
         ensure!(found == sizes, "batch norm: expected a gradient of sizes {sizes:?}, got {found:?}");
         let &[of_input, of_weight, of_bias] = mask.flags()? else {
-            return Err(Refusal::Invalid("internal error: expected three flags".into()));
+            return Err(CallError::Invalid("internal error: expected three flags".into()));
         };
         let wanted = [of_input, of_weight, of_bias];
         Ok(Self { grad, input, weight, mean, spread, training, eps: eps.double()?, wanted })
@@ -190,7 +190,7 @@ impl<'a> Backward<'a> {
         let parameters = [self.weight, Some(self.mean), Some(self.spread)];
         check_operands(call, input, &parameters)?;
         if self.grad.dtype() != input.dtype() {
-            return Err(Refusal::Fallback);
+            return Err(CallError::Fallback);
         }
         let samples = Samples::of(input);
         let outputs = self.outputs(call, &samples, mixed_data_type::of_statistics(input, &parameters))?;
@@ -200,7 +200,7 @@ impl<'a> Backward<'a> {
     }
 
     /// Makes the gradients. The kernel always computes that of the input.
-    fn outputs<'b>(&self, call: &Call<'b>, samples: &Samples, dtype: DType) -> Result<SmallVec<[Tensor<'b>; 3]>, Refusal> {
+    fn outputs<'b>(&self, call: &Call<'b>, samples: &Samples, dtype: DType) -> Result<SmallVec<[Tensor<'b>; 3]>, CallError> {
         let input = self.input;
         let mut outputs = SmallVec::new();
         outputs.push(if self.wanted[0] {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, Outcome, Refusal, StructuredCall};
+use super::call::{Arguments, Call, CallError, Outcome, StructuredCall};
 use super::callees::Row;
 use super::guards::Guard;
 use super::pointwise_calls::Pointwise;
@@ -54,7 +54,7 @@ pub enum Run {
 /// For which calls with dense operands of one shape and dtype, or Python numbers, the shim may launch the kernel of a pointwise
 /// operator itself. No such call is refused. The numbers are those of the C ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dense {
+pub enum DenseCalls {
     Never = 0,
     /// Floating-point tensors; the result has their dtype.
     Floating = 1,
@@ -71,14 +71,14 @@ pub enum Dense {
 }
 
 /// How a call is prepared, and which calls are accepted.
-pub struct Prepare {
+pub struct Implementation {
     pub run: Run,
     /// True if the first tensor may have any dtype; the function checks itself what the kernel can compute in.
     pub any_dtype: bool,
     /// True if tensors may be on any device; the function checks devices itself.
     pub any_device: bool,
     /// For pointwise operators whose kernel gets all arguments that are no tensors; else `None`.
-    pub dense: Option<Dense>,
+    pub dense: Option<DenseCalls>,
 }
 
 /// What computes an operator.
@@ -99,7 +99,7 @@ pub struct Operator {
     pub names: &'static [&'static CStr],
     /// If this does not take the dtype of a call's first tensor, the fallback serves the call.
     pub kernel: Kernel,
-    pub prepare: Prepare,
+    pub prepare: Implementation,
 }
 
 impl Operator {
@@ -160,7 +160,7 @@ impl Operator {
             return tasks::run_widened(dtype, arguments, &call);
         }
         if !self.takes(arguments) {
-            return Err(Refusal::Fallback);
+            return Err(CallError::Fallback);
         }
         match &self.kernel {
             Kernel::Task(task) => tasks::run(self, task, arguments, call, guard),
@@ -189,37 +189,37 @@ pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
 }
 
 /// Serves calls without a meta function.
-pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Plain(run), any_dtype: false, any_device: false, dense: None }
+pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Implementation {
+    Implementation { run: Run::Plain(run), any_dtype: false, any_device: false, dense: None }
 }
 
 /// Serves calls with the operator's own meta function.
-pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Structured(None, run), any_dtype: false, any_device: false, dense: None }
+pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Implementation {
+    Implementation { run: Run::Structured(None, run), any_dtype: false, any_device: false, dense: None }
 }
 
 /// Serves calls with the meta function of another operator, which has the same arguments.
-const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false, dense: None }
+const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Implementation {
+    Implementation { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false, dense: None }
 }
 
 /// The function checks dtypes itself.
-const fn any_dtype(prepare: Prepare) -> Prepare {
-    Prepare { any_dtype: true, ..prepare }
+const fn any_dtype(prepare: Implementation) -> Implementation {
+    Implementation { any_dtype: true, ..prepare }
 }
 
 /// Elementwise over broadcast operands; dtypes and devices are checked there.
-pub const fn pointwise(operator: Pointwise) -> Prepare {
-    Prepare { run: Run::Pointwise(operator), any_dtype: true, any_device: true, dense: Some(Dense::Never) }
+pub const fn pointwise(operator: Pointwise) -> Implementation {
+    Implementation { run: Run::Pointwise(operator), any_dtype: true, any_device: true, dense: Some(DenseCalls::Never) }
 }
 
 /// The function checks dtypes and devices itself.
-pub const fn any_device(prepare: Prepare) -> Prepare {
-    Prepare { any_dtype: true, any_device: true, ..prepare }
+pub const fn any_device(prepare: Implementation) -> Implementation {
+    Implementation { any_dtype: true, any_device: true, ..prepare }
 }
 
 /// Leaves every call to PyTorch's composite implementation, although there is a CPU kernel, too.
-const COMPOSITION: Prepare = any_device(plain(|_, _| Err(Refusal::Composite)));
+const COMPOSITION: Implementation = any_device(plain(|_, _| Err(CallError::Composite)));
 
 macro_rules! operators {
     ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {

@@ -16,7 +16,7 @@ use crate::tuning::tasks::{MAX_PARTS, PART_NS};
 
 /// Why a call is refused, or who else must serve it.
 #[derive(Debug, PartialEq)]
-pub enum Refusal {
+pub enum CallError {
     /// PyTorch's CPU kernel serves the call.
     Fallback,
     /// PyTorch's composite implementation, which is registered for all back ends, serves the call.
@@ -39,19 +39,19 @@ macro_rules! ensure {
     ($condition:expr) => {
         let holds: bool = $condition;
         if !holds {
-            return Err($crate::operators::call::Refusal::CpuError);
+            return Err($crate::operators::call::CallError::CpuError);
         }
     };
     ($condition:expr, $($text:tt)+) => {
         let holds: bool = $condition;
         if !holds {
-            return Err($crate::operators::call::Refusal::Invalid(format!($($text)+)));
+            return Err($crate::operators::call::CallError::Invalid(format!($($text)+)));
         }
     };
 }
 pub(crate) use ensure;
 
-pub type Outcome = Result<(), Refusal>;
+pub type Outcome = Result<(), CallError>;
 
 /// One argument of a call, typed as in the operator's schema.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +95,8 @@ impl Device {
     }
 }
 
-fn wrong(wanted: &str, value: &Value<'_>) -> Refusal {
-    Refusal::Invalid(format!("internal error: expected {wanted} as an argument, but got {value:?}"))
+fn wrong(wanted: &str, value: &Value<'_>) -> CallError {
+    CallError::Invalid(format!("internal error: expected {wanted} as an argument, but got {value:?}"))
 }
 
 impl From<Scalar> for Value<'_> {
@@ -107,7 +107,7 @@ impl From<Scalar> for Value<'_> {
 
 impl<'a> Value<'a> {
     #[inline]
-    pub fn tensor(&self) -> Result<Tensor<'a>, Refusal> {
+    pub fn tensor(&self) -> Result<Tensor<'a>, CallError> {
         match self {
             Self::Tensor(tensor) => Ok(*tensor),
             _ => Err(wrong("a tensor", self)),
@@ -115,7 +115,7 @@ impl<'a> Value<'a> {
     }
 
     /// The tensor, or `None` if the argument is absent.
-    pub fn optional_tensor(&self) -> Result<Option<Tensor<'a>>, Refusal> {
+    pub fn optional_tensor(&self) -> Result<Option<Tensor<'a>>, CallError> {
         match self {
             Self::None => Ok(None),
             _ => self.tensor().map(Some),
@@ -151,12 +151,12 @@ impl<'a> Value<'a> {
     }
 
     /// A tensor or a number, as a kernel's input.
-    pub fn input(&self) -> Result<Input<'a>, Refusal> {
+    pub fn input(&self) -> Result<Input<'a>, CallError> {
         self.as_number().map_or_else(|| self.tensor().map(Input::Tensor), |number| Ok(Input::Number(number)))
     }
 
     /// A list of tensors, some of which may be absent.
-    pub fn optional_tensors(&self) -> Result<&'a [Option<Tensor<'a>>], Refusal> {
+    pub fn optional_tensors(&self) -> Result<&'a [Option<Tensor<'a>>], CallError> {
         match self {
             Self::OptionalTensors(tensors) => Ok(tensors),
             _ => Err(wrong("tensors", self)),
@@ -164,7 +164,7 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    pub fn tensors(&self) -> Result<&'a [Tensor<'a>], Refusal> {
+    pub fn tensors(&self) -> Result<&'a [Tensor<'a>], CallError> {
         match self {
             Self::Tensors(tensors) => Ok(tensors),
             _ => Err(wrong("tensors", self)),
@@ -172,7 +172,7 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    pub fn integer(&self) -> Result<i64, Refusal> {
+    pub fn integer(&self) -> Result<i64, CallError> {
         match self {
             Self::Number(Scalar::Long(value)) => Ok(*value),
             _ => Err(wrong("an integer", self)),
@@ -180,12 +180,12 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    pub fn number(&self) -> Result<Scalar, Refusal> {
+    pub fn number(&self) -> Result<Scalar, CallError> {
         self.as_number().ok_or_else(|| wrong("a number", self))
     }
 
     #[inline]
-    pub fn flag(&self) -> Result<bool, Refusal> {
+    pub fn flag(&self) -> Result<bool, CallError> {
         match self {
             Self::Number(Scalar::Bool(value)) => Ok(*value),
             _ => Err(wrong("a bool", self)),
@@ -193,7 +193,7 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    pub fn double(&self) -> Result<f64, Refusal> {
+    pub fn double(&self) -> Result<f64, CallError> {
         match self {
             Self::Number(Scalar::Double(value)) => Ok(*value),
             _ => Err(wrong("a floating point number", self)),
@@ -201,7 +201,7 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    pub fn text(&self) -> Result<&'a str, Refusal> {
+    pub fn text(&self) -> Result<&'a str, CallError> {
         match self {
             Self::Text(text) => Ok(text),
             _ => Err(wrong("a text", self)),
@@ -209,14 +209,14 @@ impl<'a> Value<'a> {
     }
 
     #[inline]
-    pub fn integers(&self) -> Result<&'a [i64], Refusal> {
+    pub fn integers(&self) -> Result<&'a [i64], CallError> {
         match self {
             Self::Integers(values) => Ok(values),
             _ => Err(wrong("integers", self)),
         }
     }
 
-    pub fn flags(&self) -> Result<&'a [bool], Refusal> {
+    pub fn flags(&self) -> Result<&'a [bool], CallError> {
         match self {
             Self::Flags(values) => Ok(values),
             _ => Err(wrong("bools", self)),
@@ -283,13 +283,13 @@ impl<'a> Arguments<'a> {
     }
 
     /// All arguments; an error if there are not exactly `N`.
-    pub fn all<const N: usize>(&self) -> Result<&'a [Value<'a>; N], Refusal> {
-        let wrong = |_| Refusal::Invalid(format!("internal error: {} arguments, and {N} expected", self.0.len()));
+    pub fn all<const N: usize>(&self) -> Result<&'a [Value<'a>; N], CallError> {
+        let wrong = |_| CallError::Invalid(format!("internal error: {} arguments, and {N} expected", self.0.len()));
         self.0.try_into().map_err(wrong)
     }
 
     /// Argument number `index`.
-    pub fn tensor(&self, index: usize) -> Result<Tensor<'a>, Refusal> {
+    pub fn tensor(&self, index: usize) -> Result<Tensor<'a>, CallError> {
         self.0.get(index).unwrap_or(&Value::None).tensor()
     }
 
@@ -308,17 +308,17 @@ impl<'a> Deref for Arguments<'a> {
 }
 
 /// A dimension counted from the start; negative ones count from the end. A 0-dim tensor counts as 1-D.
-pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, Refusal> {
+pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, CallError> {
     let count = ndim.max(1) as i64;
     if (-count..count).contains(&dim) {
         return Ok(dim.rem_euclid(count) as usize);
     }
     let range = format!("expected to be in range of [{}, {}], but got {dim}", -count, count - 1);
-    Err(Refusal::Index(format!("Dimension out of range ({range})")))
+    Err(CallError::Index(format!("Dimension out of range ({range})")))
 }
 
 /// The sizes that both are broadcast to.
-pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Dims, Refusal> {
+pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Dims, CallError> {
     let ndim = one.len().max(other.len());
     let size = |sizes: &[i64], dim: usize| (dim + sizes.len()).checked_sub(ndim).map_or(1, |own| sizes[own]);
     let mut sizes: Dims = smallvec![1; ndim];
@@ -401,7 +401,7 @@ impl Cut {
 
 /// How a convolution's task is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Division {
+pub struct Partition {
     pub parts: i64,
     /// Nanoseconds on one thread, summed over the parts.
     pub cost: u64,
@@ -426,26 +426,26 @@ pub trait Requests {
     ///
     /// # Errors
     /// If a task failed, or the stream is being captured.
-    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal>;
+    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, CallError>;
 
     /// Waits for a one-element tensor and reads it.
     ///
     /// # Errors
     /// If a task failed, the stream is being captured, or the tensor has several elements.
-    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal>;
+    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, CallError>;
 
     /// An error if the dtype cannot represent the number.
     fn check_number(&self, number: Scalar, dtype: DType) -> Outcome;
 
     /// The dtype that operands are promoted to, as by `at::result_type`.
-    fn result_type(&self, operands: &[Input<'_>]) -> Result<DType, Refusal>;
+    fn result_type(&self, operands: &[Input<'_>]) -> Result<DType, CallError>;
 
     /// Bumps the autograd version counters of the tensors of a list, which PyTorch leaves to some kernels.
     fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome;
 
     /// Reserves `count` 32-bit random numbers of a generator, an argument of the call. Returns its seed and offset, scalars of
     /// the kernel. These are cells while the stream is being captured.
-    fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
+    fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], CallError>;
 
     /// Raises a `UserWarning`.
     fn warn(&self, text: &str) -> Outcome;
@@ -455,7 +455,7 @@ pub trait Requests {
 
     /// Lets the operator's own task compute over the arguments and write the call's outputs. Tensors may be wider than the
     /// call's.
-    fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome;
+    fn divide(&self, arguments: &[Value<'_>], division: &Partition) -> Outcome;
 
     /// True if the overload returns nothing and only writes to its arguments.
     fn is_void(&self) -> bool;
@@ -479,25 +479,25 @@ pub trait Requests {
 /// Requests that make tensors or launch kernels; [`Call`] has functions for them.
 pub trait Caller: Requests {
     /// Runs the meta function that the operator is bound with on the call's arguments and describes its outputs.
-    fn meta(&self) -> Result<Shapes, Refusal>;
+    fn meta(&self) -> Result<Shapes, CallError>;
 
     /// Makes output number `index`, or prepares the caller's `out=` tensor.
-    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal>;
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, CallError>;
 
     /// A new temporary that lives to the end of the call.
-    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal>;
+    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, CallError>;
 
     /// The tensor in a memory format, copied if necessary.
-    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal>;
+    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, CallError>;
 
     /// Calls an operator, or the functional variant of this one, which returns at most `results` tensors.
-    fn call(&self, operator: Option<&Callee>, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal>;
+    fn call(&self, operator: Option<&Callee>, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, CallError>;
 
     /// The outputs that the call has made so far.
     fn outputs(&self) -> Tensors<'_>;
 
     /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
-    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal>;
+    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], CallError>;
 
     /// Enqueues a kernel on the current stream of the tensors' device.
     fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
@@ -539,24 +539,24 @@ impl<'a> Call<'a> {
     }
 
     /// Makes output number `index`, or prepares the caller's `out=` tensor.
-    pub fn output(&self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor<'a>, Refusal> {
+    pub fn output(&self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor<'a>, CallError> {
         let wanted = Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype };
         self.caller.output(index, wanted, strides)
     }
 
     /// Like `output`; a new tensor is contiguous.
-    pub fn contiguous(&self, index: usize, sizes: &[i64], dtype: DType, strides: Strides) -> Result<Tensor<'a>, Refusal> {
+    pub fn contiguous(&self, index: usize, sizes: &[i64], dtype: DType, strides: Strides) -> Result<Tensor<'a>, CallError> {
         self.caller.output(index, Wanted { sizes, strides: None, dtype }, strides)
     }
 
     /// Like `output`, with the sizes, strides and dtype of a tensor.
-    pub fn output_like(&self, index: usize, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    pub fn output_like(&self, index: usize, tensor: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
         let wanted = Wanted { sizes: tensor.sizes(), strides: Some(tensor.strides()), dtype: tensor.dtype() };
         self.caller.output(index, wanted, Strides::Any)
     }
 
     /// An output with the sizes of a tensor, and its order of dimensions in memory.
-    pub fn output_in_order_of(&self, index: usize, tensor: Tensor<'_>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
+    pub fn output_in_order_of(&self, index: usize, tensor: Tensor<'_>, dtype: DType) -> Result<Tensor<'a>, CallError> {
         let strides = (!tensor.is_dense(Format::Contiguous)).then(|| tensor.like_strides());
         self.caller.output(index, Wanted { sizes: tensor.sizes(), strides: strides.as_deref(), dtype }, Strides::Any)
     }
@@ -579,48 +579,48 @@ impl<'a> Call<'a> {
     }
 
     /// The tensor in a memory format, copied if necessary.
-    pub fn dense(&self, tensor: Tensor<'a>, format: Format) -> Result<Tensor<'a>, Refusal> {
+    pub fn dense(&self, tensor: Tensor<'a>, format: Format) -> Result<Tensor<'a>, CallError> {
         if tensor.is_dense(format) { Ok(tensor) } else { self.caller.dense(tensor, format) }
     }
 
     /// The optional tensor, copied if it is not contiguous.
-    pub fn dense_given(&self, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
+    pub fn dense_given(&self, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, CallError> {
         tensor.map(|tensor| self.dense(tensor, Format::Contiguous)).transpose()
     }
 
     /// The tensors that are present, copied where they are not contiguous.
-    pub fn all_dense<const N: usize>(&self, tensors: [Option<Tensor<'a>>; N]) -> Result<SmallVec<[Tensor<'a>; 5]>, Refusal> {
+    pub fn all_dense<const N: usize>(&self, tensors: [Option<Tensor<'a>>; N]) -> Result<SmallVec<[Tensor<'a>; 5]>, CallError> {
         tensors.into_iter().flatten().map(|tensor| self.dense(tensor, Format::Contiguous)).collect()
     }
 
     /// A new contiguous temporary that lives to the end of the call.
-    pub fn empty(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
+    pub fn empty(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, CallError> {
         self.caller.empty(Wanted { sizes, strides: None, dtype })
     }
 
     /// A new temporary of a shape that lives to the end of the call.
-    pub fn empty_as(&self, shape: &Shape) -> Result<Tensor<'a>, Refusal> {
+    pub fn empty_as(&self, shape: &Shape) -> Result<Tensor<'a>, CallError> {
         self.caller.empty(Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype })
     }
 
     /// A new contiguous temporary of zeros that lives to the end of the call.
-    pub fn zeros(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
+    pub fn zeros(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, CallError> {
         let made = self.empty(sizes, dtype)?;
         self.operator(&callees::ZERO, &[Value::Tensor(made)])
     }
 
     /// Calls another operator and returns its only result.
-    pub fn operator(&self, operator: &Callee, arguments: &[Value<'_>]) -> Result<Tensor<'a>, Refusal> {
-        self.operators(operator, arguments, 1)?.pop().ok_or_else(|| Refusal::Invalid("internal error: no result".into()))
+    pub fn operator(&self, operator: &Callee, arguments: &[Value<'_>]) -> Result<Tensor<'a>, CallError> {
+        self.operators(operator, arguments, 1)?.pop().ok_or_else(|| CallError::Invalid("internal error: no result".into()))
     }
 
     /// Calls another operator and returns its results.
-    pub fn operators(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'a>, Refusal> {
+    pub fn operators(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'a>, CallError> {
         self.caller.call(Some(operator), arguments, results)
     }
 
     /// Calls the functional variant of this operator with other arguments and returns its results.
-    pub fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'a>, Refusal> {
+    pub fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'a>, CallError> {
         self.caller.call(None, arguments, usize::MAX)
     }
 
@@ -636,7 +636,7 @@ impl<'a> Call<'a> {
     }
 
     /// The tensor in another dtype, converted as by `to`.
-    pub fn cast(&self, tensor: Tensor<'a>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
+    pub fn cast(&self, tensor: Tensor<'a>, dtype: DType) -> Result<Tensor<'a>, CallError> {
         if tensor.dtype() == dtype {
             return Ok(tensor);
         }
@@ -645,7 +645,7 @@ impl<'a> Call<'a> {
     }
 
     /// The arguments, with tensors of 16 bit floats converted to `Float`.
-    pub fn widened(&self, arguments: &[Value<'a>]) -> Result<SmallVec<[Value<'a>; 10]>, Refusal> {
+    pub fn widened(&self, arguments: &[Value<'a>]) -> Result<SmallVec<[Value<'a>; 10]>, CallError> {
         let widened = |value: &Value<'a>| match value {
             Value::Tensor(tensor) if HALVES.contains(tensor.dtype()) => self.cast(*tensor, DType::Float).map(Value::Tensor),
             _ => Ok(*value),
@@ -659,12 +659,12 @@ impl<'a> Call<'a> {
     }
 
     /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
-    pub fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&'a [Scalar], Refusal> {
+    pub fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&'a [Scalar], CallError> {
         self.caller.numbers(tensor, count)
     }
 
     /// The tensor, copied to the device unless it is already there.
-    pub fn on_device(&self, device: i32, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    pub fn on_device(&self, device: i32, tensor: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         if tensor.device() == device {
             return Ok(tensor);
         }
@@ -704,8 +704,8 @@ impl<'a> Call<'a> {
     }
 
     /// The operator's kernel; an error if it has none.
-    pub fn kernel(&self) -> Result<&'static Op, Refusal> {
-        self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))
+    pub fn kernel(&self) -> Result<&'static Op, CallError> {
+        self.kernel.ok_or_else(|| CallError::Invalid("internal error: an operator without a kernel".into()))
     }
 }
 
@@ -727,13 +727,13 @@ impl<'a> StructuredCall<'a> {
     }
 
     /// The outputs' shapes, computed by the meta function.
-    pub fn meta(&self) -> Result<Shapes, Refusal> {
+    pub fn meta(&self) -> Result<Shapes, CallError> {
         self.0.caller.meta()
     }
 
     /// The shape of the only output.
-    pub fn shape(&self) -> Result<Shape, Refusal> {
-        self.meta()?.pop().ok_or_else(|| Refusal::Invalid("internal error: a meta without outputs".into()))
+    pub fn shape(&self) -> Result<Shape, CallError> {
+        self.meta()?.pop().ok_or_else(|| CallError::Invalid("internal error: a meta without outputs".into()))
     }
 }
 
@@ -776,11 +776,11 @@ fn check_device(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Ou
 }
 
 #[cold]
-fn several_devices(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Refusal {
+fn several_devices(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> CallError {
     let tensors = inputs.iter().filter_map(Input::in_memory);
     let [first, other] = differing(outputs.iter().copied().chain(tensors)).unwrap_or_default();
     let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
-    Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}"))
+    CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}"))
 }
 
 /// An error unless all tensors are on one device. The message is that of PyTorch's check of argument `what` of `method`.
@@ -788,12 +788,12 @@ pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &s
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found =
         format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})");
-    Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
 /// An error unless all tensors are on one device. The message is that of PyTorch's kernels.
 pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");
-    Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }

@@ -1,6 +1,6 @@
 //! `cat`. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call.
 
-use super::call::{Arguments, Outcome, Refusal, Shape, Strides, StructuredCall, Value, check_same_device_in, wrap_dim};
+use super::call::{Arguments, CallError, Outcome, Shape, Strides, StructuredCall, Value, check_same_device_in, wrap_dim};
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::cat as kernel;
 use crate::tensor::launch::Scalar;
@@ -58,7 +58,7 @@ fn launch(call: &StructuredCall<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim
 pub fn join(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [tensors, dim] = arguments.all()?;
     let &Value::Tensors(tensors) = tensors else {
-        return Err(Refusal::Invalid("internal error: cat without a list".into()));
+        return Err(CallError::Invalid("internal error: cat without a list".into()));
     };
     let given = call.given(0);
     check_same_device_in(given.into_iter().chain(tensors.iter().copied()), "argument tensors", "cat")?;

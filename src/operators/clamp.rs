@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Value, ensure};
 use super::dtypes::{is_floating, is_integer, limits};
 use super::pointwise_calls::{Scalars, alone, as_promoted, launch, promoted};
 use super::tensor_iterator::Types;
@@ -19,7 +19,7 @@ fn check_limit(call: &Call<'_>, dtype: DType, limit: Scalar, is_min: bool) -> Ou
         Scalar::Long(value) => value,
         Scalar::Bool(value) => value.into(),
         // An integer beyond `i64`.
-        _ if is_min => return Err(Refusal::CpuError),
+        _ if is_min => return Err(CallError::CpuError),
         _ => i64::MAX,
     };
     let [least, greatest] = limits(dtype).unwrap_or([i64::MIN, i64::MAX]);

@@ -1,6 +1,6 @@
 //! Conversions between complex numbers and their parts: `abs`, `angle`, `complex`, `polar`.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure};
 use super::callees;
 use super::dtypes::complex_of;
 use super::pointwise_calls::{UNARY_FLOATING, alone, ensure_computed, launch_with};
@@ -13,7 +13,7 @@ pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype().real();
     if call.given(0).is_some_and(|out| out.dtype() != dtype) {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let call = if input.dtype().is_complex() { call.with_kernel(&callees::COMPLEX_ABS) } else { *call };
     launch_with(&alone(input, Types::Result(dtype), &call)?, &[], &call)

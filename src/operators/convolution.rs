@@ -5,7 +5,7 @@
 //! `Float`: the operands are cast, and each result is rounded once.
 
 use super::bindings::{Kernel, Operator, plain};
-use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure, parts_worth};
+use super::call::{Arguments, Call, CallError, Outcome, Partition, Shape, Strides, Value, check_same_device, ensure, parts_worth};
 use super::callees;
 use super::tensors::{Dims, Format, Tensor, dims};
 use super::unfold::Windows;
@@ -50,7 +50,11 @@ struct Convolution<'a> {
 impl<'a> Convolution<'a> {
     /// `other`: a bias or the output's gradient. The checks are those of PyTorch's callers; they protect direct calls of these
     /// operators.
-    fn new([input, weight]: [&'a Value<'a>; 2], other: Option<Tensor<'_>>, geometry: &'a [Value<'a>; 6]) -> Result<Self, Refusal> {
+    fn new(
+        [input, weight]: [&'a Value<'a>; 2],
+        other: Option<Tensor<'_>>,
+        geometry: &'a [Value<'a>; 6],
+    ) -> Result<Self, CallError> {
         let [stride, padding, dilation, transposed, output_padding, groups] = geometry;
         let (input, weight) = (input.tensor()?, weight.tensor()?);
         check_operand(input, weight, "weight")?;
@@ -106,7 +110,7 @@ impl<'a> Convolution<'a> {
         if self.transposed { sizes[1] * self.groups } else { sizes[0] }
     }
 
-    fn output_sizes(&self) -> Result<Dims, Refusal> {
+    fn output_sizes(&self) -> Result<Dims, CallError> {
         let (input, weight) = (self.input.sizes(), self.weight.sizes());
         let mut sizes = dims(input, |size| size);
         sizes[1] = self.output_channels();
@@ -136,7 +140,7 @@ impl<'a> Convolution<'a> {
     }
 
     /// How a call that computes in `dtype` is divided. `channels`: the number of channels among which it can be divided.
-    fn division(&self, output: Tensor<'_>, channels: i64, direction: Direction, dtype: DType) -> Division {
+    fn division(&self, output: Tensor<'_>, channels: i64, direction: Direction, dtype: DType) -> Partition {
         // Each weight is multiplied with every position of the smaller side once.
         let smaller = if self.transposed { self.input } else { output };
         let positions = smaller.numel() / smaller.sizes()[1].max(1);
@@ -149,7 +153,7 @@ impl<'a> Convolution<'a> {
         let least = if is_divided { PART_CHANNELS } else { FEWEST_PART_CHANNELS };
         let can_divide_channels = !self.transposed && self.groups == 1;
         let by_channels = if can_divide_channels { power_of_two(worth, channels / least) } else { 1 };
-        Division {
+        Partition {
             parts: by_batch.max(by_channels),
             cost,
             by_channels: by_channels > by_batch,
@@ -256,7 +260,7 @@ fn depthwise_weight<'a>(
 }
 
 /// Images as a contiguous tensor (N, H, W, C).
-fn channels_last<'a>(call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+fn channels_last<'a>(call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
     Ok(call.dense(images, Format::ChannelsLast)?.in_memory_order(Format::ChannelsLast))
 }
 
@@ -322,7 +326,7 @@ mod tests {
         let division = |input: &[i64], weight: &[i64]| {
             let convolution = Convolution { stride: &[1, 1], padding: &[0, 0], dilation: &[1, 1], ..convolution(input, weight) };
             let output = tensor(&convolution.output_sizes().unwrap(), DType::Float);
-            let Division { parts, by_channels, .. } = convolution.division(output, weight[0], Direction::Forward, DType::Float);
+            let Partition { parts, by_channels, .. } = convolution.division(output, weight[0], Direction::Forward, DType::Float);
             (parts, by_channels)
         };
         assert_eq!(division(&[1, 3, 8, 8], &[4, 3, 3, 3]), (1, false));

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::call::{Call, Input, Refusal};
+use super::call::{Call, CallError, Input};
 use crate::tensor::dtype::{BOOL, DType, DTypeSet, FLOAT8, FLOATING, INTEGRAL, ORDERED, UNSIGNED};
 
 /// Every integer dtype except Bool.
@@ -75,8 +75,8 @@ pub fn limits(dtype: DType) -> Option<[i64; 2]> {
 ///
 /// # Errors
 /// If there is none. The fallback gets complex numbers, which have no order.
-pub fn common_dtype(one: Input<'_>, other: Input<'_>, call: &Call<'_>) -> Result<DType, Refusal> {
+pub fn common_dtype(one: Input<'_>, other: Input<'_>, call: &Call<'_>) -> Result<DType, CallError> {
     let common = call.result_type(&[one, other])?;
     let is_known = ORDERED.contains(common) || FLOAT8.contains(common);
-    if is_known { Ok(common) } else { Err(Refusal::Fallback) }
+    if is_known { Ok(common) } else { Err(CallError::Fallback) }
 }

@@ -1,7 +1,7 @@
 //! Embedding tables: the gradient of `embedding`, embedding bags, renorm.
 
 use super::addressing::{Addressing, Operation, Update};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, check_same_device, ensure};
 use super::callees;
 use super::gather::is_index;
 use super::tensors::{Format, Tensor};
@@ -13,7 +13,7 @@ const SUM: i64 = 0;
 const MAX: i64 = 2;
 
 /// For each position, 1 over the number of occurrences of its index, as a column.
-fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype: DType) -> Result<Tensor<'a>, Refusal> {
+fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype: DType) -> Result<Tensor<'a>, CallError> {
     let counts = call.zeros(&[num_rows], DType::Double)?;
     Addressing::each_slice(counts, 0, indices)?.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
     let number = |value: i64| Value::Number(Scalar::Long(value));

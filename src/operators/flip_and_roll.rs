@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
@@ -12,7 +12,7 @@ use crate::tensor::launch::Scalar;
 const PRESERVE: i64 = 1;
 
 /// A set of dimensions as a bit mask.
-fn set_of(dims: &[i64], ndim: usize) -> Result<i64, Refusal> {
+fn set_of(dims: &[i64], ndim: usize) -> Result<i64, CallError> {
     ensure!(ndim <= 64);
     let mut set = 0;
     for &dim in dims {
@@ -42,11 +42,11 @@ const ROLLS_PER_LAUNCH: usize = 4;
 type Move = (usize, i64);
 
 /// The moves of each launch, for a tensor that is not empty.
-fn moves_of(sizes: &[i64], shifts: &[i64], dims: &[i64]) -> Result<Vec<Vec<Move>>, Refusal> {
+fn moves_of(sizes: &[i64], shifts: &[i64], dims: &[i64]) -> Result<Vec<Vec<Move>>, CallError> {
     let mut moves: Vec<Move> = Vec::new();
     for (&shift, &dim) in shifts.iter().zip(dims) {
         let dim = wrap_dim(dim, sizes.len())?;
-        let &size = sizes.get(dim).ok_or(Refusal::CpuError)?;
+        let &size = sizes.get(dim).ok_or(CallError::CpuError)?;
         let shift = shift.rem_euclid(size);
         match moves.iter_mut().find(|(other, _)| *other == dim) {
             Some((_, sum)) => *sum = (*sum + shift) % size,

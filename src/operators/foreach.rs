@@ -6,7 +6,7 @@ use std::slice;
 use smallvec::{SmallVec, smallvec};
 
 use super::bindings::{Kernel, Operator, any_device, plain};
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value};
 use super::callees::Row;
 use super::dtypes::{is_floating, is_integer, limits};
 use super::tensor_lists::{self, List, Lists};
@@ -77,7 +77,7 @@ impl<'a> Operands<'a> {
     fn run(&self, call: &Call<'_>) -> Outcome {
         let (first, in_place) = (self.lists[0], call.is_void());
         if !self.fit(call, in_place) {
-            return Err(Refusal::Composite);
+            return Err(CallError::Composite);
         }
         if in_place {
             call.bump_versions(first)?;
@@ -131,7 +131,7 @@ pub fn powers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, exponents] = arguments.all()?;
     let (base, exponents) = ([base.number()?], exponents.tensors()?);
     if exponents.iter().any(|exponent| exponent.device() < 0) {
-        return Err(Refusal::Composite);
+        return Err(CallError::Composite);
     }
     let dense = call.arena().try_keep_all(exponents.len(), |place| call.dense(exponents[place], Format::Contiguous))?;
     Operands { numbers: &base, ..Operands::of_lists(&[dense]) }.run(call)
@@ -144,7 +144,7 @@ pub fn copy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [target, source] = lists;
     let fit = target.len() == source.len() && tensor_lists::are_alike(&lists) && !tensor_lists::overlap_in_part(&lists, 1);
     if !fit {
-        return Err(Refusal::Composite);
+        return Err(CallError::Composite);
     }
     call.bump_versions(target)?;
     Operands::of_lists(&[source]).launch(call, Some(target))
@@ -154,7 +154,7 @@ pub fn copy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 fn reduce(call: &Call<'_>, input: List<'_>, dtype: DType, number: Option<Scalar>) -> Outcome {
     let is_empty = |tensor: &Tensor<'_>| tensor.numel() == 0;
     if !Operands::of_lists(&[input]).fit(call, false) || input.iter().any(is_empty) {
-        return Err(Refusal::Composite);
+        return Err(CallError::Composite);
     }
     let out = call.arena().try_keep_all(input.len(), |place| call.contiguous(place, &[], dtype, Strides::Any))?;
     for part in tensor_lists::parts(input.len()) {
@@ -168,7 +168,7 @@ fn reduce(call: &Call<'_>, input: List<'_>, dtype: DType, number: Option<Scalar>
 pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensors()?;
-    let first = input.first().ok_or(Refusal::Composite)?;
+    let first = input.first().ok_or(CallError::Composite)?;
     reduce(call, input, first.dtype(), None)
 }
 
@@ -176,10 +176,10 @@ pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, order, dtype] = arguments.all()?;
     let (input, order) = (input.tensors()?, order.number()?);
-    let own = input.first().ok_or(Refusal::Composite)?.dtype();
+    let own = input.first().ok_or(CallError::Composite)?.dtype();
     let is_own = matches!(dtype, Value::None) || dtype.integer()? == own as i64;
     if !is_own || matches!(order, Scalar::Complex(..)) {
-        return Err(Refusal::Composite);
+        return Err(CallError::Composite);
     }
     reduce(call, input, own.real(), Some(Scalar::Double(order.to())))
 }

@@ -1,13 +1,13 @@
 //! `glu` and its gradient: one half of a tensor times the sigmoid of the other.
 
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, ensure, wrap_dim};
 use super::callees;
 use super::pointwise_calls::{ensure_computed, launch_with};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::Tensor;
 
 /// The dimension that is split into halves.
-fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, Refusal> {
+fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, CallError> {
     let dim = wrap_dim(dim.integer()?, input.ndim())?;
     ensure!(input.sizes().get(dim).is_some_and(|size| size % 2 == 0));
     Ok(dim)

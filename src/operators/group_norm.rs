@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, check_same_device, ensure};
 use super::mixed_data_type;
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::channel_norm::{native_group_norm as kernel, native_group_norm_backward as backward_kernel};
@@ -18,20 +18,20 @@ struct Groups {
 }
 
 impl Groups {
-    fn new([samples, channels, positions, groups]: [&Value<'_>; 4]) -> Result<Self, Refusal> {
+    fn new([samples, channels, positions, groups]: [&Value<'_>; 4]) -> Result<Self, CallError> {
         let (samples, channels) = (samples.integer()?, channels.integer()?);
         Ok(Self { samples, channels, positions: positions.integer()?, count: groups.integer()? })
     }
 
     /// The sizes of the kernels' matrix; an error unless it has `numel` elements.
-    fn sizes(&self, numel: i64) -> Result<[i64; 2], Refusal> {
+    fn sizes(&self, numel: i64) -> Result<[i64; 2], CallError> {
         let sizes = [self.samples.saturating_mul(self.channels), self.positions];
         let fits = sizes.iter().all(|&size| size >= 0) && sizes[0].checked_mul(sizes[1]) == Some(numel);
         ensure!(fits, "shape '{sizes:?}' is invalid for input of size {numel}");
         Ok(sizes)
     }
 
-    fn rows<'a>(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn rows<'a>(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         let sizes = self.sizes(tensor.numel())?;
         Ok(call.dense(tensor, Format::Contiguous)?.view(&sizes))
     }
@@ -99,7 +99,7 @@ struct Backward<'a> {
 }
 
 impl<'a> Backward<'a> {
-    fn new(arguments: &'a [Value<'_>; 10]) -> Result<Self, Refusal> {
+    fn new(arguments: &'a [Value<'_>; 10]) -> Result<Self, CallError> {
         let [grad, input, mean, inverse, weight, samples, channels, positions, groups, mask] = arguments;
         let (grad, input, weight) = (grad.tensor()?, input.tensor()?, weight.optional_tensor()?);
         let (mean, inverse) = (mean.tensor()?, inverse.tensor()?);
@@ -107,7 +107,7 @@ impl<'a> Backward<'a> {
         mixed_data_type::check(input, &[Some(mean), Some(inverse)])?;
         let groups = Groups::new([samples, channels, positions, groups])?;
         let &[of_input, of_weight, of_bias] = mask.flags()? else {
-            return Err(Refusal::Invalid("internal error: expected three flags".into()));
+            return Err(CallError::Invalid("internal error: expected three flags".into()));
         };
         Ok(Self { grad, input, mean, inverse, weight, groups, wanted: [of_input, of_weight, of_bias] })
     }

@@ -11,7 +11,7 @@
 mod rules;
 mod sparse_guards;
 
-use super::call::{Refusal, Value};
+use super::call::{CallError, Value};
 use rules::Check;
 use rules::Rule::{
     self, Along, Apart, Contiguous, Finite, Given, Indices, Lengths, Numel, Pivots, Positions, Prefixes, Refused, Replaced,
@@ -124,10 +124,10 @@ impl Guard {
     ///
     /// # Errors
     /// If the kernel could access memory out of bounds or crash.
-    pub fn check(&self, values: &[Value<'_>], reader: Option<&dyn Reader>) -> Result<Option<Change>, Refusal> {
+    pub fn check(&self, values: &[Value<'_>], reader: Option<&dyn Reader>) -> Result<Option<Change>, CallError> {
         if values.len() != self.arguments.len() {
             let (given, expected) = (values.len(), self.arguments.len());
-            return Err(Refusal::Invalid(format!("internal error: {given} arguments, and {expected} expected")));
+            return Err(CallError::Invalid(format!("internal error: {given} arguments, and {expected} expected")));
         }
         let mut change = None;
         for rules in &self.lines {

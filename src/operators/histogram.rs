@@ -1,6 +1,6 @@
 //! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, check_same_device, ensure};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::histogram::histogram as kernel;
@@ -28,11 +28,11 @@ impl<'a> Counted<'a> {
         let (dtype, numel) = (self.input.dtype(), self.input.numel());
         ensure!(self.weight.is_none_or(|weight| weight.dtype() == dtype && weight.numel() == numel));
         ensure!(bins > 0 && call.has_dtype(0, dtype) && call.has_dtype(1, dtype));
-        if call.takes(dtype) { Ok(()) } else { Err(Refusal::Fallback) }
+        if call.takes(dtype) { Ok(()) } else { Err(CallError::Fallback) }
     }
 
     /// Waits for the least and the greatest value.
-    fn limits(&self, call: &Call<'a>) -> Result<[f64; 2], Refusal> {
+    fn limits(&self, call: &Call<'a>) -> Result<[f64; 2], CallError> {
         let line = call.dense(self.input, Format::Contiguous)?.view(&[self.input.numel()]);
         let no = Value::Number(Scalar::Bool(false));
         let found = call.operators(&callees::AMINMAX, &[Value::Tensor(line), Value::None, no], 2)?;
@@ -40,7 +40,7 @@ impl<'a> Counted<'a> {
     }
 
     /// Counts the values in the bins between edges.
-    fn count(&self, call: &Call<'a>, edges: Tensor<'a>, method: Method) -> Result<Tensor<'a>, Refusal> {
+    fn count(&self, call: &Call<'a>, edges: Tensor<'a>, method: Method) -> Result<Tensor<'a>, CallError> {
         let counts = call.empty(&[edges.numel() - 1], self.input.dtype())?;
         let (dense, edges) = (call.dense(self.input, Format::Contiguous)?, call.dense(edges, Format::Contiguous)?);
         let weight = call.dense_given(self.weight)?;
@@ -59,7 +59,7 @@ impl<'a> Counted<'a> {
 }
 
 /// Waits for a one-element tensor and reads it.
-fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, Refusal> {
+fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, CallError> {
     let double = call.cast(number, DType::Double)?;
     let bits = call.operator(&callees::VIEW_DTYPE, &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
     let bits = call.read(bits, c"a histogram without limits (they are read on the host)")?;
@@ -113,7 +113,7 @@ pub fn in_bins(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let counted = Counted { input, weight, density: density.flag()? };
     counted.check(call, bins)?;
     let [least, greatest] = match range {
-        Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| Refusal::CpuError)?,
+        Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| CallError::CpuError)?,
         _ if input.numel() == 0 => [0.0, 1.0],
         _ => counted.limits(call)?,
     };
@@ -126,11 +126,11 @@ pub fn in_bins(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// A number truncated to an integer.
-fn whole(number: Scalar) -> Result<f64, Refusal> {
+fn whole(number: Scalar) -> Result<f64, CallError> {
     match number {
         Scalar::Double(value) if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(&value) => Ok(value.trunc()),
         Scalar::Bool(_) | Scalar::Long(_) => Ok(number.to()),
-        _ => Err(Refusal::Invalid("value cannot be converted to type int64_t without overflow".into())),
+        _ => Err(CallError::Invalid("value cannot be converted to type int64_t without overflow".into())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
 use super::mixed_data_type;
 use super::tensors::{Format, Tensor};
 use crate::kernels::layer_norm::{native_layer_norm as kernel, native_layer_norm_backward as backward_kernel};
@@ -19,14 +19,14 @@ struct Normalised<'a> {
 
 impl<'a> Normalised<'a> {
     /// Checks the operands; the fallback gets cases that the kernels lack.
-    fn new(call: &Call<'_>, [input, shape, weight, bias]: [&'a Value<'_>; 4]) -> Result<Self, Refusal> {
+    fn new(call: &Call<'_>, [input, shape, weight, bias]: [&'a Value<'_>; 4]) -> Result<Self, CallError> {
         let (input, shape) = (input.tensor()?, shape.integers()?);
         let normalised = Self { input, shape, weight: weight.optional_tensor()?, bias: bias.optional_tensor()? };
         let have_its_sizes = normalised.parameters().into_iter().flatten().all(|parameter| parameter.has_sizes(shape));
         ensure!(!shape.is_empty() && input.sizes().ends_with(shape) && have_its_sizes);
         let [rows, columns] = normalised.matrix();
         let is_taken = call.takes(input.dtype()) && (columns > 0 || rows == 0);
-        if is_taken { Ok(normalised) } else { Err(Refusal::Fallback) }
+        if is_taken { Ok(normalised) } else { Err(CallError::Fallback) }
     }
 
     /// The number of dimensions before those of a row.
@@ -40,12 +40,12 @@ impl<'a> Normalised<'a> {
         [rows.iter().product(), columns.iter().product()]
     }
 
-    fn rows(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn rows(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         Ok(call.dense(tensor, Format::Contiguous)?.view(&self.matrix()))
     }
 
     /// A weight or bias as a vector for the kernels.
-    fn parameter(&self, call: &Call<'a>, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
+    fn parameter(&self, call: &Call<'a>, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, CallError> {
         Ok(call.dense_given(tensor)?.map(|dense| dense.view(&self.matrix()[1..])))
     }
 
@@ -54,7 +54,7 @@ impl<'a> Normalised<'a> {
     }
 
     /// Output number `index`, with a value for each row.
-    fn statistics(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, Refusal> {
+    fn statistics(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, CallError> {
         let (leading, sizes) = (self.leading(), self.input.sizes());
         let sizes = call.arena().keep_all(sizes.len(), |dim| if dim < leading { sizes[dim] } else { 1 });
         let dtype = mixed_data_type::of_statistics(self.input, &self.parameters());
@@ -101,7 +101,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// Makes the requested gradients. The kernel always computes that of the input.
-fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<SmallVec<[Tensor<'a>; 3]>, Refusal> {
+fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<SmallVec<[Tensor<'a>; 3]>, CallError> {
     let Normalised { input, shape, weight, bias } = *normalised;
     let matrix = normalised.matrix();
     let mut outputs = SmallVec::new();

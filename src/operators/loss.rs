@@ -5,7 +5,7 @@ use std::iter;
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
 use super::callees;
 use super::pointwise_calls::{BINARY, ensure_computed};
 use super::tensor_iterator::{Elementwise, Rule, Types};
@@ -86,12 +86,12 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// The operands of an elementwise loss: the first two arguments. The third one is the reduction.
-fn operands_of<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
+fn operands_of<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Result<Elementwise<'a>, CallError> {
     let is_reduced = reduction_of(arguments)? != NONE;
     BINARY.operands(arguments, call, call.given(0).filter(|_| !is_reduced))
 }
 
-fn reduction_of(arguments: &Arguments<'_>) -> Result<i64, Refusal> {
+fn reduction_of(arguments: &Arguments<'_>) -> Result<i64, CallError> {
     arguments.get(2).unwrap_or(&Value::None).integer()
 }
 
@@ -125,7 +125,7 @@ fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments
 }
 
 /// The last argument, which follows the reduction.
-fn last_number(arguments: &Arguments<'_>) -> Result<f64, Refusal> {
+fn last_number(arguments: &Arguments<'_>) -> Result<f64, CallError> {
     arguments.last().unwrap_or(&Value::None).double()
 }
 

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_same_device, ensure};
 use super::callees;
 use super::pointwise_calls::launch_with;
 use super::tensor_iterator::{self, Elementwise, Rule, Types};
@@ -12,7 +12,7 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
 /// The number of elements that are not 0.
-fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> {
+fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, CallError> {
     if dense.numel() == 0 {
         return Ok(0);
     }
@@ -29,7 +29,7 @@ pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let dtype = call.result_type(&[one.into(), other.into()])?;
     let given = call.given(0);
     if condition.dtype() != DType::Bool || given.is_some_and(|out| out.dtype() != dtype) {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let is_number = |tensor: Tensor<'_>| tensor.is_host() && tensor.ndim() == 0;
     let as_read = |tensor| if is_number(tensor) { Input::Immediate(tensor) } else { Input::Tensor(tensor) };
@@ -60,7 +60,7 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// An error if the mask is not Bool. The fallback warns of a tensor with overlapping elements.
 fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
     ensure!(mask.dtype() == DType::Bool);
-    input.check_no_internal_overlap().map_err(|_| Refusal::Fallback)?;
+    input.check_no_internal_overlap().map_err(|_| CallError::Fallback)?;
     input.check_no_partial_overlap(mask)
 }
 

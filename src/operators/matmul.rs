@@ -4,7 +4,7 @@
 //! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
 //! the errors.
 
-use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, ensure};
+use super::call::{Arguments, CallError, Outcome, Strides, StructuredCall, check_same_device, ensure};
 use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 
@@ -42,7 +42,7 @@ impl<'a> Product<'a> {
         self.addend.is_none_or(|addend| addend.expand(sizes).is_some()).then_some(sizes)
     }
 
-    fn output(&self, call: &StructuredCall<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn output(&self, call: &StructuredCall<'a>) -> Result<Tensor<'a>, CallError> {
         let has_one_dtype = self.operands().all(|operand| operand.dtype() == self.a.dtype());
         match self.sizes(call) {
             Some(sizes) if has_one_dtype && call.given(0).is_none() => call.contiguous(0, sizes, self.a.dtype(), Strides::Shared),
@@ -67,7 +67,7 @@ impl<'a> Product<'a> {
         // Checked by PyTorch's CPU kernels, and not by the meta functions.
         ensure!(self.a.dtype() == self.b.dtype());
         if !self.operands().all(|operand| operand.dtype() == out.dtype()) || !call.takes(out.dtype()) {
-            return Err(Refusal::Fallback);
+            return Err(CallError::Fallback);
         }
         let addend = self.addend.map(|addend| addend.expanded(out.sizes())).transpose()?;
         if out.numel() == 0 {

@@ -1,6 +1,6 @@
 //! Maximum pooling of images. The kernels take planes or, for channels last, samples.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, StructuredCall, Value, ensure};
 use super::tensors::{Format, Tensor};
 use super::unfold::Windows;
 use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
@@ -20,7 +20,7 @@ impl Layout {
     }
 
     /// A row for each plane or sample, with all its elements.
-    fn rows<'a>(&self, call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn rows<'a>(&self, call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         let ordered = call.dense(images, self.format)?.in_memory_order(self.format);
         let elements = images.size_from_end(0) * images.size_from_end(1) * self.channels;
         Ok(ordered.view(&[if elements == 0 { 0 } else { images.numel() / elements }, elements]))
@@ -30,11 +30,11 @@ impl Layout {
 /// Leaves a call to the fallback if a position exceeds the kernels' 32 bits.
 fn check_plane(images: Tensor<'_>) -> Outcome {
     let elements = images.size_from_end(0) * images.size_from_end(1);
-    if elements <= i64::from(i32::MAX) { Ok(()) } else { Err(Refusal::Fallback) }
+    if elements <= i64::from(i32::MAX) { Ok(()) } else { Err(CallError::Fallback) }
 }
 
 /// The outputs, values and indices, of a call that is clearly valid; `None` leaves the call to the meta function.
-fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> Result<Option<[Tensor<'a>; 2]>, Refusal> {
+fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> Result<Option<[Tensor<'a>; 2]>, CallError> {
     let fits = |axis: usize| {
         let (window, padding) = (windows.kernel[axis], windows.padding[axis]);
         window > 0 && (0..=window / 2).contains(&padding) && windows.stride[axis] > 0 && windows.dilation[axis] > 0
@@ -58,7 +58,7 @@ fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> R
 }
 
 /// One or two numbers for height and width; an empty list stands for `default`.
-fn pair(values: &Value<'_>, default: [i64; 2]) -> Result<Option<[i64; 2]>, Refusal> {
+fn pair(values: &Value<'_>, default: [i64; 2]) -> Result<Option<[i64; 2]>, CallError> {
     Ok(match *values.integers()? {
         [] => Some(default),
         [both] => Some([both; 2]),

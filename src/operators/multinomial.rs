@@ -1,6 +1,6 @@
 //! `multinomial`: draws categories by weights. The checks are those of PyTorch's own function.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
 use super::callees;
 use super::dtypes::is_floating;
 use super::random;
@@ -41,7 +41,7 @@ fn check(weights: Tensor<'_>, samples: i64, with_replacement: bool, given: Optio
 }
 
 /// The output for the samples of each distribution.
-fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tensor<'a>, Refusal> {
+fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tensor<'a>, CallError> {
     let mut sizes = Dims::from(weights.sizes());
     sizes[weights.ndim() - 1] = samples;
     // Like PyTorch, this resizes the output without a warning.

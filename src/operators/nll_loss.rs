@@ -1,7 +1,7 @@
 //! Negative log likelihood loss of rows and of images. The fallback gets arguments that do not match; its kernel raises the
 //! error.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, StructuredCall, Value};
 use super::loss::{NONE, SUM};
 use super::tensors::{Format, Tensor};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
@@ -23,13 +23,13 @@ impl<'a> Loss<'a> {
         weight: &'a Value<'_>,
         reduction: &Value<'_>,
         ignored: &Value<'_>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CallError> {
         let (input, target, weight) = (input.tensor()?, target.tensor()?, weight.optional_tensor()?);
         let loss = Self { input, target, weight, reduction: reduction.integer()?, ignored: ignored.integer()? };
         let is_target = target.dtype() == DType::Long || (target.dtype() == DType::Byte && input.ndim() <= 2);
         let fits = |weight: Tensor<'_>| weight.dtype() == input.dtype() && weight.device() == input.device();
         let is_taken = is_target && weight.is_none_or(fits) && target.device() == input.device();
-        if is_taken { Ok(loss) } else { Err(Refusal::Fallback) }
+        if is_taken { Ok(loss) } else { Err(CallError::Fallback) }
     }
 
     /// The sizes of images, targets and weights must match.
@@ -38,7 +38,7 @@ impl<'a> Loss<'a> {
         let fits = input.len() == 4
             && [input[0], input[2], input[3]] == target
             && self.weight.is_none_or(|weight| weight.numel() == input[1]);
-        if fits { Ok(()) } else { Err(Refusal::Fallback) }
+        if fits { Ok(()) } else { Err(CallError::Fallback) }
     }
 
     /// The sizes of the input as images; a row counts as an image of one pixel.
@@ -121,7 +121,7 @@ pub fn backward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
     let is_one = grad.ndim() <= 1 && grad.numel() == 1;
     let fits = if loss.reduction == NONE { grad.sizes() == loss.target.sizes() } else { is_one };
     if !fits || total.numel() != 1 {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let shape = Shape::new(loss.input.sizes(), loss.input.dtype(), Format::Contiguous);
     loss.backward(call, &shape, grad, total)

@@ -3,14 +3,14 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Arguments, Call, Outcome, Refusal, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Value, ensure};
 use super::callees;
 use super::tensor_lists::{self, List, Lists};
 use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 
 /// The learning rate: a number, or 0 and the tensor that the kernel reads.
-fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tensor<'a>>), Refusal> {
+fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tensor<'a>>), CallError> {
     let &Value::Tensor(tensor) = rate else { return Ok((rate.number()?, None)) };
     if tensor.device() >= 0 {
         return Ok((Scalar::Double(0.0), Some(tensor)));
@@ -24,7 +24,7 @@ fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tens
 }
 
 /// A one-element tensor, copied to the device if necessary. The copy lives until the kernel is queued.
-fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'a>, Refusal> {
+fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'a>, CallError> {
     if tensor.device() == device {
         return Ok(tensor);
     }
@@ -47,7 +47,7 @@ impl<'a> Step<'a> {
     fn check(&self, name: &str) -> Outcome {
         let (count, steps) = (self.lists[0].len(), self.counts.len());
         if let Some(other) = self.lists.iter().find(|list| list.len() != count) {
-            return Err(Refusal::Invalid(format!("{name}: expected lists of {count} tensors, but found one of {}", other.len())));
+            return Err(CallError::Invalid(format!("{name}: expected lists of {count} tensors, but found one of {}", other.len())));
         }
         ensure!(steps == 0 || steps == count, "{name}: expected {count} state_steps, but found {steps}");
         let are_alike = tensor_lists::have_one_dtype(&self.lists) && tensor_lists::are_alike(&self.lists);
@@ -79,7 +79,7 @@ impl<'a> Step<'a> {
 }
 
 /// Numbers and flags in the order of the kernel's scalars; `rate` becomes number `place`.
-fn settings<const N: usize>(rate: Scalar, place: usize, others: [&Value<'_>; N]) -> Result<SmallVec<[Scalar; 8]>, Refusal> {
+fn settings<const N: usize>(rate: Scalar, place: usize, others: [&Value<'_>; N]) -> Result<SmallVec<[Scalar; 8]>, CallError> {
     let mut settings = others.into_iter().map(Value::number).collect::<Result<SmallVec<[Scalar; 8]>, _>>()?;
     settings.insert(place, rate);
     Ok(settings)

@@ -1,6 +1,6 @@
 //! `addr`: the outer product of two vectors added to a matrix.
 
-use super::call::{Arguments, Call, Outcome, Refusal, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, ensure};
 use super::pointwise_calls::{check_factor, ensure_computed};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 
@@ -12,7 +12,7 @@ pub fn add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (sizes, given) = ([first.numel(), second.numel()], call.given(0));
     let is_in_place = given.is_some_and(|out| out.handle() == input.handle());
     if input.ndim() > 2 && !is_in_place {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let matrix = if is_in_place { input } else { input.expanded(&sizes)? };
     ensure!(matrix.has_sizes(&sizes));

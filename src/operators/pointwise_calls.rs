@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure};
 use super::dtypes::{greatest_finite, is_floating, is_whole};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::{Tensor, dims};
@@ -103,7 +103,7 @@ impl Pointwise {
         arguments: &Arguments<'a>,
         call: &Call<'_>,
         given: Option<Tensor<'a>>,
-    ) -> Result<Elementwise<'a>, Refusal> {
+    ) -> Result<Elementwise<'a>, CallError> {
         if let Some(check) = self.check {
             check(arguments, given)?;
         }
@@ -141,7 +141,7 @@ pub fn launch_with<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], call: &Ca
 /// Leaves a call to the fallback if the kernel does not compute in this dtype.
 pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
     let is_known = dtype != DType::ComplexBFloat16 || call.has_complex_bfloat16();
-    if is_known && call.takes(dtype) { Ok(()) } else { Err(Refusal::Fallback) }
+    if is_known && call.takes(dtype) { Ok(()) } else { Err(CallError::Fallback) }
 }
 
 /// An error if a scalar is not representable, as `scalars` demands.
@@ -155,7 +155,7 @@ fn check_numbers(numbers: &[Scalar], scalars: Scalars, dtype: DType, call: &Call
 }
 
 /// The kernel's scalars.
-fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[Scalar; 4]>, Refusal> {
+fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[Scalar; 4]>, CallError> {
     let mut numbers = SmallVec::new();
     match scalars {
         Scalars::None => {}
@@ -184,18 +184,18 @@ fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[S
 const FLOOR: i64 = 2;
 
 /// The code of a rounding mode or of an approximation.
-fn text_number(text: &str) -> Result<i64, Refusal> {
+fn text_number(text: &str) -> Result<i64, CallError> {
     match text {
         "trunc" | "tanh" => Ok(1),
         "floor" => Ok(FLOOR),
         "none" => Ok(0),
-        _ => Err(Refusal::CpuError),
+        _ => Err(CallError::CpuError),
     }
 }
 
 // ---- checks of meta functions ----
 
-fn dtype_of(arguments: &Arguments<'_>, index: usize) -> Result<DType, Refusal> {
+fn dtype_of(arguments: &Arguments<'_>, index: usize) -> Result<DType, CallError> {
     arguments.tensor(index).map(Tensor::dtype)
 }
 
@@ -292,7 +292,7 @@ pub fn div_rounded(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     match mode.as_text() {
         None => BINARY_FLOATING.run(arguments, call),
         Some("trunc" | "floor") => BINARY.run(arguments, call),
-        Some(_) => Err(Refusal::CpuError),
+        Some(_) => Err(CallError::CpuError),
     }
 }
 
@@ -363,12 +363,12 @@ pub fn as_promoted(value: &Value<'_>) -> Option<Scalar> {
 }
 
 /// The result type of a tensor and numbers.
-pub fn promoted(input: Tensor<'_>, numbers: impl Iterator<Item = Scalar>, call: &Call<'_>) -> Result<DType, Refusal> {
+pub fn promoted(input: Tensor<'_>, numbers: impl Iterator<Item = Scalar>, call: &Call<'_>) -> Result<DType, CallError> {
     let operands: SmallVec<[Input<'_>; 3]> = std::iter::once(Input::Tensor(input)).chain(numbers.map(Input::Number)).collect();
     call.result_type(&operands)
 }
 
 /// The operands of an operator with one tensor.
-pub fn alone<'a>(input: Tensor<'a>, types: Types, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
+pub fn alone<'a>(input: Tensor<'a>, types: Types, call: &Call<'a>) -> Result<Elementwise<'a>, CallError> {
     Elementwise::of(Rule::new(types), &[input.into()], call.given(0), call)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::bindings::{Dense, Kernel, Operator, Prepare, any_device, plain};
+use super::bindings::{DenseCalls, Implementation, Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, Outcome};
 use super::callees::Row;
 use super::pointwise_calls::{
@@ -57,35 +57,35 @@ macro_rules! named {
 }
 
 /// A pointwise operator without a fast path.
-const fn of(operator: Pointwise) -> Prepare {
+const fn of(operator: Pointwise) -> Implementation {
     bindings::pointwise(operator)
 }
 
 /// A pointwise operator with a fast path for dense operands.
-const fn fast(dense: Dense, operator: Pointwise) -> Prepare {
-    Prepare { dense: Some(dense), ..of(operator) }
+const fn fast(dense: DenseCalls, operator: Pointwise) -> Implementation {
+    Implementation { dense: Some(dense), ..of(operator) }
 }
 
 /// A function that serves a call, with a fast path for dense operands.
 macro_rules! function {
     ($dense:ident, $run:expr) => {
-        Prepare { dense: Some(Dense::$dense), ..any_device(plain($run)) }
+        Implementation { dense: Some(DenseCalls::$dense), ..any_device(plain($run)) }
     };
 }
 
 /// A function that serves a call and whose kernel gets other scalars than the schema has.
-const fn call(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
+const fn call(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Implementation {
     any_device(plain(run))
 }
 
 /// Dense floating-point operands are never refused, so they take the fast path.
-const fn floating(operator: Pointwise) -> Prepare {
-    fast(Dense::Floating, operator)
+const fn floating(operator: Pointwise) -> Implementation {
+    fast(DenseCalls::Floating, operator)
 }
 
 /// Dense floating-point and integer operands take the fast path.
-const fn numeric(operator: Pointwise) -> Prepare {
-    fast(Dense::Numeric, operator)
+const fn numeric(operator: Pointwise) -> Implementation {
+    fast(DenseCalls::Numeric, operator)
 }
 
 /// The output may share memory with the input.
@@ -120,11 +120,11 @@ pointwise! {
     all function!(Numeric, clamp::clamp_one_side::<true>) => clamp_min;
     // Bool results
     pure of(PREDICATE.checked(pointwise::real_to_bool)) => isneginf isposinf signbit;
-    pure fast(Dense::Boolean, PREDICATE) => logical_not;
-    functional fast(Dense::Boolean, PREDICATE) => isnan;
-    pure fast(Dense::Boolean, COMPARISON) => logical_and logical_or logical_xor;
-    tensor fast(Dense::Boolean, COMPARISON) => eq ge gt le lt ne;
-    number fast(Dense::Number, NUMBER_COMPARISON) => eq ge gt le lt ne;
+    pure fast(DenseCalls::Boolean, PREDICATE) => logical_not;
+    functional fast(DenseCalls::Boolean, PREDICATE) => isnan;
+    pure fast(DenseCalls::Boolean, COMPARISON) => logical_and logical_or logical_xor;
+    tensor fast(DenseCalls::Boolean, COMPARISON) => eq ge gt le lt ne;
+    number fast(DenseCalls::Number, NUMBER_COMPARISON) => eq ge gt le lt ne;
     // two tensors
     all of(BINARY) => gcd lcm nextafter;
     all of(BINARY.checked(pointwise::heaviside)) => heaviside;
@@ -134,7 +134,7 @@ pointwise! {
     tensor_out numeric(pointwise::SUB) => sub;
     tensor_out numeric(BINARY) => mul;
     tensor_out floating(BINARY_FLOATING) => copysign;
-    tensor_out fast(Dense::Quotient, BINARY_FLOATING.scalars(Scalars::Zero)) => div;
+    tensor_out fast(DenseCalls::Quotient, BINARY_FLOATING.scalars(Scalars::Zero)) => div;
     tensor numeric(BINARY) => bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor;
     tensor floating(BINARY) => fmod remainder;
     tensor function!(Floating, pointwise::lerp) => lerp;

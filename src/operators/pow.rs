@@ -1,6 +1,6 @@
 //! Powers with a scalar base or exponent, and `ldexp`.
 
-use super::call::{Arguments, Call, Outcome, Refusal, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, ensure};
 use super::callees;
 use super::dtypes::{can_cast, is_integer, is_whole};
 use super::pointwise_calls::{Scalars, alone, as_promoted, launch, launch_with, promoted, with_number};
@@ -47,7 +47,7 @@ pub fn ldexp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, exponent) = (input.tensor()?, exponent.tensor()?);
     let (dtype, given) = (input.dtype(), call.given(0));
     if !is_integer(exponent.dtype()) || !call.takes(dtype) {
-        return Err(Refusal::Composite);
+        return Err(CallError::Composite);
     }
     if let Some(out) = given {
         ensure!(can_cast(dtype, out.dtype()), "ldexp can't be cast to the desired output type {:?}", out.dtype());

@@ -1,7 +1,7 @@
 //! `put_`: writes through indices into the flattened tensor.
 
 use super::addressing::{Addressing, Operation};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, ensure};
 use super::tensors::Format;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
@@ -13,7 +13,7 @@ pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure!(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_slots);
     call.check_given_apart([index, source])?;
     if accumulate && !FLOATING.and(INTEGRAL).and(BOOL).and(COMPLEX).contains(own) {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let out = call.contiguous(0, input.sizes(), own, Strides::Any)?;
     let index = call.dense(index, Format::Contiguous)?.view(source.sizes());

@@ -1,7 +1,7 @@
 //! Random numbers: tensors that are filled from a distribution, and operators that draw for each element of a tensor. The kernels
 //! start from the state of a generator.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, broadcast, ensure};
 use super::callees;
 use super::dtypes::{greatest_finite, is_floating};
 use super::random_integers::range;
@@ -169,7 +169,7 @@ pub fn random(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
     }
-    let count = values_of(out.dtype()).ok_or(Refusal::CpuError)?;
+    let count = values_of(out.dtype()).ok_or(CallError::CpuError)?;
     draw(call, out, &[], generator, |[seed, offset]| {
         kernels::random::Scalars { seed, offset, from: Scalar::Long(0), count: Scalar::Long(count as i64) }.list()
     })
@@ -252,7 +252,7 @@ fn permute(call: &Call<'_>, out: Tensor<'_>, generator: &Value<'_>) -> Outcome {
 pub fn permutation_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [count, generator] = arguments.all()?;
     let (count, given) = (count.integer()?, call.given(0));
-    let given = given.ok_or_else(|| Refusal::Invalid("internal error: randperm without an output".into()))?;
+    let given = given.ok_or_else(|| CallError::Invalid("internal error: randperm without an output".into()))?;
     let dtype = given.dtype();
     check_count(call, count, dtype)?;
     let given = if given.sizes() == [count] {
@@ -277,7 +277,7 @@ pub fn permutation(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (count, generator, [dtype, layout, pinned]) = match &**arguments {
         [count, dtype, layout, _device, pinned] => (count.integer()?, &Value::None, [dtype, layout, pinned]),
         [count, generator, dtype, layout, _device, pinned] => (count.integer()?, generator, [dtype, layout, pinned]),
-        _ => return Err(Refusal::Invalid("internal error: arguments of randperm".into())),
+        _ => return Err(CallError::Invalid("internal error: arguments of randperm".into())),
     };
     let dtype = tensor_options::dtype_of(dtype)?.unwrap_or(DType::Long);
     check_count(call, count, dtype)?;
@@ -303,7 +303,7 @@ fn check_deviations(call: &Call<'_>, std: Tensor<'_>, other: Tensor<'_>) -> Outc
 /// `normal` with means and standard deviations, one of which may be a number.
 pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [mean, std, generator] = arguments.all()?;
-    let first = arguments.tensors().next().ok_or_else(|| Refusal::Invalid("internal error: normal of numbers".into()))?;
+    let first = arguments.tensors().next().ok_or_else(|| CallError::Invalid("internal error: normal of numbers".into()))?;
     let given = call.given(0);
     let width = if let Value::Tensor(std) = std {
         check_deviations(call, *std, first)?;

@@ -1,16 +1,16 @@
 //! Factories of random tensors: `rand`, `randn`, `randint` and their `_like` variants.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value};
 use super::callees;
 use super::random::Distribution;
 use super::tensor_options;
 
-fn wrong(arguments: &[Value<'_>]) -> Refusal {
-    Refusal::Invalid(format!("internal error: {} arguments of a factory", arguments.len()))
+fn wrong(arguments: &[Value<'_>]) -> CallError {
+    CallError::Invalid(format!("internal error: {} arguments of a factory", arguments.len()))
 }
 
 /// The distribution of an operator's kernel; `limits` are the arguments of `randint`.
-fn distribution(call: &Call<'_>, limits: &[Value<'_>]) -> Result<Distribution, Refusal> {
+fn distribution(call: &Call<'_>, limits: &[Value<'_>]) -> Result<Distribution, CallError> {
     match (call.kernel_name(), limits) {
         ("uniform_", []) => Ok(Distribution::Uniform([0.0, 1.0])),
         ("normal_", []) => Ok(Distribution::Normal([0.0, 1.0])),

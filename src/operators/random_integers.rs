@@ -2,14 +2,14 @@
 
 use half::{bf16, f16};
 
-use super::call::{Call, Outcome, Refusal, ensure};
+use super::call::{Call, CallError, Outcome, ensure};
 use super::dtypes::{greatest_finite, limits};
 use super::message_text::type_name;
 use crate::kernels::random::digits;
 use crate::tensor::dtype::{DType, FLOAT8, FLOATING};
 
 /// The mantissa bits of a floating-point dtype, or `None` for other dtypes.
-fn digits_of(dtype: DType) -> Result<Option<u32>, Refusal> {
+fn digits_of(dtype: DType) -> Result<Option<u32>, CallError> {
     ensure!(!FLOAT8.contains(dtype));
     Ok(FLOATING.contains(dtype).then(|| digits(dtype)))
 }
@@ -50,7 +50,7 @@ fn end(to: i64, dtype: DType, digits: u32) -> i64 {
 /// An error if the dtype cannot represent the bounds of the range from `from` to `last`; a warning if it rounds them.
 fn check_limits(call: &Call<'_>, [from, last]: [i64; 2], dtype: DType) -> Outcome {
     let Some(digits) = digits_of(dtype)? else {
-        let [least, greatest] = limits(dtype).ok_or(Refusal::CpuError)?;
+        let [least, greatest] = limits(dtype).ok_or(CallError::CpuError)?;
         ensure!((least..=greatest).contains(&from) && (least..=greatest).contains(&last));
         return Ok(());
     };
@@ -69,7 +69,7 @@ fn check_limits(call: &Call<'_>, [from, last]: [i64; 2], dtype: DType) -> Outcom
 }
 
 /// For the range from `from` to below `to`: its first number and its length modulo 2^64.
-fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<[i64; 2], Refusal> {
+fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<[i64; 2], CallError> {
     ensure!(from < to);
     if let Some(digits) = digits_of(dtype)? {
         (from, to) = (first(from, dtype, digits), end(to, dtype, digits));
@@ -81,13 +81,13 @@ fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<
 
 /// For the range from `from` to the maximum of an integral dtype, or to 2^digits for a float: its first number and its length
 /// modulo 2^64.
-fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], Refusal> {
+fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], CallError> {
     let last = if let Some(digits) = digits_of(dtype)? {
         from = first(from, dtype, digits);
         1_i64 << digits
     } else {
         // The maximum of UInt64 does not fit in an `i64`, and -1 is refused.
-        if dtype == DType::UInt64 { -1 } else { limits(dtype).ok_or(Refusal::CpuError)?[1] }
+        if dtype == DType::UInt64 { -1 } else { limits(dtype).ok_or(CallError::CpuError)?[1] }
     };
     ensure!(!FLOATING.contains(dtype) || from < last);
     check_limits(call, [from, last], dtype)?;
@@ -96,7 +96,7 @@ fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], Re
 
 /// The first number of a range and its length modulo 2^64. Without `to` the range ends as in `all_from`; from `i64::MIN` it is
 /// all of 64 bits.
-pub fn range(call: &Call<'_>, from: i64, to: Option<i64>, dtype: DType) -> Result<[i64; 2], Refusal> {
+pub fn range(call: &Call<'_>, from: i64, to: Option<i64>, dtype: DType) -> Result<[i64; 2], CallError> {
     match to {
         Some(to) => below(call, [from, to], dtype),
         None if from == i64::MIN => Ok([from, 0]),

@@ -1,6 +1,6 @@
 //! Ranges: `arange`, `range`, `linspace`, `logspace`, identity matrices, the indices of triangles and of `repeat_interleave`.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
 use super::callees;
 use super::tensor_options;
 use super::tensors::{Format, Tensor};
@@ -12,12 +12,12 @@ use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
 /// The caller's `out=` tensor.
-fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
-    call.given(0).ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))
+fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
+    call.given(0).ok_or_else(|| CallError::Invalid("internal error: a range without an output".into()))
 }
 
 /// The caller's `out=` tensor with `count` elements; like PyTorch, this resizes it without a warning.
-fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, Refusal> {
+fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, CallError> {
     let given = given(call)?;
     let given = if given.numel() == count {
         given
@@ -39,12 +39,12 @@ fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
 }
 
 /// The numbers in front of a factory's options, and the options: dtype, layout, device, pinned memory.
-fn split<'v, 'a>(arguments: &'v [Value<'a>]) -> Result<(&'v [Value<'a>], &'v [Value<'a>; 4]), Refusal> {
+fn split<'v, 'a>(arguments: &'v [Value<'a>]) -> Result<(&'v [Value<'a>], &'v [Value<'a>; 4]), CallError> {
     arguments.split_last_chunk().ok_or_else(|| wrong(arguments))
 }
 
-fn wrong(arguments: &[Value<'_>]) -> Refusal {
-    Refusal::Invalid(format!("internal error: {} arguments of a range", arguments.len()))
+fn wrong(arguments: &[Value<'_>]) -> CallError {
+    CallError::Invalid(format!("internal error: {} arguments of a range", arguments.len()))
 }
 
 /// Makes a new tensor with these sizes and options and launches the kernel over it. The CPU refuses dtypes that the kernel lacks.
@@ -61,7 +61,7 @@ struct Range([Scalar; 3]);
 
 impl Range {
     /// The range from, to and by these numbers; by default from 0 by 1.
-    fn new(numbers: &[Value<'_>]) -> Result<Self, Refusal> {
+    fn new(numbers: &[Value<'_>]) -> Result<Self, CallError> {
         match numbers {
             [end] => Ok(Self([0.into(), end.number()?, 1.into()])),
             [start, end] => Ok(Self([start.number()?, end.number()?, 1.into()])),
@@ -71,7 +71,7 @@ impl Range {
     }
 
     /// The start, end and step; an error for numbers that are no valid range.
-    fn checked(self) -> Result<[f64; 3], Refusal> {
+    fn checked(self) -> Result<[f64; 3], CallError> {
         let is_real = |number: &Scalar| !matches!(number, Scalar::Complex(_, imaginary) if *imaginary != 0.0);
         ensure!(self.0.iter().all(is_real));
         let [start, end, step] = self.0.map(Scalar::to::<f64>);
@@ -81,7 +81,7 @@ impl Range {
     }
 
     /// The number of elements without the end. For Long, integers are counted in integer arithmetic, like PyTorch's.
-    fn count(self, dtype: DType) -> Result<i64, Refusal> {
+    fn count(self, dtype: DType) -> Result<i64, CallError> {
         let [start, end, step] = self.checked()?;
         ensure!(step.is_finite());
         if let (DType::Long, Self([Scalar::Long(start), Scalar::Long(end), Scalar::Long(step)])) = (dtype, self) {
@@ -142,7 +142,7 @@ pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let ([start, end, steps], options) = split(arguments)? else { return Err(wrong(arguments)) };
     let (start, end, steps) = (start.number()?, end.number()?, steps.integer()?);
     if steps < 2 || matches!([start, end], [Scalar::Complex(..), _] | [_, Scalar::Complex(..)]) {
-        return Err(Refusal::Composite);
+        return Err(CallError::Composite);
     }
     let dtype = tensor_options::dtype_of(&options[0])?.unwrap_or_else(|| call.default_dtype());
     make(call, &[steps], dtype, options, &linspace_kernel::Scalars { start, end }.list())
@@ -169,7 +169,7 @@ pub fn logspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// The sizes of an identity matrix, which is square by default.
-fn sizes_of_identity(numbers: &[Value<'_>]) -> Result<[i64; 2], Refusal> {
+fn sizes_of_identity(numbers: &[Value<'_>]) -> Result<[i64; 2], CallError> {
     let [Some(rows), Some(cols)] = [numbers.first(), numbers.last()] else { return Err(wrong(numbers)) };
     let sizes = [rows.integer()?, cols.integer()?];
     ensure!(sizes.iter().all(|&size| size >= 0));

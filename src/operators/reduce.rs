@@ -3,7 +3,7 @@
 //! Without `out=` tensors, sizes are computed here, at a third of the cost of PyTorch's meta functions. All other calls use the
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Tensors, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, StructuredCall, Tensors, Value, ensure, wrap_dim};
 use super::callees;
 use super::dtypes::is_floating;
 use super::tensor_options::dtype_of;
@@ -26,7 +26,7 @@ impl<'a> Reduction<'a> {
     }
 
     /// A reduction over one dimension, over a list of dimensions, or over all; an absent or empty list means all.
-    fn along(input: Tensor<'a>, dims: &Value<'_>, keepdim: bool) -> Result<Self, Refusal> {
+    fn along(input: Tensor<'a>, dims: &Value<'_>, keepdim: bool) -> Result<Self, CallError> {
         let reduced = match dims {
             Value::Number(_) => bit_of(dims.integer()?, input.ndim())?,
             Value::None => all_bits(input.ndim()),
@@ -61,7 +61,7 @@ impl<'a> Reduction<'a> {
         })
     }
 
-    fn output<'t>(&self, call: &Call<'t>, index: usize, dtype: DType, strides: Strides) -> Result<Tensor<'t>, Refusal> {
+    fn output<'t>(&self, call: &Call<'t>, index: usize, dtype: DType, strides: Strides) -> Result<Tensor<'t>, CallError> {
         call.contiguous(index, self.sizes(call.arena()), dtype, strides)
     }
 
@@ -92,7 +92,7 @@ impl<'a> Reduction<'a> {
             return Ok(());
         }
         if self.input.numel() == 0 {
-            let number = of_nothing.ok_or(Refusal::Fallback)?;
+            let number = of_nothing.ok_or(CallError::Fallback)?;
             return outputs.iter().try_for_each(|output| call.fill(*output, Scalar::Double(number)));
         }
         match outputs {
@@ -110,13 +110,13 @@ fn all_bits(ndim: usize) -> u64 {
 }
 
 /// The bit of a dimension. A 0-dim tensor has no dimension to reduce, but 0 and -1 are valid.
-fn bit_of(dim: i64, ndim: usize) -> Result<u64, Refusal> {
+fn bit_of(dim: i64, ndim: usize) -> Result<u64, CallError> {
     wrap_dim(dim, ndim).map(|dim| if ndim == 0 { 0 } else { 1 << dim })
 }
 
 /// Leaves a call to the fallback if the kernel does not compute in this dtype.
 fn take(call: &Call<'_>, compute: DType) -> Outcome {
-    if call.takes(compute) { Ok(()) } else { Err(Refusal::Fallback) }
+    if call.takes(compute) { Ok(()) } else { Err(CallError::Fallback) }
 }
 
 /// The dtype of sums and products of a dtype.
@@ -129,7 +129,7 @@ pub fn promoted(dtype: DType) -> DType {
 fn outputs<'a, const N: usize>(
     call: &StructuredCall<'a>,
     usual: Option<(&Reduction<'_>, [DType; N])>,
-) -> Result<[Tensor<'a>; N], Refusal> {
+) -> Result<[Tensor<'a>; N], CallError> {
     if let Some((reduction, dtypes)) = usual.filter(|(reduction, _)| call.given(0).is_none() && reduction.input.numel() > 0) {
         let first = reduction.output(call, 0, dtypes[0], Strides::Shared)?;
         let mut made = [first; N];
@@ -253,7 +253,7 @@ pub fn nansum(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let is_floating = FLOATING.contains(input.dtype());
     let sums = !is_floating && given.is_none() && promoted(input.dtype()) == DType::Long;
     if !is_taken || !(is_floating || sums) {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let reduction = Reduction::along(input, dims, keepdim.flag()?)?;
     let dtype = dtype.unwrap_or(given.map_or(promoted(input.dtype()), Tensor::dtype));
@@ -333,7 +333,7 @@ fn moments(call: &Call<'_>, name: &str, arguments: &[Value<'_>; 4], count: usize
     let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
     take(call, input.dtype())?;
     if call.given(0).is_some_and(|given| given.dtype() != input.dtype() || given.device() < 0) {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let correction = if matches!(correction, Value::None) { 1.0 } else { correction.number()?.to::<f64>() };
     let reduction = Reduction::along(input, dims, keepdim)?;
@@ -349,7 +349,7 @@ fn moments(call: &Call<'_>, name: &str, arguments: &[Value<'_>; 4], count: usize
 }
 
 /// The variance of complex numbers: the sum of the variances of their real and imaginary parts.
-fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a>, Refusal> {
+fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a>, CallError> {
     let [input, dims, correction, keepdim] = arguments;
     let variance_of = |part| {
         let part = Value::Tensor(call.operator(part, &[*input])?);

@@ -5,7 +5,7 @@ use std::array;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
 use super::callees::{self, Callee};
 use super::tensors::{Format, Tensor};
 use crate::tensor::launch::Scalar;
@@ -14,15 +14,15 @@ use crate::tensor::launch::Scalar;
 pub const LSTM_GATES: i64 = 4;
 
 /// The size of each of `count` parts of gates along dimension 1.
-fn part_size(gates: Tensor<'_>, count: i64) -> Result<i64, Refusal> {
+fn part_size(gates: Tensor<'_>, count: i64) -> Result<i64, CallError> {
     match *gates.sizes() {
         [_, width] if width > 0 && width % count == 0 => Ok(width / count),
-        ref sizes => Err(Refusal::Invalid(format!("expected gates of [batch, {count} * hidden size], but got: {sizes:?}"))),
+        ref sizes => Err(CallError::Invalid(format!("expected gates of [batch, {count} * hidden size], but got: {sizes:?}"))),
     }
 }
 
 /// The parts of a tensor of gates along dimension 1.
-fn parts_of<const N: usize>(gates: Tensor<'_>) -> Result<[Tensor<'_>; N], Refusal> {
+fn parts_of<const N: usize>(gates: Tensor<'_>) -> Result<[Tensor<'_>; N], CallError> {
     let size = part_size(gates, N as i64)?;
     Ok(array::from_fn(|part| gates.section(1, part as i64 * size, size)))
 }
@@ -33,44 +33,44 @@ fn is_quarter(state: Tensor<'_>, gates: &[i64]) -> bool {
 }
 
 /// Calls an operator with two tensors.
-pub fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+pub fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other)])
 }
 
 /// Calls an operator with two tensors and `alpha` = 1.
-pub fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+pub fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other), Value::Number(Scalar::Long(1))])
 }
 
 /// 1 - y.
-fn complement<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+fn complement<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     let (negative, one) = (call.operator(&callees::NEG, &[Value::Tensor(y)])?, Value::Number(Scalar::Long(1)));
     call.operator(&callees::ADD_NUMBER, &[Value::Tensor(negative), one, one])
 }
 
 /// d/dx of sigmoid, from its result.
-fn sigmoid_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+fn sigmoid_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     of_two(call, &callees::MUL, y, complement(call, y)?)
 }
 
 /// d/dx of tanh, from its result.
-fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     complement(call, of_two(call, &callees::MUL, y, y)?)
 }
 
 /// The sum along dimension 0.
-pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     let no = Value::Number(Scalar::Bool(false));
     call.operator(&callees::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
 }
 
 /// The parts, concatenated along dimension 1.
-fn joined<'a>(call: &Call<'a>, parts: &[Tensor<'_>]) -> Result<Tensor<'a>, Refusal> {
+fn joined<'a>(call: &Call<'a>, parts: &[Tensor<'_>]) -> Result<Tensor<'a>, CallError> {
     call.operator(&callees::CAT, &[Value::Tensors(parts), Value::Number(Scalar::Long(1))])
 }
 
 /// The gates plus their bias, if there is one.
-fn biased<'a>(call: &Call<'a>, gates: Tensor<'a>, bias: Option<Tensor<'_>>) -> Result<Tensor<'a>, Refusal> {
+fn biased<'a>(call: &Call<'a>, gates: Tensor<'a>, bias: Option<Tensor<'_>>) -> Result<Tensor<'a>, CallError> {
     bias.map_or(Ok(gates), |bias| of_sum(call, &callees::ADD, gates, bias))
 }
 

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Tensors, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Tensors, Value, ensure};
 use super::callees::{self, Callee};
 use super::rnn_cell::{LSTM_GATES, of_sum, of_two, sum_of_rows};
 use super::tensors::{Format, Tensor};
@@ -71,7 +71,7 @@ fn rows_of(sequence: Tensor<'_>) -> Tensor<'_> {
 }
 
 /// The tensors, copied if they are not contiguous.
-fn all_dense<'a>(call: &Call<'a>, tensors: &[Tensor<'a>]) -> Result<Tensors<'a>, Refusal> {
+fn all_dense<'a>(call: &Call<'a>, tensors: &[Tensor<'a>]) -> Result<Tensors<'a>, CallError> {
     tensors.iter().map(|&tensor| call.dense(tensor, Format::Contiguous)).collect()
 }
 
@@ -87,7 +87,7 @@ struct Layer<'a> {
 }
 
 impl<'a> Layer<'a> {
-    fn new(call: &Call<'a>, kind: &Kind, [input, weights, states, reverse]: [Value<'a>; 4]) -> Result<Self, Refusal> {
+    fn new(call: &Call<'a>, kind: &Kind, [input, weights, states, reverse]: [Value<'a>; 4]) -> Result<Self, CallError> {
         let (input, weights, states) = (input.tensor()?, weights.tensors()?, states.tensors()?);
         let is_layer = match (input.sizes(), weights) {
             (&[_, batch, inputs], [_, weight] | [_, weight, _, _]) => {
@@ -121,7 +121,7 @@ impl<'a> Layer<'a> {
     }
 
     /// Output number `index`, [steps, batch, size].
-    fn result(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, Refusal> {
+    fn result(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, CallError> {
         call.contiguous(index, &self.sizes(self.weight.sizes()[1]), self.dtype(), Strides::Any)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Layer<'a> {
     }
 
     /// The products of the inputs and their weights, [steps * batch, gates * size], plus a bias if there is one.
-    fn sums(&self, call: &Call<'a>, bias: Option<Tensor<'a>>) -> Result<Tensor<'a>, Refusal> {
+    fn sums(&self, call: &Call<'a>, bias: Option<Tensor<'a>>) -> Result<Tensor<'a>, CallError> {
         let bias = bias.map_or(Value::None, Value::Tensor);
         call.operator(&callees::LINEAR, &[Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias])
     }
@@ -147,7 +147,7 @@ impl<'a> Layer<'a> {
     }
 
     /// The gradient of a state, an output. Until the kernel runs, it holds the gradient of the final state.
-    fn grad_of_state(&self, call: &Call<'a>, index: usize, grad_of_last: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn grad_of_state(&self, call: &Call<'a>, index: usize, grad_of_last: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         let place = if self.biases.is_some() { 5 } else { 3 } + index;
         let grad = call.contiguous(place, self.states[index].sizes(), self.dtype(), Strides::Any)?;
         call.copy(grad, grad_of_last)?;
@@ -175,7 +175,7 @@ impl<'a> Layer<'a> {
     }
 
     /// The gradient of the hidden state's weight. Each step's hidden state is the previous step's output, or the initial state.
-    fn grad_of_weight(&self, call: &Call<'a>, of_products: Tensor<'a>, out: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn grad_of_weight(&self, call: &Call<'a>, of_products: Tensor<'a>, out: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         let others = out.sizes()[0] - 1;
         let first = of_products.row(if self.reverse { others } else { 0 });
         let grad = of_two(call, &callees::MM, first.with_last(0), self.states[0])?;
@@ -229,7 +229,7 @@ pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -
             let last = kind.states - 1;
             inputs.extend([saved, layer.of_steps(gates), layer.states[last], results[last]]);
         }
-        _ => return Err(Refusal::Invalid(format!("expected the results of a layer, but got {}", results.len()))),
+        _ => return Err(CallError::Invalid(format!("expected the results of a layer, but got {}", results.len()))),
     }
     // In a GRU, the gradients of the inputs' products and of the hidden state's products differ.
     let count = if KIND == GRU { 2 } else { 1 };

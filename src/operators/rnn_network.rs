@@ -7,7 +7,7 @@ use std::slice;
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Tensors, Value};
+use super::call::{Arguments, Call, CallError, Outcome, Tensors, Value};
 use super::callees;
 use super::rnn_layer::{KINDS, Kind};
 use super::tensors::{Format, Tensor};
@@ -36,7 +36,7 @@ struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
-    fn new(arguments: &Arguments<'a>) -> Result<Self, Refusal> {
+    fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
         let [input, states, params, has_biases, layers, dropout, train, bidirectional, batch_first] = arguments.all()?;
         Ok(Self {
             input: input.tensor()?,
@@ -94,7 +94,7 @@ impl<'a> Network<'a> {
     }
 
     /// Exchanges steps and batch if the batch comes first.
-    fn transposed(&self, call: &Call<'a>, sequence: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    fn transposed(&self, call: &Call<'a>, sequence: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
         if !self.batch_first {
             return Ok(sequence);
         }
@@ -102,7 +102,7 @@ impl<'a> Network<'a> {
     }
 
     /// The output and the final states of a layer in one direction.
-    fn cell(&self, kind: &Kind, call: &Call<'a>, sequence: Tensor<'a>, cell: usize) -> Result<Tensors<'a>, Refusal> {
+    fn cell(&self, kind: &Kind, call: &Call<'a>, sequence: Tensor<'a>, cell: usize) -> Result<Tensors<'a>, CallError> {
         let dense = |tensor| call.dense(tensor, Format::Contiguous);
         let mut weights: SmallVec<[Tensor<'a>; 4]> = self.params[cell * self.params_of_cell..][..self.params_of_cell].into();
         weights[1] = dense(weights[1])?;
@@ -110,14 +110,14 @@ impl<'a> Network<'a> {
             let state = call.operator(&callees::SELECT, &[Value::Tensor(*state), integer(0), integer(cell)])?;
             dense(state)
         };
-        let states = self.states.iter().map(of_cell).collect::<Result<Tensors<'a>, Refusal>>()?;
+        let states = self.states.iter().map(of_cell).collect::<Result<Tensors<'a>, CallError>>()?;
         let reverse = flag(cell % self.directions == 1);
         let operands = [Value::Tensor(sequence), Value::Tensors(&weights), Value::Tensors(&states), reverse];
         call.operators(kind.operator, &operands, 1 + states.len())
     }
 
     /// The input of the next layer, from the outputs of each direction.
-    fn between(&self, call: &Call<'a>, outputs: &[Tensor<'a>], is_last: bool) -> Result<Tensor<'a>, Refusal> {
+    fn between(&self, call: &Call<'a>, outputs: &[Tensor<'a>], is_last: bool) -> Result<Tensor<'a>, CallError> {
         let sequence = match outputs {
             [only] => *only,
             _ => call.operator(&callees::CAT, &[Value::Tensors(outputs), integer(2)])?,
@@ -133,5 +133,5 @@ impl<'a> Network<'a> {
 /// Runs a network of layers of this kind.
 pub fn network<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (network, kind) = (Network::new(arguments)?, &KINDS[KIND]);
-    if network.fits(kind) { network.run(kind, call) } else { Err(Refusal::Composite) }
+    if network.fits(kind) { network.run(kind, call) } else { Err(CallError::Composite) }
 }

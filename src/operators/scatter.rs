@@ -1,7 +1,7 @@
 //! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_.
 
 use super::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, StructuredCall, Value, ensure};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
@@ -41,13 +41,13 @@ impl From<&str> for Operation {
 
 impl<'a> Scatter<'a> {
     /// A scatter with an operation.
-    fn new(by: By, [target, dim, index, source]: [&'a Value<'a>; 4], operation: impl Into<Operation>) -> Result<Self, Refusal> {
+    fn new(by: By, [target, dim, index, source]: [&'a Value<'a>; 4], operation: impl Into<Operation>) -> Result<Self, CallError> {
         let (target, dim, index, source) = (target.tensor()?, dim.integer()?, index.tensor()?, source.input()?);
         Ok(Self { by, target, dim, index, source, update: operation.into().into(), is_mean: false })
     }
 
     /// A scatter with a named reduction, from which the old values may be excluded.
-    fn reduced(by: By, arguments: &'a [Value<'a>; 6]) -> Result<Self, Refusal> {
+    fn reduced(by: By, arguments: &'a [Value<'a>; 6]) -> Result<Self, CallError> {
         let [target, dim, index, source, reduce, include_self] = arguments;
         let reduce = reduce.text()?;
         let mut scatter = Self::new(by, [target, dim, index, source], reduce)?;
@@ -57,7 +57,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// The output, initialised with the target's elements.
-    fn started<'c>(&self, call: &Call<'c>) -> Result<Tensor<'c>, Refusal> {
+    fn started<'c>(&self, call: &Call<'c>) -> Result<Tensor<'c>, CallError> {
         let target = self.target;
         let out = call.contiguous(0, target.sizes(), target.dtype(), Strides::Any)?;
         if call.given(0).is_none() && out.numel() != 0 {
@@ -69,7 +69,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// Addresses a tensor of the target's sizes.
-    fn addressing(&self, tensor: Tensor<'_>) -> Result<Addressing<'a>, Refusal> {
+    fn addressing(&self, tensor: Tensor<'_>) -> Result<Addressing<'a>, CallError> {
         match self.by {
             By::Element => Addressing::each_element(tensor, self.dim, self.index),
             By::Slice => Addressing::each_slice(tensor, self.dim, self.index),

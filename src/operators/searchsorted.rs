@@ -1,6 +1,6 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, StructuredCall, Value, check_same_device, ensure};
 use super::callees;
 use super::dtypes::common_dtype;
 use super::sort::sorted;
@@ -15,7 +15,7 @@ fn sizes_of(input: Input<'_>) -> &[i64] {
 }
 
 /// The input as a contiguous tensor of a dtype. A number is converted in the way of a tensor that holds it.
-fn elements<'a>(call: &Call<'a>, input: Input<'a>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
+fn elements<'a>(call: &Call<'a>, input: Input<'a>, dtype: DType) -> Result<Tensor<'a>, CallError> {
     let tensor = match input {
         Input::Tensor(tensor) | Input::Immediate(tensor) => call.dense(tensor, Format::Contiguous)?,
         Input::Number(number) => {
@@ -86,7 +86,7 @@ impl<'a> Search<'a> {
         }
         let dtype = common_dtype(Input::Tensor(sorted), self.values, call)?;
         if !call.takes(dtype) {
-            return Err(Refusal::Fallback);
+            return Err(CallError::Fallback);
         }
         let out = call.contiguous(0, sizes, self.dtype(), Strides::Copied)?;
         let sorter = call.dense_given(self.sorter)?;
@@ -135,7 +135,7 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     }
     let dtype = common_dtype(tested, Input::Tensor(others), call)?;
     if !call.takes(dtype) {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let line = elements(call, tested, dtype)?.view(&[out.numel()]);
     let keys = elements(call, Input::Tensor(others), dtype)?.view(&[others.numel()]);

@@ -2,13 +2,13 @@
 //!
 //! As for reductions, calls that are clearly valid skip PyTorch's meta function.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Value, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, StructuredCall, Value, wrap_dim};
 use super::tensor_options::dtype_of;
 use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 
 /// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.
-fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, Refusal> {
+fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, CallError> {
     match usual {
         Some(dtype) if call.given(0).is_none() => call.contiguous(0, like.sizes(), dtype, Strides::Shared),
         _ => call.output(0, &call.shape()?, Strides::Shared),
@@ -18,7 +18,7 @@ fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>)
 /// Launches the kernel along a dimension, or leaves the call to the fallback.
 fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: &Value<'_>) -> Outcome {
     if !call.takes(out.dtype()) {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     if out.numel() == 0 {
         return Ok(());
@@ -28,7 +28,7 @@ fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: &Value<'
 }
 
 /// True if the dimension is in range.
-fn has_dim(tensor: Tensor<'_>, dim: &Value<'_>) -> Result<bool, Refusal> {
+fn has_dim(tensor: Tensor<'_>, dim: &Value<'_>) -> Result<bool, CallError> {
     Ok(wrap_dim(dim.integer()?, tensor.ndim()).is_ok())
 }
 

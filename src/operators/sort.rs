@@ -3,7 +3,7 @@
 //! Kernels of selection need the dimension as the last one and contiguous. Sorts of long lines do, too: all threads sort a line
 //! together, with a workspace.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure, wrap_dim};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::sort as sort_kernel;
@@ -19,7 +19,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>) -> Result<Self, Refusal> {
+    fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>) -> Result<Self, CallError> {
         let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
         let dim = wrap_dim(dim.integer()?, input.ndim())?;
         ensure!(input.sizes().get(dim) != Some(&0));
@@ -31,7 +31,7 @@ impl<'a> Line<'a> {
     }
 
     /// Makes values and indices, with one element for each line. The results keep the dimension, for the kernels.
-    fn outputs(&self, call: &Call<'a>) -> Result<[Tensor<'a>; 2], Refusal> {
+    fn outputs(&self, call: &Call<'a>) -> Result<[Tensor<'a>; 2], CallError> {
         let mut sizes = self.input.sizes().to_vec();
         let drops = !self.keepdim && !sizes.is_empty();
         if drops {
@@ -62,13 +62,13 @@ fn has_gaps(lines: Tensor<'_>) -> bool {
 }
 
 /// The lines along a dimension, each contiguous.
-fn lines_of<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize) -> Result<Tensor<'a>, Refusal> {
+fn lines_of<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize) -> Result<Tensor<'a>, CallError> {
     let moved = tensor.with_last(dim);
     if has_gaps(moved) { call.dense(moved, Format::Contiguous) } else { Ok(moved) }
 }
 
 /// Like `lines_of`, copied if they may share memory with an output.
-fn lines_apart<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize, out: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+fn lines_apart<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize, out: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     let lines = lines_of(call, tensor, dim)?;
     if !lines.may_share_memory(out) {
         return Ok(lines);
@@ -99,7 +99,7 @@ pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensor()?;
     if input.numel() == 0 {
-        return Err(Refusal::Fallback);
+        return Err(CallError::Fallback);
     }
     let line = call.dense(input, Format::Contiguous)?.view(&[input.numel()]);
     let out = call.contiguous(0, &[], input.dtype(), Strides::Any)?;
@@ -123,7 +123,7 @@ pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 // ---- sort and topk ----
 
 /// The elements in stable order along a dimension, and their indices.
-pub fn sorted<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: i64, descending: bool) -> Result<[Tensor<'a>; 2], Refusal> {
+pub fn sorted<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: i64, descending: bool) -> Result<[Tensor<'a>; 2], CallError> {
     let [stable, dim, descending] = [true.into(), dim.into(), descending.into()].map(Value::Number);
     let sorted = call.operators(&callees::SORT, &[Value::Tensor(tensor), stable, dim, descending], 2)?;
     Ok([sorted[0], sorted[1]])
@@ -133,8 +133,8 @@ pub fn sorted<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: i64, descending: boo
 fn outputs_of<'a>(
     call: &Call<'a>,
     input: Tensor<'_>,
-    make: impl Fn(usize, DType) -> Result<Tensor<'a>, Refusal>,
-) -> Result<[Tensor<'a>; 2], Refusal> {
+    make: impl Fn(usize, DType) -> Result<Tensor<'a>, CallError>,
+) -> Result<[Tensor<'a>; 2], CallError> {
     let outputs = [make(0, input.dtype())?, make(1, DType::Long)?];
     if call.given(0).is_some() {
         outputs.iter().try_for_each(|output| output.check_no_partial_overlap(input))?;
@@ -143,7 +143,7 @@ fn outputs_of<'a>(
 }
 
 /// Memory for the lines of an output: the output itself if they are contiguous, else a temporary.
-fn target_for<'a>(call: &Call<'a>, moved: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+fn target_for<'a>(call: &Call<'a>, moved: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
     if has_gaps(moved) { call.empty(moved.sizes(), moved.dtype()) } else { Ok(moved) }
 }
 

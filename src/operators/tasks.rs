@@ -12,8 +12,8 @@ pub mod matrices;
 pub mod sequences;
 pub mod weight_norm;
 
-use super::bindings::{Batch, Operator, Prepare, Task, structured};
-use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, StructuredCall, Tensors, Value};
+use super::bindings::{Batch, Implementation, Operator, Task, structured};
+use super::call::{Arguments, Call, CallError, Cut, Outcome, Shape, Strides, StructuredCall, Tensors, Value};
 use super::guards::Guard;
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
@@ -91,11 +91,11 @@ fn size_of_batch(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) ->
 
 /// Leaves a call to the fallback unless the condition holds.
 fn take_if(condition: bool) -> Outcome {
-    if condition { Ok(()) } else { Err(Refusal::Fallback) }
+    if condition { Ok(()) } else { Err(CallError::Fallback) }
 }
 
 /// All arguments of a call; the fallback gets calls with empty tensors.
-fn with_elements<'c, 'a, const N: usize>(arguments: &'c Arguments<'a>) -> Result<&'c [Value<'a>; N], Refusal> {
+fn with_elements<'c, 'a, const N: usize>(arguments: &'c Arguments<'a>) -> Result<&'c [Value<'a>; N], CallError> {
     take_if(arguments.tensors().all(|tensor| tensor.numel() != 0))?;
     arguments.all()
 }
@@ -116,7 +116,7 @@ fn contiguous(sizes: &[i64], operand: Tensor<'_>) -> Shape {
 }
 
 /// Makes the results that PyTorch's meta function describes.
-pub const OF_META: Prepare = structured(of_meta);
+pub const OF_META: Implementation = structured(of_meta);
 
 fn of_meta(_arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let shapes = call.meta()?;
@@ -124,7 +124,7 @@ fn of_meta(_arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 }
 
 /// Like `OF_META`. Calls with `check_errors`, the last argument, go to the fallback, which can read values.
-pub const OF_META_UNCHECKED: Prepare = structured(of_meta_unchecked);
+pub const OF_META_UNCHECKED: Implementation = structured(of_meta_unchecked);
 
 fn of_meta_unchecked(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     take_if(!arguments.last().unwrap_or(&Value::None).flag()?)?;

@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
+use super::call::{Call, CallError, DeviceName, Input, Outcome, Shape, Strides, broadcast, ensure};
 use super::dtypes::{can_cast, is_whole};
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides};
 use crate::tensor::dtype::DType;
@@ -65,25 +65,25 @@ pub struct Elementwise<'a> {
 
 impl<'a> Elementwise<'a> {
     /// Inputs of one dtype, which is the output's, too. `given`: the caller's `out=` tensor, if there is one.
-    pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, Refusal> {
-        let first = inputs.first().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
+    pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, CallError> {
+        let first = inputs.first().ok_or_else(|| CallError::Invalid("internal error: no operand".into()))?;
         let inputs = first.arena().keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
         Self::combined(Rule::new(Types::Same), inputs, given, None)
     }
 
     /// Inputs combined by a rule.
-    pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: &Call<'_>) -> Result<Self, Refusal> {
+    pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: &Call<'_>) -> Result<Self, CallError> {
         Self::combined(rule, inputs, given, Some(call))
     }
 
     /// Inputs combined by a rule; `call`, which promotes dtypes, may be absent if they are the same.
-    fn combined(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: Option<&Call<'_>>) -> Result<Self, Refusal> {
+    fn combined(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: Option<&Call<'_>>) -> Result<Self, CallError> {
         let tensors = || inputs.iter().filter_map(Input::tensor);
         if let Some(out) = given.filter(|_| !rule.may_overlap) {
             out.check_no_internal_overlap()?;
             tensors().filter(|input| !out.is_identical(*input)).try_for_each(|input| out.check_no_partial_overlap(input))?;
         }
-        let first = tensors().next().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
+        let first = tensors().next().ok_or_else(|| CallError::Invalid("internal error: no operand".into()))?;
         let sizes = common_sizes(first, tensors())?;
         if let Some(out) = given {
             let is_input = || tensors().any(|input| input.handle() == out.handle());
@@ -124,7 +124,7 @@ impl<'a> Elementwise<'a> {
     ///
     /// # Errors
     /// If results cannot be cast to this dtype.
-    pub fn with_dtype(self, dtype: DType) -> Result<Self, Refusal> {
+    pub fn with_dtype(self, dtype: DType) -> Result<Self, CallError> {
         if self.given.is_some() {
             return Ok(self);
         }
@@ -175,7 +175,7 @@ impl<'a> Elementwise<'a> {
     }
 
     /// Makes output number 0, or prepares the caller's `out=` tensor.
-    pub fn output(&self, call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
+    pub fn output(&self, call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
         if let Some(out) = self.given.filter(|out| out.has_sizes(self.sizes)) {
             return Ok(out);
         }
@@ -200,7 +200,7 @@ impl<'a> Elementwise<'a> {
     }
 
     /// Like `output`; a new output has the order of a tensor, if that has the common sizes.
-    pub fn output_like(&self, call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    pub fn output_like(&self, call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
         let shape = if self.given.is_some() { self.shape() } else { self.shape_like(tensor) };
         call.output(0, &shape, Strides::Any)
     }
@@ -227,9 +227,14 @@ pub fn check_cast(compute: DType, dtype: DType) -> Outcome {
 }
 
 /// The dtype that operands are computed in.
-fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, call: Option<&Call<'_>>) -> Result<DType, Refusal> {
+fn compute_dtype(
+    types: Types,
+    inputs: &[Input<'_>],
+    given: Option<Tensor<'_>>,
+    call: Option<&Call<'_>>,
+) -> Result<DType, CallError> {
     let dtypes = || inputs.iter().filter_map(|input| input.tensor().map(Tensor::dtype));
-    let first = dtypes().next().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
+    let first = dtypes().next().ok_or_else(|| CallError::Invalid("internal error: no operand".into()))?;
     let expected = if let Types::As(dtype) = types { dtype } else { first };
     match types {
         Types::Result(_) => return Ok(first),
@@ -252,7 +257,7 @@ fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, 
 }
 
 /// The handle of the input that is a 0-dim CPU tensor, if there is one. An error if there are several.
-fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
+fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, CallError> {
     let tensors = inputs.iter().filter_map(Input::in_memory);
     let mut numbers = tensors.filter(|tensor| tensor.is_host() && tensor.ndim() == 0);
     let first = numbers.next();
@@ -261,7 +266,7 @@ fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
 }
 
 /// The sizes that all tensors are broadcast to.
-fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>) -> Result<&'a [i64], Refusal> {
+fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>) -> Result<&'a [i64], CallError> {
     let mut sizes = first.sizes();
     for tensor in tensors {
         if !tensor.has_sizes(sizes) {
@@ -279,7 +284,7 @@ pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> O
     let Some(other) = devices.find(|&device| device != common) else { return Ok(()) };
     let [common, other] = [common, other].map(DeviceName);
     let found = format!("found at least two devices, {common} and {other}!");
-    Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
 /// Launches the call's kernel into a tensor, over inputs that are broadcast to its sizes. It computes in the output's dtype. An

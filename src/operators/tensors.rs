@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Outcome, Refusal, ensure};
+use super::call::{CallError, Outcome, ensure};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
@@ -421,7 +421,7 @@ impl<'a> Tensor<'a> {
     }
 
     /// The tensor broadcast to these sizes, or PyTorch's error of `expand`.
-    pub fn expanded(self, sizes: &[i64]) -> Result<Self, Refusal> {
+    pub fn expanded(self, sizes: &[i64]) -> Result<Self, CallError> {
         let (given, ndim) = (sizes.len(), self.ndim());
         ensure!(
             given >= ndim,
@@ -435,7 +435,7 @@ impl<'a> Tensor<'a> {
             let differs = |&dim: &usize| self.sizes()[dim] != 1 && self.sizes()[dim] != sizes[leading + dim];
             let dim = (0..self.ndim()).rev().find(differs).unwrap_or(0);
             let (wanted, own, place) = (sizes[leading + dim], self.sizes()[dim], leading + dim);
-            Refusal::Invalid(format!(
+            CallError::Invalid(format!(
                 "The expanded size of the tensor ({wanted}) must match the existing size ({own}) at non-singleton dimension {place}.  \
                  Target sizes: {sizes:?}.  Tensor sizes: {:?}",
                 self.sizes()
@@ -625,10 +625,10 @@ mod tests {
         assert!(rows.expand(&[3, 3]).is_none() && rows.expand(&[3]).is_none());
         let text = "The expanded size of the tensor (5) must match the existing size (2) at non-singleton dimension 1.  Target sizes: [4, 5, 3].  \
                     Tensor sizes: [2, 3]";
-        assert_eq!(rows.expanded(&[4, 5, 3]).unwrap_err(), Refusal::Invalid(text.into()));
+        assert_eq!(rows.expanded(&[4, 5, 3]).unwrap_err(), CallError::Invalid(text.into()));
         let text = "expand(rustdevFloatType{[2, 3]}, size=[3]): the number of sizes provided (1) must be greater or equal to the number of \
                     dimensions in the tensor (2)";
-        assert_eq!(rows.expanded(&[3]).unwrap_err(), Refusal::Invalid(text.into()));
+        assert_eq!(rows.expanded(&[3]).unwrap_err(), CallError::Invalid(text.into()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sliding windows over images (`im2col`, `col2im`), and the gradient of `unfold`.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure, wrap_dim};
 use super::tensors::Tensor;
 use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as backward_kernel};
 
@@ -12,12 +12,12 @@ pub struct Windows {
     pub stride: [i64; 2],
 }
 
-fn pair(value: &Value<'_>) -> Result<[i64; 2], Refusal> {
-    value.integers()?.try_into().map_err(|_| Refusal::CpuError)
+fn pair(value: &Value<'_>) -> Result<[i64; 2], CallError> {
+    value.integers()?.try_into().map_err(|_| CallError::CpuError)
 }
 
 impl Windows {
-    fn new(kernel: &Value<'_>, dilation: &Value<'_>, padding: &Value<'_>, stride: &Value<'_>) -> Result<Self, Refusal> {
+    fn new(kernel: &Value<'_>, dilation: &Value<'_>, padding: &Value<'_>, stride: &Value<'_>) -> Result<Self, CallError> {
         let windows = Self { kernel: pair(kernel)?, dilation: pair(dilation)?, padding: pair(padding)?, stride: pair(stride)? };
         let [height, width] = windows.kernel;
         // Not every release of PyTorch checks this.
@@ -62,7 +62,7 @@ impl Windows {
 }
 
 /// The tensor with `ndim` dimensions, the first of which is the batch: a missing one is added. Only the batch may be empty.
-fn batched(tensor: Tensor<'_>, ndim: usize) -> Result<Tensor<'_>, Refusal> {
+fn batched(tensor: Tensor<'_>, ndim: usize) -> Result<Tensor<'_>, CallError> {
     ensure!([ndim, ndim - 1].contains(&tensor.ndim()));
     let batched = if tensor.ndim() == ndim { tensor } else { tensor.unsqueeze(0) };
     ensure!(!batched.sizes()[1..].contains(&0));

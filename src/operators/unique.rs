@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
 use super::callees;
 use super::sort::sorted;
 use super::tensors::{Dims, Format, Tensor, dims};
@@ -66,7 +66,7 @@ impl<'a> Grouping<'a> {
 }
 
 /// An output of dtype Long.
-fn longs<'a>(call: &Call<'a>, index: usize, sizes: &[i64]) -> Result<Tensor<'a>, Refusal> {
+fn longs<'a>(call: &Call<'a>, index: usize, sizes: &[i64]) -> Result<Tensor<'a>, CallError> {
     call.contiguous(index, sizes, DType::Long, Strides::Any)
 }
 

@@ -12,7 +12,7 @@ use super::config::config;
 use super::gate::HostWrites;
 use super::stream::Stream;
 use super::sync::{Arc, Condvar, Mutex, OnceLock, Unlocked, unlocked, wait, wait_timeout};
-use super::task::{Closure, Drained, Keeper, Lease, Task, Work};
+use super::task::{Closure, DrainableStream, Lease, LeaseHolder, Task, Work};
 use super::{Error, blocking_pool};
 
 /// The name of tasks that wait for a completion.
@@ -31,7 +31,7 @@ pub struct Completion {
 #[derive(Default)]
 struct State {
     /// The waiting streams; the flag says whether a failure of the work fails the stream, too.
-    standing: Vec<(&'static dyn Drained, Lease, bool)>,
+    standing: Vec<(&'static dyn DrainableStream, Lease, bool)>,
     /// Streams that do not wait, but fail if the work fails.
     failing: Vec<&'static Stream>,
     /// Values to keep alive until the end.
@@ -50,12 +50,12 @@ struct Wait {
     fails: bool,
 }
 
-impl Keeper for Wait {
+impl LeaseHolder for Wait {
     fn is_over(&self) -> bool {
         self.completion.outcome.get().is_some_and(|failure| failure.is_none() || !self.fails)
     }
 
-    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
+    fn keep(&self, stream: &'static dyn DrainableStream, lease: Lease) {
         let mut state = self.completion.state.lock();
         if self.completion.is_over() {
             let (completion, fails) = (Arc::clone(&self.completion), self.fails);
@@ -126,7 +126,7 @@ impl Completion {
         });
     }
 
-    fn let_go(&self, stream: &'static dyn Drained, lease: Lease, fails: bool) {
+    fn let_go(&self, stream: &'static dyn DrainableStream, lease: Lease, fails: bool) {
         let failure = self.failure().filter(|_| fails);
         stream.go_on(lease, failure.as_ref().map(|text| text as &dyn fmt::Display));
     }

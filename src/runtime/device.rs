@@ -8,7 +8,7 @@ use super::gate::Pass;
 use super::graph::capture;
 use super::stream::Stream;
 use super::sync::{AtomicUsize, LazyLock, OnceLock, Ordering, PoisonError, RwLock};
-use super::task::Drained;
+use super::task::DrainableStream;
 use super::{Error, debugging, exit, fork, sanitizer};
 
 /// Streams per priority in the pool of a device.

@@ -14,7 +14,7 @@ use super::shared::page::{Awaited, Page};
 use super::stream::Stream;
 use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use super::task::recording::Recording;
-use super::task::{Closure, Drained, Task};
+use super::task::{Closure, DrainableStream, Task};
 use super::{Error, device, sanitizer};
 
 /// The latest recording of an event.

@@ -155,7 +155,8 @@ impl Graph {
     /// Enqueues all recorded work on a stream, and advances the generators that it draws from.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stream of another device or one that captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure of a node.
+    /// `InvalidArgument` for a stream of another device or one that captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure of a
+    /// node.
     pub fn replay(&self, stream: &'static Stream) -> Result<(), Error> {
         let program = &self.0;
         if stream.device() != program.device {
@@ -289,7 +290,7 @@ fn steps(nodes: &[Node], draws: bool) -> Vec<Step> {
             }
             Payload::Host(_) => steps.push(Step::Host(index)),
             Payload::Sleep(duration) => steps.push(Step::Sleep(*duration)),
-            // Events are edges, and a capture never records a keeper.
+            // Events are edges, and a capture never records a wait for a lease holder.
             Payload::Record(_) | Payload::Wait(_) | Payload::Leave(_) => {}
         }
         index += count;

@@ -2,23 +2,23 @@
 //!
 //! Any thread may push. The draining thread holds the [`Owner`], of which at most one exists per queue. The owner may move between
 //! threads: a compute thread passes it to the blocking pool for a callback, or leaves it with the event that the head of the queue
-//! waits for. An idle queue may have a [`Guest`] instead, which runs one item that is never queued, without a lock unless another
-//! thread arrives.
+//! waits for. An idle queue may have an [`InlineOwner`] instead, which runs one item that is never queued, without a lock unless
+//! another thread arrives.
 //!
 //! | field | who may touch it |
 //! |---|---|
 //! | `inner.incoming` | under the lock: pushed by anyone, taken as a whole by the owner |
 //! | `inner.rest` | under the lock, while no owner exists: the items that the last owner left |
 //! | `Owner::items` | the owner alone, without the lock |
-//! | `inner.owned` | under the lock, while `state` is taken: true if an owner or a guest exists |
+//! | `inner.owned` | under the lock, while `state` is taken: true if an owner or an inline owner exists |
 //! | `inner.ready` | under the lock: true if the queue was handed to the executor and not fetched yet |
-//! | `state` | the number of items pushed so far, and who may proceed: anyone if idle, the guest alone, or the lock's holder if
+//! | `state` | the number of items pushed so far, and who may proceed: anyone if idle, the inline owner alone, or the lock's holder if
 //! taken |
-//! | `completed` | written by the owner or the guest; read by anyone |
+//! | `completed` | written by the owner or the inline owner; read by anyone |
 //! | `wake_at` | lowered by sleepers under the lock, read by the owner after each item |
 //!
-//! The state is idle only if nothing is queued and nobody owns the queue. A thread that takes the state from a guest makes the
-//! guest an owner; the guest notices when it ends.
+//! The state is idle only if nothing is queued and nobody owns the queue. A thread that takes the state from an inline owner makes
+//! it the owner; it notices when it ends.
 //!
 //! No wake-up is lost. A thread that leaves a queue neither empty nor owned has set `ready` and tells the executor (the calls that
 //! return `true`). A sleeper lowers `wake_at` before it reads `completed`, and the owner raises `completed` before it reads
@@ -36,8 +36,8 @@ use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, Unlocked, fen
 
 const NOBODY: u64 = u64::MAX;
 
-/// Mode bit of [`Queue::state`]: a guest runs its item.
-const GUEST: u64 = 1;
+/// Mode bit of [`Queue::state`]: an inline owner runs its item.
+const INLINE: u64 = 1;
 /// Mode bit of [`Queue::state`]: the state is taken, and the lock decides.
 const TAKEN: u64 = 2;
 /// Increment of [`Queue::state`] for one item.
@@ -146,35 +146,35 @@ impl<T> Queue<T> {
 
     /// Takes the ownership of an idle queue and counts one item, which the caller runs without queueing it.
     #[inline]
-    pub fn own_idle(&self) -> Option<Guest<'_, T>> {
+    pub fn own_idle(&self) -> Option<InlineOwner<'_, T>> {
         let idle = self.state.load(Ordering::Relaxed);
         if idle & MODE != 0 {
             return None;
         }
-        let held = idle + ITEM + GUEST;
+        let held = idle + ITEM + INLINE;
         // Acquire: pairs with the release of the thread that left the queue idle, so that what its items wrote is visible.
         self.state.compare_exchange(idle, held, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(Guest { queue: self, held })
+        Some(InlineOwner { queue: self, held })
     }
 
-    /// Takes the lock and the state: no guest can start from here on, and a running one becomes the owner. The caller must push an
-    /// item; the owner of the queue then makes it idle again.
+    /// Takes the lock and the state: no inline owner can start from here on, and a running one becomes the owner. The caller must
+    /// push an item; the owner of the queue then makes it idle again.
     #[inline]
     fn take_over(&self) -> MutexGuard<'_, Inner<T>> {
         let mut inner = self.inner.lock();
         if self.state.load(Ordering::Relaxed) & TAKEN == 0 {
-            // Acquire: as in `own_idle`, if the guest has just left.
+            // Acquire: as in `own_idle`, if the inline owner has just left.
             let before = self.state.fetch_or(TAKEN, Ordering::Acquire);
-            inner.owned = before & GUEST != 0;
+            inner.owned = before & INLINE != 0;
         }
         inner
     }
 
-    /// Makes a running guest the owner.
+    /// Makes a running inline owner the owner.
     fn adopt_guest(&self, inner: &mut MutexGuard<'_, Inner<T>>) {
         let state = self.state.load(Ordering::Acquire);
-        // If the exchange fails, the guest has left.
-        if state & MODE == GUEST && self.state.compare_exchange(state, state | TAKEN, Ordering::Acquire, Ordering::Acquire).is_ok()
+        // If the exchange fails, the inline owner has left.
+        if state & MODE == INLINE && self.state.compare_exchange(state, state | TAKEN, Ordering::Acquire, Ordering::Acquire).is_ok()
         {
             inner.owned = true;
         }
@@ -193,10 +193,10 @@ impl<T> Queue<T> {
         (!inner.owned && !inner.is_empty()).then(|| inner.own(self))
     }
 
-    /// True if the queue has an owner or a guest.
+    /// True if the queue has an owner or an inline owner.
     pub fn is_owned(&self) -> bool {
         let inner = self.inner.lock();
-        inner.owned || self.state.load(Ordering::Relaxed) & MODE == GUEST
+        inner.owned || self.state.load(Ordering::Relaxed) & MODE == INLINE
     }
 
     /// True if something is queued and nobody owns the queue.
@@ -269,7 +269,7 @@ impl<T> Queue<T> {
             self.wake_sleepers(&inner);
         }
         if inner.is_empty() {
-            // Release: pairs with the next guest's acquire. Nobody else writes the state: it is taken, and the lock is held.
+            // Release: pairs with the next inline owner's acquire. Nobody else writes the state: it is taken, and the lock is held.
             self.state.store(self.state.load(Ordering::Relaxed) & !MODE, Ordering::Release);
             return false;
         }
@@ -335,16 +335,16 @@ impl<T> Owner<'_, T> {
     }
 }
 
-/// The ownership of an empty queue, for one item that is never queued; ended by [`Guest::finish`].
+/// The ownership of an empty queue, for one item that is never queued; ended by [`InlineOwner::finish`].
 #[derive(Debug)]
 #[must_use = "a queue whose owner is dropped stands still"]
-pub struct Guest<'a, T> {
+pub struct InlineOwner<'a, T> {
     queue: &'a Queue<T>,
     /// The state of the queue as long as no other thread has taken it.
     held: u64,
 }
 
-impl<T> Guest<'_, T> {
+impl<T> InlineOwner<'_, T> {
     /// The item's number.
     #[inline]
     pub fn number(&self) -> u64 {
@@ -358,8 +358,8 @@ impl<T> Guest<'_, T> {
     pub fn finish(self) -> bool {
         let queue = self.queue;
         queue.completed.store(self.number(), Ordering::Release);
-        // Release: pairs with the acquire of the next guest, or of the thread that takes the queue.
-        let left = queue.state.compare_exchange(self.held, self.held - GUEST, Ordering::Release, Ordering::Relaxed);
+        // Release: pairs with the acquire of the next inline owner, or of the thread that takes the queue.
+        let left = queue.state.compare_exchange(self.held, self.held - INLINE, Ordering::Release, Ordering::Relaxed);
         left.is_err() && queue.leave(queue.inner.lock())
     }
 }

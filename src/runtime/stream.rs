@@ -23,10 +23,10 @@ use super::graph::capture::Capture;
 use super::memory::Timeline;
 use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
-use super::queue::{Guest, Queue};
+use super::queue::{InlineOwner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering, unlocked};
 use super::task::recording::Recording;
-use super::task::{Drained, Lease, Payload, Task, Work};
+use super::task::{DrainableStream, Lease, Payload, Task, Work};
 use super::trace::Mark;
 use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
 use crate::tuning::waking::{INLINE_COLD_NS, INLINE_HOT_NS, TURN_TASKS};
@@ -62,12 +62,12 @@ pub struct Stream {
     /// True if `failure` holds a failure: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// True if a callback, a sleep, an event or another keeper has the lease.
+    /// True if a callback, a sleep, an event or another holder has the lease.
     away: AtomicBool,
     /// The recording that the head of the queue waits for; set before the lease is left with it.
     blocked: Mutex<Option<Arc<Recording>>>,
     /// True if the current task may be waiting for any other task: a callback, a kernel that is short of memory, or a task that a
-    /// keeper holds. It becomes false only under a [`Pass`].
+    /// holder has. It becomes false only under a [`Pass`].
     may_wait: AtomicBool,
     /// True if `capture` holds a capture.
     captures: AtomicBool,
@@ -106,7 +106,7 @@ impl Timeline for Stream {
     }
 }
 
-impl Drained for Stream {
+impl DrainableStream for Stream {
     fn priority(&self) -> i32 {
         self.priority
     }
@@ -320,9 +320,9 @@ impl Stream {
             return self.submit(Task::new(name, cost, work.clone()));
         }
         match self.own_idle(cost) {
-            Some(guest) => {
+            Some(inline_owner) => {
                 self.run(name, None, || work.run());
-                self.finish_inline(guest);
+                self.finish_inline(inline_owner);
             }
             None => drop(self.push(Task::new(name, cost, work.clone()))),
         }
@@ -360,27 +360,27 @@ impl Stream {
     }
 
     fn enqueue_kernel(&'static self, mut task: Task) -> u64 {
-        let Some(guest) = self.own_idle(task.cost()) else {
+        let Some(inline_owner) = self.own_idle(task.cost()) else {
             return self.push(task);
         };
-        let number = guest.number();
+        let number = inline_owner.number();
         self.run_task(&mut task);
         drop(task);
-        self.finish_inline(guest);
+        self.finish_inline(inline_owner);
         number
     }
 
     /// The right to run a kernel of that cost inline; `None` if the kernel should be queued.
     #[inline]
-    fn own_idle(&'static self, cost: u64) -> Option<Guest<'static, Task>> {
+    fn own_idle(&'static self, cost: u64) -> Option<InlineOwner<'static, Task>> {
         EXECUTOR.note_submission();
         let inline_below = if EXECUTOR.is_searching() { INLINE_HOT_NS } else { INLINE_COLD_NS };
         if cost < inline_below { self.queue.own_idle() } else { None }
     }
 
     #[inline]
-    fn finish_inline(&'static self, guest: Guest<'static, Task>) {
-        if guest.finish() {
+    fn finish_inline(&'static self, inline_owner: InlineOwner<'static, Task>) {
+        if inline_owner.finish() {
             EXECUTOR.make_ready(self);
             standstill::tell();
         }

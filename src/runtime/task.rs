@@ -143,7 +143,7 @@ impl Transfer {
 pub(super) type Lease = Owner<'static, Task>;
 
 /// The interface of a stream towards what it waits for and what holds its lease meanwhile.
-pub(super) trait Drained: Timeline {
+pub(super) trait DrainableStream: Timeline {
     /// 0 normal, -1 high.
     fn priority(&self) -> i32;
 
@@ -187,12 +187,12 @@ pub(super) trait Drained: Timeline {
 }
 
 /// What a stream waits for at a [`Payload::Leave`] task.
-pub(super) trait Keeper: Send + Sync {
+pub(super) trait LeaseHolder: Send + Sync {
     /// True if there is nothing left to wait for.
     fn is_over(&self) -> bool;
 
-    /// Keeps the stream's lease and finally calls [`Drained::go_on`] with it, on a thread that may wait for a pass.
-    fn keep(&self, stream: &'static dyn Drained, lease: Lease);
+    /// Keeps the stream's lease and finally calls [`DrainableStream::go_on`] with it, on a thread that may wait for a pass.
+    fn keep(&self, stream: &'static dyn DrainableStream, lease: Lease);
 }
 
 /// The payload of a task; the variant decides which thread runs it.
@@ -208,7 +208,7 @@ pub(super) enum Payload {
     /// Blocks the stream until that recording is complete.
     Wait(Arc<Recording>),
     /// Blocks the stream until its keeper lets it go on.
-    Leave(Arc<dyn Keeper>),
+    Leave(Arc<dyn LeaseHolder>),
 }
 
 /// One piece of work for a stream.
@@ -253,7 +253,7 @@ impl Task {
     }
 
     /// Leaves the stream's lease with `keeper`. A capture never records this task.
-    pub(super) fn leave(name: &'static str, keeper: Arc<dyn Keeper>) -> Self {
+    pub(super) fn leave(name: &'static str, keeper: Arc<dyn LeaseHolder>) -> Self {
         Self { name, cost: 0, payload: Payload::Leave(keeper), mark: None, since: None }
     }
 

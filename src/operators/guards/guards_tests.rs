@@ -47,19 +47,19 @@ fn flag(value: bool) -> Value<'static> {
 }
 
 /// The result of a guard's check. Names of arguments that are written end with an exclamation mark.
-fn outcome(operator: &str, call: &[(&str, Value<'_>)], reader: Option<&dyn Reader>) -> Result<Option<Change>, Refusal> {
+fn outcome(operator: &str, call: &[(&str, Value<'_>)], reader: Option<&dyn Reader>) -> Result<Option<Change>, CallError> {
     let argument = |name: &str| Argument { name: name.trim_end_matches('!').into(), is_written: name.ends_with('!') };
     let arguments = call.iter().map(|(name, _)| argument(name)).collect();
     let values: Vec<Value<'_>> = call.iter().map(|(_, value)| *value).collect();
     Guard::find(operator, arguments).expect("an operator with a guard").check(&values, reader)
 }
 
-fn invalid(text: &str) -> Result<Option<Change>, Refusal> {
-    Err(Refusal::Invalid(text.into()))
+fn invalid(text: &str) -> Result<Option<Change>, CallError> {
+    Err(CallError::Invalid(text.into()))
 }
 
-fn index(text: &str) -> Result<Option<Change>, Refusal> {
-    Err(Refusal::Index(text.into()))
+fn index(text: &str) -> Result<Option<Change>, CallError> {
+    Err(CallError::Index(text.into()))
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn rules_hold_where_their_condition_does() {
     let norm = |g, dim| outcome("aten::_weight_norm_interface", &[("v", floats(&[3, 4])), ("g", g), ("dim", integer(dim))], None);
     assert!(norm(floats(&[3, 1]), 0).is_ok() && norm(floats(&[1, 4]), -1).is_ok() && norm(floats(&[3, 1]), 1).is_err());
     assert!(norm(floats(&[3, 1]), 2).is_err() && norm(of_dtype(DType::Half, &[3]), 0).is_err());
-    assert!(matches!(outcome("aten::mkldnn_rnn_layer", &[], None), Err(Refusal::Unsupported(_))));
+    assert!(matches!(outcome("aten::mkldnn_rnn_layer", &[], None), Err(CallError::Unsupported(_))));
 }
 
 #[test]
@@ -222,6 +222,6 @@ fn indices_of_sparse_tensors_name_elements() {
     }
     let text = "a step of the compressed indices of a sparse tensor is out of bounds";
     let steps = members("SparseCsr", &[2, 3], 2, &[2]);
-    assert!(matches!(steps, Err(Refusal::Invalid(found)) if found.starts_with("aten::mm: ") && found.contains(text)));
+    assert!(matches!(steps, Err(CallError::Invalid(found)) if found.starts_with("aten::mm: ") && found.contains(text)));
     assert!(looks_at_no_index("aten::values") && !looks_at_no_index("aten::mm"));
 }

@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use super::Argument;
-use crate::operators::call::{Outcome, Refusal, Value, ensure, wrap_dim};
+use crate::operators::call::{CallError, Outcome, Value, ensure, wrap_dim};
 use crate::operators::{Dims, Format, Tensor};
 use crate::tensor::launch::Scalar;
 
@@ -39,8 +39,8 @@ pub enum Rule {
     Sums(Name, Pattern),
     /// A list, or a tensor that serves as one, has as many lengths as the first count, from 0 to the second.
     Lengths(Name, Pattern, Pattern),
-    /// The first elements of each row, as many as the second argument says, are classes below a count: `IndexError`. Rows are joined
-    /// in a tensor of one dimension.
+    /// The first elements of each row, as many as the second argument says, are classes below a count: `IndexError`. Rows are
+    /// joined in a tensor of one dimension.
     Prefixes(Name, Name, Pattern),
     /// Elements of the output are at positions of the input, `output_size` divided by scales, that fit an int.
     Positions,
@@ -144,7 +144,7 @@ impl<'a> Check<'a> {
             Rule::Positions => self.positions(),
             Rule::Pivots(name) => self.pivots(name),
             Rule::Apart => self.apart(),
-            Rule::Refused => Err(Refusal::Unsupported(format!("{}: not implemented for this device", self.operator))),
+            Rule::Refused => Err(CallError::Unsupported(format!("{}: not implemented for this device", self.operator))),
             Rule::When(name, value, rules) => self.all(if self.is(name, value) { rules } else { &[] }),
         }
     }
@@ -165,8 +165,8 @@ impl<'a> Check<'a> {
     }
 
     /// A tensor argument; an error if it is absent.
-    pub fn given(&self, name: &str) -> Result<Tensor<'a>, Refusal> {
-        self.tensor(name).ok_or_else(|| Refusal::Invalid(format!("{}: expected {name} to be defined", self.operator)))
+    pub fn given(&self, name: &str) -> Result<Tensor<'a>, CallError> {
+        self.tensor(name).ok_or_else(|| CallError::Invalid(format!("{}: expected {name} to be defined", self.operator)))
     }
 
     /// The integers of a list; none if it is absent.
@@ -267,7 +267,7 @@ impl<'a> Check<'a> {
     }
 
     /// The value of a count.
-    fn count(&self, count: Pattern) -> Result<i64, Refusal> {
+    fn count(&self, count: Pattern) -> Result<i64, CallError> {
         let (product, more) = count.strip_suffix("+1").map_or((count, 0), |product| (product, 1));
         let mut value = 1_i64;
         for factor in product.split('*').filter(|factor| *factor != "1") {
@@ -285,7 +285,7 @@ impl<'a> Check<'a> {
         let mut values = ends.into_iter().flat_map(|(least, greatest)| [least, greatest]);
         let Some(value) = values.find(|value| !(0..limit).contains(value)) else { return Ok(()) };
         let text = format!("out of bounds: expected at least 0 and less than {limit}");
-        Err(Refusal::Index(format!("{}: {name} has the value {value}, which is {text}", self.operator)))
+        Err(CallError::Index(format!("{}: {name} has the value {value}, which is {text}", self.operator)))
     }
 
     fn sums(&self, name: Name, most: i64) -> Outcome {

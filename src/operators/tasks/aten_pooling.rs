@@ -1,7 +1,7 @@
 //! Pooling and unpooling of images and volumes by PyTorch's kernels.
 
 use super::{result, results, take_if, with_elements};
-use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape};
+use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape};
 use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
@@ -86,10 +86,10 @@ impl Windows {
 }
 
 /// One number for each dimension; a single number applies to all.
-fn triple(values: &[i64]) -> Result<[i64; 3], Refusal> {
+fn triple(values: &[i64]) -> Result<[i64; 3], CallError> {
     match *values {
         [value] => Ok([value; 3]),
-        _ => values.try_into().map_err(|_| Refusal::Fallback),
+        _ => values.try_into().map_err(|_| CallError::Fallback),
     }
 }
 
@@ -106,7 +106,7 @@ pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         ceil_mode: ceil_mode.flag()?,
     };
     take_if(windows.are_valid())?;
-    let counts = windows.counts(images).ok_or(Refusal::Fallback)?;
+    let counts = windows.counts(images).ok_or(CallError::Fallback)?;
     let sizes = [&images.sizes()[..images.ndim() - 3], &counts].concat();
     let shape = |dtype| Shape::new(&sizes, dtype, images.suggested_format());
     results(call, &[shape(images.dtype()), shape(DType::Long)])

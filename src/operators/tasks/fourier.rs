@@ -6,7 +6,7 @@
 use smallvec::smallvec;
 
 use super::{contiguous, result};
-use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape, Value};
+use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape, Value};
 use crate::operators::tensors::{Dims, Format};
 use crate::tensor::dtype::DType;
 
@@ -53,14 +53,14 @@ fn result_strides(strides: &[i64], sizes: &[i64], transformed: &[usize], has_mkl
 }
 
 /// The transformed dimensions, which the guard has checked.
-fn dims_of(dims: &Value<'_>) -> Result<Vec<usize>, Refusal> {
+fn dims_of(dims: &Value<'_>) -> Result<Vec<usize>, CallError> {
     Ok(dims.integers()?.iter().map(|&dim| dim as usize).collect())
 }
 
 /// The last transformed dimension, and those before it.
-fn with_last(dims: &Value<'_>) -> Result<(usize, Vec<usize>), Refusal> {
+fn with_last(dims: &Value<'_>) -> Result<(usize, Vec<usize>), CallError> {
     let mut dims = dims_of(dims)?;
-    let last = dims.pop().ok_or_else(|| Refusal::Invalid("expected a dimension to transform".into()))?;
+    let last = dims.pop().ok_or_else(|| CallError::Invalid("expected a dimension to transform".into()))?;
     Ok((last, dims))
 }
 

@@ -10,7 +10,7 @@ use crate::runtime::error::Cause;
 use crate::runtime::observers::{self, FAULTS};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::runtime::task::{Access, Drained, Keeper, Lease, Task, Work};
+use crate::runtime::task::{Access, DrainableStream, Lease, LeaseHolder, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, rng};
 
@@ -18,7 +18,7 @@ use crate::runtime::{Error, rng};
 static LISTS: Mutex<Vec<Arc<Injection>>> = Mutex::new(Vec::new());
 static COUNT: AtomicU64 = AtomicU64::new(0);
 /// The streams that are at a hanging task.
-static HANGING: Mutex<Vec<(&'static dyn Drained, Lease)>> = Mutex::new(Vec::new());
+static HANGING: Mutex<Vec<(&'static dyn DrainableStream, Lease)>> = Mutex::new(Vec::new());
 
 /// A list with the occasion counts of its faults.
 struct Injection {
@@ -184,12 +184,12 @@ struct Hang {
     _task: Mutex<Task>,
 }
 
-impl Keeper for Hang {
+impl LeaseHolder for Hang {
     fn is_over(&self) -> bool {
         false
     }
 
-    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
+    fn keep(&self, stream: &'static dyn DrainableStream, lease: Lease) {
         if stream.skips() {
             return stream.go_on(lease, None);
         }

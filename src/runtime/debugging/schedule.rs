@@ -15,7 +15,7 @@ use crate::runtime::memory::Timeline;
 use crate::runtime::observers::{self, SCHEDULE};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{self, Mutex, unlocked};
-use crate::runtime::task::Drained;
+use crate::runtime::task::DrainableStream;
 use crate::runtime::{Error, device, exit, rng};
 
 /// How long a lazy wait that finds nothing to run restricts itself to the tasks it needs.
@@ -128,7 +128,7 @@ pub(in crate::runtime) fn after_submission() {
 /// Runs a task towards the completion of `target` tasks of a stream; returns true if there was anything to run. `idle`: how long
 /// there was nothing. After [`PATIENCE`], the lazy order runs other tasks, too, because a callback may wait for a task that nobody
 /// has waited for.
-pub(in crate::runtime) fn help(stream: &'static dyn Drained, target: u64, idle: Duration) -> bool {
+pub(in crate::runtime) fn help(stream: &'static dyn DrainableStream, target: u64, idle: Duration) -> bool {
     match order() {
         Some(Order::Eager) => run_all(),
         Some(Order::Random(_) | Order::ReversePriority) => run_one(),
@@ -138,7 +138,7 @@ pub(in crate::runtime) fn help(stream: &'static dyn Drained, target: u64, idle: 
 }
 
 /// Makes progress for a program that polls until something is done.
-pub(in crate::runtime) fn after_query(stream: &'static dyn Drained) {
+pub(in crate::runtime) fn after_query(stream: &'static dyn DrainableStream) {
     help(stream, stream.completed() + 1, Duration::ZERO);
     after_submission();
 }

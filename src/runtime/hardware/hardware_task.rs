@@ -7,14 +7,14 @@ use std::fmt;
 use crate::runtime::error::Cause;
 use crate::runtime::exit::Running;
 use crate::runtime::memory::access::Access as MemoryAccess;
-use crate::runtime::task::{Access, Drained, Lease, Payload, Shape, Task};
+use crate::runtime::task::{Access, DrainableStream, Lease, Payload, Shape, Task};
 use crate::runtime::trace::About;
 
 /// A task for the hardware to run. Its stream continues when it is [finished](HardwareTask::finish). If it is dropped, it has
 /// failed.
 #[must_use = "a task that is dropped has failed"]
 pub struct HardwareTask {
-    stream: &'static dyn Drained,
+    stream: &'static dyn DrainableStream,
     /// The stream's lease, with the task at its head; `None` once the task has ended.
     lease: Option<Lease>,
     has_begun: bool,
@@ -30,7 +30,7 @@ impl fmt::Debug for HardwareTask {
 
 impl HardwareTask {
     /// The kernel at the head of a stream. `running` counts it until its end.
-    pub(in crate::runtime) fn new(stream: &'static dyn Drained, lease: Lease, running: Running) -> Self {
+    pub(in crate::runtime) fn new(stream: &'static dyn DrainableStream, lease: Lease, running: Running) -> Self {
         Self { stream, lease: Some(lease), has_begun: false, holds: Some((running, MemoryAccess::open())) }
     }
 

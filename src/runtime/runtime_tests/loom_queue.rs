@@ -124,14 +124,14 @@ fn loom_a_sleeper_wakes_when_an_inline_item_is_done() {
     loom::model(|| {
         let model = Model::new();
         let other = Arc::clone(&model);
-        let guest = model.queue.own_idle().unwrap();
-        let number = guest.number();
+        let inline_owner = model.queue.own_idle().unwrap();
+        let number = inline_owner.number();
         let sleeper = thread::spawn(move || {
             while other.queue.completed() < number {
                 unlocked(|unlocked| other.queue.sleep(number, unlocked));
             }
         });
-        assert!(!guest.finish());
+        assert!(!inline_owner.finish());
         sleeper.join().unwrap();
     });
 }
@@ -142,9 +142,9 @@ fn loom_running_inline_keeps_the_order() {
         let model = Model::new();
         let other = Arc::clone(&model);
         let inline = thread::spawn(move || match other.queue.own_idle() {
-            Some(guest) => {
-                other.note(usize::try_from(guest.number()).unwrap());
-                if guest.finish() {
+            Some(inline_owner) => {
+                other.note(usize::try_from(inline_owner.number()).unwrap());
+                if inline_owner.finish() {
                     other.ready.fetch_add(1, Ordering::SeqCst);
                 }
                 true

@@ -9,18 +9,18 @@ use std::time::Instant;
 
 use crate::runtime::latch::Latch;
 use crate::runtime::sync::Arc;
-use crate::runtime::task::{Drained, Keeper, Lease, Task};
+use crate::runtime::task::{DrainableStream, Lease, LeaseHolder, Task};
 use crate::runtime::{Error, blocking_pool, device, gate};
 
 /// The stopped streams.
-type Held = Latch<(&'static dyn Drained, Lease)>;
+type Held = Latch<(&'static dyn DrainableStream, Lease)>;
 
-impl Keeper for Held {
+impl LeaseHolder for Held {
     fn is_over(&self) -> bool {
         self.is_open()
     }
 
-    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
+    fn keep(&self, stream: &'static dyn DrainableStream, lease: Lease) {
         if let Err((stream, lease)) = self.wait((stream, lease)) {
             blocking_pool::spawn("rustdev-host", move |_| stream.go_on(lease, None));
         }
@@ -54,7 +54,7 @@ pub fn alone<R>(deadline: Instant, body: impl FnOnce() -> R) -> Result<Option<R>
     let streams = device::streams().collect::<Vec<_>>();
     let mut numbers = Vec::with_capacity(streams.len());
     for stream in streams {
-        numbers.push((stream, stream.enqueue(Task::leave("hold", Arc::clone(&release.held) as Arc<dyn Keeper>), false)?));
+        numbers.push((stream, stream.enqueue(Task::leave("hold", Arc::clone(&release.held) as Arc<dyn LeaseHolder>), false)?));
     }
     for (stream, number) in numbers {
         stream.run_until_stuck(number, false);

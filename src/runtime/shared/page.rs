@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::file::{self, Place, Words};
 use super::process::Process;
 use crate::runtime::sync::{Arc, Unlocked, unlocked};
-use crate::runtime::task::{Drained, Keeper, Lease};
+use crate::runtime::task::{DrainableStream, Lease, LeaseHolder};
 use crate::runtime::{Error, blocking_pool, exit};
 
 const BYTES: usize = 4096;
@@ -154,12 +154,12 @@ impl Awaited {
     }
 }
 
-impl Keeper for Awaited {
+impl LeaseHolder for Awaited {
     fn is_over(&self) -> bool {
         self.is_reached()
     }
 
-    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
+    fn keep(&self, stream: &'static dyn DrainableStream, lease: Lease) {
         let awaited = self.clone();
         blocking_pool::spawn("rustdev-event", move |unlocked| {
             let outcome = awaited.wait(unlocked);

@@ -7,7 +7,7 @@ use super::{Stream, Until};
 use crate::runtime::debugging::{faults, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::sync::{Unlocked, sleep};
-use crate::runtime::task::{Drained, Payload, Task};
+use crate::runtime::task::{DrainableStream, Payload, Task};
 use crate::runtime::{Error, hardware};
 
 /// How often a thread that can only wait polls.

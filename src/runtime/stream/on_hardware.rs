@@ -73,7 +73,7 @@ impl Stream {
         }
     }
 
-    /// As [`Drained::finish_on_hardware`](crate::runtime::task::Drained::finish_on_hardware).
+    /// As [`DrainableStream::finish_on_hardware`](crate::runtime::task::DrainableStream::finish_on_hardware).
     pub(super) fn take_from_hardware(&'static self, mut lease: Lease, failure: Option<&Cause>) {
         self.end_head(&mut lease, failure.map(|cause| cause as &dyn std::fmt::Display));
         let mut state = self.hand_over.state.lock();

@@ -6,7 +6,7 @@
 
 use super::Stream;
 use crate::runtime::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, Unlocked, fence, unlocked};
-use crate::runtime::task::Drained;
+use crate::runtime::task::DrainableStream;
 
 /// The streams with such waits, once per waiting thread.
 static WAITED_FOR: Mutex<Vec<&'static Stream>> = Mutex::new(Vec::new());
@@ -54,7 +54,8 @@ impl Drop for Wait {
 }
 
 impl Stream {
-    /// Runs tasks and waits until `target` tasks are done or the stream [is stuck](Drained::is_stuck): it goes on only under a pass.
+    /// Runs tasks and waits until `target` tasks are done or the stream [is stuck](DrainableStream::is_stuck): it goes on only
+    /// under a pass.
     pub(in crate::runtime) fn run_until_stuck(&'static self, target: u64, on_hardware: bool) {
         if self.completed() < target {
             unlocked(|unlocked| self.wait_until_stuck(target, on_hardware, unlocked));

@@ -1,5 +1,5 @@
-//! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does. A stream
-//! waits for another one by its recording.
+//! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does. A
+//! stream waits for another one by its recording.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::runtime::executor::EXECUTOR;
 use crate::runtime::gate::Pass;
 use crate::runtime::sync::{Arc, Ordering, Unlocked, spin_loop, unlocked};
 use crate::runtime::task::recording::Recording;
-use crate::runtime::task::{Drained, Task};
+use crate::runtime::task::{DrainableStream, Task};
 use crate::runtime::{Error, observers, open_loops, sanitizer};
 use crate::tuning::waking::{BACKLOG_TASKS, LOOK_ON};
 
@@ -79,8 +79,9 @@ impl Stream {
 
     /// Waits until the stream's memory may be free. Failures are kept for its next synchronising call.
     ///
-    /// On a thread that runs a task, it gives up if the stream may be waiting for that very task: see [`Drained::is_stuck`]. For a
-    /// task of installed hardware, it gives up on any stream whose task the hardware has, which may be queued behind this task.
+    /// On a thread that runs a task, it gives up if the stream may be waiting for that very task: see
+    /// [`DrainableStream::is_stuck`]. For a task of installed hardware, it gives up on any stream whose task the hardware has,
+    /// which may be queued behind this task.
     pub(in crate::runtime) fn finish_for_memory(&'static self) {
         let Some(running) = RUNNING.get() else {
             // `finish` fails only on a thread that runs a task of the stream; this thread runs none.

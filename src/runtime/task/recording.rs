@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::{Drained, Lease};
+use super::{DrainableStream, Lease};
 use crate::runtime::latch::Latch;
 use crate::runtime::sync::{AtomicU64, OnceLock, Ordering};
 use crate::runtime::vector_clock::VectorClock;
@@ -12,20 +12,20 @@ use crate::runtime::vector_clock::VectorClock;
 #[derive(Debug)]
 pub struct Recording {
     /// The stream that reaches it.
-    pub(in crate::runtime) stream: &'static dyn Drained,
+    pub(in crate::runtime) stream: &'static dyn DrainableStream,
     /// The number of its task in the stream; set before other threads see the recording.
     number: AtomicU64,
     timing: bool,
     /// The time at which it was reached, if it has timing.
     pub(in crate::runtime) instant: OnceLock<Instant>,
-    reached: Latch<(&'static dyn Drained, Lease)>,
+    reached: Latch<(&'static dyn DrainableStream, Lease)>,
     /// The vector clock at the recording, if the race detector is on.
     pub(in crate::runtime) clock: Option<VectorClock>,
 }
 
 impl Recording {
     /// A recording that is about to be put on a stream. `clock`: the vector clock of the stream, if the race detector is on.
-    pub(in crate::runtime) fn new(stream: &'static dyn Drained, timing: bool, clock: Option<VectorClock>) -> Self {
+    pub(in crate::runtime) fn new(stream: &'static dyn DrainableStream, timing: bool, clock: Option<VectorClock>) -> Self {
         let (number, instant, reached) = (AtomicU64::new(u64::MAX), OnceLock::new(), Latch::default());
         Self { stream, number, timing, instant, reached, clock }
     }
@@ -53,7 +53,7 @@ impl Recording {
 
     /// Marks it as reached. Returns the waiting streams, which the caller resumes after the stream has counted the task, so that a
     /// woken waiter finds the stream idle if nothing is queued after it.
-    pub(in crate::runtime) fn reach(&self) -> Vec<(&'static dyn Drained, Lease)> {
+    pub(in crate::runtime) fn reach(&self) -> Vec<(&'static dyn DrainableStream, Lease)> {
         if self.timing {
             let _ = self.instant.set(Instant::now());
         }
@@ -61,7 +61,11 @@ impl Recording {
     }
 
     /// Keeps a stream's lease until the recording is reached; returns it if that has happened already.
-    pub(in crate::runtime) fn wait(&self, stream: &'static dyn Drained, lease: Lease) -> Result<(), (&'static dyn Drained, Lease)> {
+    pub(in crate::runtime) fn wait(
+        &self,
+        stream: &'static dyn DrainableStream,
+        lease: Lease,
+    ) -> Result<(), (&'static dyn DrainableStream, Lease)> {
         self.reached.wait((stream, lease))
     }
 }

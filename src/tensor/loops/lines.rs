@@ -86,7 +86,7 @@ where
 }
 
 /// Called with a line, its output and its indices.
-pub type BodyWithPlaces<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync);
+pub type IndexedLineBody<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync);
 
 /// Runs `body` over the lines of an input, an output, and indices of dtype Long.
 pub fn run_with_indices<T: Element>(
@@ -95,7 +95,7 @@ pub fn run_with_indices<T: Element>(
     indices: View<'_>,
     dim: usize,
     cost: f64,
-    body: BodyWithPlaces<'_, T>,
+    body: IndexedLineBody<'_, T>,
 ) -> Result<(), Error> {
     let operands =
         [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(indices, DType::Long, true)];
