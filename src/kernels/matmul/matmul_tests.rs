@@ -93,9 +93,13 @@ fn flags_are_honoured() {
         // With flags, and with the values that these stand for.
         let results = [true, false].map(|in_flags| {
             let [own, a, b, out] = [[m, n], [m, k], [k, n], [m, n]].map(|sizes| values(dtype, &sizes, 1));
-            let operands = [own, a, b, out].into_iter().enumerate().map(|(at, values)| match in_flags {
-                true => Tensor::of(dtype, &values, Contiguous).with_flags(if bits >> at & 1 == 1 { Flags::CONJ } else { Flags(0) }),
-                false => Tensor::of(dtype, &conj(values, at), Contiguous),
+            let operands = [own, a, b, out].into_iter().enumerate().map(|(at, values)| {
+                let flags = if bits >> at & 1 == 1 { Flags::CONJ } else { Flags(0) };
+                if in_flags {
+                    Tensor::of(dtype, &values, Contiguous).with_flags(flags)
+                } else {
+                    Tensor::of(dtype, &conj(values, at), Contiguous)
+                }
             });
             let operands: Vec<_> = operands.collect();
             run("addmm", &[&operands[3]], &[&operands[0], &operands[1], &operands[2]], &longs(&[2, 3]), dtype).unwrap();

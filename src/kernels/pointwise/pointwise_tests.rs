@@ -72,8 +72,8 @@ fn inputs(op: &Op) -> usize {
 
 fn result(name: &str, dtype: DType) -> DType {
     match (name, dtype) {
-        ("eq" | "ne" | "lt" | "le" | "gt" | "ge" | "isnan" | "isneginf" | "isposinf" | "signbit", _) => DType::Bool,
-        ("logical_and" | "logical_not" | "logical_or" | "logical_xor", _) => DType::Bool,
+        ("eq" | "ne" | "lt" | "le" | "gt" | "ge" | "signbit", _) => DType::Bool,
+        _ if name.starts_with("is") || name.starts_with("logical_") => DType::Bool,
         ("angle" | "complex_abs", _) => dtype.real(),
         ("complex" | "polar", DType::Half) => DType::ComplexHalf,
         ("complex" | "polar", DType::Float) => DType::ComplexFloat,
