@@ -127,7 +127,9 @@ fn each_row(check: impl Fn(&'static Op, DTypeSet, &[f64])) {
                 _ => op.dtypes(),
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| check(op, dtypes, numbers)));
-            failures.extend(outcome.err().and_then(|payload| payload.downcast::<String>().ok()));
+            if let Err(payload) = outcome {
+                failures.push(payload.downcast::<String>().map_or_else(|_| op.text().to_owned(), |text| *text));
+            }
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
