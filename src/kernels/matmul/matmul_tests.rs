@@ -94,8 +94,9 @@ fn flags_are_honoured() {
         let results = [true, false].map(|in_flags| {
             let [own, a, b, out] = [[m, n], [m, k], [k, n], [m, n]].map(|sizes| values(dtype, &sizes, 1));
             let operands = [own, a, b, out].into_iter().enumerate().map(|(at, values)| {
+                let flags = if bits >> at & 1 == 1 { Flags::CONJ } else { Flags(0) };
                 if in_flags {
-                    Tensor::of(dtype, &values, Contiguous).with_flags(if bits >> at & 1 == 1 { Flags::CONJ } else { Flags(0) })
+                    Tensor::of(dtype, &values, Contiguous).with_flags(flags)
                 } else {
                     Tensor::of(dtype, &conj(values, at), Contiguous)
                 }

@@ -72,7 +72,7 @@ fn lists_that_do_not_fit_are_refused() {
 #[test]
 fn a_parameter_that_comes_twice_is_stepped_twice() {
     let parameter = Make::plain(DType::Float).input(&[100_000], 5);
-    let grad = Tensor::line(DType::Float, &vec![1.0; 100_000]);
+    let grad = Make::plain(DType::Float).number(&[100_000], 1.0);
     let scalars = sgd(vec![grad.clone(); 4]).scalars;
     let before = parameter.values();
     run("_fused_sgd_", &[&parameter, &parameter, &grad, &grad], &[], &scalars, DType::Float).unwrap();
