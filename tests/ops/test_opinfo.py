@@ -106,8 +106,9 @@ def test_samples(op: Any, dtype: torch.dtype) -> None:
     warnings.filterwarnings("ignore", message=".*is in beta|The reduce argument of torch.scatter|.*tensor is non-contiguous")
     for sample in op.sample_inputs("cpu", dtype):
         expected = call(op, arguments(sample))
+        given = pytree.tree_map(to_device, arguments(sample))
         with torch.device("rustdev"):
-            results = call(op, pytree.tree_map(to_device, arguments(sample)))
+            results = call(op, given)
         assert {result.device.type for result in results} == {"rustdev"}
         compared = len(results) - (op.name in UNSTABLE_INDICES)
         found = [result.cpu() for result in results[:compared]]
