@@ -162,8 +162,8 @@ fn a_cell_is_a_layer_of_one_step() {
     const BATCH: usize = 5;
     let exact = DType::Double;
     for dtype in FLOATING.iter() {
-        let [x, h, bias] =
-            [(&[BATCH, 4 * SIZE][..], 1), (&[BATCH, 4 * SIZE], 2), (&[4 * SIZE], 3)].map(|(sizes, seed)| given(dtype, sizes, seed));
+        let [x, h] = [1, 2].map(|seed| given(dtype, &[BATCH, 4 * SIZE], seed));
+        let bias = given(dtype, &[4 * SIZE], 3);
         let [cx, grad_hy, grad_cy] = [4, 5, 6].map(|seed| given(dtype, &[BATCH, SIZE], seed));
         for biases in [0.0, 2.0] {
             let cell = [empty(dtype, &[BATCH, SIZE]), empty(dtype, &[BATCH, SIZE]), empty(dtype, &[BATCH, 4 * SIZE])];
