@@ -39,7 +39,7 @@ __all__ = ["executable", "python", "run", "run_fresh"]
 #: The beginnings of variables that are read after the fork.
 READ_LATE = (
     "RUSTDEV_", "TEST_RUSTDEV_", "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCH_TEST_DEVICES", "PYTORCH_ALLOC_CONF", "PYTEST_CURRENT_TEST",
-    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_", "MAKE", "MFLAGS",
+    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_",
 )  # fmt: skip
 #: Variables with which libraries have threads before the fork.
 SANITIZERS = ("LD_PRELOAD", "ASAN_OPTIONS", "TSAN_OPTIONS")

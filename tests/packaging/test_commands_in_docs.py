@@ -18,12 +18,12 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-import children
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -104,12 +104,12 @@ def test_a_program_runs(block: Block, tmp_path: Path) -> None:
     if mode in ("", "given"):
         lines = ["import torch", *(GIVEN[name] for name in rest.split())]
         file.write_text("\n".join(lines) + "\n" + block.text)
-        run([children.executable(), str(file)], tmp_path)
+        run([sys.executable, str(file)], tmp_path)
     elif mode == "torchrun":
-        run([children.executable(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)], tmp_path)
+        run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)], tmp_path)
     elif mode == "pytest":
         said = run(
-            [children.executable(), "-m", "pytest", "-p", "rustdev_pytest", "--rustdev-as-cuda", "--rustdev-devices=2", str(file)],
+            [sys.executable, "-m", "pytest", "-p", "rustdev_pytest", "--rustdev-as-cuda", "--rustdev-devices=2", str(file)],
             tmp_path,
         )
         assert "skipped" not in said
@@ -128,9 +128,7 @@ def test_the_race_of_the_readme_has_the_report_of_the_readme(tmp_path: Path) -> 
     (report,) = [block.text for block in of_language("text") if block.place.startswith("README")]
     file = tmp_path / "program.py"
     file.write_text(program)
-    done = subprocess.run(
-        [children.executable(), str(file)], capture_output=True, text=True, env=environment(), timeout=120, check=False
-    )
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=environment(), timeout=120, check=False)
     assert done.stdout == "1000.0\n"
     assert without_accidents(done.stderr) == without_accidents(report)
 
@@ -218,7 +216,7 @@ CHECKS = {
 @pytest.mark.parametrize("command", commands())
 def test_a_command_is_there(command: str) -> None:
     if command in RUN:
-        assert run([children.executable() if word == "python" else word for word in command.split()], ROOT)
+        assert run([sys.executable if word == "python" else word for word in command.split()], ROOT)
         return
     words = shlex.split(command)
     while "=" in words[0]:
@@ -236,7 +234,7 @@ def test_the_readme_says_what_the_check_of_every_change_runs() -> None:
 
 
 def test_as_cuda_explains_itself(tmp_path: Path) -> None:
-    said = run([children.executable(), "-m", "rustdev.as_cuda", "--help"], tmp_path)
+    said = run([sys.executable, "-m", "rustdev.as_cuda", "--help"], tmp_path)
     assert "--profile" in said
     assert "--force" in said
 
