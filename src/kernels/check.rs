@@ -613,6 +613,7 @@ pub fn any_threads(name: &str, dtypes: &[DType], build: impl Fn(&Make) -> Case) 
             case.run(name, dtype, None).unwrap()
         });
         parallel_for::set_num_threads(before);
-        assert!(results[0] == results[1] && results[0] == results[2], "{name} {dtype:?}");
+        let sizes = case.outputs[0].view().sizes().to_vec();
+        assert!(results[0] == results[1] && results[0] == results[2], "{name} {dtype:?}, output {sizes:?}");
     }
 }

@@ -181,6 +181,7 @@ fn masks_select_in_order() {
             )
         });
         agree("masked_scatter", dtypes, [1.0, 0.0], |make| {
+            let make = make.contiguous();
             Case::new(
                 [make.input(&[count], 6)],
                 [make.dense(make.dtype(), &values(make.dtype(), &[taken], 7)), make.dense(DType::Bool, &mask)],
