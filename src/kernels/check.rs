@@ -605,15 +605,18 @@ pub fn agree_if(
 
 /// Checks that a launch has the same bits for any number of threads.
 pub fn any_threads(name: &str, dtypes: &[DType], build: impl Fn(&Make) -> Case) {
-    let before = parallel_for::num_threads();
     for &dtype in dtypes {
         let case = build(&Make::plain(dtype));
-        let results = [1, 2, 3].map(|count| {
-            parallel_for::set_num_threads(count);
-            case.run(name, dtype, None).unwrap()
+        // Other tests change the instruction set, which is one for all of them, but not during this.
+        for_each_isa(|isa| {
+            let before = parallel_for::num_threads();
+            let results = [1, 2, 3].map(|count| {
+                parallel_for::set_num_threads(count);
+                case.run(name, dtype, None).unwrap()
+            });
+            parallel_for::set_num_threads(before);
+            let sizes = case.outputs[0].view().sizes().to_vec();
+            assert!(results[0] == results[1] && results[0] == results[2], "{name} {dtype:?}, {isa:?}, output {sizes:?}");
         });
-        parallel_for::set_num_threads(before);
-        let sizes = case.outputs[0].view().sizes().to_vec();
-        assert!(results[0] == results[1] && results[0] == results[2], "{name} {dtype:?}, output {sizes:?}");
     }
 }
