@@ -1,6 +1,6 @@
 //! Operators that are bound in Rust: each turns a call's arguments into outputs and kernel launches.
 //!
-//! The shim passes the arguments of a call in the order of its schema (`src/abi/rd_operator.rs`). A
+//! The shim passes the arguments of a call in the order of its schema (`src/abi/rd_operator.rs`). An
 //! [`Implementation`](bindings::Implementation) checks them, asks PyTorch's meta function for the outputs' sizes or computes them
 //! itself, and launches kernels of the operator table. [`bindings`] lists the operators, [`pointwise_table`] the pointwise ones.
 

@@ -1,7 +1,8 @@
 //! Gathers, scatters and advanced indexing.
 //!
 //! Each operator is a launch of [`indexed`]. The addressed operand has stride 0 in the indexed dimensions. The scalars of each
-//! index are the number of slots that it chooses from and the distance between slots in bytes.
+//! index are the number of slots that it chooses from and the distance between slots in bytes. The loop (`tensor/loops/indexed.rs`)
+//! finds an index out of bounds, inside the task.
 
 pub mod embedding;
 pub mod masked;

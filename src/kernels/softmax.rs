@@ -1,5 +1,9 @@
 //! Softmax, its logarithm and their gradients. Operands: [out, input] or [out, grad, output], of the same sizes; scalars [dim].
 //! Lines are computed in `f32`, or `f64` for Double.
+//!
+//! The plan of the loop (`in_strips`, `is_direct` in `tensor/loops/lines/line_plan.rs`) decides whether lines are computed one by
+//! one, along a contiguous dimension, or several at once, across a strided one, and whether operands are read in place.
+//! `tensor/loops/lines/passes.rs` has both loops.
 
 #![forbid(unsafe_code)]
 

@@ -437,7 +437,7 @@ pub trait Requests {
     /// An error if the dtype cannot represent the number.
     fn check_number(&self, number: Scalar, dtype: DType) -> Outcome;
 
-    /// The dtype that operands are promoted to, as by `at::result_type`.
+    /// The dtype that operands are promoted to: `at::native::result_type`, called in the shim (`shim/operator_call.cpp`).
     fn result_type(&self, operands: &[Input<'_>]) -> Result<DType, CallError>;
 
     /// Bumps the autograd version counters of the tensors of a list, which PyTorch leaves to some kernels.

@@ -1,4 +1,4 @@
-//! Classes and limits of dtypes, and which are promoted to which.
+//! Classes and limits of dtypes, and casts between them. Promotion is `Call::result_type`.
 
 use half::{bf16, f16};
 

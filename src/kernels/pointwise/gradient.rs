@@ -1,7 +1,7 @@
 //! Gradients of activation functions: `*_backward`.
 //!
-//! Operands are in the order of PyTorch's meta functions, which for `threshold_backward` and `leaky_relu_backward` differs from the
-//! order of the arguments.
+//! Operands are in the order of the arguments, except those of `glu_backward` and `log_sigmoid_backward`. PyTorch's meta functions
+//! of `threshold_backward` and `leaky_relu_backward` have them in another order: `swapped` in `src/operators/pointwise_table.rs`.
 
 #![forbid(unsafe_code)]
 

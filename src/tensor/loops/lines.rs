@@ -4,7 +4,8 @@
 //! operand's own memory if possible, else scratch memory, to and from which several adjacent lines are gathered and cast at once.
 //!
 //! If adjacent lines are closer in memory than the elements of a line, gathering (transposing) them costs more than many kernels. A
-//! kernel that implements [`Columns`] gets such lines as the columns of a [`Strip`], [`LANES`] at a time.
+//! kernel that implements [`Columns`] gets such lines as the columns of a [`Strip`], [`LANES`] at a time. `line_plan` decides which
+//! lines are such, and which operands are read in place.
 //!
 //! [`passes`] has loops for kernels that widen elements on every read, so that 16 bit floats need no copy in `f32`.
 
