@@ -87,6 +87,7 @@ guards! {
     "linalg_lstsq" => When("driver", "gelss", &[When("self", "some", &[Sizes("b", "_.. _!")])]);
     "_spdiags" => Sizes("shape", "_..");
     "_validate_compressed_sparse_indices" => Contiguous("plain_idx");
+    "_convert_indices_from_coo_to_csr" => Contiguous("self");
     // The kernels write a result's elements contiguously, whatever its strides.
     "adaptive_max_pool3d" | "adaptive_max_pool3d_backward" | "avg_pool3d" | "avg_pool3d_backward" | "fractional_max_pool2d"
         | "fractional_max_pool2d_backward" | "fractional_max_pool3d" | "fractional_max_pool3d_backward" | "linalg_lu" | "lu_unpack"
