@@ -135,8 +135,8 @@ void convolution(const rd_value* arguments, at::ArrayRef<at::Tensor> outputs, co
   auto work = [x = borrow(input), w = borrow(weight), b = borrow(bias), y = borrow(outputs[0]), g = geometry_of(arguments),
                division = Division(given)] {
     parallel_aten(division.parts, division.cost, [&](int64_t part) {
-      const at::Tensor found = convolve(division.of_batch(x, part), division.of_channels(w, 0, part),
-                                        division.of_channels(b, 0, part), g, division);
+      const at::Tensor found =
+          convolve(division.of_batch(x, part), division.of_channels(w, 0, part), division.of_channels(b, 0, part), g, division);
       division.of_batch(division.of_channels(y, 1, part), part).copy_(found);
     });
   };
