@@ -112,7 +112,7 @@ class Call {
   Call(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool expects_error)
       : op_(op), schema_(op.schema()), known_(fallback_operator(op)), stack_(stack), expects_error_(expects_error) {}
 
-  // Replaces tensors by aliases, devices by the CPU.
+  // Replaces tensors by aliases, devices by the CPU. Refuses tensors on several devices, and what the rules forbid.
   void map_arguments() {
     IValue* value = stack_.data() + stack_.size() - schema_.arguments().size();
     for (const c10::Argument& argument : schema_.arguments()) {

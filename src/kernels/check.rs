@@ -1,9 +1,9 @@
 //! Harness of the kernels' tests: [`agree`] runs a row of the operator table in all the ways that must not change its result.
 //!
-//! Its first run is over contiguous operands, under the weakest instruction set. Runs under the other instruction sets, over other
-//! layouts, in pieces, in place and of single elements are compared with it, in bits unless a test allows more, and none may write
-//! outside of its outputs. In floating-point dtypes the first run is compared with the same row in double precision too. Whether
-//! double precision and integers are right, the Python tests compare with PyTorch's CPU device.
+//! The first run of a case is over contiguous operands, under the weakest instruction set. Runs under the other instruction sets,
+//! over other layouts, in pieces, in place and of single elements are compared with it, in bits unless a test allows more, and none
+//! may write outside of its outputs. In floating-point dtypes the first run is compared with the same row in double precision too.
+//! Whether double precision and integers are right, the Python tests compare with PyTorch's CPU device.
 
 use std::cell::Cell;
 
@@ -63,7 +63,7 @@ impl Tensor {
         Self::between(dtype, sizes, strides, GUARD, 0)
     }
 
-    /// A tensor between guards of so many bytes, all of whose bytes are `byte`.
+    /// A tensor between guards of this number of bytes, all of whose bytes are `byte`.
     fn between(dtype: DType, sizes: &[usize], strides: Strides, guard: usize, byte: u8) -> Self {
         let mut step = dtype.size() as i64 * if strides == Sliced { 2 } else { 1 };
         let mut steps = vec![0; sizes.len()];
@@ -171,7 +171,7 @@ impl Tensor {
         pieces.into_iter().map(|at| &bytes[at..at + len]).collect::<Vec<_>>().concat()
     }
 
-    /// Whether the memory around the elements is the same.
+    /// True if the memory around the elements is the same.
     fn has_equal_surroundings(&self, other: &Self) -> bool {
         let (mut bytes, (pieces, len)) = (self.bytes().to_vec(), self.pieces());
         for at in pieces {
@@ -358,7 +358,7 @@ pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scala
     run_in_pieces(name, outputs, inputs, scalars, compute, None)
 }
 
-/// Runs a table row, if `size` is given in pieces of so many elements of its lists, the last piece first.
+/// Runs a table row, if `size` is given in pieces of this number of elements of its lists, the last piece first.
 fn run_in_pieces(
     name: &str,
     outputs: &[&Tensor],
@@ -431,7 +431,7 @@ impl Make {
         self.contiguous().of(dtype, values)
     }
 
-    /// The same in contiguous layouts alone.
+    /// A `Make` of the same dtype whose tensors are all contiguous.
     pub fn contiguous(&self) -> Self {
         Self { is_wide: self.is_wide, ..Self::plain(self.dtype) }
     }
@@ -479,7 +479,7 @@ pub struct Case {
     pub outputs: Vec<Tensor>,
     pub inputs: Vec<Tensor>,
     pub scalars: Vec<Scalar>,
-    /// Whether an element of the output depends on the inputs' elements at its index alone.
+    /// True if an element of the output depends on the inputs' elements at its index alone.
     pub is_pointwise: bool,
 }
 
@@ -540,7 +540,7 @@ fn compare(
     }
 }
 
-/// Whether two values are the same number, with the same sign, or NaN.
+/// True if two values are the same number, with the same sign, or both NaN.
 fn is_same(found: Complex64, expected: Complex64) -> bool {
     let part = |found: f64, expected: f64| found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
     part(found.re, expected.re) && part(found.im, expected.im)

@@ -417,7 +417,7 @@ pub fn parts_worth(cost: u64) -> i64 {
     (cost / PART_NS).clamp(1, MAX_PARTS) as i64
 }
 
-/// What a call may ask of the shim, which holds PyTorch's tensors.
+/// Requests of a call to the shim, which holds PyTorch's tensors.
 pub trait Requests {
     /// Returns a tensor of the call, or a view of one, as output number `index`, or copies it to the caller's `out=` tensor.
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome;

@@ -52,7 +52,7 @@ def optimize(optimizer: type[torch.optim.Optimizer]) -> None:
 
 
 def layer(function: Callable[..., tuple[torch.Tensor, ...]], gates: int, values: torch.Tensor) -> torch.Tensor:
-    """Return what a recurrent layer with so many gates puts out."""
+    """Return the output of a recurrent layer with this number of gates."""
     states = [tensor(1, 2, 1), tensor(1, 2, 1)] if function is torch.lstm else []
     weights = [tensor(gates, 1), tensor(gates, 1), tensor(gates), tensor(gates)]
     return function(values, states or tensor(1, 2, 1), weights, True, 1, 0.0, False, False, False)[0]

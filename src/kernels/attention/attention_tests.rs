@@ -14,7 +14,7 @@ const BACKWARD: &str = "_scaled_dot_product_flash_attention_for_cpu_backward";
 /// keys.
 const SHAPES: [[usize; 6]; 4] = [[1, 2, 2, 3, 5, 7], [1, 1, 1, 1, 130, 16], [1, 4, 2, 20, 20, 20], [1, 1, 1, 70, 140, 5]];
 
-/// Whether a case is causal, and has a mask.
+/// Two flags of a case: it is causal; it has a mask.
 const OPTIONS: [[bool; 2]; 3] = [[false, false], [true, false], [false, true]];
 
 fn scalars(is_causal: bool) -> [Scalar; 3] {

@@ -200,7 +200,7 @@ fn slots_of_what_is_not_zero() {
     for sizes in [&[7usize][..], &[3, 5], &[40, 33, 10], &[2, 1, 3, 4]] {
         let given = values(DType::Float, sizes, 2).mapv(|value| real(if value.re > 1.0 { value.re.ceil() } else { -0.0 }));
         let count = given.iter().filter(|value| value.re != 0.0).count();
-        // As many rows as slots, more, and fewer.
+        // The output has the same number of rows as there are slots, more, and fewer.
         for rows in [count, count + 2, count / 2] {
             agree("nonzero", SOME, [0.0, 0.0], |make| {
                 Case::new([make.output_of(DType::Long, &[rows, sizes.len()])], [make.dense(make.dtype(), &given)], longs(&[-7]))

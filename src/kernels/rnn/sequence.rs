@@ -174,7 +174,7 @@ where
                 convert::<P, E>(products, target(hidden.row_mut(&[]))?);
                 convert::<E::Acc, E>(carried, target(cell.row_mut(&[]))?);
             }
-            // What is carried is a part of the gradient of the hidden state.
+            // The carried number is a part of the gradient of the hidden state.
             [hidden, ..] => {
                 for (product, carried) in products.iter_mut().zip(&*carried) {
                     *product = P::store(carried.add(product.load()));

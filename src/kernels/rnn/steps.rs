@@ -8,24 +8,24 @@ use crate::tensor::number::{Field, Real};
 
 /// The numbers of one unit before a step.
 pub struct Unit<T, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize> {
-    /// What the outputs hold.
+    /// Numbers of the outputs.
     pub kept: [T; KEPT],
-    /// Those of the inputs, in the order of the kernel's operands.
+    /// Numbers of the inputs, in the order of the kernel's operands.
     pub read: [T; READ],
     /// The last product with the weight.
     pub products: [T; PRODUCTS],
     /// The factors of that product.
     pub factors: [T; FACTORS],
-    /// What the previous step returned, or the initial state.
+    /// The number that the previous step returned, or the initial state.
     pub carried: T,
 }
 
 /// A step, or the gradient of one. Forward, the factors are the hidden state and the products have one number for each gate; in a
 /// gradient it is the other way round. A cell by itself has neither.
 pub trait Step<T, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>: Copy + Send + Sync {
-    /// Whether steps are computed from the last one to the first, each before its product.
+    /// True if steps are computed from the last one to the first, each before its product.
     const IS_GRADIENT: bool = false;
-    /// Whether a number passes from step to step without being rounded to the layer's dtype.
+    /// True if a number passes from step to step without being rounded to the layer's dtype.
     const CARRIES: bool = false;
     /// Which of the kept numbers become factors.
     const FACTORS_KEPT: [usize; FACTORS];

@@ -108,7 +108,7 @@ fn sizes_fit_patterns() {
     }
     let text = "expected self of size (b? c h w), but got [4, 5] where []";
     assert_eq!(pool(&[4, 5], &[1, 1], &[1, 1]), invalid(&format!("aten::adaptive_max_pool2d_backward: {text}")));
-    // What is absent fits; a list's integers are sizes, too.
+    // An absent argument fits; a list's integers are sizes, too.
     assert_eq!(outcome("aten::_spdiags", &[("shape", Value::None)], None), Ok(None));
     let shape = |sizes| outcome("aten::_spdiags", &[("shape", Value::Integers(sizes))], None);
     assert!(shape(&[3, 0]).is_ok() && shape(&[3, -2]).is_err());

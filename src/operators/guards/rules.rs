@@ -90,7 +90,7 @@ pub struct Check<'a> {
     pub reader: Option<&'a dyn Reader>,
     /// The sizes that names of patterns stand for.
     known: SmallVec<[(&'static str, Dims); 8]>,
-    /// What rules have asked for.
+    /// The change that rules have asked for.
     pub change: Option<Change>,
 }
 
