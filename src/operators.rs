@@ -34,7 +34,6 @@ mod loss;
 mod masked;
 mod matmul;
 mod max_pool;
-mod message_text;
 mod mixed_data_type;
 mod multinomial;
 mod nll_loss;

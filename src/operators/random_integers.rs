@@ -4,7 +4,6 @@ use half::{bf16, f16};
 
 use super::call::{Call, CallError, Outcome, ensure};
 use super::dtypes::{greatest_finite, limits};
-use super::message_text::type_name;
 use crate::kernels::random::digits;
 use crate::tensor::dtype::{DType, FLOAT8, FLOATING};
 
@@ -102,6 +101,27 @@ pub fn range(call: &Call<'_>, from: i64, to: Option<i64>, dtype: DType) -> Resul
         None if from == i64::MIN => Ok([from, 0]),
         None => all_from(call, from, dtype),
     }
+}
+
+/// The C++ name of a dtype, as in PyTorch's warnings.
+fn type_name(dtype: DType) -> String {
+    let name = match dtype {
+        DType::Byte => "unsigned char",
+        DType::Char => "signed char",
+        DType::Short => "short int",
+        DType::Int => "int",
+        DType::Long => "long int",
+        DType::UInt16 => "short unsigned int",
+        DType::UInt32 => "unsigned int",
+        DType::UInt64 => "long unsigned int",
+        DType::Float => "float",
+        DType::Double => "double",
+        DType::Bool => "bool",
+        DType::ComplexFloat => "c10::complex<float>",
+        DType::ComplexDouble => "c10::complex<double>",
+        other => return format!("c10::{other:?}"),
+    };
+    name.into()
 }
 
 #[cfg(test)]
