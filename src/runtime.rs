@@ -3,9 +3,12 @@
 //! Device work is a [`task::Task`]: a name, a cost, the byte ranges it reads and writes, and a [`task::Work`] to run.
 
 pub mod latch;
+pub mod passes;
 pub mod queue;
 mod ready_list;
+pub mod running;
 pub mod slot;
+pub mod standstill;
 pub mod sync;
 
 #[cfg(not(loom))]

@@ -12,7 +12,7 @@ use super::rd_launch::{RD_SCALAR_CELL, rd_scalar};
 use super::rd_stream::give;
 use super::{Failure, catch, guard, rd_status};
 use crate::runtime::generator::{self, Generator, PhiloxState};
-use crate::runtime::graph::capture;
+use crate::runtime::graph::capture::{self, Capture};
 use crate::runtime::sync::Arc;
 use crate::runtime::{device, fork, rng};
 use crate::tensor::dtype::DType;
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn rd_generator_draw(
         device::get(index)?;
         // SAFETY: the caller's promise.
         let generator = unsafe { borrow(generator) };
-        let drawn = match device::current_stream(index).capture() {
+        let drawn = match Capture::of(device::current_stream(index)) {
             None => {
                 let PhiloxState { seed, offset } = generator.advance(numbers);
                 [seed, offset].map(number)

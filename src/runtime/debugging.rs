@@ -8,11 +8,28 @@ pub mod faults;
 pub mod schedule;
 pub mod watchdog;
 
-use super::config::Config;
-use super::isolation;
+use std::time::Duration;
 
-/// Turns on the modes that the environment asks for; called once, when the runtime starts.
-pub(super) fn start(config: &Config) {
+use super::config::config;
+use super::memory::Timeline;
+use super::observers::{GUARDS, RACES, SCHEDULE};
+use super::stream::Stream;
+use super::stream::observer::{self, Observer, Recorder};
+use super::sync::LazyLock;
+use super::task::{DrainableStream, Task};
+use super::vector_clock::VectorClock;
+use super::{Error, isolation, observers, sanitizer};
+
+static STARTED: LazyLock<()> = LazyLock::new(start_now);
+
+/// Makes streams report to the modes, and turns on what the environment asks for; only the first call has an effect.
+pub(super) fn start() {
+    LazyLock::force(&STARTED);
+}
+
+fn start_now() {
+    let config = config();
+    observer::install(&Modes);
     isolation::start(config);
     if let Some(faults) = &config.faults {
         // The environment was validated when it was read.
@@ -23,5 +40,61 @@ pub(super) fn start(config: &Config) {
     }
     if let Some(order) = config.schedule {
         schedule::begin(order, config.schedule_log.as_deref());
+    }
+}
+
+/// The modes, the race detector and isolation, as streams see them.
+struct Modes;
+
+impl Observer for Modes {
+    fn check(&self, stream: &'static Stream, recorder: Option<&dyn Recorder>, task: &mut Task) -> Result<(), Error> {
+        if observers::has(GUARDS) {
+            isolation::check_accesses(task)?;
+        }
+        if observers::has(RACES) { sanitizer::submit(recorder, stream, task) } else { Ok(()) }
+    }
+
+    fn replace(&self, stream: &'static Stream, task: Task) -> Result<Task, Error> {
+        faults::arm(stream, task)
+    }
+
+    fn queued(&self, stream: &'static Stream, number: u64, name: &'static str) {
+        if observers::is_watched() {
+            watchdog::note(stream, number, name);
+        }
+        if observers::is_scheduled() {
+            schedule::after_submission();
+        }
+    }
+
+    fn ran(&self, stream: &Stream, name: &str) {
+        schedule::note(stream, name);
+    }
+
+    fn help(&self, stream: &'static Stream, target: u64, idle: Duration) -> Result<Option<bool>, Error> {
+        if observers::is_watched() {
+            watchdog::check(stream)?;
+        }
+        Ok(observers::has(SCHEDULE).then(|| schedule::help(stream, target, idle)))
+    }
+
+    fn polled(&self, stream: &'static dyn DrainableStream) {
+        schedule::after_query(stream);
+    }
+
+    fn host_waits_for(&self, stream: &dyn Timeline) {
+        sanitizer::host_waits_for(stream);
+    }
+
+    fn host_waits(&self, clock: Option<&VectorClock>) {
+        sanitizer::host_waits(clock);
+    }
+
+    fn clock(&self, stream: &'static Stream) -> VectorClock {
+        sanitizer::clock(None, stream)
+    }
+
+    fn order(&self, stream: &'static Stream, clock: Option<&VectorClock>) {
+        sanitizer::order(None, stream, clock);
     }
 }

@@ -8,14 +8,14 @@ use std::io;
 
 use super::config::config;
 use super::debugging::schedule;
-use super::graph::capture::Point;
+use super::graph::capture::{Capture, Point};
 use super::shared::file::Place;
 use super::shared::page::{Awaited, Page};
 use super::stream::Stream;
 use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use super::task::recording::Recording;
 use super::task::{Closure, DrainableStream, Task};
-use super::{Error, device, sanitizer};
+use super::{Error, device, observers, sanitizer};
 
 /// The latest recording of an event.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Event {
         });
         let number = stream.enqueue(Task::new("event_record", 0, reach), false)?;
         // The schedule does not learn that another process waits, so the task runs now.
-        if schedule::is_on() { stream.run_until(number) } else { Ok(()) }
+        if observers::is_scheduled() { stream.run_until(number) } else { Ok(()) }
     }
 
     /// The latest recording, if it belongs to another process.
@@ -135,7 +135,7 @@ impl Event {
             self.record_now(stream)?;
             return self.announce(page, stream);
         }
-        if let Some(capture) = stream.capture() {
+        if let Some(capture) = Capture::of(stream) {
             *self.mark.lock() = Some(Mark::Captured(capture.point(stream)?));
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Event {
         let is_counted = recording.is_counted();
         if is_counted {
             sanitizer::host_waits(recording.clock.as_ref());
-        } else if schedule::is_on() {
+        } else if observers::is_scheduled() {
             schedule::after_query(recording.stream);
         }
         Ok(is_counted)

@@ -13,23 +13,15 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::memory::access::Access;
-use super::sync::{Condvar, LazyLock, Mutex, Unlocked, unlocked, wait, wait_timeout};
+use super::passes::Passes;
+use super::sync::{LazyLock, Mutex, unlocked, wait_timeout};
 
-static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
+static GATE: LazyLock<Passes> = LazyLock::new(Passes::default);
+static NOTED: Mutex<Noted> = Mutex::new(Noted { ranges: BTreeMap::new(), next: 0 });
 
-#[derive(Default)]
-struct Gate {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    passes: usize,
-    exclusive: bool,
-    /// The number of threads that want to be exclusive.
-    wanting: usize,
-    noted: BTreeMap<u64, Vec<Range<usize>>>,
+/// The memory that noted writes are writing.
+struct Noted {
+    ranges: BTreeMap<u64, Vec<Range<usize>>>,
     next: u64,
 }
 
@@ -62,23 +54,9 @@ impl Drop for Pass {
 pub fn enter() {
     let depth = DEPTH.replace(DEPTH.get() + 1);
     if depth == 0 {
-        while !try_enter() {
-            unlocked(|unlocked| {
-                let mut state = GATE.state.lock();
-                while state.exclusive {
-                    state = wait(&GATE.changed, state, unlocked);
-                }
-            });
-        }
+        GATE.take();
         ACCESS.set(Access::open());
     }
-}
-
-/// Counts a pass of this thread, unless a thread is exclusive.
-fn try_enter() -> bool {
-    let mut state = GATE.state.lock();
-    state.passes += usize::from(!state.exclusive);
-    !state.exclusive
 }
 
 /// Ends a pass that [`enter`] began.
@@ -87,12 +65,7 @@ pub fn leave() {
     DEPTH.set(depth);
     if depth == 0 {
         ACCESS.set(None);
-        let mut state = GATE.state.lock();
-        state.passes -= 1;
-        if state.passes == 0 && state.wanting > 0 {
-            drop(state);
-            GATE.changed.notify_all();
-        }
+        GATE.give_back();
     }
 }
 
@@ -102,31 +75,21 @@ pub struct Exclusive(());
 
 impl Drop for Exclusive {
     fn drop(&mut self) {
-        GATE.state.lock().exclusive = false;
-        GATE.changed.notify_all();
+        GATE.admit();
     }
 }
 
 /// Waits until the deadline for a moment without passes, to become exclusive. `None` if there is none, and for a thread that holds
 /// a pass itself.
 pub fn exclusive(deadline: Instant) -> Option<Exclusive> {
-    unlocked(|unlocked| wait_to_be_exclusive(deadline, unlocked))
-}
-
-fn wait_to_be_exclusive(deadline: Instant, unlocked: &Unlocked) -> Option<Exclusive> {
-    let mut state = GATE.state.lock();
-    state.wanting += 1;
-    while state.passes > 0 || state.exclusive {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || DEPTH.get() > 0 {
-            state.wanting -= 1;
-            return None;
-        }
-        state = wait_timeout(&GATE.changed, state, left, unlocked).0;
-    }
-    state.wanting -= 1;
-    state.exclusive = true;
-    Some(Exclusive(()))
+    let is_exclusive = unlocked(|unlocked| {
+        GATE.exclude(|changed, state| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let goes_on = !left.is_zero() && DEPTH.get() == 0;
+            (if goes_on { wait_timeout(changed, state, left, unlocked).0 } else { state }, goes_on)
+        })
+    });
+    is_exclusive.then(|| Exclusive(()))
 }
 
 /// Writes of other threads to ranges of memory, from construction to drop.
@@ -140,24 +103,23 @@ impl HostWrites {
     /// Notes the ranges; waits while a thread is exclusive.
     pub fn new(ranges: Vec<Range<usize>>) -> Self {
         let _pass = Pass::take();
-        let mut state = GATE.state.lock();
-        let number = state.next;
-        state.next += 1;
-        state.noted.insert(number, ranges);
+        let mut noted = NOTED.lock();
+        let number = noted.next;
+        noted.next += 1;
+        noted.ranges.insert(number, ranges);
         Self { number, _access: Access::open() }
     }
 }
 
 impl Drop for HostWrites {
     fn drop(&mut self) {
-        GATE.state.lock().noted.remove(&self.number);
+        NOTED.lock().ranges.remove(&self.number);
     }
 }
 
 /// True if noted writes overlap a range.
 pub fn is_written(range: &Range<usize>) -> bool {
-    let state = GATE.state.lock();
-    state.noted.values().flatten().any(|noted| noted.start < range.end && range.start < noted.end)
+    NOTED.lock().ranges.values().flatten().any(|noted| noted.start < range.end && range.start < noted.end)
 }
 
 #[cfg(test)]

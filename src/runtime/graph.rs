@@ -185,7 +185,7 @@ impl Graph {
     fn check(&self, stream: &'static Stream) -> Result<(), Error> {
         let latest = unlocked(|_| *self.0.latest.lock());
         if let Some((before, _)) = latest {
-            sanitizer::order(None, stream, sanitizer::clock(None, before).as_ref());
+            sanitizer::order(None, stream, Some(&sanitizer::clock(None, before)));
         }
         sanitizer::replay(stream, self.0.steps.iter().flat_map(Step::accesses).copied())
     }

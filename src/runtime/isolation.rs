@@ -15,8 +15,8 @@ mod guarded_blocks;
 use std::mem::MaybeUninit;
 
 use super::config::Config;
+use super::memory::process_pools;
 use super::observers::{self, FILL, GUARDS};
-use super::pools;
 use super::sync::OnceLock;
 
 pub use super::memory::access::has_guards;
@@ -69,7 +69,7 @@ extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     let info = unsafe { &*info };
     // SAFETY: the signal is SIGSEGV, whose information has an address.
     let address = unsafe { info.si_addr() } as usize;
-    if let Some(device) = pools::device_of(address as *const u8) {
+    if let Some(device) = process_pools::device_of(address as *const u8) {
         let known = guarded_blocks::describe(address).unwrap_or_else(|| "nothing more is known of it".to_owned());
         let text = format!(
             "rustdev: the host touched memory of device rustdev:{device} at {address:#x}: {known}. Copy it to the host first, for example with tensor.cpu()\n"

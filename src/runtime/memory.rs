@@ -26,6 +26,8 @@ pub mod label;
 pub mod lending;
 pub mod observe;
 pub mod pinned_pool;
+#[cfg(not(loom))]
+pub mod process_pools;
 pub mod race_notes;
 pub mod release;
 pub mod sent;

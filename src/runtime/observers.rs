@@ -28,10 +28,25 @@ pub fn any() -> bool {
     WORD.load(Ordering::Relaxed) != 0
 }
 
+/// Bits: the debugging modes.
+pub const DEBUGGING: u8 = FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL;
+
 /// True if a debugging mode is on.
 #[inline]
 pub fn is_debugging() -> bool {
-    has(FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL)
+    has(DEBUGGING)
+}
+
+/// True if an order of tasks is on.
+#[inline]
+pub fn is_scheduled() -> bool {
+    has(SCHEDULE)
+}
+
+/// True if the watchdog runs.
+#[inline]
+pub fn is_watched() -> bool {
+    has(WATCHDOG)
 }
 
 /// True if one of these bits is set.

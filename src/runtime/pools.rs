@@ -12,15 +12,16 @@ use super::memory::caching_pool::Settings;
 use super::memory::device_memory::DeviceMemory;
 use super::memory::device_pool::{DevicePool, Surroundings};
 use super::memory::label::Label;
-use super::memory::pinned_pool::HostPool;
 use super::memory::shared_budget::SharedBudget;
-use super::memory::{Timeline, arena};
+use super::memory::{Timeline, arena, process_pools};
 use super::stream::Stream;
-use super::sync::{Arc, LazyLock, OnceLock};
+use super::sync::{Arc, OnceLock};
 use super::{Error, device, fork, hardware, isolation, observers};
 
 pub mod private_pool;
 pub mod routes;
+
+pub use process_pools::{all, device_of, host, pool_of};
 
 /// The function that frees blocks whose receivers have returned them; set once something was sent.
 static COLLECTOR: OnceLock<fn()> = OnceLock::new();
@@ -30,17 +31,14 @@ pub(super) fn set_collector(collect: fn()) {
     let _ = COLLECTOR.set(collect);
 }
 
-static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
-
 /// The pools of all devices, created on the first call.
 fn pools() -> Result<&'static [DevicePool], Error> {
-    let made = POOLS.get_or_init(|| {
+    process_pools::get_or_make(|| {
         let config = config::init()?;
         let shared = config.memory_limit.is_none().then(|| Arc::new(SharedBudget::new(bytes(budget(config)))));
         let around = |device| Box::new(DeviceSurroundings { device, shared: shared.clone() });
         (0..config.device_count).map(|device| DevicePool::new(device, settings(config), around(device))).collect()
-    });
-    made.as_deref().map_err(Clone::clone)
+    })
 }
 
 /// The budget of each device in bytes. Without a limit, the budget of all devices together, which the first call determines.
@@ -105,9 +103,9 @@ impl Surroundings for DeviceSurroundings {
 /// `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a malformed environment.
 pub fn pool(index: usize) -> Result<&'static DevicePool, Error> {
     fork::check()?;
-    match POOLS.get() {
-        Some(Ok(pools)) if index < pools.len() => Ok(&pools[index]),
-        _ => device::get(index).and_then(|_| Ok(&pools()?[index])),
+    match all().get(index) {
+        Some(pool) => Ok(pool),
+        None => device::get(index).and_then(|_| Ok(&pools()?[index])),
     }
 }
 
@@ -120,11 +118,6 @@ pub fn make_all() -> Result<&'static [DevicePool], Error> {
     config::init()?;
     device::all();
     pools()
-}
-
-/// The pools that exist.
-pub fn all() -> &'static [DevicePool] {
-    POOLS.get().and_then(|pools| pools.as_deref().ok()).unwrap_or_default()
 }
 
 /// A block of at least `bytes` bytes for tasks of the stream, aligned to 512; null for 0 bytes. Its contents are undefined.
@@ -231,29 +224,6 @@ pub fn label(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.lock().label(pointer as usize)
 }
 
-/// The label of the live block that contains `pointer`.
-pub fn label_over(pointer: *const u8) -> Option<Label> {
-    pool_of(pointer)?.label_over(pointer as usize)
-}
-
-/// The pool whose address range holds the pointer.
-pub fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
-    all().iter().find(|pool| pool.contains(pointer as usize))
-}
-
-/// The device whose address range holds the pointer.
-#[inline]
-pub fn device_of(pointer: *const u8) -> Option<usize> {
-    all().iter().position(|pool| pool.contains(pointer as usize))
-}
-
-static HOST: LazyLock<HostPool> = LazyLock::new(HostPool::default);
-
-/// The pool of pinned host memory.
-pub fn host() -> &'static HostPool {
-    &HOST
-}
-
 /// A page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
 ///
 /// # Errors
@@ -284,8 +254,8 @@ pub fn record_host_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(
     if pointer.is_null() {
         return Ok(());
     }
-    let user: &'static dyn Timeline = match stream.capture() {
-        Some(capture) => capture.hold()?,
+    let user: &'static dyn Timeline = match stream.recorder() {
+        Some(recorder) => recorder.hold()?,
         None => stream,
     };
     if host().record_stream(pointer as usize, user) {

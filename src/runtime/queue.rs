@@ -27,11 +27,7 @@
 #![forbid(unsafe_code)]
 
 use std::mem::{replace, swap, take};
-#[cfg(not(loom))]
-use std::time::{Duration, Instant};
 
-#[cfg(not(loom))]
-use super::sync::wait_timeout;
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, Unlocked, fence, wait};
 
 const NOBODY: u64 = u64::MAX;
@@ -217,21 +213,6 @@ impl<T> Queue<T> {
         while self.is_busy_until(&mut inner, target) && !is_over() {
             inner = wait(&self.changed, inner, unlocked);
         }
-    }
-
-    /// As [`Queue::sleep_unless`], for at most `time`; returns true if that time has passed.
-    #[cfg(not(loom))]
-    pub fn sleep_for(&self, target: u64, time: Duration, is_over: impl Fn() -> bool, unlocked: &Unlocked) -> bool {
-        let deadline = Instant::now() + time;
-        let mut inner = self.inner.lock();
-        while self.is_busy_until(&mut inner, target) && !is_over() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return true;
-            }
-            inner = wait_timeout(&self.changed, inner, left, unlocked).0;
-        }
-        false
     }
 
     /// Makes sleepers evaluate their `is_over` again; call it after the condition has become true.

@@ -7,11 +7,17 @@ mod fused_loops;
 #[cfg(loom)]
 mod loom_latch;
 #[cfg(loom)]
+mod loom_passes;
+#[cfg(loom)]
 mod loom_queue;
 #[cfg(loom)]
 mod loom_ready_list;
 #[cfg(loom)]
+mod loom_running;
+#[cfg(loom)]
 mod loom_slot;
+#[cfg(loom)]
+mod loom_standstill;
 #[cfg(not(loom))]
 mod parallel_loops;
 // Not under the thread sanitizer, which cannot follow std's own locks around processes.

@@ -13,17 +13,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::{MAX_DEVICES, RaceMode};
-use super::graph::capture::Capture;
 use super::memory::caching_pool::Use;
 use super::memory::history::{self, Context};
 use super::memory::race_notes::{self, RaceDetector};
-use super::memory::{Timeline, observe};
+use super::memory::{Timeline, observe, process_pools};
 use super::observers::{self, RACES};
 use super::stream::Stream;
+use super::stream::observer::Recorder;
+use super::stream::registry;
 use super::sync::{Arc, Mutex};
 use super::task::{Access, Shape, Task};
 use super::vector_clock::VectorClock;
-use super::{Error, device, exit, pools};
+use super::{Error, exit};
 
 pub mod detector;
 pub mod finding;
@@ -128,12 +129,17 @@ pub fn clear() {
 
 impl State {
     /// The detector of a capture, or that of the tasks that run.
-    fn detector_of(&mut self, capture: Option<&Arc<Capture>>) -> &mut Detector {
+    fn detector_of(&mut self, capture: Option<&dyn Recorder>) -> &mut Detector {
         match capture {
-            Some(capture) => self.captures.entry(Arc::as_ptr(capture) as usize).or_default(),
+            Some(capture) => self.captures.entry(number(capture)).or_default(),
             None => &mut self.detector,
         }
     }
+}
+
+/// The number of a capture that is under way.
+fn number(capture: &dyn Recorder) -> usize {
+    std::ptr::from_ref(capture).addr()
 }
 
 /// Checks and records a task that is about to be submitted to a stream, or recorded by a capture.
@@ -141,7 +147,7 @@ impl State {
 /// # Errors
 /// `Race` in [`RaceMode::Error`]: the task must not be submitted.
 #[cold]
-pub fn submit(capture: Option<&Arc<Capture>>, stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
+pub(super) fn submit(capture: Option<&dyn Recorder>, stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
     if capture.is_none() && task.is_callback() {
         task.since = Some(Box::new(STATE.lock().detector.callback(stream.key())));
         return Ok(());
@@ -163,7 +169,7 @@ pub fn replay(stream: &'static Stream, accesses: impl Iterator<Item = Access>) -
 /// True for device memory and pinned memory. Copies from and to pageable host memory always block, so they need no check.
 fn is_watched(access: &Access) -> bool {
     let begin = access.begin as *const u8;
-    access.begin < access.end && (pools::device_of(begin).is_some() || pools::host().is_pinned(access.begin))
+    access.begin < access.end && (process_pools::device_of(begin).is_some() || process_pools::host().is_pinned(access.begin))
 }
 
 fn touch(access: Access, shape: Option<&Shape<'_>>) -> Touch {
@@ -194,7 +200,7 @@ fn describe(task: &Task, number: usize) -> Option<String> {
 
 fn check(
     stream: StreamKey,
-    capture: Option<&Arc<Capture>>,
+    capture: Option<&dyn Recorder>,
     operator: &str,
     touches: &[Touch],
     describe: impl Fn(usize) -> Option<String>,
@@ -285,29 +291,29 @@ fn raw(
 }
 
 fn fault(address: usize, streams: [Option<StreamKey>; 2]) -> Fault {
-    match pools::device_of(address as *const u8) {
+    match process_pools::device_of(address as *const u8) {
         None => Fault::HostMemory,
         Some(device) if streams.into_iter().flatten().any(|(other, _)| other != device) => Fault::OtherDevice,
         Some(_) => Fault::Unordered,
     }
 }
 
-/// The clock of a stream's submissions so far, to a capture or to run, for an event; `None` while the detector is off.
-pub fn clock(capture: Option<&Arc<Capture>>, stream: &'static Stream) -> Option<VectorClock> {
-    is_on().then(|| STATE.lock().detector_of(capture).clock(stream.key()).clone())
+/// The clock of a stream's submissions so far, to a capture or to run, for an event.
+pub(super) fn clock(capture: Option<&dyn Recorder>, stream: &'static Stream) -> VectorClock {
+    STATE.lock().detector_of(capture).clock(stream.key()).clone()
 }
 
 /// Orders a stream, in a capture if there is one, after an event that was recorded with that clock.
-pub fn order(capture: Option<&Arc<Capture>>, stream: &'static Stream, clock: Option<&VectorClock>) {
+pub(super) fn order(capture: Option<&dyn Recorder>, stream: &'static Stream, clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
         STATE.lock().detector_of(capture).order(stream.key(), clock);
     }
 }
 
 /// Forgets a capture that has ended.
-pub fn end_capture(capture: &Arc<Capture>) {
+pub(super) fn end_capture(capture: &dyn Recorder) {
     if is_on() {
-        STATE.lock().captures.remove(&(Arc::as_ptr(capture) as usize));
+        STATE.lock().captures.remove(&number(capture));
     }
 }
 
@@ -320,7 +326,7 @@ pub fn host_waits(clock: Option<&VectorClock>) {
 
 /// Notes that the host waits for a stream.
 #[inline]
-pub fn host_waits_for(stream: &'static Stream) {
+pub fn host_waits_for(stream: &dyn Timeline) {
     if is_on() {
         STATE.lock().detector.host_waits_for(stream.key());
     }
@@ -345,12 +351,12 @@ struct Notes;
 impl RaceDetector for Notes {
     fn allocated(&self, owner: &'static dyn Timeline, begin: usize, size: usize) {
         let (owner, end) = (owner.key(), begin + size);
-        let capture = device::find_stream(owner.0, owner.1).and_then(Stream::capture);
+        let capture = registry::find(owner.0, owner.1).and_then(Stream::recorder);
         let mut state = STATE.lock();
         match capture {
             // Memory of a graph's pool: its uses are compared with each other when the graph is replayed.
             Some(capture) => {
-                state.detector_of(Some(&capture)).forget(begin, end);
+                state.detector_of(Some(&*capture)).forget(begin, end);
                 state.detector.forget(begin, end);
             }
             None => state.detector.allocated(owner, begin, end),
@@ -369,7 +375,7 @@ impl RaceDetector for Notes {
         let mut users = keys(&block.users);
         // Collectives hold their tensors until they end.
         users.push((owner.0, COLLECTIVES));
-        let current = device::current_stream(owner.0).key();
+        let current = registry::current(owner.0, registry::devices).key();
         let (first, awaited) = STATE.lock().detector.freed(owner, begin..begin + size, &users, current)?;
         let mut found = Raw { awaited, ..raw_free(first, begin, size, Some(owner)) };
         found.memory.label = block.label.as_ref().map(ToString::to_string);
@@ -464,7 +470,7 @@ fn tell(found: Raw) -> Result<(), Error> {
         Side { operator: operator.to_string(), stream: *stream, write: past.write, frames: frames(context.as_ref()) }
     });
     if memory.label.is_none() && fault != Fault::FreedInUse {
-        memory.label = pools::label_over(memory.begin as *const u8).map(|label| label.to_string());
+        memory.label = process_pools::label_over(memory.begin as *const u8).map(|label| label.to_string());
     }
     report(Finding { fault, first, second, memory })
 }

@@ -14,28 +14,30 @@ use std::thread;
 use std::time::Instant;
 
 use super::config::config;
-use super::debugging::schedule;
-use super::debugging::watchdog::Watch;
 use super::error::{Cause, panic_text};
 use super::executor::{EXECUTOR, Ready};
 use super::gate::Pass;
-use super::graph::capture::Capture;
 use super::memory::Timeline;
 use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
+use super::observers::{GUARDS, RACES, SCHEDULE};
 use super::queue::{InlineOwner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering, unlocked};
 use super::task::recording::Recording;
 use super::task::{DrainableStream, Lease, Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
+use super::{Error, blocking_pool, exit, hardware, observers, timer, trace};
 use crate::tuning::waking::{INLINE_COLD_NS, INLINE_HOT_NS, TURN_TASKS};
 
 mod debugged;
 pub(super) mod loop_fusion;
+pub(super) mod observer;
 mod on_hardware;
-mod standstill;
+pub(super) mod registry;
 mod wait;
+
+use observer::{Recorder, observer};
+use wait::STANDSTILL;
 
 thread_local! {
     /// The stream whose task this thread runs.
@@ -62,19 +64,15 @@ pub struct Stream {
     /// True if `failure` holds a failure: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// True if a callback, a sleep, an event or another holder has the lease.
-    away: AtomicBool,
     /// The recording that the head of the queue waits for; set before the lease is left with it.
     blocked: Mutex<Option<Arc<Recording>>>,
     /// True if the current task may be waiting for any other task: a callback, a kernel that is short of memory, or a task that a
     /// holder has. It becomes false only under a [`Pass`].
     may_wait: AtomicBool,
-    /// True if `capture` holds a capture.
-    captures: AtomicBool,
-    /// The capture that records the stream's tasks instead of running them.
-    capture: Mutex<Option<Arc<Capture>>>,
-    /// The watchdog's data.
-    pub(super) watch: Watch,
+    /// True if `recorder` holds one.
+    records: AtomicBool,
+    /// What records the stream's tasks instead of running them.
+    recorder: Mutex<Option<Arc<dyn Recorder>>>,
     hand_over: on_hardware::HandOver,
 }
 
@@ -116,7 +114,7 @@ impl DrainableStream for Stream {
     }
 
     fn resume(&'static self, lease: Lease) {
-        self.come_back();
+        *self.blocked.lock() = None;
         self.release(lease);
     }
 
@@ -176,7 +174,7 @@ impl Ready for Stream {
 
     fn serve(&'static self) {
         match self.queue.own_ready() {
-            Some(lease) if schedule::is_on() => self.release(lease),
+            Some(lease) if observers::is_scheduled() => self.release(lease),
             Some(lease) => self.turn(lease, Until::Share),
             None => {}
         }
@@ -192,12 +190,10 @@ impl Stream {
             queue: Queue::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::default(),
-            away: AtomicBool::new(false),
             blocked: Mutex::default(),
             may_wait: AtomicBool::new(false),
-            captures: AtomicBool::new(false),
-            capture: Mutex::default(),
-            watch: Watch::default(),
+            records: AtomicBool::new(false),
+            recorder: Mutex::default(),
             hand_over: on_hardware::HandOver::default(),
         }))
     }
@@ -240,9 +236,9 @@ impl Stream {
         let submitted = self.submitted();
         let is_done = self.completed() >= submitted;
         if is_done {
-            sanitizer::host_waits_for(self);
-        } else if schedule::is_on() {
-            schedule::after_query(self);
+            self.tell_host_waits();
+        } else if let Some(observer) = observer(SCHEDULE) {
+            observer.polled(self);
         }
         Ok(is_done)
     }
@@ -250,36 +246,37 @@ impl Stream {
     /// True if tasks are recorded into a graph instead of run.
     #[inline]
     pub fn is_capturing(&self) -> bool {
-        self.captures.load(Ordering::Relaxed)
+        self.records.load(Ordering::Relaxed)
     }
 
+    /// What records the stream's tasks, while it captures.
     #[inline]
-    pub fn capture(&self) -> Option<Arc<Capture>> {
-        if self.is_capturing() { self.capture.lock().clone() } else { None }
+    pub(super) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        if self.is_capturing() { self.recorder.lock().clone() } else { None }
     }
 
     /// The number of the memory pool that allocations for the stream come from.
     #[inline]
     pub(super) fn private_pool(&self) -> u64 {
-        self.capture().map_or(GENERAL, |capture| capture.pool)
+        self.recorder().map_or(GENERAL, |recorder| recorder.pool())
     }
 
-    /// Makes the stream record into a capture; `false` if it is in a capture already.
-    pub(super) fn enter_capture(&self, capture: &Arc<Capture>) -> bool {
-        let mut slot = self.capture.lock();
+    /// Makes the stream record its tasks; `false` if it has a recorder already.
+    pub(super) fn start_recording(&self, recorder: Arc<dyn Recorder>) -> bool {
+        let mut slot = self.recorder.lock();
         if slot.is_some() {
             return false;
         }
-        *slot = Some(Arc::clone(capture));
-        self.captures.store(true, Ordering::Release);
+        *slot = Some(recorder);
+        self.records.store(true, Ordering::Release);
         true
     }
 
     /// Makes the stream run its tasks again.
-    pub(super) fn leave_capture(&self) {
-        let mut slot = self.capture.lock();
+    pub(super) fn stop_recording(&self) {
+        let mut slot = self.recorder.lock();
         *slot = None;
-        self.captures.store(false, Ordering::Release);
+        self.records.store(false, Ordering::Release);
     }
 
     /// Refuses an operation that cannot be captured and invalidates the capture. `what` names the operation, as the subject of a
@@ -289,7 +286,7 @@ impl Stream {
     /// `InvalidArgument` while the stream captures.
     #[inline]
     pub fn refuse_capturing(&self, what: impl FnOnce() -> String) -> Result<(), Error> {
-        self.capture().map_or(Ok(()), |capture| Err(capture.refuse(&what())))
+        self.recorder().map_or(Ok(()), |recorder| Err(recorder.refuse(&what())))
     }
 
     /// Enqueues a task, or runs it inline; while the stream captures, records it.
@@ -298,14 +295,9 @@ impl Stream {
     /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.
     #[inline]
     pub fn submit(&'static self, mut task: Task) -> Result<(), Error> {
-        if isolation::has_guards() {
-            isolation::check_accesses(&task)?;
-        }
-        if let Some(capture) = self.capture() {
-            if sanitizer::is_on() {
-                sanitizer::submit(Some(&capture), self, &mut task)?;
-            }
-            return capture.record(self, task);
+        if let Some(recorder) = self.recorder() {
+            self.check(Some(&*recorder), &mut task)?;
+            return recorder.record(self, task);
         }
         self.enqueue(task, config().launch_blocking).map(|_| ())
     }
@@ -332,10 +324,22 @@ impl Stream {
     /// As [`Stream::submit`], whether or not the stream captures; returns the task's number. `blocking`: waits until the task has
     /// ended and raises its failure.
     pub(super) fn enqueue(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
-        if sanitizer::is_on() {
-            sanitizer::submit(None, self, &mut task)?;
-        }
+        self.check(None, &mut task)?;
         self.enqueue_checked(task, blocking)
+    }
+
+    /// Has the observer check a task.
+    #[inline]
+    fn check(&'static self, recorder: Option<&dyn Recorder>, task: &mut Task) -> Result<(), Error> {
+        observer(RACES | GUARDS).map_or(Ok(()), |observer| observer.check(self, recorder, task))
+    }
+
+    /// Tells the observer that the host waits for the stream.
+    #[inline]
+    pub(super) fn tell_host_waits(&self) {
+        if let Some(observer) = observer(RACES) {
+            observer.host_waits_for(self);
+        }
     }
 
     /// As [`Stream::enqueue`] of a task that was checked for races.
@@ -382,7 +386,7 @@ impl Stream {
     fn finish_inline(&'static self, inline_owner: InlineOwner<'static, Task>) {
         if inline_owner.finish() {
             EXECUTOR.make_ready(self);
-            standstill::tell();
+            STANDSTILL.tell();
         }
     }
 
@@ -412,7 +416,9 @@ impl Stream {
 
     /// Drains the stream until the turn ends, then passes the ownership on.
     fn turn(&'static self, mut lease: Lease, until: Until) {
-        let (mut ran, scheduled, on_hardware) = (0, schedule::is_on(), hardware::is_installed());
+        let (mut ran, on_hardware) = (0, hardware::is_installed());
+        let scheduler = observer(SCHEDULE);
+        let scheduled = scheduler.is_some();
         while let Some(task) = lease.head() {
             let name = task.name();
             let is_row = task.row().is_some() && !scheduled;
@@ -447,12 +453,12 @@ impl Stream {
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
                 Payload::Sleep(duration) if scheduled => {
                     task.mark.iter().for_each(Mark::begin);
-                    schedule::sleep(*duration);
+                    self.sleep_here(*duration);
                     task.mark.iter().for_each(|mark| mark.end(false));
                 }
                 Payload::Host(_) => {
-                    if scheduled {
-                        schedule::note(self, name);
+                    if let Some(scheduler) = scheduler {
+                        scheduler.ran(self, name);
                     }
                     self.stand_at_a_wait();
                     return blocking_pool::run(move || self.finish_callback(lease));
@@ -460,12 +466,11 @@ impl Stream {
                 Payload::Sleep(duration) => {
                     task.mark.iter().for_each(Mark::begin);
                     let deadline = Instant::now() + *duration;
-                    self.go_away();
                     return timer::at(deadline, move || self.finish_sleep(lease));
                 }
             }
-            if scheduled {
-                schedule::note(self, name);
+            if let Some(scheduler) = scheduler {
+                scheduler.ran(self, name);
             }
             (0..finished).for_each(|_| lease.advance());
             for (stream, lease) in released {
@@ -488,24 +493,16 @@ impl Stream {
     }
 
     fn release(&'static self, lease: Lease) {
-        if lease.release() && !schedule::is_on() {
+        if lease.release() && !observers::is_scheduled() {
             EXECUTOR.make_ready(self);
         }
-        standstill::tell();
+        STANDSTILL.tell();
     }
 
-    /// Marks the lease as held outside of the draining threads.
-    fn go_away(&self) {
-        self.away.store(true, Ordering::Relaxed);
-        // Wakes a submitter that is held back: it waits less long while the lease is away.
-        self.queue.wake();
-    }
-
-    /// As [`Stream::go_away`], for a task that may be waiting for any other.
+    /// Marks the stream as being at a task that may be waiting for any other.
     fn stand_at_a_wait(&self) {
         self.may_wait.store(true, Ordering::Release);
-        self.go_away();
-        standstill::tell();
+        STANDSTILL.tell();
     }
 
     /// Leaves the lease with an event until it is reached; returns the lease if it is reached already.
@@ -514,18 +511,12 @@ impl Stream {
             return Some(lease);
         }
         *self.blocked.lock() = Some(Arc::clone(recording));
-        self.go_away();
-        standstill::tell();
+        STANDSTILL.tell();
         let returned = recording.wait(self, lease).err().map(|(_, lease)| lease);
         if returned.is_some() {
-            self.come_back();
+            *self.blocked.lock() = None;
         }
         returned
-    }
-
-    fn come_back(&self) {
-        *self.blocked.lock() = None;
-        self.away.store(false, Ordering::Relaxed);
     }
 
     /// Runs the callback at the head, on a host thread.
@@ -533,7 +524,9 @@ impl Stream {
         if let Some(_running) = exit::Running::start()
             && let Some(task) = lease.head()
         {
-            sanitizer::host_waits(task.since.as_deref());
+            if let Some(observer) = observer(RACES) {
+                observer.host_waits(task.since.as_deref());
+            }
             self.run_task(task);
         }
         // Advancing drops the callback, whose captured objects may need the GIL, so it comes before the pass is taken.
@@ -544,9 +537,8 @@ impl Stream {
     fn move_on(&'static self, lease: Lease) {
         let pass = Pass::take();
         self.may_wait.store(false, Ordering::Release);
-        self.away.store(false, Ordering::Relaxed);
         drop(pass);
-        if schedule::is_on() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
+        if observers::is_scheduled() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
     }
 
     /// Ends the sleep at the head, on the timer's thread.
@@ -554,7 +546,6 @@ impl Stream {
         if let Some(mark) = lease.head().and_then(|task| task.mark.as_ref()) {
             mark.end(false);
         }
-        self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);
     }

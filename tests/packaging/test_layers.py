@@ -130,14 +130,8 @@ def refused(file: str, text: str) -> list[str]:
     return found
 
 
-def order(page: str) -> list[list[set[str]]]:
-    """Return the lines of the page's second block: parts of the runtime, those together that name each other."""
-    lines = block_of(page, 2).splitlines()
-    return [[{name.strip() for name in group.split("↔")} for group in line.split(",")] for line in lines]
-
-
-ORDER = order(PAGE.read_text())
-LINES = {name: number for number, line in enumerate(ORDER) for group in line for name in group}
+#: The parts of the runtime in the page's second block, each with its line.
+LINES = {name.strip(): number for number, line in enumerate(block_of(PAGE.read_text(), 2).splitlines()) for name in line.split(",")}
 
 
 def runtime_part(file: str) -> str | None:
@@ -162,9 +156,7 @@ def against_order(file: str, text: str) -> list[str]:
     part = runtime_part(file)
     if part is None:
         return []
-    together = next(group for line in ORDER for group in line if part in group)
-    found = named_parts(file, text)
-    return [path for other, path in found if other not in together and LINES[other] <= LINES[part]]
+    return [path for other, path in named_parts(file, text) if LINES[other] <= LINES[part]]
 
 
 def runtime_files() -> Iterator[tuple[str, str]]:
@@ -174,25 +166,11 @@ def runtime_files() -> Iterator[tuple[str, str]]:
 
 
 def test_the_order_names_each_part_of_the_runtime_once() -> None:
-    names = [name for line in ORDER for group in line for name in group]
-    assert sorted(names) == sorted({part for name, _ in runtime_files() if (part := runtime_part(name))})
+    assert sorted(LINES) == sorted({part for name, _ in runtime_files() if (part := runtime_part(name))})
 
 
 def test_the_runtime_keeps_to_its_order() -> None:
     assert [path for name, text in runtime_files() for path in against_order(name, text)] == []
-
-
-def test_parts_that_name_each_other_are_one_circle() -> None:
-    names: dict[str, set[str]] = {}
-    for file, text in runtime_files():
-        if part := runtime_part(file):
-            names.setdefault(part, set()).update(other for other, _ in named_parts(file, text))
-    for group in (group for line in ORDER for group in line if len(group) > 1):
-        for part in group:
-            reached = {part}
-            while more := {other for name in reached for other in names[name] & group} - reached:
-                reached |= more
-            assert reached == group, f"{part} does not lead back to the rest of its circle"
 
 
 def test_the_page_names_what_is_there() -> None:

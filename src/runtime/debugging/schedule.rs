@@ -8,30 +8,23 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::runtime::config::order::{Order, open_log};
 use crate::runtime::memory::Timeline;
 use crate::runtime::observers::{self, SCHEDULE};
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::{self, Mutex, unlocked};
+use crate::runtime::stream::registry::streams;
+use crate::runtime::sync::Mutex;
 use crate::runtime::task::DrainableStream;
-use crate::runtime::{Error, device, exit, rng};
+use crate::runtime::{Error, rng};
 
 /// How long a lazy wait that finds nothing to run restricts itself to the tasks it needs.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long a sleeping thread may take to notice that the process exits.
-const NAP: Duration = Duration::from_millis(50);
 
 /// The order that is on, with its random state.
 static CURRENT: Mutex<Option<(Order, Draws)>> = Mutex::new(None);
 static LOG: Mutex<Option<File>> = Mutex::new(None);
-
-/// True if an order is on.
-#[inline]
-pub(in crate::runtime) fn is_on() -> bool {
-    observers::has(SCHEDULE)
-}
 
 /// Turns an order on when the runtime starts.
 pub(super) fn begin(order: Order, log: Option<&str>) {
@@ -51,11 +44,12 @@ fn install(order: Option<Order>) {
 /// # Errors
 /// `TaskFailed` if a stream is stuck.
 pub fn switch(order: Option<Order>) -> Result<Option<Order>, Error> {
-    device::streams().try_for_each(Stream::finish)?;
+    super::start();
+    streams().try_for_each(Stream::finish)?;
     let before = CURRENT.lock().as_ref().map(|(order, _)| *order);
     install(order);
     if order.is_none() {
-        device::streams().for_each(Stream::hand_over);
+        streams().for_each(Stream::hand_over);
     }
     Ok(before)
 }
@@ -109,7 +103,7 @@ impl Draws {
 
 /// The streams that have a task to run.
 fn ready() -> Vec<&'static Stream> {
-    device::streams().filter(|stream| stream.queue.is_ready()).collect()
+    streams().filter(|stream| stream.queue.is_ready()).collect()
 }
 
 fn order() -> Option<Order> {
@@ -117,7 +111,7 @@ fn order() -> Option<Order> {
 }
 
 /// Runs the tasks that the order allows after a submission.
-pub(in crate::runtime) fn after_submission() {
+pub(super) fn after_submission() {
     match order() {
         Some(Order::Eager) => _ = run_all(),
         Some(Order::Random(_)) => while hurries() && run_one() {},
@@ -128,7 +122,7 @@ pub(in crate::runtime) fn after_submission() {
 /// Runs a task towards the completion of `target` tasks of a stream; returns true if there was anything to run. `idle`: how long
 /// there was nothing. After [`PATIENCE`], the lazy order runs other tasks, too, because a callback may wait for a task that nobody
 /// has waited for.
-pub(in crate::runtime) fn help(stream: &'static dyn DrainableStream, target: u64, idle: Duration) -> bool {
+pub(super) fn help(stream: &'static dyn DrainableStream, target: u64, idle: Duration) -> bool {
     match order() {
         Some(Order::Eager) => run_all(),
         Some(Order::Random(_) | Order::ReversePriority) => run_one(),
@@ -174,18 +168,8 @@ fn choose(ready: &[&'static Stream]) -> Option<&'static Stream> {
     }
 }
 
-/// Sleeps on this thread, at most until the process exits.
-pub(in crate::runtime) fn sleep(duration: Duration) {
-    let begin = Instant::now();
-    unlocked(|unlocked| {
-        while !exit::is_exiting() && begin.elapsed() < duration {
-            sync::sleep(NAP.min(duration.saturating_sub(begin.elapsed())), unlocked);
-        }
-    });
-}
-
 /// Logs a task that runs.
-pub(in crate::runtime) fn note(stream: &Stream, name: &str) {
+pub(super) fn note(stream: &Stream, name: &str) {
     if let Some(log) = LOG.lock().as_mut() {
         // If the log cannot be written, the program continues without the entry.
         let _ = log.write_all(format!("rustdev:{} stream {}: {name}\n", stream.device(), stream.id()).as_bytes());

@@ -9,65 +9,65 @@
 //! never ends.
 #![forbid(unsafe_code)]
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::{faults, schedule};
+use super::faults;
 use crate::runtime::memory::Timeline;
 use crate::runtime::observers::{self, WATCHDOG};
 use crate::runtime::stream::Stream;
+use crate::runtime::stream::registry::streams;
 use crate::runtime::sync::{Mutex, sleep};
-use crate::runtime::{Error, blocking_pool, device, exit};
+use crate::runtime::{Error, blocking_pool, exit};
 
 /// The most names of waiting tasks that a report lists.
 const LISTED: usize = 8;
 
 /// The watchdog's data about a stream: the names of its tasks by number, and the error for threads that wait for it.
 #[derive(Debug, Default)]
-pub(in crate::runtime) struct Watch {
-    names: Mutex<VecDeque<(u64, &'static str)>>,
+struct Watch {
+    names: VecDeque<(u64, &'static str)>,
     /// The number of completed tasks when the stream was found stuck, and the error text for waiting threads.
-    verdict: Mutex<Option<(u64, String)>>,
+    verdict: Option<(u64, String)>,
 }
 
-impl Watch {
-    /// Notes a submitted task.
-    pub(in crate::runtime) fn note(&self, number: u64, name: &'static str, completed: u64) {
-        let mut names = self.names.lock();
-        while names.front().is_some_and(|(number, _)| *number <= completed) {
-            names.pop_front();
+static WATCHES: Mutex<BTreeMap<(usize, i64), Watch>> = Mutex::new(BTreeMap::new());
+
+/// Notes a submitted task.
+pub(super) fn note(stream: &Stream, number: u64, name: &'static str) {
+    let (mut watches, completed) = (WATCHES.lock(), stream.completed());
+    let names = &mut watches.entry(stream.key()).or_default().names;
+    while names.front().is_some_and(|(number, _)| *number <= completed) {
+        names.pop_front();
+    }
+    names.push_back((number, name));
+}
+
+/// The names of the unfinished tasks of a stream.
+fn waiting(stream: &Stream, completed: u64) -> Vec<&'static str> {
+    let watches = WATCHES.lock();
+    let names = watches.get(&stream.key()).into_iter().flat_map(|watch| &watch.names);
+    let mut waiting: Vec<_> = names.filter(|(number, _)| *number > completed).collect();
+    waiting.sort_unstable();
+    waiting.into_iter().map(|(_, name)| *name).collect()
+}
+
+/// Refuses to wait for a stuck stream.
+///
+/// # Errors
+/// `TaskFailed` while the stream is stuck.
+pub(super) fn check(stream: &Stream) -> Result<(), Error> {
+    match WATCHES.lock().get(&stream.key()) {
+        Some(Watch { verdict: Some((stuck_at, text)), .. }) if *stuck_at == stream.completed() => {
+            Err(Error::TaskFailed(text.clone()))
         }
-        names.push_back((number, name));
-    }
-
-    /// The names of the unfinished tasks.
-    fn waiting(&self, completed: u64) -> Vec<&'static str> {
-        let names = self.names.lock();
-        let mut waiting: Vec<_> = names.iter().filter(|(number, _)| *number > completed).collect();
-        waiting.sort_unstable();
-        waiting.into_iter().map(|(_, name)| *name).collect()
-    }
-
-    /// Refuses to wait for a stuck stream.
-    ///
-    /// # Errors
-    /// `TaskFailed` while the stream is stuck.
-    pub(in crate::runtime) fn check(&self, completed: u64) -> Result<(), Error> {
-        match &*self.verdict.lock() {
-            Some((stuck_at, text)) if *stuck_at == completed => Err(Error::TaskFailed(text.clone())),
-            _ => Ok(()),
-        }
-    }
-
-    fn condemn(&self, completed: u64, text: String) {
-        *self.verdict.lock() = Some((completed, text));
+        _ => Ok(()),
     }
 }
 
-/// True if the watchdog runs.
-pub(in crate::runtime) fn is_watching() -> bool {
-    observers::has(WATCHDOG)
+fn condemn(stream: &Stream, completed: u64, text: String) {
+    WATCHES.lock().entry(stream.key()).or_default().verdict = Some((completed, text));
 }
 
 /// Starts the watchdog's thread.
@@ -101,7 +101,7 @@ struct Seen {
 
 impl Watchdog {
     fn look(&mut self) {
-        let streams: Vec<_> = device::streams().collect();
+        let streams: Vec<_> = streams().collect();
         let stuck: Vec<_> = streams.iter().copied().filter(|stream| self.is_stuck(stream)).collect();
         let mut ended = false;
         for stream in &stuck {
@@ -117,7 +117,7 @@ impl Watchdog {
         for stream in &stuck {
             self.report(stream);
         }
-        for stream in streams.iter().filter(|_| !stuck.is_empty() && !schedule::is_on()) {
+        for stream in streams.iter().filter(|_| !stuck.is_empty() && !observers::is_scheduled()) {
             self.report_starved(stream);
         }
     }
@@ -154,7 +154,7 @@ impl Watchdog {
         let Some(seen) = self.seen.get_mut(&stream.key()) else { return };
         if !std::mem::replace(&mut seen.is_reported, true) {
             eprint!("{report}");
-            stream.watch.condemn(seen.completed, format!("{stream:?} does not get on: {text}"));
+            condemn(stream, seen.completed, format!("{stream:?} does not get on: {text}"));
         }
     }
 
@@ -164,7 +164,7 @@ impl Watchdog {
         let starves = |seen: &&Seen| !stream.queue.is_owned() && seen.since.elapsed() >= timeout;
         if let Some(seen) = self.seen.get(&stream.key()).filter(starves) {
             let text = format!("{stream:?} does not get on: it has waited for a compute thread for longer than {timeout:?}");
-            stream.watch.condemn(seen.completed, text);
+            condemn(stream, seen.completed, text);
         }
     }
 
@@ -172,7 +172,7 @@ impl Watchdog {
     fn describe(&self, stream: &'static Stream) -> (String, String) {
         let (completed, timeout) = (stream.completed(), self.timeout);
         let since = self.seen.get(&stream.key()).map_or_else(Instant::now, |seen| seen.owned_since);
-        let names = stream.watch.waiting(completed);
+        let names = waiting(stream, completed);
         let (head, behind) = names.split_first().map_or(("a task", &[][..]), |(head, behind)| (*head, behind));
         let state = match stream.awaited() {
             Some(recording) => format!("{head} waits for {:?}", recording.stream),

@@ -9,9 +9,10 @@
 //! An operation that cannot be recorded (reading a value, waiting) is refused and **invalidates** the capture: it records nothing
 //! more, and its end reports the reason.
 //!
-//! Lock order: a stream's own slot, then the state of the capture. The list of captures is never locked together with either.
+//! Lock order: a stream's own slot, then the state of the capture.
 #![forbid(unsafe_code)]
 
+use std::any::Any;
 use std::fmt;
 use std::thread::{self, ThreadId};
 
@@ -22,6 +23,7 @@ use crate::runtime::generator::Generator;
 use crate::runtime::memory::Timeline;
 use crate::runtime::pools::private_pool::PrivatePool;
 use crate::runtime::stream::Stream;
+use crate::runtime::stream::observer::Recorder;
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::runtime::task::Task;
 use crate::runtime::vector_clock::VectorClock;
@@ -38,9 +40,7 @@ pub enum Mode {
     Relaxed,
 }
 
-/// The captures that are under way.
-static UNDER_WAY: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
-/// The length of [`UNDER_WAY`]; written under its lock.
+/// The number of captures that are under way.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Capture {
@@ -48,7 +48,7 @@ pub struct Capture {
     thread: ThreadId,
     mode: Mode,
     /// The number of the pool that its memory comes from.
-    pub(in crate::runtime) pool: u64,
+    pool: u64,
     state: Mutex<State>,
 }
 
@@ -113,7 +113,57 @@ impl Recorded {
     }
 }
 
+impl Recorder for Capture {
+    fn record(&self, stream: &'static Stream, task: Task) -> Result<(), Error> {
+        self.with(|recorded| {
+            let index = recorded.nodes.len();
+            let after = std::mem::replace(&mut recorded.branch(stream).tail, vec![index]);
+            recorded.nodes.push(Node { task, stream, after });
+        })
+    }
+
+    /// Invalidates the capture.
+    fn refuse(&self, what: &str) -> Error {
+        let text = format!("{what} is not permitted while a stream is capturing");
+        self.state.lock().invalid.get_or_insert_with(|| text.clone());
+        Error::InvalidArgument(text)
+    }
+
+    /// Refuses as the mode says; the capture is then invalid.
+    fn check_wait(&self, device: usize) -> Result<(), Error> {
+        let refuses = match self.mode {
+            Mode::Global => true,
+            Mode::ThreadLocal => self.thread == thread::current().id(),
+            Mode::Relaxed => false,
+        };
+        if refuses { Err(self.refuse(&format!("waiting for device rustdev:{device}"))) } else { Ok(()) }
+    }
+
+    fn pool(&self) -> u64 {
+        self.pool
+    }
+
+    /// No effect on an invalid capture.
+    fn retain(&self, number: u64) {
+        let _ = self.with(|recorded| {
+            if !recorded.pools.iter().any(|pool| pool.number() == number) {
+                recorded.pools.push(PrivatePool::for_graph(number));
+            }
+        });
+    }
+
+    fn hold(&self) -> Result<&'static dyn Timeline, Error> {
+        self.with(|recorded| recorded.hold.get_or_insert_with(Hold::begin).timeline())
+    }
+}
+
 impl Capture {
+    /// The capture that records the stream's tasks.
+    pub fn of(stream: &Stream) -> Option<Arc<Self>> {
+        let recorder: Arc<dyn Any + Send + Sync> = stream.recorder()?;
+        recorder.downcast().ok()
+    }
+
     /// Starts a capture on a stream. Memory for its streams comes from `pool` from here on.
     ///
     /// # Errors
@@ -124,12 +174,10 @@ impl Capture {
         let recorded = Recorded { nodes: Vec::new(), branches, generators: Generators::default(), pools: vec![pool], hold: None };
         let state = Mutex::new(State { recording: Some(recorded), invalid: None });
         let capture = Arc::new(Self { origin, thread: thread::current().id(), mode, pool: number, state });
-        if !origin.enter_capture(&capture) {
+        if !origin.start_recording(Arc::clone(&capture) as Arc<dyn Recorder>) {
             return Err(Error::InvalidArgument(format!("capture_begin: {origin:?} is capturing already")));
         }
-        let mut captures = UNDER_WAY.lock();
-        captures.push(Arc::clone(&capture));
-        COUNT.store(captures.len(), Ordering::Release);
+        COUNT.fetch_add(1, Ordering::Release);
         Ok(capture)
     }
 
@@ -164,38 +212,19 @@ impl Capture {
     }
 
     fn stop(self: &Arc<Self>) -> (Option<Recorded>, Option<String>) {
-        let mut captures = UNDER_WAY.lock();
-        captures.retain(|other| !Arc::ptr_eq(other, self));
-        COUNT.store(captures.len(), Ordering::Release);
-        drop(captures);
         let mut state = self.state.lock();
         let stopped = (state.recording.take(), state.invalid.take());
         drop(state);
+        COUNT.fetch_sub(usize::from(stopped.0.is_some()), Ordering::Release);
         let streams = stopped.0.iter().flat_map(|recorded| &recorded.branches).map(|branch| branch.stream);
-        streams.for_each(Stream::leave_capture);
-        sanitizer::end_capture(self);
+        streams.for_each(Stream::stop_recording);
+        sanitizer::end_capture(&**self);
         stopped
     }
 
     /// True if the capture has not ended.
     pub fn is_under_way(&self) -> bool {
         self.state.lock().recording.is_some()
-    }
-
-    /// Keeps another private pool, which memory was taken from, in use as long as the graph. No effect on an invalid capture.
-    pub(in crate::runtime) fn retain(&self, number: u64) {
-        let _ = self.with(|recorded| {
-            if !recorded.pools.iter().any(|pool| pool.number() == number) {
-                recorded.pools.push(PrivatePool::for_graph(number));
-            }
-        });
-    }
-
-    /// Refuses a call that cannot be captured. `what` names the call and the reason, as the subject of a sentence.
-    pub(in crate::runtime) fn refuse(&self, what: &str) -> Error {
-        let text = format!("{what} is not permitted while a stream is capturing");
-        self.state.lock().invalid.get_or_insert_with(|| text.clone());
-        Error::InvalidArgument(text)
     }
 
     fn with<R>(&self, change: impl FnOnce(&mut Recorded) -> R) -> Result<R, Error> {
@@ -208,15 +237,6 @@ impl Capture {
         }
     }
 
-    /// Records a task.
-    pub(in crate::runtime) fn record(&self, stream: &'static Stream, task: Task) -> Result<(), Error> {
-        self.with(|recorded| {
-            let index = recorded.nodes.len();
-            let after = std::mem::replace(&mut recorded.branch(stream).tail, vec![index]);
-            recorded.nodes.push(Node { task, stream, after });
-        })
-    }
-
     /// The cell of a kernel that draws this many random numbers from a generator; the graph keeps the generator.
     ///
     /// # Errors
@@ -225,15 +245,11 @@ impl Capture {
         self.with(|recorded| recorded.generators.draw(generator, numbers))
     }
 
-    /// The timeline that freed pinned host memory of the graph waits for.
-    pub(in crate::runtime) fn hold(&self) -> Result<&'static dyn Timeline, Error> {
-        self.with(|recorded| recorded.hold.get_or_insert_with(Hold::begin).timeline())
-    }
-
     /// The end of what a stream has recorded so far.
     pub(in crate::runtime) fn point(self: &Arc<Self>, stream: &'static Stream) -> Result<Point, Error> {
         let tail = self.with(|recorded| recorded.branch(stream).tail.clone())?;
-        Ok(Point { capture: Arc::clone(self), tail, clock: sanitizer::clock(Some(self), stream) })
+        let clock = sanitizer::is_on().then(|| sanitizer::clock(Some(&**self), stream));
+        Ok(Point { capture: Arc::clone(self), tail, clock })
     }
 
     /// True if a stream of the capture matches.
@@ -246,12 +262,12 @@ impl Capture {
 impl Point {
     /// Makes a stream join the capture and orders its further tasks after this point.
     pub(in crate::runtime) fn block(&self, stream: &'static Stream) -> Result<(), Error> {
-        match stream.capture() {
+        match Capture::of(stream) {
             Some(other) if !Arc::ptr_eq(&other, &self.capture) => {
                 return Err(other.refuse("waiting for an event of another capture"));
             }
-            // `enter_capture` takes the stream's lock alone, so the capture may have ended before; `with` detects that.
-            None if !stream.enter_capture(&self.capture) => return self.block(stream),
+            // `start_recording` takes the stream's lock alone, so the capture may have ended before; `with` detects that.
+            None if !stream.start_recording(Arc::clone(&self.capture) as Arc<dyn Recorder>) => return self.block(stream),
             Some(_) | None => {}
         }
         let joined = self.capture.with(|recorded| {
@@ -261,10 +277,10 @@ impl Point {
             tail.dedup();
         });
         if joined.is_err() && !self.capture.has(|other| std::ptr::eq(other, stream)) {
-            stream.leave_capture();
+            stream.stop_recording();
         }
         if joined.is_ok() {
-            sanitizer::order(Some(&self.capture), stream, self.clock.as_ref());
+            sanitizer::order(Some(&*self.capture), stream, self.clock.as_ref());
         }
         joined
     }
@@ -282,27 +298,4 @@ impl Point {
 /// True if any stream captures.
 pub fn is_under_way() -> bool {
     COUNT.load(Ordering::Acquire) > 0
-}
-
-/// Refuses to wait for a device while one of its streams captures, as the mode of that capture says.
-///
-/// # Errors
-/// `InvalidArgument`; the capture is invalidated.
-pub fn check_device(device: usize) -> Result<(), Error> {
-    if !is_under_way() {
-        return Ok(());
-    }
-    let captures = UNDER_WAY.lock().clone();
-    let this = thread::current().id();
-    for capture in captures {
-        let concerns = match capture.mode {
-            Mode::Global => true,
-            Mode::ThreadLocal => capture.thread == this,
-            Mode::Relaxed => false,
-        };
-        if concerns && capture.has(|stream| stream.device() == device) {
-            return Err(capture.refuse(&format!("waiting for device rustdev:{device}")));
-        }
-    }
-    Ok(())
 }

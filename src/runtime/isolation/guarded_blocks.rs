@@ -13,8 +13,8 @@ use crate::runtime::error::Cause;
 use crate::runtime::memory::caching_pool::GENERAL;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::label::Label;
+use crate::runtime::memory::process_pools;
 use crate::runtime::observers::{self, FILL};
-use crate::runtime::pools;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::runtime::task::{Access, Task, Work};
@@ -156,7 +156,7 @@ fn release(all: bool) {
     loop {
         let Some((address, freed)) = BLOCKS.lock().freed.take(all) else { return };
         check_poison(address, freed);
-        if let Some(pool) = pools::pool_of(address as *const u8) {
+        if let Some(pool) = process_pools::pool_of(address as *const u8) {
             pool.free(address);
         }
     }

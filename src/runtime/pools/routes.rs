@@ -68,16 +68,16 @@ pub fn source(stream: &Stream) -> u64 {
 
 #[cold]
 fn chosen(stream: &Stream) -> u64 {
-    let capture = stream.capture();
-    let own = capture.as_ref().map_or(GENERAL, |capture| capture.pool);
+    let recorder = stream.recorder();
+    let own = recorder.as_ref().map_or(GENERAL, |recorder| recorder.pool());
     let last = CHOICES.with_borrow(|choices| {
         let choice = choices.iter().rfind(|choice| choice.device == stream.device())?;
         Some((choice.pool.number(), choice.within))
     });
-    match (last, capture) {
+    match (last, recorder) {
         (Some((number, _)), None) => number,
-        (Some((number, within)), Some(capture)) if within == own => {
-            capture.retain(number);
+        (Some((number, within)), Some(recorder)) if within == own => {
+            recorder.retain(number);
             number
         }
         _ => own,

@@ -8,9 +8,10 @@
 use std::time::Instant;
 
 use crate::runtime::latch::Latch;
+use crate::runtime::stream::registry;
 use crate::runtime::sync::Arc;
 use crate::runtime::task::{DrainableStream, Lease, LeaseHolder, Task};
-use crate::runtime::{Error, blocking_pool, device, gate};
+use crate::runtime::{Error, blocking_pool, gate};
 
 /// The stopped streams.
 type Held = Latch<(&'static dyn DrainableStream, Lease)>;
@@ -51,7 +52,7 @@ impl Drop for Release {
 pub fn alone<R>(deadline: Instant, body: impl FnOnce() -> R) -> Result<Option<R>, Error> {
     let Some(exclusive) = gate::exclusive(deadline) else { return Ok(None) };
     let release = Release { held: Arc::new(Held::default()), exclusive: Some(exclusive) };
-    let streams = device::streams().collect::<Vec<_>>();
+    let streams = registry::streams().collect::<Vec<_>>();
     let mut numbers = Vec::with_capacity(streams.len());
     for stream in streams {
         numbers.push((stream, stream.enqueue(Task::leave("hold", Arc::clone(&release.held) as Arc<dyn LeaseHolder>), false)?));

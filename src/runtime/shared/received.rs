@@ -11,7 +11,7 @@ use super::counters::Receipts;
 use super::file::Place;
 use super::sends::Shared;
 use crate::runtime::pools;
-use crate::runtime::stream::Stream;
+use crate::runtime::stream::{Stream, registry};
 use crate::runtime::sync::{Arc, LazyLock, Mutex};
 use crate::runtime::task::{Closure, Task};
 use crate::runtime::{Error, device, exit};
@@ -144,7 +144,7 @@ impl Received {
             return;
         }
         let held = Arc::new(self);
-        for stream in device::streams().filter(|stream| is_busy(stream)) {
+        for stream in registry::streams().filter(|stream| is_busy(stream)) {
             let held = Arc::clone(&held);
             // The drop of the task releases the send; it happens even if the stream has failed.
             let keep = Closure::new(move || {

@@ -3,51 +3,56 @@
 
 use std::time::{Duration, Instant};
 
+use super::observer::observer;
 use super::{Stream, Until};
-use crate::runtime::debugging::{faults, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
-use crate::runtime::sync::{Unlocked, sleep};
+use crate::runtime::observers::{self, DEBUGGING, SCHEDULE, WATCHDOG};
+use crate::runtime::sync::{Unlocked, sleep, unlocked};
 use crate::runtime::task::{DrainableStream, Payload, Task};
-use crate::runtime::{Error, hardware};
+use crate::runtime::{Error, exit, hardware};
 
 /// How often a thread that can only wait polls.
 const POLL: Duration = Duration::from_micros(50);
+/// How long a sleeping thread may take to notice that the process exits.
+const NAP: Duration = Duration::from_millis(50);
 
 impl Stream {
     /// As [`Stream::enqueue`].
     pub(super) fn enqueue_debugged(&'static self, task: Task) -> Result<u64, Error> {
-        let task = faults::arm(self, task)?;
+        let task = match observer(DEBUGGING) {
+            Some(observer) => observer.replace(self, task)?,
+            None => task,
+        };
         let name = task.name();
         let number = match task.payload {
-            _ if schedule::is_on() => {
+            _ if observers::is_scheduled() => {
                 self.hold_back();
                 self.queue.push(task).0
             }
             Payload::Kernel(_) if hardware::is_installed() => self.enqueue_light(task),
-            Payload::Kernel(_) if watchdog::is_watching() => self.push(task),
+            Payload::Kernel(_) if observers::is_watched() => self.push(task),
             Payload::Kernel(_) => self.enqueue_kernel(task),
             _ => self.enqueue_light(task),
         };
-        if watchdog::is_watching() {
-            self.watch.note(number, name, self.completed());
-        }
-        if schedule::is_on() {
-            schedule::after_submission();
+        if let Some(observer) = observer(WATCHDOG | SCHEDULE) {
+            observer.queued(self, number, name);
         }
         Ok(number)
     }
 
-    /// Waits until `target` tasks are done.
-    pub(super) fn run_debugged_until(&'static self, target: u64, unlocked: &Unlocked) -> Result<(), Error> {
+    /// Waits until `target` tasks are done or `is_over` returns true.
+    pub(super) fn run_debugged_until(
+        &'static self,
+        target: u64,
+        is_over: impl Fn() -> bool,
+        unlocked: &Unlocked,
+    ) -> Result<(), Error> {
         let mut idle_since = Instant::now();
-        while self.completed() < target {
-            self.watch.check(self.completed())?;
+        while self.completed() < target && !is_over() {
             let outside = EXECUTOR.enter();
-            let progress = if schedule::is_on() {
-                schedule::help(self, target, idle_since.elapsed())
-            } else {
-                !watchdog::is_watching() && self.help_until(target) || self.look_on(target)
-            };
+            let helped =
+                observer(WATCHDOG | SCHEDULE).map_or(Ok(None), |observer| observer.help(self, target, idle_since.elapsed()))?;
+            let progress = helped.unwrap_or_else(|| !observers::is_watched() && self.help_until(target) || self.look_on(target));
             drop(outside);
             if progress {
                 idle_since = Instant::now();
@@ -56,15 +61,6 @@ impl Stream {
             }
         }
         Ok(())
-    }
-
-    /// Waits while no task of the stream ends, at most for `patience`; returns true if none has ended.
-    pub(super) fn is_stalled_for(&self, patience: Duration, unlocked: &Unlocked) -> bool {
-        let (seen, since) = (self.completed(), Instant::now());
-        while self.completed() == seen && since.elapsed() < patience {
-            sleep(POLL, unlocked);
-        }
-        self.completed() == seen
     }
 
     /// Runs tasks until `target` are done, unless another thread drains the stream; returns true if this thread drained it.
@@ -77,5 +73,15 @@ impl Stream {
         if let Some(lease) = self.queue.own_ready() {
             self.release(lease);
         }
+    }
+
+    /// Sleeps on this thread, at most until the process exits.
+    pub(super) fn sleep_here(&self, duration: Duration) {
+        let begin = Instant::now();
+        unlocked(|unlocked| {
+            while !exit::is_exiting() && begin.elapsed() < duration {
+                sleep(NAP.min(duration.saturating_sub(begin.elapsed())), unlocked);
+            }
+        });
     }
 }

@@ -6,13 +6,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Stream, Until, standstill};
-use crate::runtime::debugging::schedule;
+use super::wait::STANDSTILL;
+use super::{Stream, Until};
 use crate::runtime::error::{Cause, panic_text};
-use crate::runtime::exit;
 use crate::runtime::hardware::{self, HardwareTask};
-use crate::runtime::sync::{Condvar, Mutex, Ordering, unlocked, wait};
+use crate::runtime::sync::{Condvar, Mutex, unlocked, wait};
 use crate::runtime::task::{Lease, Task};
+use crate::runtime::{exit, observers};
 
 /// Where the lease of a stream is during a hand-over to the hardware.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Stream {
         let transfer = lease.head().and_then(|task| task.transfer());
         let name = lease.head().map_or("", |task| Task::name(task));
         *self.hand_over.state.lock() = State::Handing;
-        standstill::tell();
+        STANDSTILL.tell();
         let task = HardwareTask::new(self, lease, running);
         let call = || match transfer {
             Some(transfer) => installed.copy(transfer, task),
@@ -62,11 +62,9 @@ impl Stream {
             });
         }
         let mut state = self.hand_over.state.lock();
-        self.go_away();
         match std::mem::replace(&mut *state, State::Away) {
             State::Ended(lease) => {
                 *state = State::Home;
-                self.away.store(false, Ordering::Relaxed);
                 Some(lease)
             }
             _ => None,
@@ -84,8 +82,7 @@ impl Stream {
         }
         *state = State::Home;
         drop(state);
-        self.away.store(false, Ordering::Relaxed);
-        if schedule::is_on() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
+        if observers::is_scheduled() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
     }
 
     /// True if the hardware has a task of the stream.

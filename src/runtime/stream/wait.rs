@@ -2,58 +2,79 @@
 //! stream waits for another one by its recording.
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{RUNNING, Stream, standstill};
+use super::observer::observer;
+use super::{RUNNING, Stream};
 use crate::runtime::config::config;
-use crate::runtime::debugging::{schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::gate::Pass;
+use crate::runtime::observers::RACES;
+use crate::runtime::standstill::{Awaitable, Standstill};
 use crate::runtime::sync::{Arc, Ordering, Unlocked, spin_loop, unlocked};
 use crate::runtime::task::recording::Recording;
 use crate::runtime::task::{DrainableStream, Task};
-use crate::runtime::{Error, observers, open_loops, sanitizer};
+use crate::runtime::{Error, observers, open_loops};
 use crate::tuning::waking::{BACKLOG_TASKS, LOOK_ON};
 
-/// How long a submitter waits if the stream's lease is away: the callback that holds it may need something that the submitter
-/// holds.
-const PATIENCE_AWAY: Duration = Duration::from_millis(5);
-/// How long a submitter waits for a compute thread.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The threads that wait for a stream only as long as it may proceed.
+pub(super) static STANDSTILL: Standstill<StreamSeen> = Standstill::new();
+
+/// A stream, and whether a task that installed hardware holds counts as one that may be waiting for any other.
+#[derive(Clone, Copy)]
+pub(super) struct StreamSeen(&'static Stream, bool);
+
+impl PartialEq for StreamSeen {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Awaitable for StreamSeen {
+    fn is_done(self, target: u64) -> bool {
+        self.0.completed() >= target
+    }
+
+    fn is_stuck(self) -> bool {
+        self.0.is_stuck(self.1)
+    }
+
+    fn help_until(self, target: u64) -> bool {
+        self.0.help_until(target)
+    }
+
+    fn sleep_unless(self, target: u64, is_over: impl Fn() -> bool, unlocked: &Unlocked) {
+        self.0.queue.sleep_unless(target, is_over, unlocked);
+    }
+
+    fn wake(self) {
+        self.0.queue.wake();
+    }
+}
 
 impl Stream {
-    /// Back-pressure: a submitter that is too far ahead helps or waits, as long as the stream makes progress.
+    /// Back-pressure: a submitter that is too far ahead helps or waits, unless the stream is [stuck](DrainableStream::is_stuck) at
+    /// a task that may be waiting for the submitter.
     pub(super) fn hold_back(&'static self) {
         let submitted = self.submitted();
         if submitted.wrapping_sub(self.completed()) < BACKLOG_TASKS || self.is_running_here() {
             return;
         }
-        unlocked(|unlocked| self.drain_backlog(submitted - BACKLOG_TASKS / 2, unlocked));
-    }
-
-    /// Helps or waits until `target` tasks are done, as long as the stream makes progress.
-    fn drain_backlog(&'static self, target: u64, unlocked: &Unlocked) {
-        let mut seen = self.completed();
-        while seen < target {
-            let helps = !watchdog::is_watching() && self.help_until(target);
-            let is_stalled = !helps && self.is_stalled(target, unlocked);
-            let done = self.completed();
-            if is_stalled && done == seen {
-                return;
-            }
-            seen = done;
+        let target = submitted - BACKLOG_TASKS / 2;
+        if observers::is_watched() {
+            // Only compute threads may run tasks that may hang. The wait ends with the watchdog's verdict, which other waits raise.
+            let _ = unlocked(|unlocked| self.run_debugged_until(target, || self.is_stuck(false), unlocked));
+        } else {
+            self.run_until_stuck(target, false);
         }
     }
 
-    /// Waits until `target` tasks are done or the lease comes or goes; returns true if the submitter's patience ran out.
-    fn is_stalled(&self, target: u64, unlocked: &Unlocked) -> bool {
-        let is_away = self.away.load(Ordering::Relaxed);
-        let patience = if is_away { PATIENCE_AWAY } else { PATIENCE };
-        if watchdog::is_watching() {
-            // Only compute threads may run tasks that may hang.
-            return self.is_stalled_for(patience, unlocked);
+    /// Runs tasks and waits until `target` tasks are done or the stream [is stuck](DrainableStream::is_stuck): it goes on only
+    /// under a pass.
+    pub(in crate::runtime) fn run_until_stuck(&'static self, target: u64, on_hardware: bool) {
+        if self.completed() < target {
+            unlocked(|unlocked| STANDSTILL.wait(StreamSeen(self, on_hardware), target, unlocked));
         }
-        self.queue.sleep_for(target, patience, || self.away.load(Ordering::Relaxed) != is_away, unlocked)
     }
 
     /// Waits for everything that was submitted so far.
@@ -72,7 +93,7 @@ impl Stream {
     #[inline]
     pub fn synchronize_for(&'static self, what: impl FnOnce() -> String) -> Result<(), Error> {
         self.refuse_capturing(what)?;
-        sanitizer::host_waits_for(self);
+        self.tell_host_waits();
         self.finish()?;
         self.raise()
     }
@@ -89,9 +110,9 @@ impl Stream {
             return;
         };
         let before = running.may_wait.swap(true, Ordering::AcqRel);
-        standstill::tell();
+        STANDSTILL.tell();
         let (target, on_hardware) = (self.submitted(), running.is_on_hardware());
-        let may_wait = !(on_hardware && schedule::is_on());
+        let may_wait = !(on_hardware && observers::is_scheduled());
         if may_wait {
             self.run_until_stuck(target, on_hardware);
         }
@@ -111,7 +132,7 @@ impl Stream {
             return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
         }
         if observers::is_debugging() {
-            return self.run_debugged_until(target, unlocked);
+            return self.run_debugged_until(target, || false, unlocked);
         }
         while self.completed() < target {
             let outside = EXECUTOR.enter();
@@ -126,7 +147,8 @@ impl Stream {
 
     /// Puts a recording on the stream, whether or not it captures.
     pub(in crate::runtime) fn record(&'static self, timing: bool) -> Result<Arc<Recording>, Error> {
-        let recording = Arc::new(Recording::new(self, timing, sanitizer::clock(None, self)));
+        let clock = observer(RACES).map(|observer| observer.clock(self));
+        let recording = Arc::new(Recording::new(self, timing, clock));
         recording.set_number(self.enqueue(Task::record(Arc::clone(&recording)), false)?);
         Ok(recording)
     }
@@ -137,7 +159,9 @@ impl Stream {
     /// As [`Stream::submit`]; `InvalidArgument` while the stream captures.
     pub(in crate::runtime) fn wait_behind(&'static self, recording: Arc<Recording>) -> Result<(), Error> {
         self.refuse_capturing(|| "waiting for an event that was recorded outside of the capture".to_owned())?;
-        sanitizer::order(None, self, recording.clock.as_ref());
+        if let Some(observer) = observer(RACES) {
+            observer.order(self, recording.clock.as_ref());
+        }
         if recording.is_done() {
             return Ok(());
         }

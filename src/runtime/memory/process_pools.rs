@@ -1,0 +1,45 @@
+//! The memory pools of this process: one per device and one of pinned host memory.
+#![forbid(unsafe_code)]
+
+use super::device_pool::DevicePool;
+use super::label::Label;
+use super::pinned_pool::HostPool;
+use crate::runtime::Error;
+use crate::runtime::sync::{LazyLock, OnceLock};
+
+static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
+static HOST: LazyLock<HostPool> = LazyLock::new(HostPool::default);
+
+/// The pools of all devices; the first call makes them.
+///
+/// # Errors
+/// The error of `make` at the first call.
+pub fn get_or_make(make: impl FnOnce() -> Result<Vec<DevicePool>, Error>) -> Result<&'static [DevicePool], Error> {
+    POOLS.get_or_init(make).as_deref().map_err(Clone::clone)
+}
+
+/// The pools of devices that exist.
+pub fn all() -> &'static [DevicePool] {
+    POOLS.get().and_then(|pools| pools.as_deref().ok()).unwrap_or_default()
+}
+
+/// The pool whose address range holds the pointer.
+pub fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
+    all().iter().find(|pool| pool.contains(pointer as usize))
+}
+
+/// The device whose address range holds the pointer.
+#[inline]
+pub fn device_of(pointer: *const u8) -> Option<usize> {
+    all().iter().position(|pool| pool.contains(pointer as usize))
+}
+
+/// The label of the live block that contains `pointer`.
+pub fn label_over(pointer: *const u8) -> Option<Label> {
+    pool_of(pointer)?.label_over(pointer as usize)
+}
+
+/// The pool of pinned host memory.
+pub fn host() -> &'static HostPool {
+    &HOST
+}

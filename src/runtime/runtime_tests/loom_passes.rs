@@ -1,0 +1,40 @@
+//! Loom model of the gate: threads with a pass and an exclusive thread are never in the same memory, and nobody waits for ever.
+
+use loom::thread;
+
+use crate::runtime::passes::Passes;
+use crate::runtime::sync::{Arc, UnsafeCell, unlocked, wait};
+
+struct Model {
+    passes: Passes,
+    memory: UnsafeCell<usize>,
+}
+
+impl Model {
+    fn write(&self) {
+        self.passes.take();
+        // SAFETY: loom checks that nobody else is here meanwhile.
+        self.memory.with_mut(|value| unsafe { *value += 1 });
+        self.passes.give_back();
+    }
+
+    fn read_alone(&self) {
+        assert!(unlocked(|unlocked| self.passes.exclude(|changed, state| (wait(changed, state, unlocked), true))));
+        // SAFETY: as above.
+        self.memory.with(|value| unsafe { assert!(*value <= 1) });
+        self.passes.admit();
+    }
+}
+
+#[test]
+fn loom_a_writer_and_two_that_want_to_be_alone() {
+    loom::model(|| {
+        let model = Arc::new(Model { passes: Passes::default(), memory: UnsafeCell::new(0) });
+        let (first, second) = (Arc::clone(&model), Arc::clone(&model));
+        let writer = thread::spawn(move || first.write());
+        let reader = thread::spawn(move || second.read_alone());
+        model.read_alone();
+        writer.join().unwrap();
+        reader.join().unwrap();
+    });
+}
