@@ -1,12 +1,10 @@
 //! `channel_shuffle`: interleaves the channels of groups.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, ensure};
-use super::tensors::Dims;
+use super::call::{Call, Outcome, Shape, Strides, ensure};
+use super::tensors::{Dims, Tensor};
 
 /// `channel_shuffle` and `native_channel_shuffle`. The result has the memory format of the input.
-pub fn shuffle(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, groups] = arguments.all()?;
-    let (input, groups) = (input.tensor()?, groups.integer()?);
+pub fn shuffle(call: &Call<'_>, input: Tensor<'_>, groups: i64) -> Outcome {
     ensure!(input.ndim() > 2 && groups > 0 && input.sizes()[1] % groups == 0);
     if input.numel() == 0 {
         return call.output_like(0, input).map(drop);

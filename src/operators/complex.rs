@@ -34,9 +34,8 @@ pub fn angle(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `complex` and `polar`, from two real tensors of one dtype.
-pub fn joined(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [one, other] = arguments.all()?;
-    let parts = [one.tensor()?, other.tensor()?];
+pub fn joined(call: &Call<'_>, one: Tensor<'_>, other: Tensor<'_>) -> Outcome {
+    let parts = [one, other];
     let [first, second] = parts.map(Tensor::dtype);
     let (dtype, given) = (complex_of(first), call.given(0));
     ensure!(COMPONENTS.contains(first) && second == first && given.is_none_or(|out| out.dtype() == dtype));

@@ -1,6 +1,6 @@
 //! Dropout and its gradient.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
+use super::call::{Call, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
 use super::callees;
 use super::random;
 use super::tensors::{Dims, Tensor, joint_strides};
@@ -36,14 +36,13 @@ fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -
 }
 
 /// `native_dropout`.
-pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, p, train] = arguments.all()?;
-    let (input, kept) = (input.tensor()?, 1.0 - p.double()?);
+pub fn forward(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) -> Outcome {
+    let kept = 1.0 - p;
     if input.numel() == 0 {
         call.give(0, input)?;
         return call.output(1, &like(input, input.dtype()), Strides::Any).map(drop);
     }
-    if !matches!(train, Value::None) && !train.flag()? {
+    if train == Some(false) {
         return keep_all(call, input);
     }
     let scale = if kept == 0.0 { 0.0 } else { 1.0 / kept };
@@ -54,7 +53,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let shape = like(input, input.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
-    let [seed, offset] = call.draw(&Value::None, random::NUMBERS)?;
+    let [seed, offset] = call.draw(Value::None, random::NUMBERS)?;
     let [p, scale] = [kept, scale].map(Scalar::Double);
     call.launch(&[out, mask], &[input], &kernels::native_dropout::Scalars { seed, offset, p, scale }.list())
 }
@@ -67,9 +66,7 @@ fn backward_by_others(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale
 }
 
 /// `native_dropout_backward`.
-pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, mask, scale] = arguments.all()?;
-    let (grad, mask, scale) = (grad.tensor()?, mask.tensor()?, scale.double()?);
+pub fn backward(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
     if !FLOATING.contains(grad.dtype()) {
         return backward_by_others(call, grad, mask, scale);
     }

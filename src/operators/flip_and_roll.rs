@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
@@ -24,10 +24,8 @@ fn set_of(dims: &[i64], ndim: usize) -> Result<i64, CallError> {
 }
 
 /// `flip`. The result keeps the input's strides if those are dense.
-pub fn flip(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dims] = arguments.all()?;
-    let input = input.tensor()?;
-    let flipped = set_of(dims.integers()?, input.ndim())?;
+pub fn flip(call: &Call<'_>, input: Tensor<'_>, dims: &[i64]) -> Outcome {
+    let flipped = set_of(dims, input.ndim())?;
     let out = call.output_in_order_of(0, input, input.dtype())?;
     if out.numel() == 0 {
         return Ok(());
@@ -73,9 +71,7 @@ fn roll_elements(call: &Call<'_>, input: Tensor<'_>, shift: i64) -> Outcome {
 }
 
 /// `roll`. The result has the memory format that the input's strides suggest.
-pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, shifts, dims] = arguments.all()?;
-    let (input, shifts, dims) = (input.tensor()?, shifts.integers()?, dims.integers()?);
+pub fn roll(call: &Call<'_>, input: Tensor<'_>, shifts: &[i64], dims: &[i64]) -> Outcome {
     if let ([shift], []) = (shifts, dims) {
         return roll_elements(call, input, *shift);
     }

@@ -1,7 +1,7 @@
 //! Gathers along a dimension: gather, index_select, take. Calls of gather that are clearly valid skip PyTorch's meta function.
 
 use super::addressing::Addressing;
-use super::call::{Arguments, Call, Outcome, Strides, StructuredCall, ensure, wrap_dim};
+use super::call::{Call, Outcome, Strides, ensure, wrap_dim};
 use super::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
@@ -19,9 +19,7 @@ fn has_usual_index(input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> bool {
 }
 
 /// `gather`.
-pub fn gather(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, index, _sparse] = arguments.all()?;
-    let (input, dim, index) = (input.tensor()?, dim.integer()?, index.tensor()?);
+pub fn gather(call: &Call<'_>, input: Tensor<'_>, dim: i64, index: Tensor<'_>, _sparse: bool) -> Outcome {
     if call.given(0).is_some() || !has_usual_index(input, dim, index) {
         call.meta()?;
     }
@@ -30,9 +28,7 @@ pub fn gather(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 }
 
 /// `index_select`.
-pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim, index] = arguments.all()?;
-    let (input, dim, index) = (input.tensor()?, dim.integer()?, index.tensor()?);
+pub fn select(call: &Call<'_>, input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> Outcome {
     let (at, count) = (wrap_dim(dim, input.ndim())?, index.numel());
     let has_slots = input.sizes().get(at).map_or(count == 1, |&size| count == 0 || size > 0);
     ensure!(is_index(index) && index.ndim() <= 1 && has_slots && call.has_dtype(0, input.dtype()));
@@ -46,9 +42,7 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `take`: indices into the flattened tensor.
-pub fn take(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, index] = arguments.all()?;
-    let (input, index) = (input.tensor()?, index.tensor()?);
+pub fn take(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>) -> Outcome {
     let has_slots = input.numel() != 0 || index.numel() == 0;
     ensure!(index.dtype() == DType::Long && has_slots && call.has_dtype(0, input.dtype()));
     call.check_given_apart([input, index])?;

@@ -1,14 +1,14 @@
 //! `glu` and its gradient: one half of a tensor times the sigmoid of the other.
 
-use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, ensure, wrap_dim};
+use super::call::{Call, CallError, Input, Outcome, Strides, Value, ensure, wrap_dim};
 use super::callees;
 use super::pointwise_calls::{ensure_computed, launch_with};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::Tensor;
 
 /// The dimension that is split into halves.
-fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, CallError> {
-    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+fn halved_dim(input: Tensor<'_>, dim: i64) -> Result<usize, CallError> {
+    let dim = wrap_dim(dim, input.ndim())?;
     ensure!(input.sizes().get(dim).is_some_and(|size| size % 2 == 0));
     Ok(dim)
 }
@@ -19,18 +19,14 @@ fn halves(tensor: Tensor<'_>, dim: usize) -> [Tensor<'_>; 2] {
 }
 
 /// `glu`.
-pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim] = arguments.all()?;
-    let input = input.tensor()?;
+pub fn forward(call: &Call<'_>, input: Tensor<'_>, dim: i64) -> Outcome {
     let halves = halves(input, halved_dim(input, dim)?).map(Input::Tensor);
     let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call)?;
     launch_with(&operands, &[], call)
 }
 
 /// `glu_backward`. The first half of the output holds the sigmoid until the second half has been computed from it.
-pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, input, dim] = arguments.all()?;
-    let (grad, input) = (grad.tensor()?, input.tensor()?);
+pub fn backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, dim: i64) -> Outcome {
     let dim = halved_dim(input, dim)?;
     ensure_computed(input.dtype(), call)?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Shared)?;

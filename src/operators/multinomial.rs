@@ -1,6 +1,6 @@
 //! `multinomial`: draws categories by weights. The checks are those of PyTorch's own function.
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
+use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure};
 use super::callees;
 use super::dtypes::is_floating;
 use super::random;
@@ -15,9 +15,7 @@ const MOST_CATEGORIES: i64 = 1 << 24;
 const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
 
 /// `multinomial`. A kernel draws several samples with replacement; other cases are composed of other operators.
-pub fn multinomial(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [weights, samples, with_replacement, generator] = arguments.all()?;
-    let (weights, samples, with_replacement) = (weights.tensor()?, samples.integer()?, with_replacement.flag()?);
+pub fn multinomial(call: &Call<'_>, weights: Tensor<'_>, samples: i64, with_replacement: bool, generator: Value<'_>) -> Outcome {
     check(weights, samples, with_replacement, call.given(0))?;
     let out = output(call, weights, samples)?;
     if out.numel() == 0 {
@@ -52,7 +50,7 @@ fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tens
 }
 
 /// Launches the kernel over the rows of weights.
-fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: &Value<'_>) -> Outcome {
+fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: Value<'_>) -> Outcome {
     out.check_no_internal_overlap()?;
     let (samples, categories) = (out.size_from_end(0), weights.size_from_end(0));
     ensure!(categories > 0, "{NO_WEIGHT}");
@@ -87,11 +85,11 @@ fn check_all(call: &Call<'_>, value: Tensor<'_>, text: &str) -> Outcome {
 
 /// Divides each weight by an exponentially distributed number. The categories of the greatest quotients are a sample without
 /// replacement.
-fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: &Value<'_>) -> Outcome {
+fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: Value<'_>) -> Outcome {
     let (sizes, dtype) = (weights.sizes(), weights.dtype());
     let shape = Shape { sizes: Dims::from(sizes), strides: weights.like_strides(), dtype };
     let quotients = Value::Tensor(call.empty_as(&shape)?);
-    call.operator(&callees::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), *generator])?;
+    call.operator(&callees::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), generator])?;
     call.operator(&callees::DIV_OUT, &[Value::Tensor(weights), quotients, quotients])?;
     let (samples, dim, yes) = (out.size_from_end(0), Scalar::Long(-1).into(), Scalar::Bool(true).into());
     if samples == 1 {

@@ -1,13 +1,12 @@
 //! `addr`: the outer product of two vectors added to a matrix.
 
-use super::call::{Arguments, Call, CallError, Outcome, ensure};
+use super::call::{Call, CallError, Outcome, ensure};
 use super::pointwise_calls::{check_factor, ensure_computed};
 use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensors::Tensor;
+use crate::tensor::launch::Scalar;
 
-pub fn add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, first, second, beta, alpha] = arguments.all()?;
-    let (input, first, second) = (input.tensor()?, first.tensor()?, second.tensor()?);
-    let (beta, alpha) = (beta.number()?, alpha.number()?);
+pub fn add(call: &Call<'_>, input: Tensor<'_>, first: Tensor<'_>, second: Tensor<'_>, beta: Scalar, alpha: Scalar) -> Outcome {
     ensure!(first.ndim() == 1 && second.ndim() == 1);
     let (sizes, given) = ([first.numel(), second.numel()], call.given(0));
     let is_in_place = given.is_some_and(|out| out.handle() == input.handle());

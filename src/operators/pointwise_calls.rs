@@ -305,9 +305,8 @@ pub fn threshold(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `sub` with exchanged operands.
-pub fn rsub(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [first, second, alpha] = arguments.all()?;
-    SUB.run(&Arguments::new(&[*second, *first, *alpha]), call)
+pub fn rsub(call: &Call<'_>, first: Value<'_>, second: Value<'_>, alpha: Value<'_>) -> Outcome {
+    SUB.run(&Arguments::new(&[second, first, alpha]), call)
 }
 
 /// `div` with the rounding mode "floor".
@@ -321,10 +320,9 @@ pub fn with_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `logit`; without `eps` its kernel gets -1.
-pub fn logit(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, eps] = arguments.all()?;
+pub fn logit(call: &Call<'_>, input: Tensor<'_>, eps: Value<'_>) -> Outcome {
     let eps = eps.as_number().unwrap_or(Scalar::Double(-1.0));
-    launch_with(&alone(input.tensor()?, Types::Floating, call)?, &[eps], call)
+    launch_with(&alone(input, Types::Floating, call)?, &[eps], call)
 }
 
 /// `nan_to_num`.
@@ -349,10 +347,8 @@ pub fn mish_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `_prelu_kernel`, whose weights are already broadcast.
-pub fn prelu(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, weight] = arguments.all()?;
-    let input = input.tensor()?;
-    let operands = Elementwise::new(&[input, weight.tensor()?], None)?;
+pub fn prelu(call: &Call<'_>, input: Tensor<'_>, weight: Tensor<'_>) -> Outcome {
+    let operands = Elementwise::new(&[input, weight], None)?;
     ensure_computed(operands.compute(), call)?;
     operands.launch(call, operands.output_like(call, input)?, &[])
 }

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use super::bindings::{DenseCalls, Implementation, Kernel, Operator, any_device, plain};
-use super::call::{Arguments, Call, Outcome};
+use super::call::{Arguments, Call, Outcome, typed};
 use super::callees::Row;
 use super::pointwise_calls::{
     self as pointwise, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars,
@@ -107,14 +107,14 @@ pointwise! {
     inplace floating(UNARY) => relu;
     pure function!(Floating, complex::abs) => abs;
     pure call(complex::angle) => angle;
-    all call(pointwise::logit) => logit;
+    all call(typed!(pointwise::logit)) => logit;
     pure call(pointwise::nan_to_num) => nan_to_num;
     all floating(UNARY.checked(pointwise::real)) => ceil floor sign trunc;
     all numeric(UNARY.checked(pointwise::no_bool)) => neg;
     all function!(Never, pointwise::threshold) => threshold;
     pure floating(UNARY) => hardshrink softplus;
     pure of(UNARY.checked(pointwise::softshrink).scalars(Scalars::Any)) => softshrink;
-    pure call(glu::forward) => glu;
+    pure call(typed!(glu::forward)) => glu;
     all function!(Numeric, clamp::clamp) => clamp;
     all function!(Numeric, clamp::clamp_one_side::<false>) => clamp_max;
     all function!(Numeric, clamp::clamp_one_side::<true>) => clamp_min;
@@ -141,10 +141,10 @@ pointwise! {
     pure floating(BINARY) => logaddexp logaddexp2;
     pure numeric(BINARY.checked(pointwise::real)) => fmax fmin maximum minimum;
     pure of(BINARY_FLOATING) => special_hermite_polynomial_h special_hermite_polynomial_he special_xlog1py;
-    pure call(complex::joined) => complex polar;
-    functional call(pointwise::prelu) => _prelu_kernel;
+    pure call(typed!(complex::joined)) => complex polar;
+    functional call(typed!(pointwise::prelu)) => _prelu_kernel;
     // three tensors
-    pure call(outer::add) => addr;
+    pure call(typed!(outer::add)) => addr;
     all floating(BINARY) => addcmul;
     all floating(DEVICE_TENSORS.checked(pointwise::addcdiv)) => addcdiv;
     // gradients
@@ -156,12 +156,12 @@ pointwise! {
     gradient of(BINARY.scalars(Scalars::Optional)) => logit_backward;
     functional floating(BINARY) => hardswish_backward;
     functional function!(Floating, pointwise::mish_backward) => mish_backward;
-    gradient call(glu::backward) => glu_backward;
+    gradient call(typed!(glu::backward)) => glu_backward;
     gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
     // losses
-    pure call(loss::mse) => mse_loss;
-    pure call(loss::smooth_l1) => smooth_l1_loss;
-    pure call(loss::huber) => huber_loss;
+    pure call(typed!(loss::mse)) => mse_loss;
+    pure call(typed!(loss::smooth_l1)) => smooth_l1_loss;
+    pure call(typed!(loss::huber)) => huber_loss;
     gradient call(loss::mse_backward) => mse_loss_backward;
     gradient call(loss::smooth_l1_backward) => smooth_l1_loss_backward;
     pure call(loss::huber_backward) => huber_loss_backward;
@@ -179,14 +179,14 @@ named! {
         c"clamp.Tensor", c"clamp_.Tensor", c"clamp.Tensor_out";
     c"div": function!(Never, pointwise::div_rounded) => c"div.Tensor_mode", c"div_.Tensor_mode", c"div.out_mode";
     c"div": call(pointwise::floor_divide) => c"floor_divide", c"floor_divide_.Tensor", c"floor_divide.out";
-    c"ldexp": call(pow::ldexp) => c"ldexp.Tensor", c"ldexp_", c"ldexp.out";
+    c"ldexp": call(typed!(pow::ldexp)) => c"ldexp.Tensor", c"ldexp_", c"ldexp.out";
     c"lerp_scalar": floating(BINARY.checked(pointwise::same_dtype)) => c"lerp.Scalar", c"lerp_.Scalar", c"lerp.Scalar_out";
     c"pow": call(pow::pow_of_number) => c"pow.Scalar", c"pow.Scalar_out";
     c"pow": floating(BINARY) => c"pow.Tensor_Tensor", c"pow_.Tensor", c"pow.Tensor_Tensor_out";
     c"pow_scalar": function!(Floating, pow::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";
     c"remainder": call(pointwise::with_number) => c"remainder.Scalar_Tensor";
     c"round_decimals": floating(UNARY.scalars(Scalars::Any)) => c"round.decimals", c"round_.decimals", c"round.decimals_out";
-    c"sub": call(pointwise::rsub) => c"rsub.Tensor";
-    c"where": function!(Choice, masked::choose) => c"where.self", c"where.self_out";
+    c"sub": call(typed!(pointwise::rsub)) => c"rsub.Tensor";
+    c"where": function!(Choice, typed!(masked::choose)) => c"where.self", c"where.self_out";
     c"xlogy": floating(BINARY_FLOATING) => c"xlogy.Tensor", c"xlogy_.Tensor", c"xlogy.OutTensor";
 }

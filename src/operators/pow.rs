@@ -5,6 +5,7 @@ use super::callees;
 use super::dtypes::{can_cast, is_integer, is_whole};
 use super::pointwise_calls::{Scalars, alone, as_promoted, launch, launch_with, promoted, with_number};
 use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensors::Tensor;
 use crate::tensor::dtype::{FLOAT8, HALVES};
 use crate::tensor::launch::Scalar;
 
@@ -42,9 +43,7 @@ fn exponent_of_one(base: Scalar) -> Option<Scalar> {
 }
 
 /// `ldexp`: a tensor times powers of 2 with integer exponents. PyTorch's composite implementation serves other dtypes.
-pub fn ldexp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, exponent] = arguments.all()?;
-    let (input, exponent) = (input.tensor()?, exponent.tensor()?);
+pub fn ldexp(call: &Call<'_>, input: Tensor<'_>, exponent: Tensor<'_>) -> Outcome {
     let (dtype, given) = (input.dtype(), call.given(0));
     if !is_integer(exponent.dtype()) || !call.takes(dtype) {
         return Err(CallError::Composite);

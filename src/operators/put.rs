@@ -1,14 +1,12 @@
 //! `put_`: writes through indices into the flattened tensor.
 
 use super::addressing::{Addressing, Operation};
-use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, ensure};
-use super::tensors::Format;
+use super::call::{Call, CallError, Input, Outcome, Strides, ensure};
+use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
-pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, index, source, accumulate] = arguments.all()?;
-    let (input, index, source) = (input.tensor()?, index.tensor()?, source.tensor()?);
-    let (own, accumulate) = (input.dtype(), accumulate.flag()?);
+pub fn put(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>, source: Tensor<'_>, accumulate: bool) -> Outcome {
+    let own = input.dtype();
     let has_slots = input.numel() != 0 || index.numel() == 0;
     ensure!(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_slots);
     call.check_given_apart([index, source])?;

@@ -7,6 +7,7 @@
 use std::ffi::CStr;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain, structured};
+use super::call::typed;
 use super::tasks::{
     OF_META, OF_META_UNCHECKED, aten_pooling, distances, fourier, images, like, margins, matrices, sequences, weight_norm,
 };
@@ -126,9 +127,9 @@ tasks! {
     c"_pdist_forward": WIDE, None, plain(distances::of_pairs);
     c"_pdist_backward": WIDE, None, plain(like::<1>);
     // Fourier transforms
-    c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(fourier::complex_to_complex);
-    c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, plain(fourier::real_to_complex);
-    c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, plain(fourier::complex_to_real);
+    c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(typed!(fourier::complex_to_complex));
+    c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, plain(typed!(fourier::real_to_complex));
+    c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, plain(typed!(fourier::complex_to_real));
     // losses
     c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, plain(margins::multi_margin), widens;
     c"multi_margin_loss_backward" => c"multi_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;

@@ -1,12 +1,11 @@
 //! Triangles of matrices: `tril` and `triu`.
 
-use super::call::{Arguments, Outcome, Strides, StructuredCall};
+use super::call::{Call, Outcome, Strides};
+use super::tensors::Tensor;
 use crate::kernels::movement::triangle::tril as kernel;
 
 /// `tril` and `triu`, whose kernels have the same scalars.
-pub fn triangle(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, diagonal] = arguments.all()?;
-    let (input, diagonal) = (input.tensor()?, diagonal.integer()?);
+pub fn triangle(call: &Call<'_>, input: Tensor<'_>, diagonal: i64) -> Outcome {
     if input.ndim() < 2 {
         // The meta function refuses the call.
         call.meta()?;

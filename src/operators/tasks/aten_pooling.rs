@@ -1,6 +1,6 @@
 //! Pooling and unpooling of images and volumes by PyTorch's kernels.
 
-use super::{result, results, take_if, with_elements};
+use super::{result, results, take_filled, take_if, with_elements};
 use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape};
 use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
@@ -27,16 +27,14 @@ fn resized<const SPATIAL: usize>(images: Tensor<'_>, size: &[i64]) -> Shape {
 
 /// `_adaptive_avg_pool2d`, `_adaptive_avg_pool3d`.
 pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, size] = with_elements(arguments)?;
-    let (images, size) = (images.tensor()?, size.integers()?);
+    let (images, size): (Tensor<'_>, &[i64]) = with_elements(arguments)?;
     take_if(are_images::<SPATIAL>(images) && size.len() == SPATIAL && are_positive(size))?;
     result(call, resized::<SPATIAL>(images, size))
 }
 
 /// The gradients of `_adaptive_avg_pool2d` and `_adaptive_avg_pool3d`.
 pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, images] = with_elements(arguments)?;
-    let (grad, images) = (grad.tensor()?, images.tensor()?);
+    let (grad, images): (Tensor<'_>, Tensor<'_>) = with_elements(arguments)?;
     take_if(are_images::<SPATIAL>(images) && grad.dtype() == images.dtype())?;
     result(call, Shape::new(images.sizes(), images.dtype(), format_of::<SPATIAL>(images)))
 }
@@ -95,15 +93,14 @@ fn triple(values: &[i64]) -> Result<[i64; 3], CallError> {
 
 /// `max_pool3d_with_indices`.
 pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, kernel, stride, padding, dilation, ceil_mode] = with_elements(arguments)?;
-    let (images, kernel, stride) = (images.tensor()?, kernel.integers()?, stride.integers()?);
+    let (images, kernel, stride, padding, dilation, ceil_mode): (_, &[i64], &[i64], &[i64], &[i64], _) = with_elements(arguments)?;
     take_if(are_volumes(images))?;
     let windows = Windows {
         kernel: triple(kernel)?,
         stride: triple(if stride.is_empty() { kernel } else { stride })?,
-        padding: triple(padding.integers()?)?,
-        dilation: triple(dilation.integers()?)?,
-        ceil_mode: ceil_mode.flag()?,
+        padding: triple(padding)?,
+        dilation: triple(dilation)?,
+        ceil_mode,
     };
     take_if(windows.are_valid())?;
     let counts = windows.counts(images).ok_or(CallError::Fallback)?;
@@ -114,8 +111,8 @@ pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `max_pool3d_with_indices_backward`.
 pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [_, images, ..] = with_elements::<8>(arguments)?;
-    let images = images.tensor()?;
+    take_filled(arguments)?;
+    let images = arguments.tensor(1)?;
     take_if(are_volumes(images))?;
     result(call, Shape::new(images.sizes(), images.dtype(), images.suggested_format()))
 }
@@ -124,7 +121,7 @@ pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
 /// deterministic. The fallback raises that error during the call.
 pub fn max_unpool<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [images, indices, size, parameters @ ..] = &arguments[..] else { return take_if(false) };
-    let (images, indices, size) = (images.tensor()?, indices.tensor()?, size.integers()?);
+    let (images, indices, size): (Tensor<'_>, Tensor<'_>, &[i64]) = (images.get()?, indices.get()?, size.get()?);
     take_if(images.numel() != 0 && are_images::<SPATIAL>(images) && !call.is_deterministic())?;
     take_if(indices.dtype() == DType::Long && indices.sizes() == images.sizes())?;
     take_if(size.len() == SPATIAL && are_positive(size))?;

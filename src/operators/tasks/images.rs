@@ -5,8 +5,7 @@ use crate::operators::call::{Arguments, Call, Outcome, Strides};
 
 /// `grid_sampler_2d`, `grid_sampler_3d`.
 pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, grid, ..] = arguments.all::<5>()?;
-    let (input, grid) = (input.tensor()?, grid.tensor()?);
+    let (input, grid) = (arguments.tensor(0)?, arguments.tensor(1)?);
     take_if(input.ndim() == SPATIAL + 2 && grid.ndim() == SPATIAL + 2)?;
     let (images, positions) = (input.sizes(), grid.sizes());
     let are_there = images[2..].iter().all(|&size| size > 0);
@@ -16,8 +15,7 @@ pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call
 
 /// The requested gradients of input and grid.
 pub fn grid_sampler_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [_, input, grid, _, _, _, wanted] = arguments.all()?;
-    let (operands, wanted) = ([input.tensor()?, grid.tensor()?], wanted.flags()?);
+    let (operands, wanted) = ([arguments.tensor(1)?, arguments.tensor(2)?], arguments[6].flags()?);
     take_if(wanted.contains(&true))?;
     for (index, (operand, _)) in operands.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted) {
         call.output(index, &contiguous(operand.sizes(), *operand), Strides::Given)?;

@@ -17,18 +17,16 @@ fn are_slices(v: Tensor<'_>, g: Tensor<'_>, dim: i64) -> bool {
 
 /// `_weight_norm_interface`. The norms of BFloat16 weights are `Float`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [v, g, dim] = with_elements(arguments)?;
-    let (v, g) = (v.tensor()?, g.tensor()?);
-    take_if(are_slices(v, g, dim.integer()?))?;
+    let (v, g, dim): (Tensor<'_>, Tensor<'_>, i64) = with_elements(arguments)?;
+    take_if(are_slices(v, g, dim))?;
     let dtype = if g.dtype() == DType::BFloat16 { DType::Float } else { g.dtype() };
     results(call, &[contiguous(v.sizes(), v), Shape { sizes: g.sizes().into(), strides: g.strides().into(), dtype }])
 }
 
 /// `_weight_norm_interface_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, v, g, norms, dim] = with_elements(arguments)?;
-    let (grad, v, g, norms) = (grad.tensor()?, v.tensor()?, g.tensor()?, norms.tensor()?);
-    take_if(are_slices(v, g, dim.integer()?))?;
+    let (grad, v, g, norms, dim): (Tensor<'_>, Tensor<'_>, Tensor<'_>, Tensor<'_>, i64) = with_elements(arguments)?;
+    take_if(are_slices(v, g, dim))?;
     take_if(is_contiguous(grad) && grad.sizes() == v.sizes() && is_contiguous(norms) && norms.sizes() == g.sizes())?;
     results(call, &[contiguous(v.sizes(), v), contiguous(g.sizes(), g)])
 }
