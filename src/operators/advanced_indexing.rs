@@ -175,7 +175,6 @@ fn whole_mask<'a>(input: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Option<Ten
     (mask.dtype() == DType::Bool && is_whole).then_some(mask)
 }
 
-/// `index`.
 pub fn index(call: &Call<'_>, input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -> Outcome {
     if let (None, Some(mask)) = (call.given(0), whole_mask(input, given)) {
         let selected = call.operator(&callees::MASKED_SELECT, &[Value::Tensor(input), Value::Tensor(mask)])?;

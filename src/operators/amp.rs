@@ -62,7 +62,6 @@ pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse
     copies.into_iter().try_for_each(|(grad, copy)| call.copy(grad, copy))
 }
 
-/// `_amp_update_scale_`.
 pub fn update_scale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (scale, tracker, found, growth_factor, backoff_factor, growth_interval) = arguments.typed()?;
     check_single(tracker, "growth_tracker", DType::Int, "an int")?;

@@ -140,7 +140,6 @@ fn length_first(sizes: &[i64], dtype: DType) -> Shape {
     Shape { sizes: sizes.into(), strides, dtype }
 }
 
-/// `_scaled_dot_product_flash_attention_for_cpu`.
 fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (query, key, value, dropout, is_causal, mask, scale): (Tensor<'_>, _, _, f64, _, _, _) = arguments.typed()?;
     ensure!(dropout == 0.0, "{NAME}: expected no dropout, but got {dropout}");
@@ -161,7 +160,6 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.copy(out, rows)
 }
 
-/// `_scaled_dot_product_flash_attention_for_cpu_backward`.
 fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, query, key, value, out, sums, _dropout, is_causal, mask, scale): (_, _, _, _, _, _, f64, _, _, _) =
         arguments.typed()?;

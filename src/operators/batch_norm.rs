@@ -120,7 +120,6 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// `native_batch_norm` and `_native_batch_norm_legit`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, weight, bias, mean, var, training, momentum, eps) = arguments.typed()?;
     Forward { input, weight, bias, running: [mean, var], training, momentum, eps }.run(call)

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, CallError, Outcome, typed};
+use super::call::{Arguments, Call, CallError, Outcome, take_if, typed};
 use super::callees::Row;
 use super::guards::Guard;
 use super::pointwise_calls::Pointwise;
@@ -159,9 +159,7 @@ impl Operator {
         {
             return tasks::run_widened(dtype, arguments, &call);
         }
-        if !self.takes(arguments) {
-            return Err(CallError::Fallback);
-        }
+        take_if(self.takes(arguments))?;
         match &self.kernel {
             Kernel::Task(task) => tasks::run(self, task, arguments, call, guard),
             _ => self.prepare_call(arguments, call),

@@ -784,13 +784,16 @@ impl<'a> Call<'a> {
         Self { kernel: row.get(), ..*self }
     }
 
-    /// Launches the operator's kernel, which computes in the dtype of the first output.
+    /// Launches the operator's kernel, which computes in the dtype of the first output, unless all outputs are empty.
     pub fn launch(&self, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
         self.launch_in(outputs[0].dtype(), outputs, inputs, scalars)
     }
 
     /// Like `launch`, but the kernel computes in dtype `compute`.
     pub fn launch_in(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
+        if outputs.iter().all(|output| output.numel() == 0) {
+            return Ok(());
+        }
         let inputs = self.arena.keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
         self.launch_with(compute, outputs, inputs, scalars)
     }

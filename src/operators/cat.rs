@@ -54,7 +54,6 @@ fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: usize) -
     Ok(())
 }
 
-/// `cat`.
 pub fn join(call: &Call<'_>, tensors: &[Tensor<'_>], dim: i64) -> Outcome {
     let given = call.given(0);
     check_same_device_in(given.into_iter().chain(tensors.iter().copied()), "argument tensors", "cat")?;

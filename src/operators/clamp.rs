@@ -40,7 +40,6 @@ fn limit(limits: &[(Scalar, bool)], scalars: Scalars, arguments: &Arguments<'_>,
     launch(&operands, scalars, arguments, call)
 }
 
-/// `clamp`.
 pub fn clamp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [_input, min, max] = arguments.all()?;
     let limits = [(min, true), (max, false)].into_iter();

@@ -1,6 +1,6 @@
 //! Conversions between complex numbers and their parts: `abs`, `angle`, `complex`, `polar`.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure};
+use super::call::{Arguments, Call, Outcome, Strides, ensure, take_if};
 use super::callees;
 use super::dtypes::complex_of;
 use super::pointwise_calls::{UNARY_FLOATING, alone, ensure_computed, launch_with};
@@ -12,9 +12,7 @@ use crate::tensor::dtype::COMPONENTS;
 pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype().real();
-    if call.given(0).is_some_and(|out| out.dtype() != dtype) {
-        return Err(CallError::Fallback);
-    }
+    take_if(call.has_dtype(0, dtype))?;
     let call = if input.dtype().is_complex() { call.with_kernel(&callees::COMPLEX_ABS) } else { *call };
     launch_with(&alone(input, Types::Result(dtype), &call)?, &[], &call)
 }

@@ -188,7 +188,6 @@ impl<'a> Convolution<'a> {
     }
 }
 
-/// `convolution_overrideable`.
 fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) = arguments.typed()?;
     let convolution = Convolution { input, weight, stride, padding, dilation, output_padding, transposed, groups };
@@ -249,7 +248,6 @@ fn channel_rows(weight: Tensor<'_>) -> Tensor<'_> {
     weight.view(&[weight.sizes()[0], weight.sizes()[2] * weight.sizes()[3]])
 }
 
-/// `convolution_backward_overrideable`.
 fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, wanted) = arguments.typed()?;
     let (grad, wanted): (Tensor<'_>, &[bool]) = (grad, wanted);

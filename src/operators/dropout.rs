@@ -35,7 +35,6 @@ fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -
     call.give(0, product)
 }
 
-/// `native_dropout`.
 pub fn forward(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) -> Outcome {
     let kept = 1.0 - p;
     if input.numel() == 0 {
@@ -65,7 +64,6 @@ fn backward_by_others(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale
     call.give(0, product)
 }
 
-/// `native_dropout_backward`.
 pub fn backward(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
     if !FLOATING.contains(grad.dtype()) {
         return backward_by_others(call, grad, mask, scale);
@@ -79,8 +77,5 @@ pub fn backward(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64)
     let strides = joint_strides(&operands);
     let shape = Shape { sizes: Dims::from(operands[0].sizes()), strides, dtype: grad.dtype() };
     let out = call.output(0, &shape, Strides::Any)?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     call.launch(&[out], &operands, &kernels::native_dropout_backward::Scalars { scale: Scalar::Double(scale) }.list())
 }

@@ -22,7 +22,6 @@ fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype
     Ok(call.cast(inverse, dtype)?.view(&[indices.numel(), 1]))
 }
 
-/// `embedding_dense_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, indices, num_weights, skipped, scales): (Tensor<'_>, Tensor<'_>, i64, _, bool) = arguments.typed()?;
     ensure!(is_index(indices) && grad.ndim() > 0);

@@ -121,9 +121,6 @@ fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, CallError> 
 /// Launches the kernel over the caller's `out=` tensor with `count` elements.
 fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     let out = given_with(call, count)?;
-    if count == 0 {
-        return Ok(());
-    }
     let line = call.dense(out, Format::Contiguous)?.view(&[count]);
     call.launch(&[line], &[], scalars)?;
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
@@ -134,7 +131,7 @@ fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &Options, scalars
     ensure!(call.takes(dtype));
     options.check()?;
     let out = call.contiguous(0, sizes, dtype, Strides::Any)?;
-    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[], scalars) }
+    call.launch(&[out], &[], scalars)
 }
 
 #[derive(Clone, Copy)]
@@ -229,7 +226,6 @@ pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     make(call, &[steps], dtype, &options, &linspace_kernel::Scalars { start, end }.list())
 }
 
-/// `linspace.out`.
 pub fn linspace_out(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64) -> Outcome {
     ensure!(steps >= 0 && (steps < 2 || call.takes(given(call)?.dtype())));
     if steps < 2 {
@@ -239,7 +235,6 @@ pub fn linspace_out(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64) -> 
     fill(call, steps, &linspace_kernel::Scalars { start: start, end: end }.list())
 }
 
-/// `logspace.out`.
 pub fn logspace(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64, base: Scalar) -> Outcome {
     ensure!(steps >= 0);
     fill(call, steps, &logspace_kernel::Scalars { start, end, base }.list())
@@ -253,7 +248,6 @@ fn sizes_of_identity(numbers: &[Value<'_>]) -> Result<[i64; 2], CallError> {
     Ok(sizes)
 }
 
-/// `eye`.
 pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (numbers, options) = split(arguments)?;
     let dtype = options.dtype.unwrap_or_else(|| call.default_dtype());
@@ -265,9 +259,6 @@ pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let sizes = sizes_of_identity(arguments)?;
     ensure!(call.takes(given(call)?.dtype()));
     let out = call.operator(&callees::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     if out.check_no_internal_overlap().is_ok() {
         return call.launch(&[out], &[], &[]);
     }
@@ -276,7 +267,6 @@ pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.fill(out.diagonal(), 1.into())
 }
 
-/// `trace`.
 pub fn trace(call: &Call<'_>, matrix: Tensor<'_>) -> Outcome {
     ensure!(matrix.ndim() == 2);
     call.give(0, call.operator(&callees::SUM_OF_ALL, &[Value::Tensor(matrix.diagonal()), Value::None])?)
@@ -291,7 +281,6 @@ fn elements_below(rows: i64, cols: i64, diagonal: i64) -> i64 {
     (triangle + i128::from(rows - growing) * i128::from(cols)) as i64
 }
 
-/// `tril_indices` and `triu_indices`.
 pub fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (numbers, options) = split(arguments)?;
     let (rows, cols, diagonal): (i64, i64, i64) = Arguments::new(numbers).typed()?;
@@ -303,9 +292,6 @@ pub fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         rows * cols - elements_below(rows, cols, diagonal.saturating_sub(1))
     };
     let out = call.contiguous(0, &[2, count], dtype, Strides::Any)?;
-    if count == 0 {
-        return Ok(());
-    }
     let scalars = triangle_kernel::Scalars { rows: rows.into(), cols: cols.into(), diagonal: diagonal.into() };
     call.launch(&[out], &[], &scalars.list())
 }

@@ -162,7 +162,6 @@ fn reduce(call: &Call<'_>, input: List<'_>, dtype: DType, number: Option<Scalar>
     Ok(())
 }
 
-/// `_foreach_max`.
 pub fn max(call: &Call<'_>, input: &[Tensor<'_>]) -> Outcome {
     let first = input.first().ok_or(CallError::Composite)?;
     reduce(call, input, first.dtype(), None)

@@ -18,7 +18,6 @@ fn has_usual_index(input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> bool {
     is_index(index) && !sizes.is_empty() && sizes.len() == wanted.len() && (0..sizes.len()).all(is_usual)
 }
 
-/// `gather`.
 pub fn gather(call: &Call<'_>, input: Tensor<'_>, dim: i64, index: Tensor<'_>, _sparse: bool) -> Outcome {
     if call.given(0).is_some() || !has_usual_index(input, dim, index) {
         call.meta()?;
@@ -27,7 +26,6 @@ pub fn gather(call: &Call<'_>, input: Tensor<'_>, dim: i64, index: Tensor<'_>, _
     Addressing::each_element(input, dim, index)?.load(call, out, input)
 }
 
-/// `index_select`.
 pub fn select(call: &Call<'_>, input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> Outcome {
     let (at, count) = (wrap_dim(dim, input.ndim())?, index.numel());
     let has_slots = input.sizes().get(at).map_or(count == 1, |&size| count == 0 || size > 0);

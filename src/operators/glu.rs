@@ -18,7 +18,6 @@ fn halves(tensor: Tensor<'_>, dim: usize) -> [Tensor<'_>; 2] {
     [tensor.section(dim, 0, half), tensor.section(dim, half, half)]
 }
 
-/// `glu`.
 pub fn forward(call: &Call<'_>, input: Tensor<'_>, dim: i64) -> Outcome {
     let halves = halves(input, halved_dim(input, dim)?).map(Input::Tensor);
     let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call)?;

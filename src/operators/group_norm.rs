@@ -54,7 +54,6 @@ fn fill_all<const N: usize>(call: &Call<'_>, outputs: [(Option<Tensor<'_>>, f64)
     outputs.into_iter().try_for_each(|(output, value)| output.map_or(Ok(()), |output| call.fill(output, Scalar::Double(value))))
 }
 
-/// `native_group_norm`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
     let (input, weight, bias, samples, channels, positions, count, eps): (Tensor<'_>, _, _, _, _, _, _, f64) = arguments.typed()?;
@@ -135,7 +134,6 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// `native_group_norm_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
     Backward::new(arguments)?.run(call)

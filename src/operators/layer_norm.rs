@@ -60,7 +60,6 @@ impl<'a> Normalised<'a> {
     }
 }
 
-/// `native_layer_norm`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, shape, weight, bias, eps) = arguments.typed()?;
     let normalised = Normalised { input, shape, weight, bias };
@@ -78,7 +77,6 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.launch(&[out, mean, inverse], &inputs, &scalars.list())
 }
 
-/// `native_layer_norm_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, input, shape, mean, inverse, weight, bias, wanted): (Tensor<'_>, _, _, _, _, _, _, &[bool]) = arguments.typed()?;
     let normalised = Normalised { input, shape, weight, bias };

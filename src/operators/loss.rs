@@ -28,7 +28,6 @@ pub fn log_sigmoid(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     operands.launch(call, out, &[])
 }
 
-/// `log_sigmoid_backward`.
 pub fn log_sigmoid_backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, _buffer: Value<'_>) -> Outcome {
     let operands = Elementwise::new(&[input, grad], call.given(0))?;
     operands.launch(call, operands.output_like(call, grad)?, &[])
@@ -53,7 +52,6 @@ fn reduce(call: &Call<'_>, losses: Tensor<'_>, reduction: i64) -> Outcome {
     call.operator(operator, &[losses, Value::None, keeps_dims, Value::None, Value::Tensor(out)]).map(drop)
 }
 
-/// `binary_cross_entropy`.
 pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, target, weight, reduction): (Tensor<'_>, _, _, _) = arguments.typed()?;
     let is_reduced = reduction != NONE;
@@ -64,7 +62,6 @@ pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if is_reduced { reduce(call, losses, reduction) } else { Ok(()) }
 }
 
-/// `binary_cross_entropy_backward`.
 pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, input, target, weight, reduction): (_, Tensor<'_>, _, _, i64) = arguments.typed()?;
     let operands = Elementwise::new(&[grad, input, target], call.given(0))?;
@@ -112,23 +109,19 @@ fn gradient(types: Types, factor: f64, arguments: &Arguments<'_>, call: &Call<'_
     operands.launch(call, out, &scalars)
 }
 
-/// `mse_loss`.
 pub fn mse(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64) -> Outcome {
     loss(call, [input, target], reduction, &[], None)
 }
 
-/// `mse_loss_backward`.
 pub fn mse_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     gradient(Types::Common, 2.0, arguments, call)
 }
 
-/// `smooth_l1_loss`.
 pub fn smooth_l1(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64, beta: f64) -> Outcome {
     ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
     loss(call, [input, target], reduction, &[Scalar::Double(beta)], None)
 }
 
-/// `smooth_l1_loss_backward`.
 pub fn smooth_l1_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     gradient(Types::Common, 1.0, arguments, call)
 }
@@ -139,7 +132,6 @@ pub fn huber(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: 
     loss(call, [input, target], reduction, &[Scalar::Double(delta)], Some(input.dtype()))
 }
 
-/// `huber_loss_backward`.
 pub fn huber_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     gradient(Types::Same, 1.0, arguments, call)
 }

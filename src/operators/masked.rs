@@ -34,7 +34,6 @@ pub fn choose(call: &Call<'_>, condition: Tensor<'_>, one: Tensor<'_>, other: Te
     launch_with(&operands, &[], call)
 }
 
-/// `masked_select`.
 pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, mask): (Tensor<'_>, Tensor<'_>) = arguments.typed()?;
     check_same_device(arguments.tensors(), "mask", "masked_select")?;
@@ -87,7 +86,6 @@ pub fn fill_with_tensor(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, va
     fill_masked(call, input, mask, Input::Tensor(value))
 }
 
-/// `masked_scatter_`.
 pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, mask, source): (Tensor<'_>, Tensor<'_>, Tensor<'_>) = arguments.typed()?;
     input.check_no_internal_overlap()?;
@@ -95,9 +93,6 @@ pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure!(input.dtype() == source.dtype() && mask.dtype() == DType::Bool);
     let mask = mask.expanded(input.sizes())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     let mask = call.dense(mask, Format::Contiguous)?;
     let source = call.dense(source, Format::Contiguous)?.view(&[source.numel()]);
     let dense = call.dense(out, Format::Contiguous)?;
@@ -107,13 +102,9 @@ pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// Launches the kernel that writes indices; `fill` is for rows after the last one.
 fn launch(call: &Call<'_>, out: Tensor<'_>, dense: Tensor<'_>, fill: i64) -> Outcome {
-    if out.numel() == 0 {
-        return Ok(());
-    }
     call.launch_in(dense.dtype(), &[out], &[dense], &nonzero_kernel::Scalars { fill: fill.into() }.list())
 }
 
-/// `nonzero`.
 pub fn nonzero(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let dense = call.dense(input, Format::Contiguous)?;
     let (count, ndim) = (count_of_nonzero(call, dense)?, input.ndim() as i64);

@@ -91,12 +91,10 @@ impl<'a> Product<'a> {
     }
 }
 
-/// `mm` and `bmm`.
 pub fn multiply<const NDIM: usize>(call: &Call<'_>, a: Tensor<'_>, b: Tensor<'_>) -> Outcome {
     Product { ndims: [NDIM; 2], addend: None, a: a, b: b }.launch(call, &[])
 }
 
-/// `addmm`, `baddbmm` and `addmv`.
 pub fn multiply_and_add<const A: usize, const B: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (addend, a, b, beta, alpha) = arguments.typed()?;
     Product { ndims: [A, B], addend: Some(addend), a, b }.launch(call, &[beta, alpha])

@@ -97,7 +97,6 @@ pub fn max_pool2d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.launch(&[out, positions].map(|images| images.in_memory_order(layout.format).view(&sizes)), &[rows], &scalars)
 }
 
-/// `max_pool2d_with_indices_backward`.
 pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, .., positions] = arguments.all::<8>()?;
     let (grad, input, positions) = (grad.tensor()?, input.tensor()?, positions.tensor()?);

@@ -96,14 +96,12 @@ pub fn forward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     loss.forward(call, &shape(sizes), &shape(&[]))
 }
 
-/// `nll_loss_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, input, target, weight, reduction, ignored, total) = arguments.typed()?;
     let shape = call.shape()?;
     Loss::new((input, target, weight, reduction, ignored))?.backward(call, &shape, grad, total)
 }
 
-/// `nll_loss2d_backward`.
 pub fn backward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, input, target, weight, reduction, ignored, total): (Tensor<'_>, _, _, _, _, _, Tensor<'_>) = arguments.typed()?;
     let loss = Loss::new((input, target, weight, reduction, ignored))?;

@@ -94,7 +94,6 @@ fn step<'a>(
     Step { lists, counts, singles: [rate_tensor, last[0].get()?, last[1].get()?], settings }.run(call)
 }
 
-/// `_fused_adam_` and `_fused_adamw_`.
 pub fn adam(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, means, squares, greatest, counts, rate, others @ .., scale, found] = arguments.all::<15>()?;
     let mut lists: Lists<'_> = smallvec![parameters.tensors()?, means.tensors()?, squares.tensors()?];
@@ -105,7 +104,6 @@ pub fn adam(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     step(call, lists, counts.tensors()?, (rate, 0), others, [scale, found])
 }
 
-/// `_fused_sgd_`.
 pub fn sgd(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, buffers, decay, momentum, rate, dampening, nesterov, maximize, is_first, scale, found] =
         arguments.all()?;
@@ -118,7 +116,6 @@ pub fn sgd(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     step(call, lists, &[], (rate, 2), &others, [scale, found])
 }
 
-/// `_fused_adagrad_`.
 pub fn adagrad(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, sums, counts, rate, others @ .., scale, found] = arguments.all::<11>()?;
     let lists = smallvec![parameters.tensors()?, sums.tensors()?, grads.tensors()?];

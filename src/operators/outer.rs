@@ -1,6 +1,6 @@
 //! `addr`: the outer product of two vectors added to a matrix.
 
-use super::call::{Call, CallError, Outcome, ensure};
+use super::call::{Call, Outcome, ensure, take_if};
 use super::pointwise_calls::{check_factor, ensure_computed};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::Tensor;
@@ -10,9 +10,7 @@ pub fn add(call: &Call<'_>, input: Tensor<'_>, first: Tensor<'_>, second: Tensor
     ensure!(first.ndim() == 1 && second.ndim() == 1);
     let (sizes, given) = ([first.numel(), second.numel()], call.given(0));
     let is_in_place = given.is_some_and(|out| out.handle() == input.handle());
-    if input.ndim() > 2 && !is_in_place {
-        return Err(CallError::Fallback);
-    }
+    take_if(input.ndim() <= 2 || is_in_place)?;
     let matrix = if is_in_place { input } else { input.expanded(&sizes)? };
     ensure!(matrix.has_sizes(&sizes));
     let inputs = [matrix, first.unsqueeze(1), second].map(Into::into);

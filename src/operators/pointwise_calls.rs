@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure, take_if};
 use super::dtypes::{greatest_finite, is_floating, is_whole};
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::{Tensor, dims};
@@ -141,7 +141,7 @@ pub fn launch_with<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], call: &Ca
 /// Leaves a call to the fallback if the kernel does not compute in this dtype.
 pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
     let is_known = dtype != DType::ComplexBFloat16 || call.has_complex_bfloat16();
-    if is_known && call.takes(dtype) { Ok(()) } else { Err(CallError::Fallback) }
+    take_if(is_known && call.takes(dtype))
 }
 
 /// An error if a scalar is not representable, as `scalars` demands.
@@ -325,7 +325,6 @@ pub fn logit(call: &Call<'_>, input: Tensor<'_>, eps: Value<'_>) -> Outcome {
     launch_with(&alone(input, Types::Floating, call)?, &[eps], call)
 }
 
-/// `nan_to_num`.
 pub fn nan_to_num(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype();

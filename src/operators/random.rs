@@ -118,12 +118,10 @@ impl Distribution {
     }
 }
 
-/// `uniform_`.
 pub fn uniform(call: &Call<'_>, this: Tensor<'_>, from: f64, to: f64, generator: Value<'_>) -> Outcome {
     Distribution::Uniform([from, to]).draw(call, this, generator)
 }
 
-/// `normal_`.
 pub fn normal(call: &Call<'_>, this: Tensor<'_>, mean: f64, std: f64, generator: Value<'_>) -> Outcome {
     Distribution::Normal([mean, std]).draw(call, this, generator)
 }
@@ -202,14 +200,12 @@ pub fn bernoulli_out(call: &Call<'_>, p: Tensor<'_>, generator: Value<'_>) -> Ou
     trials(call, out, p, generator)
 }
 
-/// `poisson`.
 pub fn poisson(call: &Call<'_>, rate: Tensor<'_>, generator: Value<'_>) -> Outcome {
     ensure!(FLOATING.contains(rate.dtype()));
     let out = call.contiguous(0, rate.sizes(), rate.dtype(), Strides::Any)?;
     draw(call, out, &[rate], generator, |[seed, offset]| kernels::discrete::poisson::Scalars { seed, offset }.list())
 }
 
-/// `binomial`.
 pub fn binomial(call: &Call<'_>, trials: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
     let dtype = trials.dtype();
     ensure!(WIDE.contains(dtype) && p.dtype() == dtype);
@@ -236,7 +232,6 @@ fn permute(call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
     draw(call, out, &[], generator, |[seed, offset]| kernels::randperm::Scalars { seed, offset }.list())
 }
 
-/// `randperm.generator_out`.
 pub fn permutation_out(call: &Call<'_>, count: i64, generator: Value<'_>) -> Outcome {
     let given = call.given(0);
     let given = given.ok_or_else(|| CallError::Invalid("internal error: randperm without an output".into()))?;

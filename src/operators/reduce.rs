@@ -188,7 +188,6 @@ pub fn mean(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool, 
     reduce(call, (input, dims, keepdim), usual, None, Some(f64::NAN), &[])
 }
 
-/// `amax` and `amin`.
 pub fn amax(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool) -> Outcome {
     reduce(call, (input, dims, keepdim), Some(input.dtype()), None, None, &[])
 }
@@ -207,7 +206,6 @@ pub fn logical_of_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     logical(call, input, Value::None, false)
 }
 
-/// `linalg_vector_norm`.
 pub fn vector_norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, order, dims, keepdim, given): (Tensor<'_>, Scalar, _, _, Option<DType>) = arguments.typed()?;
     let (own, order) = (input.dtype(), order.to::<f64>());
@@ -327,7 +325,6 @@ fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a
     Ok(out)
 }
 
-/// `var` and `std`.
 pub fn variance(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (arguments, dtype) = (arguments.all()?, arguments.tensor(0)?.dtype());
     ensure!(FLOATING.and(COMPLEX).contains(dtype));
@@ -337,7 +334,6 @@ pub fn variance(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     moments(call, arguments, false)
 }
 
-/// `var_mean` and `std_mean`.
 pub fn variance_and_mean(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (arguments, dtype) = (arguments.all()?, arguments.tensor(0)?.dtype());
     ensure!(FLOATING.and(COMPLEX).contains(dtype));

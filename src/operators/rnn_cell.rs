@@ -79,10 +79,9 @@ fn launch_cell(call: &Call<'_>, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>]) -
     for input in inputs {
         ensure!(input.dtype() == dtype, "expected operands of one dtype, but got {:?} and {dtype:?}", input.dtype());
     }
-    if outputs[0].numel() == 0 { Ok(()) } else { call.launch(outputs, inputs, &[]) }
+    call.launch(outputs, inputs, &[])
 }
 
-/// `_thnn_fused_lstm_cell`.
 pub fn lstm_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input_gates, hidden_gates, cx, input_bias, hidden_bias): (_, Tensor<'_>, Tensor<'_>, _, _) = arguments.typed()?;
     part_size(input_gates, LSTM_GATES)?;
@@ -130,7 +129,6 @@ pub fn lstm_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
     if has_bias { call.give(2, sum_of_rows(call, grad_gates)?) } else { Ok(()) }
 }
 
-/// `_thnn_fused_gru_cell`.
 pub fn gru_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input_gates, hidden_gates, hx, input_bias, hidden_bias) = arguments.typed()?;
     let from_input: [_; 3] = parts_of(biased(call, input_gates, input_bias)?)?;
@@ -148,7 +146,6 @@ pub fn gru_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.give(1, joined(call, &[reset, update, fresh, hx, from_hidden[2]])?)
 }
 
-/// `_thnn_fused_gru_cell_backward`.
 pub fn gru_cell_backward(call: &Call<'_>, grad_hy: Tensor<'_>, workspace: Tensor<'_>, has_bias: bool) -> Outcome {
     let [reset, update, fresh, hx, hidden] = parts_of(workspace)?;
     let product = |one, other| of_two(call, &callees::MUL, one, other);

@@ -115,7 +115,6 @@ pub fn scatter_reduced(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Scatter { by: By::Element, target, dim, index, source, update, is_mean: false }.run(call)
 }
 
-/// `index_add`.
 pub fn index_add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (target, dim, index, source, factor): (_, _, _, Tensor<'_>, _) = arguments.typed()?;
     call.check_number(factor, source.dtype())?;
@@ -130,12 +129,10 @@ fn reduced(by: By, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Scatter { by, target, dim, index, source, update, is_mean: reduce == "mean" }.run(call)
 }
 
-/// `scatter_reduce`.
 pub fn scatter_reduce(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     reduced(By::Element, arguments, call)
 }
 
-/// `index_reduce`.
 pub fn index_reduce(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     reduced(By::Slice, arguments, call)
 }

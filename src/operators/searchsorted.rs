@@ -1,6 +1,6 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
-use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, check_same_device, ensure, take_if};
 use super::callees;
 use super::dtypes::common_dtype;
 use super::sort::sorted;
@@ -85,9 +85,7 @@ impl<'a> Search<'a> {
             return call.operator(&callees::ZERO, &[Value::Tensor(out)]).map(drop);
         }
         let dtype = common_dtype(Input::Tensor(sorted), self.values, call)?;
-        if !call.takes(dtype) {
-            return Err(CallError::Fallback);
-        }
+        take_if(call.takes(dtype))?;
         let out = call.contiguous(0, sizes, self.dtype(), Strides::Copied)?;
         let sorter = call.dense_given(self.sorter)?;
         let operands = [elements(call, Input::Tensor(sorted), dtype)?, elements(call, self.values, dtype)?];
@@ -97,13 +95,11 @@ impl<'a> Search<'a> {
     }
 }
 
-/// `searchsorted`.
 pub fn searchsorted(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (sorted, values, out_int32, right, side, sorter) = arguments.typed()?;
     Search { sorted, values, out_int32, right, side, sorter }.run(call)
 }
 
-/// `bucketize`.
 pub fn bucketize(call: &Call<'_>, values: Input<'_>, boundaries: Tensor<'_>, out_int32: bool, right: bool) -> Outcome {
     let sorted = boundaries;
     ensure!(sorted.ndim() == 1);
@@ -123,9 +119,7 @@ pub fn isin(call: &Call<'_>, tested: Input<'_>, others: Tensor<'_>, _assume_uniq
         return call.fill(out, invert.into());
     }
     let dtype = common_dtype(tested, Input::Tensor(others), call)?;
-    if !call.takes(dtype) {
-        return Err(CallError::Fallback);
-    }
+    take_if(call.takes(dtype))?;
     let line = elements(call, tested, dtype)?.view(&[out.numel()]);
     let keys = elements(call, Input::Tensor(others), dtype)?.view(&[others.numel()]);
     let [sorted, _] = sorted(call, keys, 0, false)?;

@@ -17,21 +17,16 @@ fn output<'a>(call: &Call<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result
 /// Launches the kernel along a dimension, or leaves the call to the fallback.
 fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: i64) -> Outcome {
     take_if(call.takes(out.dtype()))?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     let dim = wrap_dim(dim, inputs[0].ndim())? as i64;
     call.launch(&[out], inputs, &[dim.into()])
 }
 
-/// `_softmax` and `_log_softmax`.
 pub fn softmax(call: &Call<'_>, input: Tensor<'_>, dim: i64, half_to_float: bool) -> Outcome {
     let is_usual = !half_to_float && wrap_dim(dim, input.ndim()).is_ok();
     let out = output(call, input, Some(input.dtype()).filter(|_| is_usual))?;
     launch(call, out, &[input], dim)
 }
 
-/// `_softmax_backward_data` and `_log_softmax_backward_data`.
 pub fn softmax_backward(call: &Call<'_>, grad: Tensor<'_>, result: Tensor<'_>, dim: i64, input_dtype: DType) -> Outcome {
     let have_one_dtype = [result.dtype(), input_dtype] == [grad.dtype(); 2];
     let is_usual = have_one_dtype && grad.sizes() == result.sizes() && wrap_dim(dim, grad.ndim()).is_ok();
@@ -39,7 +34,6 @@ pub fn softmax_backward(call: &Call<'_>, grad: Tensor<'_>, result: Tensor<'_>, d
     launch(call, out, &[grad, result], dim)
 }
 
-/// `cumsum` and `cumprod`.
 pub fn scan(call: &Call<'_>, input: Tensor<'_>, dim: i64, _dtype: Value<'_>) -> Outcome {
     let out = call.output(0, &call.shape()?, Strides::Shared)?;
     if call.given(0).is_some() {
@@ -49,7 +43,6 @@ pub fn scan(call: &Call<'_>, input: Tensor<'_>, dim: i64, _dtype: Value<'_>) -> 
     launch(call, out, &[input], dim)
 }
 
-/// `_logcumsumexp`.
 pub fn logcumsumexp(call: &Call<'_>, input: Tensor<'_>, dim: i64) -> Outcome {
     wrap_dim(dim, input.ndim())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;

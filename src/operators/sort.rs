@@ -3,7 +3,7 @@
 //! Kernels of selection need the dimension as the last one and contiguous. Sorts of long lines do, too: all threads sort a line
 //! together, with a workspace.
 
-use super::call::{Call, CallError, Outcome, Strides, Value, ensure, wrap_dim};
+use super::call::{Call, CallError, Outcome, Strides, Value, ensure, take_if, wrap_dim};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::sort as sort_kernel;
@@ -47,9 +47,6 @@ impl<'a> Line<'a> {
 
     /// Launches a kernel of selection.
     fn select(&self, call: &Call<'a>, outputs: [Tensor<'a>; 2], scalars: &[Scalar]) -> Outcome {
-        if outputs[0].numel() == 0 {
-            return Ok(());
-        }
         let source = lines_apart(call, self.input, self.dim, outputs[0])?;
         call.launch(&outputs.map(|output| output.with_last(self.dim)), &[source], scalars)
     }
@@ -75,7 +72,6 @@ fn lines_apart<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize, out: Tensor<
     call.operator(&callees::CLONE, &[Value::Tensor(lines), Value::Number(Scalar::Long(0))])
 }
 
-/// `kthvalue`.
 pub fn kthvalue(call: &Call<'_>, input: Tensor<'_>, k: i64, dim: i64, keepdim: bool) -> Outcome {
     let line = Line::new(input, dim, keepdim)?;
     ensure!((1..=line.len()).contains(&k));
@@ -92,9 +88,7 @@ pub fn median_along(call: &Call<'_>, input: Tensor<'_>, dim: i64, keepdim: bool)
 
 /// `median` and `nanmedian` of all elements.
 pub fn median(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
-    if input.numel() == 0 {
-        return Err(CallError::Fallback);
-    }
+    take_if(input.numel() != 0)?;
     let line = call.dense(input, Format::Contiguous)?.view(&[input.numel()]);
     let out = call.contiguous(0, &[], input.dtype(), Strides::Any)?;
     let index = call.empty(&[1], DType::Long)?;
@@ -168,12 +162,10 @@ pub fn sort(call: &Call<'_>, input: Tensor<'_>, dim: i64, descending: bool) -> O
     call.launch_in(input.dtype(), &outputs, &[input], &scalars.list())
 }
 
-/// `sort.stable`.
 pub fn sort_stable(call: &Call<'_>, input: Tensor<'_>, _stable: Value<'_>, dim: i64, descending: bool) -> Outcome {
     sort(call, input, dim, descending)
 }
 
-/// `topk`.
 pub fn topk(call: &Call<'_>, input: Tensor<'_>, k: i64, dim: i64, largest: bool, _sorted: Value<'_>) -> Outcome {
     let dim = wrap_dim(dim, input.ndim())?;
     let len = input.sizes().get(dim).copied().unwrap_or(1);

@@ -73,7 +73,7 @@ fn batched(tensor: Tensor<'_>, ndim: usize) -> Result<Tensor<'_>, CallError> {
 fn launch(call: &Call<'_>, input: Tensor<'_>, has_batch: bool, sizes: &[i64], scalars: &kernel::Scalars) -> Outcome {
     let out = call.contiguous(0, &sizes[usize::from(!has_batch)..], input.dtype(), Strides::Any)?;
     let [out, input] = if has_batch { [out, input] } else { [out, input].map(|tensor| tensor.unsqueeze(0)) };
-    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[input], &scalars.list()) }
+    call.launch(&[out], &[input], &scalars.list())
 }
 
 /// `im2col`: the windows of images (N, C, H, W) or (C, H, W) as columns.
@@ -103,9 +103,6 @@ pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn unfold_backward(call: &Call<'_>, grad: Tensor<'_>, sizes: &[i64], dim: i64, size: i64, step: i64) -> Outcome {
     let out = call.contiguous(0, sizes, grad.dtype(), Strides::Any)?;
     let dim = wrap_dim(dim, sizes.len())? as i64;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     let scalars = backward_kernel::Scalars { dim: dim.into(), size: size.into(), step: step.into() };
     call.launch(&[out], &[grad], &scalars.list())
 }

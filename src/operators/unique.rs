@@ -161,12 +161,10 @@ pub fn with_inverse(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: 
     of_elements(call, input, false, inverse, false)
 }
 
-/// `_unique2`.
 pub fn unique(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool, counts: bool) -> Outcome {
     of_elements(call, input, false, inverse, counts)
 }
 
-/// `unique_dim`.
 pub fn unique_dim(
     call: &Call<'_>,
     input: Tensor<'_>,
@@ -178,12 +176,10 @@ pub fn unique_dim(
     along(call, input, dim, false)
 }
 
-/// `unique_dim_consecutive`.
 pub fn unique_dim_consecutive(call: &Call<'_>, input: Tensor<'_>, dim: i64, _inverse: bool, _counts: bool) -> Outcome {
     along(call, input, dim, true)
 }
 
-/// `unique_consecutive`.
 pub fn unique_consecutive(call: &Call<'_>, input: Tensor<'_>, inverse: bool, counts: bool, dim: Option<i64>) -> Outcome {
     match dim {
         Some(dim) if dim != 0 || input.ndim() != 1 => along(call, input, dim, true),

@@ -25,7 +25,6 @@ fn resized<const SPATIAL: usize>(images: Tensor<'_>, size: &[i64]) -> Shape {
     Shape::new(&[leading, size].concat(), images.dtype(), format_of::<SPATIAL>(images))
 }
 
-/// `_adaptive_avg_pool2d`, `_adaptive_avg_pool3d`.
 pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (images, size): (Tensor<'_>, &[i64]) = with_elements(arguments)?;
     take_if(are_images::<SPATIAL>(images) && size.len() == SPATIAL && are_positive(size))?;
@@ -91,7 +90,6 @@ fn triple(values: &[i64]) -> Result<[i64; 3], CallError> {
     }
 }
 
-/// `max_pool3d_with_indices`.
 pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (images, kernel, stride, padding, dilation, ceil_mode): (_, &[i64], &[i64], &[i64], &[i64], _) = with_elements(arguments)?;
     take_if(are_volumes(images))?;
@@ -109,7 +107,6 @@ pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     results(call, &[shape(images.dtype()), shape(DType::Long)])
 }
 
-/// `max_pool3d_with_indices_backward`.
 pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     take_filled(arguments)?;
     let images = arguments.tensor(1)?;

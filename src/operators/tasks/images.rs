@@ -3,7 +3,6 @@
 use super::{contiguous, result, take_if};
 use crate::operators::call::{Arguments, Call, Outcome, Strides};
 
-/// `grid_sampler_2d`, `grid_sampler_3d`.
 pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, grid) = (arguments.tensor(0)?, arguments.tensor(1)?);
     take_if(input.ndim() == SPATIAL + 2 && grid.ndim() == SPATIAL + 2)?;

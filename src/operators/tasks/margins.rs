@@ -13,7 +13,6 @@ fn losses(scores: Tensor<'_>, by_row: bool) -> Shape {
     if by_row { contiguous(&[rows_of(scores)], scores) } else { contiguous(&[], scores) }
 }
 
-/// `multi_margin_loss`.
 pub fn multi_margin(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (scores, target, _, _, weight, reduction): (_, _, Value<'_>, Value<'_>, _, i64) = with_elements(arguments)?;
     let (scores, target, weight): (Tensor<'_>, Tensor<'_>, Option<Tensor<'_>>) = (scores, target, weight);
@@ -22,7 +21,6 @@ pub fn multi_margin(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     result(call, losses(scores, reduction == NONE && target.ndim() > 0))
 }
 
-/// `multilabel_margin_loss_forward`.
 pub fn multilabel_margin(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (scores, target, reduction): (Tensor<'_>, Tensor<'_>, i64) = with_elements(arguments)?;
     take_if(match scores.ndim() {

@@ -59,7 +59,6 @@ fn are_contiguous_by_column(a: Tensor<'_>, batch: &[i64]) -> bool {
         })
 }
 
-/// `linalg_solve_triangular`.
 pub fn solve_triangular(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (a, b, _, left, _): (Tensor<'_>, Tensor<'_>, Value<'_>, bool, Value<'_>) = with_elements(arguments)?;
     take_if(are_matrices(a, b) && a.dtype() == b.dtype() && are_square(a))?;
@@ -71,7 +70,6 @@ pub fn solve_triangular(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     result(call, if is_by_row { contiguous(&sizes, b) } else { by_column(&sizes, b.dtype()) })
 }
 
-/// `linalg_householder_product`.
 pub fn householder_product(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, tau): (Tensor<'_>, Tensor<'_>) = with_elements(arguments)?;
     take_if(input.ndim() >= 2 && tau.ndim() == input.ndim() - 1 && input.dtype() == tau.dtype())?;
@@ -79,7 +77,6 @@ pub fn householder_product(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
     by_column_like(call, input)
 }
 
-/// `ormqr`.
 pub fn ormqr(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, tau, other, left, _): (Tensor<'_>, Tensor<'_>, Tensor<'_>, bool, Value<'_>) = with_elements(arguments)?;
     take_if(are_matrices(input, other) && tau.ndim() == input.ndim() - 1 && other.ndim() == input.ndim())?;
@@ -90,7 +87,6 @@ pub fn ormqr(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     by_column_like(call, other)
 }
 
-/// `_cholesky_solve_helper`.
 pub fn cholesky_solve(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (b, a, _): (Tensor<'_>, Tensor<'_>, Value<'_>) = with_elements(arguments)?;
     take_if(are_matrices(a, b) && are_square(a) && rows_of(a) == rows_of(b) && a.dtype() == b.dtype())?;

@@ -23,7 +23,6 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     results(call, &[contiguous(v.sizes(), v), Shape { sizes: g.sizes().into(), strides: g.strides().into(), dtype }])
 }
 
-/// `_weight_norm_interface_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, v, g, norms, dim): (Tensor<'_>, Tensor<'_>, Tensor<'_>, Tensor<'_>, i64) = with_elements(arguments)?;
     take_if(are_slices(v, g, dim))?;
