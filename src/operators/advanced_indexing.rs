@@ -7,7 +7,7 @@ use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
 use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure, take_if};
 use super::callees;
 use super::gather::is_index;
-use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order};
+use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, strides_in_order};
 use crate::tensor::dtype::{DType, FLOAT8};
 
 /// The indices of a call, one for each of the leading dimensions; `None` for a dimension that is not indexed.
@@ -125,12 +125,7 @@ impl Arrangement {
         if order.iter().copied().eq((0..sizes.len()).rev()) {
             return Format::Contiguous.strides(sizes);
         }
-        let (mut strides, mut stride) = (Dims::from(sizes), 1);
-        for dim in order {
-            strides[dim] = stride;
-            stride *= sizes[dim];
-        }
-        strides
+        strides_in_order(sizes, &order)
     }
 }
 

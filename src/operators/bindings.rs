@@ -219,28 +219,35 @@ pub const fn any_device(prepare: Implementation) -> Implementation {
 const COMPOSITION: Implementation = any_device(plain(|_, _| Err(CallError::Composite)));
 
 macro_rules! operators {
-    ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
+    ($($kernel:literal: $prepare:expr => $($($name:literal),+)|+;)*) => {
         /// Operators that a Rust kernel computes.
-        static OPERATORS: [Operator; [$(stringify!($kernel)),*].len()] = [$(
+        static OPERATORS: [Operator; [$($(stringify!($($name)+)),+),*].len()] = [$($(
             Operator { names: &[$($name),+], kernel: Kernel::Row(Row::new($kernel)), prepare: $prepare },
-        )*];
+        )+)*];
     };
 }
 
 operators! {
     // padding
-    c"reflection_pad": structured(typed!(pad::pad)) => c"reflection_pad1d", c"reflection_pad1d.out";
-    c"reflection_pad": structured_as(c"replication_pad2d", typed!(pad::reflect_images)) => c"reflection_pad2d", c"reflection_pad2d.out";
-    c"reflection_pad": structured(typed!(pad::pad)) => c"reflection_pad3d", c"reflection_pad3d.out";
-    c"replication_pad": structured(typed!(pad::pad)) => c"replication_pad1d", c"replication_pad1d.out";
-    c"replication_pad": structured(typed!(pad::pad)) => c"replication_pad2d", c"replication_pad2d.out";
-    c"replication_pad": structured(typed!(pad::pad)) => c"replication_pad3d", c"replication_pad3d.out";
-    c"reflection_pad_backward": structured(typed!(pad::reflect_lines_backward)) => c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
-    c"reflection_pad_backward": plain(typed!(pad::pad_backward::<2>)) => c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
-    c"reflection_pad_backward": structured(typed!(pad::pad_backward_of_meta)) => c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
-    c"replication_pad_backward": structured(typed!(pad::pad_backward_of_meta)) => c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
-    c"replication_pad_backward": plain(typed!(pad::pad_backward::<2>)) => c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
-    c"replication_pad_backward": plain(typed!(pad::pad_backward::<3>)) => c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
+    c"reflection_pad": structured(typed!(pad::pad)) =>
+        c"reflection_pad1d", c"reflection_pad1d.out" | c"reflection_pad3d", c"reflection_pad3d.out";
+    c"reflection_pad": structured_as(c"replication_pad2d", typed!(pad::reflect_images)) =>
+        c"reflection_pad2d", c"reflection_pad2d.out";
+    c"replication_pad": structured(typed!(pad::pad)) =>
+        c"replication_pad1d", c"replication_pad1d.out" | c"replication_pad2d", c"replication_pad2d.out" | c"replication_pad3d",
+        c"replication_pad3d.out";
+    c"reflection_pad_backward": structured(typed!(pad::reflect_lines_backward)) =>
+        c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
+    c"reflection_pad_backward": plain(typed!(pad::pad_backward::<2>)) =>
+        c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
+    c"reflection_pad_backward": structured(typed!(pad::pad_backward_of_meta)) =>
+        c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"replication_pad_backward": structured(typed!(pad::pad_backward_of_meta)) =>
+        c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
+    c"replication_pad_backward": plain(typed!(pad::pad_backward::<2>)) =>
+        c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
+    c"replication_pad_backward": plain(typed!(pad::pad_backward::<3>)) =>
+        c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
     // windows
     c"im2col": plain(unfold::im2col) => c"im2col", c"im2col.out";
     c"col2im": plain(unfold::col2im) => c"col2im", c"col2im.out";
@@ -258,15 +265,12 @@ operators! {
     c"amax": structured(typed!(reduce::amax)) => c"amax", c"amax.out";
     c"amin": structured(typed!(reduce::amax)) => c"amin", c"amin.out";
     c"all": any_dtype(structured(typed!(reduce::logical_of_all))) => c"all", c"all.all_out";
-    c"all": any_dtype(structured(typed!(reduce::logical))) => c"all.dim", c"all.out";
-    c"all": any_dtype(structured(typed!(reduce::logical))) => c"all.dims", c"all.dims_out";
+    c"all": any_dtype(structured(typed!(reduce::logical))) => c"all.dim", c"all.out" | c"all.dims", c"all.dims_out";
     c"any": any_dtype(structured(typed!(reduce::logical_of_all))) => c"any", c"any.all_out";
-    c"any": any_dtype(structured(typed!(reduce::logical))) => c"any.dim", c"any.out";
-    c"any": any_dtype(structured(typed!(reduce::logical))) => c"any.dims", c"any.dims_out";
+    c"any": any_dtype(structured(typed!(reduce::logical))) => c"any.dim", c"any.out" | c"any.dims", c"any.dims_out";
     c"linalg_vector_norm": any_dtype(structured(reduce::vector_norm)) => c"linalg_vector_norm", c"linalg_vector_norm.out";
     c"nansum": any_dtype(plain(typed!(reduce::nansum))) => c"nansum", c"nansum.out";
-    c"count_nonzero": plain(typed!(reduce::count_nonzero)) => c"count_nonzero.dim_IntList";
-    c"count_nonzero": plain(typed!(reduce::count_nonzero)) => c"count_nonzero";
+    c"count_nonzero": plain(typed!(reduce::count_nonzero)) => c"count_nonzero.dim_IntList" | c"count_nonzero";
     c"max.dim": structured(typed!(reduce::pair)) => c"max.dim", c"max.dim_max";
     c"min.dim": structured(typed!(reduce::pair)) => c"min.dim", c"min.dim_min";
     c"aminmax": structured(typed!(reduce::pair)) => c"aminmax", c"aminmax.out";
@@ -302,14 +306,13 @@ operators! {
     c"roll": plain(typed!(flip_and_roll::roll)) => c"roll";
     c"tril": structured(typed!(triangle::triangle)) => c"tril", c"tril_", c"tril.out";
     c"triu": structured(typed!(triangle::triangle)) => c"triu", c"triu_", c"triu.out";
-    c"copy_": any_dtype(plain(typed!(channel_shuffle::shuffle))) => c"channel_shuffle";
-    c"copy_": any_dtype(plain(typed!(channel_shuffle::shuffle))) => c"native_channel_shuffle";
+    c"copy_": any_dtype(plain(typed!(channel_shuffle::shuffle))) => c"channel_shuffle" | c"native_channel_shuffle";
     // gather, scatter and other operators with indices
-    c"scatter": structured(typed!(scatter::scatter)) => c"scatter.src", c"scatter_.src", c"scatter.src_out";
-    c"scatter": structured(typed!(scatter::scatter)) => c"scatter.value", c"scatter_.value", c"scatter.value_out";
-    c"scatter_reduce": structured(scatter::scatter_reduced) => c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out";
+    c"scatter": structured(typed!(scatter::scatter)) =>
+        c"scatter.src", c"scatter_.src", c"scatter.src_out" | c"scatter.value", c"scatter_.value", c"scatter.value_out";
     c"scatter_reduce": structured(scatter::scatter_reduced) =>
-        c"scatter.value_reduce", c"scatter_.value_reduce", c"scatter.value_reduce_out";
+        c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out" | c"scatter.value_reduce", c"scatter_.value_reduce",
+        c"scatter.value_reduce_out";
     c"scatter_add": structured(typed!(scatter::scatter_add)) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
     c"scatter_reduce": structured(scatter::scatter_reduce) =>
         c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
@@ -319,15 +322,13 @@ operators! {
     c"index_fill": plain(typed!(scatter::index_fill)) => c"index_fill_.int_Scalar";
     c"index_fill": plain(typed!(scatter::index_fill_tensor)) => c"index_fill_.int_Tensor";
     c"index": plain(typed!(advanced_indexing::index)) => c"index.Tensor", c"index.Tensor_out";
-    c"index_put": plain(advanced_indexing::put) => c"index_put_";
-    c"index_put": plain(advanced_indexing::put) => c"_index_put_impl_";
+    c"index_put": plain(advanced_indexing::put) => c"index_put_" | c"_index_put_impl_";
     c"gather": structured(typed!(gather::gather)) => c"gather", c"gather.out";
     c"index_select": plain(typed!(gather::select)) => c"index_select", c"index_select.out";
     c"take": plain(typed!(gather::take)) => c"take", c"take.out";
     c"put": plain(typed!(put::put)) => c"put_";
     c"embedding_dense_backward": plain(embedding::backward) => c"embedding_dense_backward";
-    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag";
-    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag_forward_only";
+    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
     c"embedding_renorm_": plain(typed!(embedding::renorm)) => c"embedding_renorm_";
     // masks
     c"masked_select": plain(masked::select) => c"masked_select", c"masked_select.out";
@@ -347,12 +348,12 @@ operators! {
     c"sort.stable": plain(typed!(sort::sort_stable)) => c"sort.stable", c"sort.values_stable";
     c"topk": plain(typed!(sort::topk)) => c"topk", c"topk.values";
     // search
-    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) => c"searchsorted.Tensor", c"searchsorted.Tensor_out";
-    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) => c"searchsorted.Scalar", c"searchsorted.Scalar_out";
-    c"searchsorted": any_dtype(plain(typed!(searchsorted::bucketize))) => c"bucketize.Tensor", c"bucketize.Tensor_out";
-    c"searchsorted": any_dtype(plain(typed!(searchsorted::bucketize))) => c"bucketize.Scalar";
-    c"isin": any_dtype(structured(typed!(searchsorted::isin))) => c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out";
-    c"isin": any_dtype(structured(typed!(searchsorted::isin))) => c"isin.Scalar_Tensor";
+    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) =>
+        c"searchsorted.Tensor", c"searchsorted.Tensor_out" | c"searchsorted.Scalar", c"searchsorted.Scalar_out";
+    c"searchsorted": any_dtype(plain(typed!(searchsorted::bucketize))) =>
+        c"bucketize.Tensor", c"bucketize.Tensor_out" | c"bucketize.Scalar";
+    c"isin": any_dtype(structured(typed!(searchsorted::isin))) =>
+        c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out" | c"isin.Scalar_Tensor";
     // unique elements
     c"unique_groups": plain(typed!(unique::with_inverse)) => c"_unique";
     c"unique_groups": plain(typed!(unique::unique)) => c"_unique2";
@@ -364,14 +365,10 @@ operators! {
     c"histogram": any_dtype(plain(histogram::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
     c"histogram": any_dtype(plain(histogram::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
-    c"arange": plain(factories::arange) => c"arange";
-    c"arange": plain(factories::arange) => c"arange.start";
-    c"arange": plain(factories::arange) => c"arange.start_step";
+    c"arange": plain(factories::arange) => c"arange" | c"arange.start" | c"arange.start_step";
     c"arange": plain(factories::arange_out) => c"arange.start_out";
-    c"eye": plain(factories::eye) => c"eye";
-    c"eye": plain(factories::eye) => c"eye.m";
-    c"eye": plain(factories::eye_out) => c"eye.out";
-    c"eye": plain(factories::eye_out) => c"eye.m_out";
+    c"eye": plain(factories::eye) => c"eye" | c"eye.m";
+    c"eye": plain(factories::eye_out) => c"eye.out" | c"eye.m_out";
     c"linspace": plain(factories::linspace) => c"linspace";
     c"linspace": plain(typed!(factories::linspace_out)) => c"linspace.out";
     c"logspace": plain(typed!(factories::logspace)) => c"logspace.out";
@@ -387,8 +384,7 @@ operators! {
     c"bernoulli_": any_dtype(plain(typed!(random::bernoulli))) => c"bernoulli_.Tensor";
     c"bernoulli_": any_dtype(plain(typed!(random::bernoulli_out))) => c"bernoulli.out";
     c"poisson": any_dtype(plain(typed!(random::poisson))) => c"poisson";
-    c"randperm": any_dtype(plain(random::permutation)) => c"randperm";
-    c"randperm": any_dtype(plain(random::permutation)) => c"randperm.generator";
+    c"randperm": any_dtype(plain(random::permutation)) => c"randperm" | c"randperm.generator";
     c"randperm": any_dtype(plain(typed!(random::permutation_out))) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(typed!(random::binomial))) => c"binomial";
     c"multinomial": any_device(plain(typed!(multinomial::multinomial))) => c"multinomial", c"multinomial.out";
@@ -398,18 +394,13 @@ operators! {
     c"bernoulli_.float": any_dtype(plain(random::bernoulli_scalar)) => c"bernoulli_.float";
     c"random_": any_dtype(plain(typed!(random::random_from))) => c"random_.from";
     c"random_": any_dtype(plain(typed!(random::random_to))) => c"random_.to";
-    c"uniform_": any_dtype(plain(factories::random)) => c"rand";
-    c"uniform_": any_dtype(plain(factories::random)) => c"rand.generator";
+    c"uniform_": any_dtype(plain(factories::random)) => c"rand" | c"rand.generator";
     c"uniform_": any_dtype(plain(factories::random_like)) => c"rand_like";
-    c"normal_": any_dtype(plain(factories::random)) => c"randn";
-    c"normal_": any_dtype(plain(factories::random)) => c"randn.generator";
+    c"normal_": any_dtype(plain(factories::random)) => c"randn" | c"randn.generator";
     c"normal_": any_dtype(plain(factories::random_like)) => c"randn_like";
-    c"random_": any_dtype(plain(factories::random)) => c"randint";
-    c"random_": any_dtype(plain(factories::random)) => c"randint.generator";
-    c"random_": any_dtype(plain(factories::random)) => c"randint.low";
-    c"random_": any_dtype(plain(factories::random)) => c"randint.low_generator";
-    c"random_": any_dtype(plain(factories::random_like)) => c"randint_like";
-    c"random_": any_dtype(plain(factories::random_like)) => c"randint_like.low_dtype";
+    c"random_": any_dtype(plain(factories::random)) =>
+        c"randint" | c"randint.generator" | c"randint.low" | c"randint.low_generator";
+    c"random_": any_dtype(plain(factories::random_like)) => c"randint_like" | c"randint_like.low_dtype";
     c"native_dropout": any_dtype(plain(typed!(dropout::forward))) => c"native_dropout";
     c"native_dropout_backward": any_dtype(plain(typed!(dropout::backward))) => c"native_dropout_backward";
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
@@ -426,13 +417,11 @@ operators! {
     c"elman_layer": plain(rnn_layer::forward::<RNN_RELU>) => c"rustdev::rnn_relu_layer";
     c"elman_layer_backward": plain(rnn_layer::backward::<RNN_RELU>) => c"rustdev::rnn_relu_layer_backward";
     // normalisation, whose functions check dtypes after PyTorch's own checks
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"native_batch_norm";
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"_native_batch_norm_legit";
+    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"native_batch_norm" | c"_native_batch_norm_legit";
     c"native_batch_norm": any_dtype(plain(batch_norm::forward_without_statistics)) => c"_native_batch_norm_legit.no_stats";
     c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<true>)) => c"_batch_norm_with_update";
     c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<false>)) => c"_batch_norm_no_update";
-    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward)) => c"native_batch_norm_backward";
-    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward)) => c"batch_norm_backward";
+    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward)) => c"native_batch_norm_backward" | c"batch_norm_backward";
     c"native_group_norm": any_dtype(plain(group_norm::forward)) => c"native_group_norm";
     c"native_group_norm_backward": any_dtype(plain(group_norm::backward)) => c"native_group_norm_backward";
     c"native_layer_norm": any_dtype(plain(layer_norm::forward)) => c"native_layer_norm";
@@ -460,24 +449,25 @@ operators! {
     c"binary_cross_entropy_backward": any_dtype(plain(loss::entropy_backward)) =>
         c"binary_cross_entropy_backward", c"binary_cross_entropy_backward.grad_input";
     c"log_sigmoid_forward": any_dtype(plain(typed!(loss::log_sigmoid))) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
-    c"log_sigmoid_backward": any_dtype(plain(typed!(loss::log_sigmoid_backward))) => c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
+    c"log_sigmoid_backward": any_dtype(plain(typed!(loss::log_sigmoid_backward))) =>
+        c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
     c"nll_loss_backward": plain(nll_loss::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
 macro_rules! composed {
-    ($($prepare:expr => $($name:literal),+;)*) => {
+    ($($prepare:expr => $($($name:literal),+)|+;)*) => {
         /// Operators that call other operators.
-        static COMPOSED: [Operator; [$(stringify!($prepare)),*].len()] = [$(
+        static COMPOSED: [Operator; [$($(stringify!($($name)+)),+),*].len()] = [$($(
             Operator { names: &[$($name),+], kernel: Kernel::Others, prepare: $prepare },
-        )*];
+        )+)*];
     };
 }
 
 composed! {
     plain(typed!(searchsorted::is_number)) => c"isin.Tensor_Scalar";
-    plain(random::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
-    plain(random::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
-    plain(random::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(random::normal_of_tensors) =>
+        c"normal.Tensor_float", c"normal.Tensor_float_out" | c"normal.float_Tensor", c"normal.float_Tensor_out" |
+        c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(rnn_cell::gru_cell) => c"_thnn_fused_gru_cell";
     plain(typed!(rnn_cell::gru_cell_backward)) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences
@@ -489,11 +479,7 @@ composed! {
     plain(typed!(factories::trace)) => c"trace";
     plain(typed!(reduce::norm)) => c"norm.ScalarOpt_dim";
     // operators for which PyTorch's composite implementation is used, though the CPU has kernels
-    COMPOSITION => c"_stack";
-    COMPOSITION => c"_stack.out";
-    COMPOSITION => c"narrow_copy";
-    COMPOSITION => c"pixel_shuffle";
-    COMPOSITION => c"pixel_unshuffle";
+    COMPOSITION => c"_stack" | c"_stack.out" | c"narrow_copy" | c"pixel_shuffle" | c"pixel_unshuffle";
 }
 
 #[cfg(test)]

@@ -190,11 +190,6 @@ impl<'a> Value<'a> {
         self.get()
     }
 
-    /// The tensor, or `None` if the argument is absent.
-    pub fn optional_tensor(&self) -> Result<Option<Tensor<'a>>, CallError> {
-        self.get()
-    }
-
     /// True if the argument is absent.
     #[inline]
     pub fn is_none(&self) -> bool {
@@ -221,40 +216,6 @@ impl<'a> Value<'a> {
     #[inline]
     pub fn as_text(&self) -> Option<&'a str> {
         if let Self::Text(text) = self { Some(text) } else { None }
-    }
-
-    #[inline]
-    pub fn tensors(&self) -> Result<&'a [Tensor<'a>], CallError> {
-        self.get()
-    }
-
-    #[inline]
-    pub fn integer(&self) -> Result<i64, CallError> {
-        self.get()
-    }
-
-    #[inline]
-    pub fn number(&self) -> Result<Scalar, CallError> {
-        self.get()
-    }
-
-    #[inline]
-    pub fn flag(&self) -> Result<bool, CallError> {
-        self.get()
-    }
-
-    #[inline]
-    pub fn double(&self) -> Result<f64, CallError> {
-        self.get()
-    }
-
-    #[inline]
-    pub fn integers(&self) -> Result<&'a [i64], CallError> {
-        self.get()
-    }
-
-    pub fn flags(&self) -> Result<&'a [bool], CallError> {
-        self.get()
     }
 }
 

@@ -51,7 +51,7 @@ pub fn clamp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `clamp_min`, `clamp_max`.
 pub fn clamp_one_side<const IS_MIN: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [_input, number] = arguments.all()?;
-    let number = number.number()?;
+    let number: Scalar = number.get()?;
     ensure!(!matches!(number, Scalar::Complex(..)));
     limit(&[(number, IS_MIN)], Scalars::Any, arguments, call)
 }
@@ -70,7 +70,7 @@ pub fn hardtanh(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if !is_integer(dtype) {
         return clamp(arguments, call);
     }
-    let limits = [min.number()?, max.number()?];
+    let limits: [Scalar; 2] = [min.get()?, max.get()?];
     limits.iter().try_for_each(|&limit| call.check_number(limit, DType::Long))?;
     let [min, max] = limits.map(|limit| Value::Number(Scalar::Long(limit.to())));
     clamp(&Arguments::new(&[*input, min, max]), call)

@@ -69,9 +69,17 @@ fn check_bag([weight, indices, offsets]: [Tensor<'_>; 3], mode: i64, scales: Opt
 /// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: without mode "max" the maxima are
 /// empty, and the last offset has a bag size, too.
 pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [weight, indices, offsets, _scale, mode, _sparse, scales, has_last, padding] = arguments.all()?;
-    let (weight, indices, offsets, mode) = (weight.tensor()?, indices.tensor()?, offsets.tensor()?, mode.integer()?);
-    let (scales, has_last): (Option<Tensor<'_>>, bool) = (scales.get()?, has_last.get()?);
+    let (weight, indices, offsets, _, mode, _, scales, has_last, padding): (
+        Tensor<'_>,
+        Tensor<'_>,
+        Tensor<'_>,
+        bool,
+        _,
+        bool,
+        _,
+        _,
+        _,
+    ) = arguments.typed()?;
     check_bag([weight, indices, offsets], mode, scales, has_last)?;
     let bags = offsets.numel() - i64::from(has_last);
     let dtype = indices.dtype();
@@ -95,7 +103,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let scales = call.dense_given(scales)?;
         let inputs: Vec<Tensor<'_>> = [table, indices, offsets].into_iter().chain(scales).collect();
         let sizes = all_sizes.within(&[bags], &[1]);
-        let scalars = bag_kernel::Scalars { mode: mode.into(), padding: padding.integer()?.into() };
+        let scalars = bag_kernel::Scalars { mode: mode.into(), padding: Scalar::Long(padding) };
         call.launch(&[out, bag_of, sizes, maxima], &inputs, &scalars.list())?;
     }
     if has_last {

@@ -66,8 +66,8 @@ fn distribution(call: &Call<'_>, limits: &[Value<'_>]) -> Result<Distribution, C
     match (call.kernel_name(), limits) {
         ("uniform_", []) => Ok(Distribution::Uniform([0.0, 1.0])),
         ("normal_", []) => Ok(Distribution::Normal([0.0, 1.0])),
-        ("random_", [high]) => Ok(Distribution::Integers(0, Some(high.integer()?))),
-        ("random_", [low, high]) => Ok(Distribution::Integers(low.integer()?, Some(high.integer()?))),
+        ("random_", [high]) => Ok(Distribution::Integers(0, Some(high.get()?))),
+        ("random_", [low, high]) => Ok(Distribution::Integers(low.get()?, Some(high.get()?))),
         _ => Err(wrong(limits)),
     }
 }
@@ -141,9 +141,9 @@ impl Range {
     /// The range from, to and by these numbers; by default from 0 by 1.
     fn new(numbers: &[Value<'_>]) -> Result<Self, CallError> {
         match numbers {
-            [end] => Ok(Self([0.into(), end.number()?, 1.into()])),
-            [start, end] => Ok(Self([start.number()?, end.number()?, 1.into()])),
-            [start, end, step] => Ok(Self([start.number()?, end.number()?, step.number()?])),
+            [end] => Ok(Self([0.into(), end.get()?, 1.into()])),
+            [start, end] => Ok(Self([start.get()?, end.get()?, 1.into()])),
+            [start, end, step] => Ok(Self([start.get()?, end.get()?, step.get()?])),
             _ => Err(wrong(numbers)),
         }
     }
@@ -243,7 +243,7 @@ pub fn logspace(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64, base: S
 /// The sizes of an identity matrix, which is square by default.
 fn sizes_of_identity(numbers: &[Value<'_>]) -> Result<[i64; 2], CallError> {
     let [Some(rows), Some(cols)] = [numbers.first(), numbers.last()] else { return Err(wrong(numbers)) };
-    let sizes = [rows.integer()?, cols.integer()?];
+    let sizes: [i64; 2] = [rows.get()?, cols.get()?];
     ensure!(sizes.iter().all(|&size| size >= 0));
     Ok(sizes)
 }

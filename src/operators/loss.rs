@@ -95,7 +95,7 @@ fn loss(call: &Call<'_>, operands: [Tensor<'_>; 2], reduction: i64, numbers: &[S
 fn gradient(types: Types, factor: f64, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, target] = [0, 1, 2].map(|index| arguments.tensor(index));
     let (input, given) = (input?, call.given(0));
-    let is_mean = arguments.get(3).unwrap_or(&Value::None).integer()? == MEAN;
+    let is_mean = arguments.get(3).unwrap_or(&Value::None).get::<i64>()? == MEAN;
     let norm = if is_mean { factor / input.numel() as f64 } else { factor };
     let inputs = [input, target?, grad?].map(Into::into);
     let operands = Elementwise::of(Rule::new(types), &inputs, given, call)?.with_dtype(input.dtype())?;

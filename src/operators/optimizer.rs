@@ -11,7 +11,7 @@ use crate::tensor::launch::Scalar;
 
 /// The learning rate: a number, or 0 and the tensor that the kernel reads.
 fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tensor<'a>>), CallError> {
-    let &Value::Tensor(tensor) = rate else { return Ok((rate.number()?, None)) };
+    let &Value::Tensor(tensor) = rate else { return Ok((rate.get()?, None)) };
     if tensor.device() >= 0 {
         return Ok((Scalar::Double(0.0), Some(tensor)));
     }
@@ -89,35 +89,35 @@ fn step<'a>(
     last: [&Value<'a>; 2],
 ) -> Outcome {
     let (rate, rate_tensor) = rate_of(call, rate)?;
-    let mut settings = others.iter().map(Value::number).collect::<Result<SmallVec<[Scalar; 8]>, _>>()?;
+    let mut settings = others.iter().map(Value::get).collect::<Result<SmallVec<[Scalar; 8]>, _>>()?;
     settings.insert(place, rate);
     Step { lists, counts, singles: [rate_tensor, last[0].get()?, last[1].get()?], settings }.run(call)
 }
 
 pub fn adam(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, means, squares, greatest, counts, rate, others @ .., scale, found] = arguments.all::<15>()?;
-    let mut lists: Lists<'_> = smallvec![parameters.tensors()?, means.tensors()?, squares.tensors()?];
-    if others[4].flag()? {
-        lists.push(greatest.tensors()?);
+    let mut lists: Lists<'_> = smallvec![parameters.get()?, means.get()?, squares.get()?];
+    if others[4].get()? {
+        lists.push(greatest.get()?);
     }
-    lists.push(grads.tensors()?);
-    step(call, lists, counts.tensors()?, (rate, 0), others, [scale, found])
+    lists.push(grads.get()?);
+    step(call, lists, counts.get()?, (rate, 0), others, [scale, found])
 }
 
 pub fn sgd(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, buffers, decay, momentum, rate, dampening, nesterov, maximize, is_first, scale, found] =
         arguments.all()?;
-    let mut lists: Lists<'_> = smallvec![parameters.tensors()?];
-    if momentum.double()? != 0.0 {
-        lists.push(buffers.tensors()?);
+    let mut lists: Lists<'_> = smallvec![parameters.get()?];
+    if momentum.get::<f64>()? != 0.0 {
+        lists.push(buffers.get()?);
     }
-    lists.push(grads.tensors()?);
+    lists.push(grads.get()?);
     let others = [*decay, *momentum, *dampening, *nesterov, *maximize, *is_first];
     step(call, lists, &[], (rate, 2), &others, [scale, found])
 }
 
 pub fn adagrad(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, sums, counts, rate, others @ .., scale, found] = arguments.all::<11>()?;
-    let lists = smallvec![parameters.tensors()?, sums.tensors()?, grads.tensors()?];
-    step(call, lists, counts.tensors()?, (rate, 0), others, [scale, found])
+    let lists = smallvec![parameters.get()?, sums.get()?, grads.get()?];
+    step(call, lists, counts.get()?, (rate, 0), others, [scale, found])
 }

@@ -172,7 +172,7 @@ fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[S
                 numbers.push(match value.as_text() {
                     Some(text) => Scalar::Long(text_number(text)?),
                     None if value.is_none() => Scalar::Long(0),
-                    None => value.number()?,
+                    None => value.get()?,
                 });
             }
         }
@@ -230,7 +230,7 @@ pub fn addcdiv(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
 
 /// An error if the gradient is computed from the result and the slope is negative.
 fn check_slope(slope: &Value<'_>, is_result: &Value<'_>) -> Outcome {
-    ensure!(!is_result.flag()? || slope.number()?.to::<f64>() >= 0.0);
+    ensure!(!is_result.get::<bool>()? || slope.get::<Scalar>()?.to::<f64>() >= 0.0);
     Ok(())
 }
 
@@ -246,7 +246,7 @@ pub fn leaky_relu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> 
 
 pub fn softshrink(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
     let [input, lambd] = arguments.all()?;
-    let (greatest, lambd) = (greatest_finite(input.tensor()?.dtype()), lambd.number()?.to::<f64>());
+    let (greatest, lambd) = (greatest_finite(input.tensor()?.dtype()), lambd.get::<Scalar>()?.to::<f64>());
     ensure!(greatest.is_some_and(|greatest| (0.0..=greatest).contains(&lambd)));
     Ok(())
 }
@@ -269,7 +269,7 @@ pub fn check_factor(dtype: DType, factor: Scalar, name: &str) -> Outcome {
 
 /// Checks the `alpha` of `add` and `sub`, the last argument.
 pub fn alpha(arguments: &Arguments<'_>, operands: &Elementwise<'_>, _: &Call<'_>) -> Outcome {
-    let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).number()?);
+    let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).get()?);
     check_factor(dtype, alpha, "alpha")?;
     ensure!(dtype.is_complex() || !matches!(alpha, Scalar::Complex(..)));
     Ok(())

@@ -12,7 +12,7 @@ use crate::tensor::launch::Scalar;
 /// `pow` of a tensor and a number.
 pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, power] = arguments.all()?;
-    let (base, exponent) = (base.tensor()?, power.number()?);
+    let (base, exponent) = (base.tensor()?, power.get::<Scalar>()?);
     let is_negative = matches!(exponent, Scalar::Long(..0));
     ensure!(!(is_whole(base.dtype()) && is_negative));
     let operands = alone(base, Types::Cast(promoted(base, as_promoted(power).into_iter(), call)?), call)?;
@@ -26,7 +26,7 @@ pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `pow` of a number and a tensor.
 pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, exponent] = arguments.all()?;
-    if let Some(zero) = exponent_of_one(base.number()?) {
+    if let Some(zero) = exponent_of_one(base.get()?) {
         return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(&callees::POW_NUMBER));
     }
     with_number(arguments, call)

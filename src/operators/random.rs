@@ -37,7 +37,7 @@ macro_rules! fills {
         #[doc = concat!("`", stringify!($name), "_`.")]
         pub fn $name(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
             let [$out, $($parameter,)+ generator] = arguments.all()?;
-            let ($out, $($parameter),+) = ($out.tensor()?, $($parameter.double()?),+);
+            let ($out, $($parameter),+) = ($out.tensor()?, $($parameter.get::<f64>()?),+);
             ensure!($condition);
             draw(call, $out, &[], *generator, |[seed, offset]| {
                 kernels::$name::Scalars { seed, offset, $($parameter: Scalar::Double($parameter)),+ }.list()
@@ -292,7 +292,7 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
         check_deviations(call, *std, first)?;
         1.0
     } else {
-        let std = std.double()?;
+        let std = std.get()?;
         ensure!(std >= 0.0);
         std
     };
@@ -313,7 +313,7 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     } else {
         // A number is rounded to the dtype before it is added.
         let made = call.empty(&[], dtype)?;
-        call.fill(made, mean.number()?)?;
+        call.fill(made, mean.get()?)?;
         made
     };
     call.operator(&callees::ADD_IN_PLACE, &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)

@@ -27,10 +27,10 @@ impl<'a> Reduction<'a> {
     /// A reduction over one dimension, over a list of dimensions, or over all; an absent or empty list means all.
     fn along(input: Tensor<'a>, dims: Value<'_>, keepdim: bool) -> Result<Self, CallError> {
         let reduced = match dims {
-            Value::Number(_) => bit_of(dims.integer()?, input.ndim())?,
+            Value::Number(_) => bit_of(dims.get()?, input.ndim())?,
             Value::None => all_bits(input.ndim()),
             _ => {
-                let dims = dims.integers()?;
+                let dims: &[i64] = dims.get()?;
                 let mut found = if dims.is_empty() { all_bits(input.ndim()) } else { 0 };
                 for &dim in dims {
                     let bit = bit_of(dim, input.ndim())?;

@@ -43,7 +43,7 @@ impl<'a> Network<'a> {
             states: if let Value::Tensor(state) = states { slice::from_ref(state) } else { states.get()? },
             params: params.get()?,
             params_of_cell: if has_biases.get()? { 4 } else { 2 },
-            layers: layers.integer()?.max(0) as usize,
+            layers: layers.get::<i64>()?.max(0) as usize,
             dropout: if train.get()? { dropout.get()? } else { 0.0 },
             directions: if bidirectional.get()? { 2 } else { 1 },
             batch_first: batch_first.get()?,

@@ -42,7 +42,7 @@ pub fn run_widened(dtype: DType, arguments: &Arguments<'_>, call: &Call<'_>) -> 
     take_if(arguments.tensors().all(|tensor| tensor.dtype() == dtype || !FLOATING.contains(tensor.dtype())))?;
     let mut wide = call.widened(arguments)?;
     // All results are computed: one that is not wanted would be missing from the list of results.
-    let wanted = arguments.iter().find_map(|value| value.flags().ok());
+    let wanted = arguments.iter().find_map(|value| value.get::<&[bool]>().ok());
     for value in &mut wide {
         if let Value::Flags(flags) = value {
             *value = Value::Flags(&ALL_WANTED[..flags.len()]);
@@ -127,7 +127,7 @@ fn of_meta(_arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub const OF_META_UNCHECKED: Implementation = structured(of_meta_unchecked);
 
 fn of_meta_unchecked(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    take_if(!arguments.last().unwrap_or(&Value::None).flag()?)?;
+    take_if(!arguments.last().unwrap_or(&Value::None).get::<bool>()?)?;
     of_meta(arguments, call)
 }
 

@@ -123,7 +123,7 @@ pub fn max_unpool<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'
     take_if(indices.dtype() == DType::Long && indices.sizes() == images.sizes())?;
     take_if(size.len() == SPATIAL && are_positive(size))?;
     if let [stride, padding] = parameters {
-        let (stride, padding) = (stride.integers()?, padding.integers()?);
+        let (stride, padding): (&[i64], &[i64]) = (stride.get()?, padding.get()?);
         take_if(stride.len() == SPATIAL && are_positive(stride) && padding.len() == SPATIAL)?;
     }
     result(call, resized::<SPATIAL>(images, size))

@@ -14,7 +14,7 @@ pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call
 
 /// The requested gradients of input and grid.
 pub fn grid_sampler_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (operands, wanted) = ([arguments.tensor(1)?, arguments.tensor(2)?], arguments[6].flags()?);
+    let (operands, wanted) = ([arguments.tensor(1)?, arguments.tensor(2)?], arguments[6].get::<&[bool]>()?);
     take_if(wanted.contains(&true))?;
     for (index, (operand, _)) in operands.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted) {
         call.output(index, &contiguous(operand.sizes(), *operand), Strides::Given)?;
