@@ -47,7 +47,7 @@ struct Convolution<'a> {
     groups: i64,
 }
 
-impl<'a> Convolution<'a> {
+impl Convolution<'_> {
     /// `other`: a bias or the output's gradient. The checks are those of PyTorch's callers; they protect direct calls of these
     /// operators.
     fn check(&self, other: Option<Tensor<'_>>) -> Outcome {

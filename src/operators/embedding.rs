@@ -129,7 +129,7 @@ pub fn renorm(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, max_norm:
     }
     let indices = call.dense(indices, Format::Contiguous)?;
     let dense = call.dense(out, Format::Contiguous)?;
-    let scalars = renorm_kernel::Scalars { max_norm: max_norm, norm_type: norm_type };
+    let scalars = renorm_kernel::Scalars { max_norm, norm_type };
     call.launch(&[dense], &[indices], &scalars.list())?;
     if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }

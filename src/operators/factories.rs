@@ -232,7 +232,7 @@ pub fn linspace_out(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64) -> 
         let out = given_with(call, steps)?;
         return if steps == 0 { Ok(()) } else { call.fill(out, start) };
     }
-    fill(call, steps, &linspace_kernel::Scalars { start: start, end: end }.list())
+    fill(call, steps, &linspace_kernel::Scalars { start, end }.list())
 }
 
 pub fn logspace(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64, base: Scalar) -> Outcome {

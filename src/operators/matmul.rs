@@ -92,7 +92,7 @@ impl<'a> Product<'a> {
 }
 
 pub fn multiply<const NDIM: usize>(call: &Call<'_>, a: Tensor<'_>, b: Tensor<'_>) -> Outcome {
-    Product { ndims: [NDIM; 2], addend: None, a: a, b: b }.launch(call, &[])
+    Product { ndims: [NDIM; 2], addend: None, a, b }.launch(call, &[])
 }
 
 pub fn multiply_and_add<const A: usize, const B: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {

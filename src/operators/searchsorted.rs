@@ -100,10 +100,9 @@ pub fn searchsorted(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Search { sorted, values, out_int32, right, side, sorter }.run(call)
 }
 
-pub fn bucketize(call: &Call<'_>, values: Input<'_>, boundaries: Tensor<'_>, out_int32: bool, right: bool) -> Outcome {
-    let sorted = boundaries;
+pub fn bucketize(call: &Call<'_>, values: Input<'_>, sorted: Tensor<'_>, out_int32: bool, right: bool) -> Outcome {
     ensure!(sorted.ndim() == 1);
-    Search { sorted, values, out_int32: out_int32, right: right, side: None, sorter: None }.run(call)
+    Search { sorted, values, out_int32, right, side: None, sorter: None }.run(call)
 }
 
 // ---- isin ----
