@@ -10,10 +10,9 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, amp, attention, batch_norm, cat, channel_shuffle, convolution, dropout, embedding, factories, flip_and_roll,
-    foreach, gather, group_norm, histogram, layer_norm, loss, masked, matmul, max_pool, multinomial, nll_loss, optimizer, pad, put,
-    random, reduce, rnn_cell, rnn_layer, rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, triangle, unfold,
-    unique,
+    advanced_indexing, amp, attention, batch_norm, cat, convolution, dropout, embedding, factories, foreach, gather, group_norm,
+    histogram, layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, pad, random, reduce,
+    rnn_cell, rnn_layer, rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -302,11 +301,11 @@ operators! {
     c"_cummin_helper": plain(typed!(softmax_and_scan::cummax)) => c"_cummin_helper";
     // movement
     c"cat": structured(typed!(cat::join)) => c"cat", c"cat.out";
-    c"flip": plain(typed!(flip_and_roll::flip)) => c"flip";
-    c"roll": plain(typed!(flip_and_roll::roll)) => c"roll";
-    c"tril": structured(typed!(triangle::triangle)) => c"tril", c"tril_", c"tril.out";
-    c"triu": structured(typed!(triangle::triangle)) => c"triu", c"triu_", c"triu.out";
-    c"copy_": any_dtype(plain(typed!(channel_shuffle::shuffle))) => c"channel_shuffle" | c"native_channel_shuffle";
+    c"flip": plain(typed!(movement::flip)) => c"flip";
+    c"roll": plain(typed!(movement::roll)) => c"roll";
+    c"tril": structured(typed!(movement::triangle)) => c"tril", c"tril_", c"tril.out";
+    c"triu": structured(typed!(movement::triangle)) => c"triu", c"triu_", c"triu.out";
+    c"copy_": any_dtype(plain(typed!(movement::shuffle))) => c"channel_shuffle" | c"native_channel_shuffle";
     // gather, scatter and other operators with indices
     c"scatter": structured(typed!(scatter::scatter)) =>
         c"scatter.src", c"scatter_.src", c"scatter.src_out" | c"scatter.value", c"scatter_.value", c"scatter.value_out";
@@ -326,7 +325,7 @@ operators! {
     c"gather": structured(typed!(gather::gather)) => c"gather", c"gather.out";
     c"index_select": plain(typed!(gather::select)) => c"index_select", c"index_select.out";
     c"take": plain(typed!(gather::take)) => c"take", c"take.out";
-    c"put": plain(typed!(put::put)) => c"put_";
+    c"put": plain(typed!(gather::put)) => c"put_";
     c"embedding_dense_backward": plain(embedding::backward) => c"embedding_dense_backward";
     c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
     c"embedding_renorm_": plain(typed!(embedding::renorm)) => c"embedding_renorm_";

@@ -1,9 +1,10 @@
-//! Gathers along a dimension: gather, index_select, take. Calls of gather that are clearly valid skip PyTorch's meta function.
+//! Gathers along a dimension: gather, index_select, take; `put_`, the inverse of take. Calls of gather that are clearly valid skip
+//! PyTorch's meta function.
 
-use super::addressing::Addressing;
-use super::call::{Call, Outcome, Strides, ensure, wrap_dim};
+use super::addressing::{Addressing, Operation};
+use super::call::{Call, Input, Outcome, Strides, ensure, take_if, wrap_dim};
 use super::tensors::{Dims, Format, Tensor};
-use crate::tensor::dtype::DType;
+use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
 /// True for the dtypes of indices.
 pub fn is_index(tensor: Tensor<'_>) -> bool {
@@ -47,4 +48,18 @@ pub fn take(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>) -> Outcome {
     let out = call.contiguous(0, index.sizes(), input.dtype(), Strides::Any)?;
     let dense = call.dense(input, Format::Contiguous)?;
     Addressing::flat(dense, index).load(call, out, dense)
+}
+
+pub fn put(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>, source: Tensor<'_>, accumulate: bool) -> Outcome {
+    let own = input.dtype();
+    let has_slots = input.numel() != 0 || index.numel() == 0;
+    ensure!(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_slots);
+    call.check_given_apart([index, source])?;
+    take_if(!accumulate || FLOATING.and(INTEGRAL).and(BOOL).and(COMPLEX).contains(own))?;
+    let out = call.contiguous(0, input.sizes(), own, Strides::Any)?;
+    let index = call.dense(index, Format::Contiguous)?.view(source.sizes());
+    let dense = call.dense(out, Format::Contiguous)?;
+    let operation = if accumulate { Operation::Add } else { Operation::Store };
+    Addressing::flat(dense, index).update(call, dense, Input::Tensor(source), operation.into())?;
+    if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }

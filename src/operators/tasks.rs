@@ -4,13 +4,9 @@
 //! too, unless PyTorch has a meta function.
 
 pub mod aten_pooling;
-pub mod distances;
 pub mod fourier;
-pub mod images;
-pub mod margins;
 pub mod matrices;
-pub mod sequences;
-pub mod weight_norm;
+pub mod rows;
 
 use super::bindings::{Batch, Implementation, Operator, Task, structured};
 use super::call::{Arguments, Call, CallError, Cut, Outcome, Parameters, Shape, Strides, Tensors, Value, take_if};

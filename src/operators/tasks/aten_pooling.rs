@@ -1,7 +1,7 @@
-//! Pooling and unpooling of images and volumes by PyTorch's kernels.
+//! Pooling, unpooling and grid samplers of images and volumes by PyTorch's kernels.
 
-use super::{result, results, take_filled, take_if, with_elements};
-use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape};
+use super::{contiguous, result, results, take_filled, take_if, with_elements};
+use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape, Strides};
 use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
@@ -127,4 +127,23 @@ pub fn max_unpool<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'
         take_if(stride.len() == SPATIAL && are_positive(stride) && padding.len() == SPATIAL)?;
     }
     result(call, resized::<SPATIAL>(images, size))
+}
+
+pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (input, grid) = (arguments.tensor(0)?, arguments.tensor(1)?);
+    take_if(input.ndim() == SPATIAL + 2 && grid.ndim() == SPATIAL + 2)?;
+    let (images, positions) = (input.sizes(), grid.sizes());
+    let are_there = images[2..].iter().all(|&size| size > 0);
+    take_if(images[0] == positions[0] && positions[SPATIAL + 1] == SPATIAL as i64 && are_there)?;
+    result(call, contiguous(&[&images[..2], &positions[1..=SPATIAL]].concat(), input))
+}
+
+/// The requested gradients of input and grid.
+pub fn grid_sampler_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (operands, wanted) = ([arguments.tensor(1)?, arguments.tensor(2)?], arguments[6].get::<&[bool]>()?);
+    take_if(wanted.contains(&true))?;
+    for (index, (operand, _)) in operands.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted) {
+        call.output(index, &contiguous(operand.sizes(), *operand), Strides::Given)?;
+    }
+    Ok(())
 }

@@ -1,11 +1,12 @@
-//! `flip` and `roll`.
+//! Movement of elements without arithmetic: `flip`, `roll`, triangles of matrices, `channel_shuffle`.
 
 use smallvec::SmallVec;
 
 use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
 use super::callees;
-use super::tensors::{Format, Tensor};
+use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
+use crate::kernels::movement::triangle::tril as triangle_kernel;
 use crate::tensor::launch::Scalar;
 
 /// `c10::MemoryFormat::Preserve`.
@@ -87,4 +88,33 @@ pub fn roll(call: &Call<'_>, input: Tensor<'_>, shifts: &[i64], dims: &[i64]) ->
         source = target;
     }
     Ok(())
+}
+
+/// `tril` and `triu`, whose kernels have the same scalars.
+pub fn triangle(call: &Call<'_>, input: Tensor<'_>, diagonal: i64) -> Outcome {
+    if input.ndim() < 2 {
+        // The meta function refuses the call.
+        call.meta()?;
+    }
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+    call.launch(&[out], &[input], &triangle_kernel::Scalars { diagonal: diagonal.into() }.list())
+}
+
+/// `channel_shuffle` and `native_channel_shuffle`. The result has the memory format of the input.
+pub fn shuffle(call: &Call<'_>, input: Tensor<'_>, groups: i64) -> Outcome {
+    ensure!(input.ndim() > 2 && groups > 0 && input.sizes()[1] % groups == 0);
+    if input.numel() == 0 {
+        return call.output_like(0, input).map(drop);
+    }
+    let out = call.output(0, &Shape::new(input.sizes(), input.dtype(), input.suggested_format()), Strides::Any)?;
+    let of_group = input.sizes()[1] / groups;
+    // Both views have dimensions (index within the group, group).
+    let divided = |values: &[i64], [within, group]: [i64; 2]| -> Dims {
+        [values[0], within, group].into_iter().chain(values[2..].iter().copied()).collect()
+    };
+    let sizes = divided(input.sizes(), [of_group, groups]);
+    let (from, to) = (input.strides()[1], out.strides()[1]);
+    let source = input.within(&sizes, &divided(input.strides(), [from, of_group * from]));
+    let target = out.within(&sizes, &divided(out.strides(), [groups * to, to]));
+    call.launch(&[target], &[source], &[])
 }
