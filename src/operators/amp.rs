@@ -22,7 +22,7 @@ fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) 
 /// The distinct elements of a tensor: expanded dimensions are narrowed to size 1.
 fn distinct(tensor: Tensor<'_>) -> Tensor<'_> {
     let is_expanded = |tensor: Tensor<'_>, dim: usize| tensor.strides()[dim] == 0 && tensor.sizes()[dim] > 1;
-    (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.narrow(dim, 1) } else { tensor })
+    (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.section(dim, 0, 1) } else { tensor })
 }
 
 /// Unscales dense gradients of one dtype.

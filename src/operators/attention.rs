@@ -146,7 +146,7 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "an operand", NAME)?;
     let operands = Operands { query, key, value, mask, is_causal, scale };
     operands.check()?;
-    let shape = Shape { sizes: query.sizes().into(), strides: query.like_strides(), dtype: query.dtype() };
+    let shape = Shape::like(query, query.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let sums = call.output(1, &length_first(&query.sizes()[..3], operands.score()), Strides::Any)?;
     if operands.suits_library(call, &[]) {

@@ -403,6 +403,11 @@ impl Shape {
         Self { sizes: dims(sizes, |size| size), strides: format.strides(sizes), dtype }
     }
 
+    /// The shape of `empty_like` for a tensor, in a dtype.
+    pub fn like(tensor: Tensor<'_>, dtype: DType) -> Self {
+        Self { sizes: dims(tensor.sizes(), |size| size), strides: tensor.like_strides(), dtype }
+    }
+
     /// This shape in another memory format.
     pub fn in_format(self, format: Format) -> Self {
         Self { strides: format.strides(&self.sizes), ..self }
@@ -719,6 +724,11 @@ impl<'a> Call<'a> {
         arguments.iter().map(widened).collect()
     }
 
+    /// Resizes a tensor without a warning, as PyTorch does for some `out=` tensors.
+    pub fn resize(&self, tensor: Tensor<'_>, sizes: &[i64]) -> Result<Tensor<'a>, CallError> {
+        self.operator(&callees::RESIZE, &[Value::Tensor(tensor), Value::Integers(sizes), Value::None])
+    }
+
     /// Writes a number to every element, as `fill_` does.
     pub fn fill(&self, target: Tensor<'_>, number: Scalar) -> Outcome {
         self.operator(&callees::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
@@ -734,8 +744,7 @@ impl<'a> Call<'a> {
         if tensor.device() == device {
             return Ok(tensor);
         }
-        let strides = tensor.like_strides();
-        let made = self.caller.empty(Wanted { sizes: tensor.sizes(), strides: Some(&strides), dtype: tensor.dtype() })?;
+        let made = self.empty_as(&Shape::like(tensor, tensor.dtype()))?;
         self.copy(made, tensor)?;
         Ok(made)
     }

@@ -8,11 +8,6 @@ use crate::kernels::random as kernels;
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
-/// The shape of `empty_like` in a dtype.
-fn like(tensor: Tensor<'_>, dtype: DType) -> Shape {
-    Shape { sizes: Dims::from(tensor.sizes()), strides: tensor.like_strides(), dtype }
-}
-
 fn double(value: f64) -> Value<'static> {
     Value::Number(Scalar::Double(value))
 }
@@ -21,14 +16,14 @@ fn double(value: f64) -> Value<'static> {
 fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let copy = call.operator(&callees::CLONE, &[Value::Tensor(input), Value::None])?;
     call.give(0, copy)?;
-    let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
+    let mask = call.output(1, &Shape::like(input, DType::Bool), Strides::Any)?;
     call.fill(mask, Scalar::Long(1))
 }
 
 /// Dropout by other operators, for tensors whose dtype the kernel lacks. These are complex numbers, and dtypes that the
 /// operators refuse.
 fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -> Outcome {
-    let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
+    let mask = call.output(1, &Shape::like(input, DType::Bool), Strides::Any)?;
     call.operator(&callees::BERNOULLI_NUMBER, &[Value::Tensor(mask), double(kept), Value::None])?;
     let product = call.operator(&callees::MUL, &[Value::Tensor(input), Value::Tensor(mask)])?;
     call.operator(&callees::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), double(scale)])?;
@@ -39,7 +34,7 @@ pub fn forward(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) 
     let kept = 1.0 - p;
     if input.numel() == 0 {
         call.give(0, input)?;
-        return call.output(1, &like(input, input.dtype()), Strides::Any).map(drop);
+        return call.output(1, &Shape::like(input, input.dtype()), Strides::Any).map(drop);
     }
     if train == Some(false) {
         return keep_all(call, input);
@@ -49,7 +44,7 @@ pub fn forward(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) 
         return drop_by_others(call, input, [kept, scale]);
     }
     ensure!((0.0..=1.0).contains(&kept));
-    let shape = like(input, input.dtype());
+    let shape = Shape::like(input, input.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
     let [seed, offset] = call.draw(Value::None, random::NUMBERS)?;

@@ -110,11 +110,7 @@ fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
 /// The caller's `out=` tensor with `count` elements; like PyTorch, this resizes it without a warning.
 fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, CallError> {
     let given = given(call)?;
-    let given = if given.numel() == count {
-        given
-    } else {
-        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
-    };
+    let given = if given.numel() == count { given } else { call.resize(given, &[count])? };
     call.contiguous(0, given.sizes(), given.dtype(), Strides::Any)
 }
 
@@ -258,7 +254,7 @@ pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let sizes = sizes_of_identity(arguments)?;
     ensure!(call.takes(given(call)?.dtype()));
-    let out = call.operator(&callees::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
+    let out = call.resize(given(call)?, &sizes)?;
     if out.check_no_internal_overlap().is_ok() {
         return call.launch(&[out], &[], &[]);
     }

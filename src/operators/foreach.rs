@@ -1,6 +1,5 @@
 //! Operators `_foreach_*`: one launch for lists of similar tensors, else PyTorch's composite implementation, tensor by tensor.
 
-use std::ffi::CStr;
 use std::slice;
 
 use smallvec::{SmallVec, smallvec};
@@ -9,6 +8,7 @@ use super::bindings::{Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Value};
 use super::callees::Row;
 use super::dtypes::{is_floating, is_integer, limits};
+use super::pointwise_table::c;
 use super::tensor_lists::{self, List, Lists};
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
@@ -179,10 +179,7 @@ pub fn norm(call: &Call<'_>, input: &[Tensor<'_>], order: Scalar, dtype: Option<
 /// The ATen name of an operator.
 macro_rules! name {
     ($($part:expr),+) => {
-        match CStr::from_bytes_with_nul(concat!("_foreach_", $($part,)+ "\0").as_bytes()) {
-            Ok(name) => name,
-            Err(_) => panic!("a name has no null"),
-        }
+        c(concat!("_foreach_", $($part,)+ "\0"))
     };
 }
 

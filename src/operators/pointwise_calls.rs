@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure, take_if};
 use super::dtypes::{greatest_finite, is_floating, is_whole};
 use super::tensor_iterator::{Elementwise, Rule, Types};
-use super::tensors::{Tensor, dims};
+use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -330,8 +330,7 @@ pub fn nan_to_num(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let dtype = input.dtype();
     ensure!(call.given(0).is_none_or(|out| out.dtype() == dtype));
     if is_whole(dtype) {
-        let shape = Shape { sizes: dims(input.sizes(), |size| size), strides: input.like_strides(), dtype };
-        return call.copy(call.output(0, &shape, Strides::Shared)?, input);
+        return call.copy(call.output(0, &Shape::like(input, dtype), Strides::Shared)?, input);
     }
     let operands = alone(input, Types::Same, call)?;
     ensure_computed(dtype, call)?;

@@ -12,7 +12,7 @@ use super::pointwise_calls::{
 use super::{bindings, loss, masked, pointwise_functions as functions, tensor_iterator};
 
 /// A string literal that ends with NUL, as a C string.
-const fn c(text: &'static str) -> &'static CStr {
+pub const fn c(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
         Err(_) => panic!("names are ASCII"),

@@ -192,9 +192,8 @@ pub fn bernoulli(call: &Call<'_>, this: Tensor<'_>, p: Tensor<'_>, generator: Va
 pub fn bernoulli_out(call: &Call<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
     let given = call.given(0);
     let dtype = given.map_or(p.dtype(), Tensor::dtype);
-    // Like PyTorch, this resizes the output without a warning.
     if let Some(given) = given.filter(|given| given.sizes() != p.sizes()) {
-        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
+        call.resize(given, p.sizes())?;
     }
     let out = call.contiguous(0, p.sizes(), dtype, Strides::Any)?;
     trials(call, out, p, generator)
@@ -237,12 +236,7 @@ pub fn permutation_out(call: &Call<'_>, count: i64, generator: Value<'_>) -> Out
     let given = given.ok_or_else(|| CallError::Invalid("internal error: randperm without an output".into()))?;
     let dtype = given.dtype();
     check_count(call, count, dtype)?;
-    let given = if given.sizes() == [count] {
-        given
-    } else {
-        // Like PyTorch, this resizes the output without a warning.
-        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
-    };
+    let given = if given.sizes() == [count] { given } else { call.resize(given, &[count])? };
     let shape = Shape::new(&[count], dtype, Format::Contiguous);
     if given.check_no_internal_overlap().is_err() {
         let dense = call.empty(&[count], dtype)?;

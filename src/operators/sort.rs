@@ -174,7 +174,7 @@ pub fn topk(call: &Call<'_>, input: Tensor<'_>, k: i64, dim: i64, largest: bool,
     let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
     if k > MAX_SELECTED && len > SHARED_SORT_LINE {
         let sorted = sorted(call, input, dim as i64, largest)?;
-        return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.narrow(dim, k)));
+        return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.section(dim, 0, k)));
     }
     let line = Line { input, dim, keepdim: true };
     line.select(call, outputs, &[largest.into()])

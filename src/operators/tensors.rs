@@ -444,14 +444,6 @@ impl<'a> Tensor<'a> {
         self.expand(sizes).ok_or_else(wrong)
     }
 
-    /// The first `count` elements of a dimension.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    pub fn narrow(self, dim: usize, count: i64) -> Self {
-        self.section(dim, 0, count)
-    }
-
     /// `count` elements of a dimension, from index `begin`.
     ///
     /// # Panics

@@ -86,9 +86,9 @@ fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let kept = call.read(count, REASON)?;
     let result = if 2 * kept < line.numel() {
         // A short result is copied, so that it does not hold the memory for all elements.
-        call.operator(&callees::CLONE, &[Value::Tensor(values.narrow(0, kept)), Value::None])?
+        call.operator(&callees::CLONE, &[Value::Tensor(values.section(0, 0, kept)), Value::None])?
     } else {
-        call.operator(&callees::RESIZE, &[Value::Tensor(values), Value::Integers(&[kept]), Value::None])?
+        call.resize(values, &[kept])?
     };
     call.give(0, result)?;
     longs(call, 1, &[0])?;
