@@ -313,11 +313,11 @@ operators! {
         c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out" | c"scatter.value_reduce", c"scatter_.value_reduce",
         c"scatter.value_reduce_out";
     c"scatter_add": structured(typed!(scatter::scatter_add)) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
-    c"scatter_reduce": structured(scatter::scatter_reduce) =>
+    c"scatter_reduce": structured(scatter::reduced) =>
         c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
     c"index_add": structured(scatter::index_add) => c"index_add", c"index_add_", c"index_add.out";
     c"index_copy": structured(typed!(scatter::index_copy)) => c"index_copy", c"index_copy_", c"index_copy.out";
-    c"index_reduce": structured(scatter::index_reduce) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
+    c"index_reduce": structured(scatter::reduced) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
     c"index_fill": plain(typed!(scatter::index_fill)) => c"index_fill_.int_Scalar";
     c"index_fill": plain(typed!(scatter::index_fill_tensor)) => c"index_fill_.int_Tensor";
     c"index": plain(typed!(advanced_indexing::index)) => c"index.Tensor", c"index.Tensor_out";

@@ -92,7 +92,7 @@ fn loss(call: &Call<'_>, operands: [Tensor<'_>; 2], reduction: i64, numbers: &[S
 
 /// The gradient of an elementwise loss. The arguments are the loss's gradient, the input, the target, the reduction and, unless it
 /// is `mse_loss`, a number. The kernel's first scalar is `factor`, for a mean divided by the number of elements.
-fn gradient(types: Types, factor: f64, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+pub fn gradient(types: Types, factor: f64, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, target] = [0, 1, 2].map(|index| arguments.tensor(index));
     let (input, given) = (input?, call.given(0));
     let is_mean = arguments.get(3).unwrap_or(&Value::None).get::<i64>()? == MEAN;
@@ -113,25 +113,13 @@ pub fn mse(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i6
     loss(call, [input, target], reduction, &[], None)
 }
 
-pub fn mse_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    gradient(Types::Common, 2.0, arguments, call)
-}
-
 pub fn smooth_l1(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64, beta: f64) -> Outcome {
     ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
     loss(call, [input, target], reduction, &[Scalar::Double(beta)], None)
-}
-
-pub fn smooth_l1_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    gradient(Types::Common, 1.0, arguments, call)
 }
 
 /// `huber_loss`, in the dtype of the input.
 pub fn huber(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64, delta: f64) -> Outcome {
     ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
     loss(call, [input, target], reduction, &[Scalar::Double(delta)], Some(input.dtype()))
-}
-
-pub fn huber_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    gradient(Types::Same, 1.0, arguments, call)
 }

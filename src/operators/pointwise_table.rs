@@ -9,6 +9,7 @@ use super::pointwise_calls::{
     self as pointwise, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars,
     UNARY, UNARY_FLOATING,
 };
+use super::tensor_iterator::Types;
 use super::{bindings, loss, masked, pointwise_functions as functions, tensor_iterator};
 
 /// A string literal that ends with NUL, as a C string.
@@ -89,11 +90,8 @@ const fn numeric(operator: Pointwise) -> Implementation {
 }
 
 /// The output may share memory with the input.
-const THRESHOLD_BACKWARD: Pointwise = Pointwise::new(tensor_iterator::Rule {
-    may_overlap: true,
-    ..tensor_iterator::Rule::with_host_number(tensor_iterator::Types::Common)
-})
-.swapped();
+const THRESHOLD_BACKWARD: Pointwise =
+    Pointwise::new(tensor_iterator::Rule { may_overlap: true, ..tensor_iterator::Rule::with_host_number(Types::Common) }).swapped();
 
 pointwise! {
     // one tensor, computed in floating point
@@ -162,9 +160,9 @@ pointwise! {
     pure call(typed!(loss::mse)) => mse_loss;
     pure call(typed!(loss::smooth_l1)) => smooth_l1_loss;
     pure call(typed!(loss::huber)) => huber_loss;
-    gradient call(loss::mse_backward) => mse_loss_backward;
-    gradient call(loss::smooth_l1_backward) => smooth_l1_loss_backward;
-    pure call(loss::huber_backward) => huber_loss_backward;
+    gradient call(|arguments, call| loss::gradient(Types::Common, 2.0, arguments, call)) => mse_loss_backward;
+    gradient call(|arguments, call| loss::gradient(Types::Common, 1.0, arguments, call)) => smooth_l1_loss_backward;
+    pure call(|arguments, call| loss::gradient(Types::Same, 1.0, arguments, call)) => huber_loss_backward;
 }
 
 named! {

@@ -3,7 +3,7 @@
 //! Without `out=` tensors, sizes are computed here, at a third of the cost of PyTorch's meta functions. All other calls use the
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, Tensors, Value, ensure, take_if, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Shapes, Strides, Tensors, Value, ensure, take_if, wrap_dim};
 use super::callees;
 use super::dtypes::is_floating;
 use super::tensors::{Format, Tensor};
@@ -94,13 +94,8 @@ impl<'a> Reduction<'a> {
             let number = of_nothing.ok_or(CallError::Fallback)?;
             return outputs.iter().try_for_each(|output| call.fill(*output, Scalar::Double(number)));
         }
-        match outputs {
-            [output] => call.launch_in(compute, &[self.over_input(*output)], &[self.input], scalars),
-            [first, second, ..] => {
-                call.launch_in(compute, &[self.over_input(*first), self.over_input(*second)], &[self.input], scalars)
-            }
-            [] => Ok(()),
-        }
+        let views: Tensors<'_> = outputs.iter().map(|output| self.over_input(*output)).collect();
+        call.launch_in(compute, &views, &[self.input], scalars)
     }
 }
 
@@ -121,18 +116,15 @@ pub fn promoted(dtype: DType) -> DType {
 /// The outputs of a call. `usual` computes them without the meta function if there are no `out=` tensors and the input is not
 /// empty.
 fn outputs<'a, const N: usize>(call: &Call<'a>, usual: Option<(&Reduction<'_>, [DType; N])>) -> Result<[Tensor<'a>; N], CallError> {
-    if let Some((reduction, dtypes)) = usual.filter(|(reduction, _)| call.given(0).is_none() && reduction.input.numel() > 0) {
-        let first = reduction.output(call, 0, dtypes[0], Strides::Shared)?;
-        let mut made = [first; N];
-        for index in 1..N {
-            made[index] = reduction.output(call, index, dtypes[index], Strides::Shared)?;
-        }
-        return Ok(made);
-    }
-    let shapes = call.meta()?;
-    let mut made = [call.output(0, &shapes[0], Strides::Shared)?; N];
-    for index in 1..N {
-        made[index] = call.output(index, &shapes[index], Strides::Shared)?;
+    let usual = usual.filter(|(reduction, _)| call.given(0).is_none() && reduction.input.numel() > 0);
+    let shapes = if usual.is_some() { Shapes::new() } else { call.meta()? };
+    let make = |index: usize| match &usual {
+        Some((reduction, dtypes)) => reduction.output(call, index, dtypes[index], Strides::Shared),
+        None => call.output(index, &shapes[index], Strides::Shared),
+    };
+    let mut made = [make(0)?; N];
+    for (index, output) in made.iter_mut().enumerate().skip(1) {
+        *output = make(index)?;
     }
     Ok(made)
 }

@@ -122,19 +122,12 @@ pub fn index_add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Scatter { by: By::Slice, target, dim, index, source: Input::Tensor(source), update, is_mean: false }.run(call)
 }
 
-/// A named reduction, from which the old values may be excluded.
-fn reduced(by: By, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+/// `scatter_reduce` and `index_reduce`: a named reduction, from which the old values may be excluded.
+pub fn reduced(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (target, dim, index, source, reduce, include_self): (_, _, _, _, &str, bool) = arguments.typed()?;
+    let by = if call.kernel_name() == "index_reduce" { By::Slice } else { By::Element };
     let update = Update { excludes_self: !include_self, ..Operation::from(reduce).into() };
     Scatter { by, target, dim, index, source, update, is_mean: reduce == "mean" }.run(call)
-}
-
-pub fn scatter_reduce(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    reduced(By::Element, arguments, call)
-}
-
-pub fn index_reduce(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    reduced(By::Slice, arguments, call)
 }
 
 // ---- index_fill_ ----
