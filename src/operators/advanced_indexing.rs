@@ -4,10 +4,10 @@
 use smallvec::SmallVec;
 
 use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
-use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure, take_if};
 use super::callees;
 use super::gather::is_index;
-use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order};
+use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, strides_in_order};
 use crate::tensor::dtype::{DType, FLOAT8};
 
 /// The indices of a call, one for each of the leading dimensions; `None` for a dimension that is not indexed.
@@ -125,12 +125,7 @@ impl Arrangement {
         if order.iter().copied().eq((0..sizes.len()).rev()) {
             return Format::Contiguous.strides(sizes);
         }
-        let (mut strides, mut stride) = (Dims::from(sizes), 1);
-        for dim in order {
-            strides[dim] = stride;
-            stride *= sizes[dim];
-        }
-        strides
+        strides_in_order(sizes, &order)
     }
 }
 
@@ -175,10 +170,7 @@ fn whole_mask<'a>(input: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Option<Ten
     (mask.dtype() == DType::Bool && is_whole).then_some(mask)
 }
 
-/// `index`.
-pub fn index(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, indices] = arguments.all()?;
-    let (input, given) = (input.tensor()?, indices.optional_tensors()?);
+pub fn index(call: &Call<'_>, input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -> Outcome {
     if let (None, Some(mask)) = (call.given(0), whole_mask(input, given)) {
         let selected = call.operator(&callees::MASKED_SELECT, &[Value::Tensor(input), Value::Tensor(mask)])?;
         return call.give(0, selected);
@@ -188,9 +180,7 @@ pub fn index(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure!(call.has_dtype(0, input.dtype()));
     call.check_given_apart(given.iter().flatten().copied().chain([input]))?;
     let indexing = Indexing::new(input, &used_indices(call, input, given)?)?;
-    if !indexing.addressing.fits() {
-        return Err(CallError::Fallback);
-    }
+    take_if(indexing.addressing.fits())?;
     let out = indexing.output(call, input.dtype())?;
     indexing.addressing.load(call, out, input)
 }
@@ -229,16 +219,15 @@ fn put_values<'a>(
     let source = values.expand(addressing.sizes).ok_or(CallError::CpuError)?;
     ensure!(target.dtype() == values.dtype() && target.device() == values.device());
     let is_sum_of_bytes = accumulate && FLOAT8.contains(target.dtype());
-    if !addressing.fits() || addressing.indices.is_empty() || is_sum_of_bytes {
-        return Err(CallError::Fallback);
-    }
+    take_if(addressing.fits() && !addressing.indices.is_empty() && !is_sum_of_bytes)?;
     let operation = if accumulate { Operation::Add } else { Operation::Store };
     addressing.update(call, target, Input::Tensor(source), operation.into())
 }
 
-fn put_into(call: &Call<'_>, [target, indices, values, accumulate]: [&Value<'_>; 4]) -> Outcome {
-    let (target, given, values) = (target.tensor()?, indices.optional_tensors()?, values.tensor()?);
-    let accumulate = accumulate.flag()?;
+/// `index_put_`, and `_index_put_impl_`, which has another argument at the end: its caller may have checked the indices, but they are
+/// checked in any case.
+pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (target, given, values, accumulate): (Tensor<'_>, &[_], Tensor<'_>, bool) = arguments.first(4).typed()?;
     ensure!(given.len() <= target.ndim());
     warn_of_shared_elements(call, target, "index_put_", "tensor[indices] = tensor")?;
     // A single CPU number with a mask.
@@ -251,15 +240,4 @@ fn put_into(call: &Call<'_>, [target, indices, values, accumulate]: [&Value<'_>;
         return call.operator(&callees::MASKED_FILL, &operands).map(drop);
     }
     put_values(call, target, given, values, accumulate)
-}
-
-/// `index_put_`.
-pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    put_into(call, arguments.all()?.each_ref())
-}
-
-/// `_index_put_impl_`. Its caller may have checked the indices; they are checked in any case.
-pub fn put_unchecked(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [target, indices, values, accumulate, _unsafe] = arguments.all()?;
-    put_into(call, [target, indices, values, accumulate])
 }

@@ -22,7 +22,7 @@ fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) 
 /// The distinct elements of a tensor: expanded dimensions are narrowed to size 1.
 fn distinct(tensor: Tensor<'_>) -> Tensor<'_> {
     let is_expanded = |tensor: Tensor<'_>, dim: usize| tensor.strides()[dim] == 0 && tensor.sizes()[dim] > 1;
-    (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.narrow(dim, 1) } else { tensor })
+    (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.section(dim, 0, 1) } else { tensor })
 }
 
 /// Unscales dense gradients of one dtype.
@@ -37,9 +37,7 @@ fn launch_unscale(call: &Call<'_>, grads: List<'_>, found: Tensor<'_>, inverse: 
 
 /// `_amp_foreach_non_finite_check_and_unscale_`: one launch for the gradients of each dtype. Gradients that are not dense are
 /// unscaled in copies, which are written back.
-pub fn unscale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grads, found, inverse] = arguments.all()?;
-    let (grads, found, inverse) = (grads.tensors()?, found.tensor()?, inverse.tensor()?);
+pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse: Tensor<'_>) -> Outcome {
     if grads.is_empty() {
         return Ok(());
     }
@@ -64,14 +62,11 @@ pub fn unscale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     copies.into_iter().try_for_each(|(grad, copy)| call.copy(grad, copy))
 }
 
-/// `_amp_update_scale_`.
 pub fn update_scale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [scale, tracker, found, growth, backoff, interval] = arguments.all()?;
-    let (scale, tracker, found) = (scale.tensor()?, tracker.tensor()?, found.tensor()?);
+    let (scale, tracker, found, growth_factor, backoff_factor, growth_interval) = arguments.typed()?;
     check_single(tracker, "growth_tracker", DType::Int, "an int")?;
     check_single(scale, "current_scale", DType::Float, "a float")?;
     check_single(found, "found_inf", DType::Float, "a float")?;
-    let scalars =
-        kernel::Scalars { growth_factor: growth.number()?, backoff_factor: backoff.number()?, growth_interval: interval.number()? };
+    let scalars = kernel::Scalars { growth_factor, backoff_factor, growth_interval };
     call.launch(&[scale, tracker], &[found], &scalars.list())
 }

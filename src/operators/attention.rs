@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
-use super::call::{Arguments, Call, CallError, Cut, Outcome, Shape, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Cut, Outcome, Shape, Strides, Value, check_same_device, ensure, take_if};
 use super::callees::{self, Row};
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::attention::attention as kernel;
@@ -53,9 +53,8 @@ struct Operands<'a> {
 
 impl<'a> Operands<'a> {
     /// Checks the preconditions of the kernels.
-    fn new(tensors: [&'a Value<'_>; 3], mask: &'a Value<'_>, is_causal: &Value<'_>, scale: &Value<'_>) -> Result<Self, CallError> {
-        let [query, key, value] = tensors;
-        let (query, key, value) = (query.tensor()?, key.tensor()?, value.tensor()?);
+    fn check(&self) -> Outcome {
+        let &Self { query, key, value, .. } = self;
         for tensor in [query, key, value] {
             let (ndim, dtypes) = (tensor.ndim(), (query.dtype(), tensor.dtype()));
             ensure!(ndim == 4, "{NAME}: expected operands of 4 dimensions, but got {ndim}");
@@ -70,11 +69,7 @@ impl<'a> Operands<'a> {
         check_size("value", value, &wanted)?;
         let [heads, groups] = [sizes[1], keys[1]];
         ensure!(heads % groups == 0, "{NAME}: expected the {heads} heads of query to be a multiple of the {groups} of key");
-        if query.numel() == 0 {
-            return Err(CallError::Fallback);
-        }
-        let scale = if matches!(scale, Value::None) { None } else { Some(scale.double()?) };
-        Ok(Self { query, key, value, mask: mask.optional_tensor()?, is_causal: is_causal.flag()?, scale })
+        take_if(query.numel() != 0)
     }
 
     /// The dtype that scores are computed in.
@@ -145,15 +140,13 @@ fn length_first(sizes: &[i64], dtype: DType) -> Shape {
     Shape { sizes: sizes.into(), strides, dtype }
 }
 
-/// `_scaled_dot_product_flash_attention_for_cpu`.
 fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [query, key, value, dropout, is_causal, mask, scale] = arguments.all()?;
-    let dropout = dropout.double()?;
+    let (query, key, value, dropout, is_causal, mask, scale): (Tensor<'_>, _, _, f64, _, _, _) = arguments.typed()?;
     ensure!(dropout == 0.0, "{NAME}: expected no dropout, but got {dropout}");
     check_same_device(arguments.tensors(), "an operand", NAME)?;
-    let operands = Operands::new([query, key, value], mask, is_causal, scale)?;
-    let query = operands.query;
-    let shape = Shape { sizes: query.sizes().into(), strides: query.like_strides(), dtype: query.dtype() };
+    let operands = Operands { query, key, value, mask, is_causal, scale };
+    operands.check()?;
+    let shape = Shape::like(query, query.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let sums = call.output(1, &length_first(&query.sizes()[..3], operands.score()), Strides::Any)?;
     if operands.suits_library(call, &[]) {
@@ -167,12 +160,12 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.copy(out, rows)
 }
 
-/// `_scaled_dot_product_flash_attention_for_cpu_backward`.
 fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, query, key, value, out, sums, _dropout, is_causal, mask, scale] = arguments.all()?;
+    let (grad, query, key, value, out, sums, _dropout, is_causal, mask, scale): (_, _, _, _, _, _, f64, _, _, _) =
+        arguments.typed()?;
     check_same_device(arguments.tensors(), "an operand", NAME)?;
-    let operands = Operands::new([query, key, value], mask, is_causal, scale)?;
-    let (grad, out, sums) = (grad.tensor()?, out.tensor()?, sums.tensor()?);
+    let operands = Operands { query, key, value, mask, is_causal, scale };
+    operands.check()?;
     check_size("grad_out", grad, operands.query.sizes())?;
     check_size("out", out, operands.query.sizes())?;
     check_size("logsumexp", sums, &operands.query.sizes()[..3])?;
@@ -193,10 +186,9 @@ mod tests {
     }
 
     fn cut_of(query: &[i64], key: &[i64]) -> (usize, i64, u64) {
-        let tensors = [query, key, key].map(|sizes| Value::Tensor(tensor(sizes)));
-        let [query, key, value] = &tensors;
-        let no = Value::Number(Scalar::Bool(false));
-        let operands = Operands::new([query, key, value], &Value::None, &no, &Value::None).unwrap();
+        let [query, key, value] = [query, key, key].map(tensor);
+        let operands = Operands { query, key, value, mask: None, is_causal: false, scale: None };
+        operands.check().unwrap();
         let Cut { dim, size, cost, .. } = operands.cut(2.0);
         (dim, size, cost)
     }

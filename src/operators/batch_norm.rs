@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, ensure, take_if};
 use super::mixed_data_type;
 use super::tensors::{Format, Tensor};
 use crate::kernels::channel_norm::{native_batch_norm as kernel, native_batch_norm_backward as backward_kernel};
@@ -42,16 +42,14 @@ impl Samples {
 /// Leaves cases that the kernel lacks to the fallback. An error if a statistic or weight does not have one element per channel:
 /// PyTorch's kernels would read out of bounds.
 fn check_operands(call: &Call<'_>, input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> Outcome {
-    if input.ndim() < 2 {
-        return Err(CallError::Fallback);
-    }
+    take_if(input.ndim() >= 2)?;
     let channels = input.sizes()[1];
     for parameter in parameters.iter().flatten() {
         let count = parameter.numel();
         ensure!(count == channels, "batch norm: expected a value for each of {channels} channels, got {count}");
     }
     let are_here = parameters.iter().flatten().all(|parameter| parameter.device() == input.device());
-    if call.takes(input.dtype()) && input.numel() > 0 && are_here { Ok(()) } else { Err(CallError::Fallback) }
+    take_if(call.takes(input.dtype()) && input.numel() > 0 && are_here)
 }
 
 struct Forward<'a> {
@@ -66,25 +64,12 @@ struct Forward<'a> {
 }
 
 impl<'a> Forward<'a> {
-    fn new(
-        [input, weight, bias]: [&'a Value<'_>; 3],
-        running: [&'a Value<'_>; 2],
-        training: bool,
-        [momentum, eps]: [&Value<'_>; 2],
-    ) -> Result<Self, CallError> {
-        let (input, weight, bias) = (input.tensor()?, weight.optional_tensor()?, bias.optional_tensor()?);
-        let running = [running[0].optional_tensor()?, running[1].optional_tensor()?];
-        Ok(Self { input, weight, bias, running, training, momentum: momentum.double()?, eps: eps.double()? })
-    }
-
     fn check(&self, call: &Call<'_>) -> Outcome {
         let has_running = self.running.iter().all(Option::is_some);
         ensure!(self.training || has_running, "batch norm: expected running statistics in evaluation");
         let parameters = self.parameters();
         check_operands(call, self.input, &parameters)?;
-        if self.running[0].is_some() != self.running[1].is_some() {
-            return Err(CallError::Fallback);
-        }
+        take_if(self.running[0].is_some() == self.running[1].is_some())?;
         mixed_data_type::check(self.input, &parameters)
     }
 
@@ -135,22 +120,21 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// `native_batch_norm` and `_native_batch_norm_legit`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, weight, bias, mean, var, training, momentum, eps] = arguments.all()?;
-    Forward::new([input, weight, bias], [mean, var], training.flag()?, [momentum, eps])?.run(call)
+    let (input, weight, bias, mean, var, training, momentum, eps) = arguments.typed()?;
+    Forward { input, weight, bias, running: [mean, var], training, momentum, eps }.run(call)
 }
 
 /// `_native_batch_norm_legit.no_stats`.
 pub fn forward_without_statistics(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, weight, bias, training, momentum, eps] = arguments.all()?;
-    Forward::new([input, weight, bias], [&Value::None; 2], training.flag()?, [momentum, eps])?.run(call)
+    let (input, weight, bias, training, momentum, eps) = arguments.typed()?;
+    Forward { input, weight, bias, running: [None; 2], training, momentum, eps }.run(call)
 }
 
 /// `_batch_norm_with_update`, which trains, and `_batch_norm_no_update`. The reserve for the backward is empty.
 pub fn forward_with_reserve<const TRAINING: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, weight, bias, mean, var, momentum, eps] = arguments.all()?;
-    Forward::new([input, weight, bias], [mean, var], TRAINING, [momentum, eps])?.run(call)?;
+    let (input, weight, bias, mean, var, momentum, eps) = arguments.typed()?;
+    Forward { input, weight, bias, running: [mean, var], training: TRAINING, momentum, eps }.run(call)?;
     call.contiguous(3, &[0], DType::Byte, Strides::Any).map(drop)
 }
 
@@ -168,30 +152,24 @@ struct Backward<'a> {
 }
 
 impl<'a> Backward<'a> {
-    fn new(arguments: &'a [Value<'_>; 10]) -> Result<Self, CallError> {
-        let [grad, input, weight, running_mean, running_var, save_mean, save_inverse, training, eps, mask] = arguments;
-        let (grad, input, weight, training) = (grad.tensor()?, input.tensor()?, weight.optional_tensor()?, training.flag()?);
+    fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
+        let (grad, input, weight, running_mean, running_var, save_mean, save_inverse, training, eps, wanted) = arguments.typed()?;
         let (mean, spread) = if training { (save_mean, save_inverse) } else { (running_mean, running_var) };
-        let (Some(mean), Some(spread)) = (mean.optional_tensor()?, spread.optional_tensor()?) else {
-            let which = if training { "saved" } else { "running" };
+        let which = if training { "saved" } else { "running" };
+        let (Some(mean), Some(spread)) = (mean, spread) else {
             return Err(CallError::Invalid(format!("batch norm: expected {which} statistics")));
         };
-        let (found, sizes) = (grad.sizes(), input.sizes());
+        let backward = Self { grad, input, weight, mean, spread, training, eps, wanted };
+        let (found, sizes) = (backward.grad.sizes(), backward.input.sizes());
         ensure!(found == sizes, "batch norm: expected a gradient of sizes {sizes:?}, got {found:?}");
-        let &[of_input, of_weight, of_bias] = mask.flags()? else {
-            return Err(CallError::Invalid("internal error: expected three flags".into()));
-        };
-        let wanted = [of_input, of_weight, of_bias];
-        Ok(Self { grad, input, weight, mean, spread, training, eps: eps.double()?, wanted })
+        Ok(backward)
     }
 
     fn run(&self, call: &Call<'_>) -> Outcome {
         let input = self.input;
         let parameters = [self.weight, Some(self.mean), Some(self.spread)];
         check_operands(call, input, &parameters)?;
-        if self.grad.dtype() != input.dtype() {
-            return Err(CallError::Fallback);
-        }
+        take_if(self.grad.dtype() == input.dtype())?;
         let samples = Samples::of(input);
         let outputs = self.outputs(call, &samples, mixed_data_type::of_statistics(input, &parameters))?;
         let rows = [samples.rows(call, self.grad)?, samples.rows(call, input)?].map(Some);
@@ -228,13 +206,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// `native_batch_norm_backward`.
+/// `native_batch_norm_backward`, and `batch_norm_backward`, which has another argument at the end.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    Backward::new(arguments.all()?)?.run(call)
-}
-
-/// `batch_norm_backward`.
-pub fn backward_with_reserve(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [arguments @ .., _reserve] = arguments.all::<11>()?;
-    Backward::new(arguments)?.run(call)
+    Backward::new(&arguments.first(10))?.run(call)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, CallError, Outcome, StructuredCall};
+use super::call::{Arguments, Call, CallError, Outcome, take_if, typed};
 use super::callees::Row;
 use super::guards::Guard;
 use super::pointwise_calls::Pointwise;
@@ -10,10 +10,9 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, amp, attention, batch_norm, cat, channel_shuffle, convolution, dropout, embedding, flip_and_roll, foreach,
-    gather, group_norm, histogram, layer_norm, loss, masked, matmul, max_pool, multinomial, nll_loss, optimizer, pad, put, random,
-    random_factories, range_factories, reduce, rnn_cell, rnn_layer, rnn_network, scatter, searchsorted, softmax_and_scan, sort,
-    tasks, triangle, unfold, unique,
+    advanced_indexing, amp, attention, batch_norm, cat, convolution, dropout, embedding, factories, foreach, gather, group_norm,
+    histogram, layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, pad, random, reduce,
+    rnn_cell, rnn_layer, rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -46,7 +45,7 @@ pub enum Run {
     Plain(fn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome),
     /// Uses a PyTorch meta function, which is looked up when the operator is bound: its own or, if given, that of an operator
     /// with the same arguments.
-    Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome),
+    Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome),
     /// Elementwise over broadcast operands.
     Pointwise(Pointwise),
 }
@@ -159,9 +158,7 @@ impl Operator {
         {
             return tasks::run_widened(dtype, arguments, &call);
         }
-        if !self.takes(arguments) {
-            return Err(CallError::Fallback);
-        }
+        take_if(self.takes(arguments))?;
         match &self.kernel {
             Kernel::Task(task) => tasks::run(self, task, arguments, call, guard),
             _ => self.prepare_call(arguments, call),
@@ -171,8 +168,7 @@ impl Operator {
     /// Checks a call, makes its outputs, and launches its kernels; a task's kernel is left to the caller.
     pub fn prepare_call(&self, arguments: &Arguments<'_>, call: Call<'_>) -> Outcome {
         match self.prepare.run {
-            Run::Plain(run) => run(arguments, &call),
-            Run::Structured(_, run) => run(arguments, &StructuredCall::new(call)),
+            Run::Plain(run) | Run::Structured(_, run) => run(arguments, &call),
             Run::Pointwise(operator) => operator.run(arguments, &call),
         }
     }
@@ -194,12 +190,12 @@ pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Implementat
 }
 
 /// Serves calls with the operator's own meta function.
-pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Implementation {
+pub const fn structured(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Implementation {
     Implementation { run: Run::Structured(None, run), any_dtype: false, any_device: false, dense: None }
 }
 
 /// Serves calls with the meta function of another operator, which has the same arguments.
-const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Implementation {
+const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Implementation {
     Implementation { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false, dense: None }
 }
 
@@ -222,199 +218,190 @@ pub const fn any_device(prepare: Implementation) -> Implementation {
 const COMPOSITION: Implementation = any_device(plain(|_, _| Err(CallError::Composite)));
 
 macro_rules! operators {
-    ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
+    ($($kernel:literal: $prepare:expr => $($($name:literal),+)|+;)*) => {
         /// Operators that a Rust kernel computes.
-        static OPERATORS: [Operator; [$(stringify!($kernel)),*].len()] = [$(
+        static OPERATORS: [Operator; [$($(stringify!($($name)+)),+),*].len()] = [$($(
             Operator { names: &[$($name),+], kernel: Kernel::Row(Row::new($kernel)), prepare: $prepare },
-        )*];
+        )+)*];
     };
 }
 
 operators! {
     // padding
-    c"reflection_pad": structured(pad::pad) => c"reflection_pad1d", c"reflection_pad1d.out";
-    c"reflection_pad": structured_as(c"replication_pad2d", pad::reflect_images) => c"reflection_pad2d", c"reflection_pad2d.out";
-    c"reflection_pad": structured(pad::pad) => c"reflection_pad3d", c"reflection_pad3d.out";
-    c"replication_pad": structured(pad::pad) => c"replication_pad1d", c"replication_pad1d.out";
-    c"replication_pad": structured(pad::pad) => c"replication_pad2d", c"replication_pad2d.out";
-    c"replication_pad": structured(pad::pad) => c"replication_pad3d", c"replication_pad3d.out";
-    c"reflection_pad_backward": structured(pad::reflect_lines_backward) => c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
-    c"reflection_pad_backward": plain(pad::pad_backward::<2>) => c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
-    c"reflection_pad_backward": structured(pad::pad_backward_of_meta) => c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
-    c"replication_pad_backward": structured(pad::pad_backward_of_meta) => c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
-    c"replication_pad_backward": plain(pad::pad_backward::<2>) => c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
-    c"replication_pad_backward": plain(pad::pad_backward::<3>) => c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
+    c"reflection_pad": structured(typed!(pad::pad)) =>
+        c"reflection_pad1d", c"reflection_pad1d.out" | c"reflection_pad3d", c"reflection_pad3d.out";
+    c"reflection_pad": structured_as(c"replication_pad2d", typed!(pad::reflect_images)) =>
+        c"reflection_pad2d", c"reflection_pad2d.out";
+    c"replication_pad": structured(typed!(pad::pad)) =>
+        c"replication_pad1d", c"replication_pad1d.out" | c"replication_pad2d", c"replication_pad2d.out" | c"replication_pad3d",
+        c"replication_pad3d.out";
+    c"reflection_pad_backward": structured(typed!(pad::reflect_lines_backward)) =>
+        c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
+    c"reflection_pad_backward": plain(typed!(pad::pad_backward::<2>)) =>
+        c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
+    c"reflection_pad_backward": structured(typed!(pad::pad_backward_of_meta)) =>
+        c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"replication_pad_backward": structured(typed!(pad::pad_backward_of_meta)) =>
+        c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
+    c"replication_pad_backward": plain(typed!(pad::pad_backward::<2>)) =>
+        c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
+    c"replication_pad_backward": plain(typed!(pad::pad_backward::<3>)) =>
+        c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
     // windows
     c"im2col": plain(unfold::im2col) => c"im2col", c"im2col.out";
     c"col2im": plain(unfold::col2im) => c"col2im", c"col2im.out";
-    c"unfold_backward": plain(unfold::unfold_backward) => c"unfold_backward";
+    c"unfold_backward": plain(typed!(unfold::unfold_backward)) => c"unfold_backward";
     c"max_pool2d_with_indices": structured(max_pool::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
     c"max_pool2d_with_indices_backward": structured(max_pool::max_pool2d_backward) =>
         c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
     // reductions
-    c"sum": any_dtype(plain(reduce::sum_of_all)) => c"sum";
-    c"mean": any_dtype(plain(reduce::mean_of_all)) => c"mean";
-    c"sum": any_dtype(structured(reduce::sum)) => c"sum.dim_IntList", c"sum.IntList_out";
-    c"mean": any_dtype(structured(reduce::mean)) => c"mean.dim", c"mean.out";
-    c"prod": any_dtype(structured(reduce::sum)) => c"prod.dim_int", c"prod.int_out";
-    c"prod": any_dtype(plain(reduce::sum_of_all)) => c"prod";
-    c"amax": structured(reduce::amax) => c"amax", c"amax.out";
-    c"amin": structured(reduce::amax) => c"amin", c"amin.out";
-    c"all": any_dtype(structured(reduce::logical)) => c"all", c"all.all_out";
-    c"all": any_dtype(structured(reduce::logical)) => c"all.dim", c"all.out";
-    c"all": any_dtype(structured(reduce::logical)) => c"all.dims", c"all.dims_out";
-    c"any": any_dtype(structured(reduce::logical)) => c"any", c"any.all_out";
-    c"any": any_dtype(structured(reduce::logical)) => c"any.dim", c"any.out";
-    c"any": any_dtype(structured(reduce::logical)) => c"any.dims", c"any.dims_out";
+    c"sum": any_dtype(plain(typed!(reduce::sum_of_all))) => c"sum";
+    c"mean": any_dtype(plain(typed!(reduce::mean_of_all))) => c"mean";
+    c"sum": any_dtype(structured(typed!(reduce::sum))) => c"sum.dim_IntList", c"sum.IntList_out";
+    c"mean": any_dtype(structured(typed!(reduce::mean))) => c"mean.dim", c"mean.out";
+    c"prod": any_dtype(structured(typed!(reduce::sum))) => c"prod.dim_int", c"prod.int_out";
+    c"prod": any_dtype(plain(typed!(reduce::sum_of_all))) => c"prod";
+    c"amax": structured(typed!(reduce::amax)) => c"amax", c"amax.out";
+    c"amin": structured(typed!(reduce::amax)) => c"amin", c"amin.out";
+    c"all": any_dtype(structured(typed!(reduce::logical_of_all))) => c"all", c"all.all_out";
+    c"all": any_dtype(structured(typed!(reduce::logical))) => c"all.dim", c"all.out" | c"all.dims", c"all.dims_out";
+    c"any": any_dtype(structured(typed!(reduce::logical_of_all))) => c"any", c"any.all_out";
+    c"any": any_dtype(structured(typed!(reduce::logical))) => c"any.dim", c"any.out" | c"any.dims", c"any.dims_out";
     c"linalg_vector_norm": any_dtype(structured(reduce::vector_norm)) => c"linalg_vector_norm", c"linalg_vector_norm.out";
-    c"nansum": any_dtype(plain(reduce::nansum)) => c"nansum", c"nansum.out";
-    c"count_nonzero": plain(reduce::count_nonzero) => c"count_nonzero.dim_IntList";
-    c"count_nonzero": plain(reduce::count_nonzero) => c"count_nonzero";
-    c"max.dim": structured(reduce::pair) => c"max.dim", c"max.dim_max";
-    c"min.dim": structured(reduce::pair) => c"min.dim", c"min.dim_min";
-    c"aminmax": structured(reduce::pair) => c"aminmax", c"aminmax.out";
-    c"amax": plain(reduce::max) => c"max", c"max.unary_out";
-    c"amin": plain(reduce::max) => c"min", c"min.unary_out";
-    c"argmax": structured(reduce::argmax) => c"argmax", c"argmax.out";
-    c"argmin": structured(reduce::argmax) => c"argmin", c"argmin.out";
+    c"nansum": any_dtype(plain(typed!(reduce::nansum))) => c"nansum", c"nansum.out";
+    c"count_nonzero": plain(typed!(reduce::count_nonzero)) => c"count_nonzero.dim_IntList" | c"count_nonzero";
+    c"max.dim": structured(typed!(reduce::pair)) => c"max.dim", c"max.dim_max";
+    c"min.dim": structured(typed!(reduce::pair)) => c"min.dim", c"min.dim_min";
+    c"aminmax": structured(typed!(reduce::pair)) => c"aminmax", c"aminmax.out";
+    c"amax": plain(typed!(reduce::max)) => c"max", c"max.unary_out";
+    c"amin": plain(typed!(reduce::max)) => c"min", c"min.unary_out";
+    c"argmax": structured(typed!(reduce::argmax)) => c"argmax", c"argmax.out";
+    c"argmin": structured(typed!(reduce::argmax)) => c"argmin", c"argmin.out";
     c"var": any_dtype(plain(reduce::variance)) => c"var.correction", c"var.correction_out";
     c"std": any_dtype(plain(reduce::variance)) => c"std.correction", c"std.correction_out";
     c"var": any_dtype(plain(reduce::variance_and_mean)) => c"var_mean.correction";
     c"std": any_dtype(plain(reduce::variance_and_mean)) => c"std_mean.correction";
     // matrix products
-    c"mm": any_dtype(structured(matmul::multiply::<2>)) => c"mm", c"mm.out";
-    c"bmm": any_dtype(structured(matmul::multiply::<3>)) => c"bmm", c"bmm.out";
+    c"mm": any_dtype(structured(typed!(matmul::multiply::<2>))) => c"mm", c"mm.out";
+    c"bmm": any_dtype(structured(typed!(matmul::multiply::<3>))) => c"bmm", c"bmm.out";
     c"addmm": any_dtype(structured(matmul::multiply_and_add::<2, 2>)) => c"addmm", c"addmm_", c"addmm.out";
     c"baddbmm": any_dtype(structured(matmul::multiply_and_add::<3, 3>)) => c"baddbmm", c"baddbmm_", c"baddbmm.out";
     c"addmv": any_dtype(structured(matmul::multiply_and_add::<2, 1>)) => c"addmv", c"addmv_", c"addmv.out";
     // along a dimension
-    c"_softmax": any_dtype(structured(softmax_and_scan::softmax)) => c"_softmax", c"_softmax.out";
-    c"_log_softmax": any_dtype(structured(softmax_and_scan::softmax)) => c"_log_softmax", c"_log_softmax.out";
-    c"_softmax_backward_data": any_dtype(structured(softmax_and_scan::softmax_backward)) =>
+    c"_softmax": any_dtype(structured(typed!(softmax_and_scan::softmax))) => c"_softmax", c"_softmax.out";
+    c"_log_softmax": any_dtype(structured(typed!(softmax_and_scan::softmax))) => c"_log_softmax", c"_log_softmax.out";
+    c"_softmax_backward_data": any_dtype(structured(typed!(softmax_and_scan::softmax_backward))) =>
         c"_softmax_backward_data", c"_softmax_backward_data.out";
-    c"_log_softmax_backward_data": any_dtype(structured(softmax_and_scan::softmax_backward)) =>
+    c"_log_softmax_backward_data": any_dtype(structured(typed!(softmax_and_scan::softmax_backward))) =>
         c"_log_softmax_backward_data", c"_log_softmax_backward_data.out";
-    c"cumsum": any_dtype(structured(softmax_and_scan::scan)) => c"cumsum", c"cumsum_", c"cumsum.out";
-    c"cumprod": any_dtype(structured(softmax_and_scan::scan)) => c"cumprod", c"cumprod_", c"cumprod.out";
-    c"_logcumsumexp": plain(softmax_and_scan::logcumsumexp) => c"_logcumsumexp", c"_logcumsumexp.out";
-    c"_cummax_helper": plain(softmax_and_scan::cummax) => c"_cummax_helper";
-    c"_cummin_helper": plain(softmax_and_scan::cummax) => c"_cummin_helper";
+    c"cumsum": any_dtype(structured(typed!(softmax_and_scan::scan))) => c"cumsum", c"cumsum_", c"cumsum.out";
+    c"cumprod": any_dtype(structured(typed!(softmax_and_scan::scan))) => c"cumprod", c"cumprod_", c"cumprod.out";
+    c"_logcumsumexp": plain(typed!(softmax_and_scan::logcumsumexp)) => c"_logcumsumexp", c"_logcumsumexp.out";
+    c"_cummax_helper": plain(typed!(softmax_and_scan::cummax)) => c"_cummax_helper";
+    c"_cummin_helper": plain(typed!(softmax_and_scan::cummax)) => c"_cummin_helper";
     // movement
-    c"cat": structured(cat::join) => c"cat", c"cat.out";
-    c"flip": plain(flip_and_roll::flip) => c"flip";
-    c"roll": plain(flip_and_roll::roll) => c"roll";
-    c"tril": structured(triangle::triangle) => c"tril", c"tril_", c"tril.out";
-    c"triu": structured(triangle::triangle) => c"triu", c"triu_", c"triu.out";
-    c"copy_": any_dtype(plain(channel_shuffle::shuffle)) => c"channel_shuffle";
-    c"copy_": any_dtype(plain(channel_shuffle::shuffle)) => c"native_channel_shuffle";
+    c"cat": structured(typed!(cat::join)) => c"cat", c"cat.out";
+    c"flip": plain(typed!(movement::flip)) => c"flip";
+    c"roll": plain(typed!(movement::roll)) => c"roll";
+    c"tril": structured(typed!(movement::triangle)) => c"tril", c"tril_", c"tril.out";
+    c"triu": structured(typed!(movement::triangle)) => c"triu", c"triu_", c"triu.out";
+    c"copy_": any_dtype(plain(typed!(movement::shuffle))) => c"channel_shuffle" | c"native_channel_shuffle";
     // gather, scatter and other operators with indices
-    c"scatter": structured(scatter::scatter) => c"scatter.src", c"scatter_.src", c"scatter.src_out";
-    c"scatter": structured(scatter::scatter) => c"scatter.value", c"scatter_.value", c"scatter.value_out";
-    c"scatter_reduce": structured(scatter::scatter_reduced) => c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out";
+    c"scatter": structured(typed!(scatter::scatter)) =>
+        c"scatter.src", c"scatter_.src", c"scatter.src_out" | c"scatter.value", c"scatter_.value", c"scatter.value_out";
     c"scatter_reduce": structured(scatter::scatter_reduced) =>
-        c"scatter.value_reduce", c"scatter_.value_reduce", c"scatter.value_reduce_out";
-    c"scatter_add": structured(scatter::scatter_add) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
-    c"scatter_reduce": structured(scatter::scatter_reduce) =>
+        c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out" | c"scatter.value_reduce", c"scatter_.value_reduce",
+        c"scatter.value_reduce_out";
+    c"scatter_add": structured(typed!(scatter::scatter_add)) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
+    c"scatter_reduce": structured(scatter::reduced) =>
         c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
     c"index_add": structured(scatter::index_add) => c"index_add", c"index_add_", c"index_add.out";
-    c"index_copy": structured(scatter::index_copy) => c"index_copy", c"index_copy_", c"index_copy.out";
-    c"index_reduce": structured(scatter::index_reduce) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
-    c"index_fill": plain(scatter::index_fill) => c"index_fill_.int_Scalar";
-    c"index_fill": plain(scatter::index_fill_tensor) => c"index_fill_.int_Tensor";
-    c"index": plain(advanced_indexing::index) => c"index.Tensor", c"index.Tensor_out";
-    c"index_put": plain(advanced_indexing::put) => c"index_put_";
-    c"index_put": plain(advanced_indexing::put_unchecked) => c"_index_put_impl_";
-    c"gather": structured(gather::gather) => c"gather", c"gather.out";
-    c"index_select": plain(gather::select) => c"index_select", c"index_select.out";
-    c"take": plain(gather::take) => c"take", c"take.out";
-    c"put": plain(put::put) => c"put_";
+    c"index_copy": structured(typed!(scatter::index_copy)) => c"index_copy", c"index_copy_", c"index_copy.out";
+    c"index_reduce": structured(scatter::reduced) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
+    c"index_fill": plain(typed!(scatter::index_fill)) => c"index_fill_.int_Scalar";
+    c"index_fill": plain(typed!(scatter::index_fill_tensor)) => c"index_fill_.int_Tensor";
+    c"index": plain(typed!(advanced_indexing::index)) => c"index.Tensor", c"index.Tensor_out";
+    c"index_put": plain(advanced_indexing::put) => c"index_put_" | c"_index_put_impl_";
+    c"gather": structured(typed!(gather::gather)) => c"gather", c"gather.out";
+    c"index_select": plain(typed!(gather::select)) => c"index_select", c"index_select.out";
+    c"take": plain(typed!(gather::take)) => c"take", c"take.out";
+    c"put": plain(typed!(gather::put)) => c"put_";
     c"embedding_dense_backward": plain(embedding::backward) => c"embedding_dense_backward";
-    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag";
-    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag_forward_only";
-    c"embedding_renorm_": plain(embedding::renorm) => c"embedding_renorm_";
+    c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
+    c"embedding_renorm_": plain(typed!(embedding::renorm)) => c"embedding_renorm_";
     // masks
     c"masked_select": plain(masked::select) => c"masked_select", c"masked_select.out";
-    c"where": plain(masked::fill) => c"masked_fill_.Scalar";
-    c"where": plain(masked::fill_with_tensor) => c"masked_fill_.Tensor";
+    c"where": plain(typed!(masked::fill)) => c"masked_fill_.Scalar";
+    c"where": plain(typed!(masked::fill_with_tensor)) => c"masked_fill_.Tensor";
     c"masked_scatter": plain(masked::scatter) => c"masked_scatter_";
-    c"nonzero": plain(masked::nonzero) => c"nonzero", c"nonzero.out";
-    c"nonzero": plain(masked::nonzero_static) => c"nonzero_static", c"nonzero_static.out";
+    c"nonzero": plain(typed!(masked::nonzero)) => c"nonzero", c"nonzero.out";
+    c"nonzero": plain(typed!(masked::nonzero_static)) => c"nonzero_static", c"nonzero_static.out";
     // selection
-    c"kthvalue": plain(sort::kthvalue) => c"kthvalue.values";
-    c"median": plain(sort::median) => c"median";
-    c"median": plain(sort::median_along) => c"median.dim_values";
-    c"nanmedian": plain(sort::median) => c"nanmedian";
-    c"nanmedian": plain(sort::median_along) => c"nanmedian.dim_values";
-    c"mode": plain(sort::mode) => c"mode", c"mode.values";
-    c"sort.stable": plain(sort::sort) => c"sort", c"sort.values";
-    c"sort.stable": plain(sort::sort_stable) => c"sort.stable", c"sort.values_stable";
-    c"topk": plain(sort::topk) => c"topk", c"topk.values";
+    c"kthvalue": plain(typed!(sort::kthvalue)) => c"kthvalue.values";
+    c"median": plain(typed!(sort::median)) => c"median";
+    c"median": plain(typed!(sort::median_along)) => c"median.dim_values";
+    c"nanmedian": plain(typed!(sort::median)) => c"nanmedian";
+    c"nanmedian": plain(typed!(sort::median_along)) => c"nanmedian.dim_values";
+    c"mode": plain(typed!(sort::mode)) => c"mode", c"mode.values";
+    c"sort.stable": plain(typed!(sort::sort)) => c"sort", c"sort.values";
+    c"sort.stable": plain(typed!(sort::sort_stable)) => c"sort.stable", c"sort.values_stable";
+    c"topk": plain(typed!(sort::topk)) => c"topk", c"topk.values";
     // search
-    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) => c"searchsorted.Tensor", c"searchsorted.Tensor_out";
-    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) => c"searchsorted.Scalar", c"searchsorted.Scalar_out";
-    c"searchsorted": any_dtype(plain(searchsorted::bucketize)) => c"bucketize.Tensor", c"bucketize.Tensor_out";
-    c"searchsorted": any_dtype(plain(searchsorted::bucketize)) => c"bucketize.Scalar";
-    c"isin": any_dtype(structured(searchsorted::isin)) => c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out";
-    c"isin": any_dtype(structured(searchsorted::isin)) => c"isin.Scalar_Tensor";
+    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) =>
+        c"searchsorted.Tensor", c"searchsorted.Tensor_out" | c"searchsorted.Scalar", c"searchsorted.Scalar_out";
+    c"searchsorted": any_dtype(plain(typed!(searchsorted::bucketize))) =>
+        c"bucketize.Tensor", c"bucketize.Tensor_out" | c"bucketize.Scalar";
+    c"isin": any_dtype(structured(typed!(searchsorted::isin))) =>
+        c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out" | c"isin.Scalar_Tensor";
     // unique elements
-    c"unique_groups": plain(unique::with_inverse) => c"_unique";
-    c"unique_groups": plain(unique::unique) => c"_unique2";
-    c"unique_groups": plain(unique::unique_dim) => c"unique_dim";
-    c"unique_groups": plain(unique::unique_dim_consecutive) => c"unique_dim_consecutive";
-    c"unique_groups": plain(unique::unique_consecutive) => c"unique_consecutive";
+    c"unique_groups": plain(typed!(unique::with_inverse)) => c"_unique";
+    c"unique_groups": plain(typed!(unique::unique)) => c"_unique2";
+    c"unique_groups": plain(typed!(unique::unique_dim)) => c"unique_dim";
+    c"unique_groups": plain(typed!(unique::unique_dim_consecutive)) => c"unique_dim_consecutive";
+    c"unique_groups": plain(typed!(unique::unique_consecutive)) => c"unique_consecutive";
     // histograms
     c"histogram": any_dtype(plain(histogram::histc)) => c"histc", c"histc.out";
     c"histogram": any_dtype(plain(histogram::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
     c"histogram": any_dtype(plain(histogram::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
-    c"arange": plain(range_factories::arange) => c"arange";
-    c"arange": plain(range_factories::arange) => c"arange.start";
-    c"arange": plain(range_factories::arange) => c"arange.start_step";
-    c"arange": plain(range_factories::arange_out) => c"arange.start_out";
-    c"eye": plain(range_factories::eye) => c"eye";
-    c"eye": plain(range_factories::eye) => c"eye.m";
-    c"eye": plain(range_factories::eye_out) => c"eye.out";
-    c"eye": plain(range_factories::eye_out) => c"eye.m_out";
-    c"linspace": plain(range_factories::linspace) => c"linspace";
-    c"linspace": plain(range_factories::linspace_out) => c"linspace.out";
-    c"logspace": plain(range_factories::logspace) => c"logspace.out";
-    c"arange": plain(range_factories::range) => c"range.out";
-    c"tril_indices": plain(range_factories::triangle_indices) => c"tril_indices";
-    c"triu_indices": plain(range_factories::triangle_indices) => c"triu_indices";
-    c"repeat_interleave": any_dtype(plain(range_factories::repeated)) => c"repeat_interleave.Tensor";
+    c"arange": plain(factories::arange) => c"arange" | c"arange.start" | c"arange.start_step";
+    c"arange": plain(factories::arange_out) => c"arange.start_out";
+    c"eye": plain(factories::eye) => c"eye" | c"eye.m";
+    c"eye": plain(factories::eye_out) => c"eye.out" | c"eye.m_out";
+    c"linspace": plain(factories::linspace) => c"linspace";
+    c"linspace": plain(typed!(factories::linspace_out)) => c"linspace.out";
+    c"logspace": plain(typed!(factories::logspace)) => c"logspace.out";
+    c"arange": plain(factories::range) => c"range.out";
+    c"tril_indices": plain(factories::triangle_indices) => c"tril_indices";
+    c"triu_indices": plain(factories::triangle_indices) => c"triu_indices";
+    c"repeat_interleave": any_dtype(plain(typed!(factories::repeated))) => c"repeat_interleave.Tensor";
     // random numbers, which check dtypes first: a refused call must not reserve random numbers
     c"log_normal_": any_dtype(plain(random::log_normal)) => c"log_normal_";
     c"geometric_": any_dtype(plain(random::geometric)) => c"geometric_";
     c"cauchy_": any_dtype(plain(random::cauchy)) => c"cauchy_";
-    c"random_": any_dtype(plain(random::random)) => c"random_";
-    c"bernoulli_": any_dtype(plain(random::bernoulli)) => c"bernoulli_.Tensor";
-    c"bernoulli_": any_dtype(plain(random::bernoulli_out)) => c"bernoulli.out";
-    c"poisson": any_dtype(plain(random::poisson)) => c"poisson";
-    c"randperm": any_dtype(plain(random::permutation)) => c"randperm";
-    c"randperm": any_dtype(plain(random::permutation)) => c"randperm.generator";
-    c"randperm": any_dtype(plain(random::permutation_out)) => c"randperm.generator_out";
-    c"binomial": any_dtype(plain(random::binomial)) => c"binomial";
-    c"multinomial": any_device(plain(multinomial::multinomial)) => c"multinomial", c"multinomial.out";
-    c"uniform_": any_dtype(plain(random::uniform)) => c"uniform_";
-    c"normal_": any_dtype(plain(random::normal)) => c"normal_";
+    c"random_": any_dtype(plain(typed!(random::random))) => c"random_";
+    c"bernoulli_": any_dtype(plain(typed!(random::bernoulli))) => c"bernoulli_.Tensor";
+    c"bernoulli_": any_dtype(plain(typed!(random::bernoulli_out))) => c"bernoulli.out";
+    c"poisson": any_dtype(plain(typed!(random::poisson))) => c"poisson";
+    c"randperm": any_dtype(plain(random::permutation)) => c"randperm" | c"randperm.generator";
+    c"randperm": any_dtype(plain(typed!(random::permutation_out))) => c"randperm.generator_out";
+    c"binomial": any_dtype(plain(typed!(random::binomial))) => c"binomial";
+    c"multinomial": any_device(plain(typed!(multinomial::multinomial))) => c"multinomial", c"multinomial.out";
+    c"uniform_": any_dtype(plain(typed!(random::uniform))) => c"uniform_";
+    c"normal_": any_dtype(plain(typed!(random::normal))) => c"normal_";
     c"exponential_": any_dtype(plain(random::exponential)) => c"exponential_";
     c"bernoulli_.float": any_dtype(plain(random::bernoulli_scalar)) => c"bernoulli_.float";
-    c"random_": any_dtype(plain(random::random_from)) => c"random_.from";
-    c"random_": any_dtype(plain(random::random_to)) => c"random_.to";
-    c"uniform_": any_dtype(plain(random_factories::make)) => c"rand";
-    c"uniform_": any_dtype(plain(random_factories::make)) => c"rand.generator";
-    c"uniform_": any_dtype(plain(random_factories::make_like)) => c"rand_like";
-    c"normal_": any_dtype(plain(random_factories::make)) => c"randn";
-    c"normal_": any_dtype(plain(random_factories::make)) => c"randn.generator";
-    c"normal_": any_dtype(plain(random_factories::make_like)) => c"randn_like";
-    c"random_": any_dtype(plain(random_factories::make)) => c"randint";
-    c"random_": any_dtype(plain(random_factories::make)) => c"randint.generator";
-    c"random_": any_dtype(plain(random_factories::make)) => c"randint.low";
-    c"random_": any_dtype(plain(random_factories::make)) => c"randint.low_generator";
-    c"random_": any_dtype(plain(random_factories::make_like)) => c"randint_like";
-    c"random_": any_dtype(plain(random_factories::make_like)) => c"randint_like.low_dtype";
-    c"native_dropout": any_dtype(plain(dropout::forward)) => c"native_dropout";
-    c"native_dropout_backward": any_dtype(plain(dropout::backward)) => c"native_dropout_backward";
+    c"random_": any_dtype(plain(typed!(random::random_from))) => c"random_.from";
+    c"random_": any_dtype(plain(typed!(random::random_to))) => c"random_.to";
+    c"uniform_": any_dtype(plain(factories::random)) => c"rand" | c"rand.generator";
+    c"uniform_": any_dtype(plain(factories::random_like)) => c"rand_like";
+    c"normal_": any_dtype(plain(factories::random)) => c"randn" | c"randn.generator";
+    c"normal_": any_dtype(plain(factories::random_like)) => c"randn_like";
+    c"random_": any_dtype(plain(factories::random)) =>
+        c"randint" | c"randint.generator" | c"randint.low" | c"randint.low_generator";
+    c"random_": any_dtype(plain(factories::random_like)) => c"randint_like" | c"randint_like.low_dtype";
+    c"native_dropout": any_dtype(plain(typed!(dropout::forward))) => c"native_dropout";
+    c"native_dropout_backward": any_dtype(plain(typed!(dropout::backward))) => c"native_dropout_backward";
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
     c"_thnn_fused_lstm_cell": any_dtype(plain(rnn_cell::lstm_cell)) => c"_thnn_fused_lstm_cell";
     c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(rnn_cell::lstm_cell_backward)) =>
@@ -429,22 +416,20 @@ operators! {
     c"elman_layer": plain(rnn_layer::forward::<RNN_RELU>) => c"rustdev::rnn_relu_layer";
     c"elman_layer_backward": plain(rnn_layer::backward::<RNN_RELU>) => c"rustdev::rnn_relu_layer_backward";
     // normalisation, whose functions check dtypes after PyTorch's own checks
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"native_batch_norm";
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"_native_batch_norm_legit";
+    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"native_batch_norm" | c"_native_batch_norm_legit";
     c"native_batch_norm": any_dtype(plain(batch_norm::forward_without_statistics)) => c"_native_batch_norm_legit.no_stats";
     c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<true>)) => c"_batch_norm_with_update";
     c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<false>)) => c"_batch_norm_no_update";
-    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward)) => c"native_batch_norm_backward";
-    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward_with_reserve)) => c"batch_norm_backward";
+    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward)) => c"native_batch_norm_backward" | c"batch_norm_backward";
     c"native_group_norm": any_dtype(plain(group_norm::forward)) => c"native_group_norm";
     c"native_group_norm_backward": any_dtype(plain(group_norm::backward)) => c"native_group_norm_backward";
     c"native_layer_norm": any_dtype(plain(layer_norm::forward)) => c"native_layer_norm";
     c"native_layer_norm_backward": any_dtype(plain(layer_norm::backward)) => c"native_layer_norm_backward";
     // lists of tensors; src/operators/foreach.rs has the elementwise ones
-    c"_foreach_copy_": any_device(plain(foreach::copy)) => c"_foreach_copy_";
-    c"_foreach_max": any_device(plain(foreach::max)) => c"_foreach_max";
-    c"_foreach_norm.Scalar": any_device(plain(foreach::norm)) => c"_foreach_norm.Scalar";
-    c"_foreach_pow.ScalarAndTensor": any_device(plain(foreach::powers)) => c"_foreach_pow.ScalarAndTensor";
+    c"_foreach_copy_": any_device(plain(typed!(foreach::copy))) => c"_foreach_copy_";
+    c"_foreach_max": any_device(plain(typed!(foreach::max))) => c"_foreach_max";
+    c"_foreach_norm.Scalar": any_device(plain(typed!(foreach::norm))) => c"_foreach_norm.Scalar";
+    c"_foreach_pow.ScalarAndTensor": any_device(plain(typed!(foreach::powers))) => c"_foreach_pow.ScalarAndTensor";
     c"_foreach_zero_": any_device(plain(foreach::elementwise)) => c"_foreach_zero_";
     // optimizer steps
     c"_fused_adagrad_": any_device(plain(optimizer::adagrad)) => c"_fused_adagrad_", c"_fused_adagrad_.tensor_lr";
@@ -452,7 +437,7 @@ operators! {
     c"_fused_adamw_": any_device(plain(optimizer::adam)) => c"_fused_adamw_", c"_fused_adamw_.tensor_lr";
     c"_fused_sgd_": any_device(plain(optimizer::sgd)) => c"_fused_sgd_", c"_fused_sgd_.tensor_lr";
     // scaling of gradients
-    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(amp::unscale)) =>
+    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(typed!(amp::unscale))) =>
         c"_amp_foreach_non_finite_check_and_unscale_";
     c"_amp_update_scale_": any_device(plain(amp::update_scale)) => c"_amp_update_scale_";
     // losses
@@ -462,41 +447,38 @@ operators! {
     c"binary_cross_entropy": any_dtype(plain(loss::entropy)) => c"binary_cross_entropy", c"binary_cross_entropy.out";
     c"binary_cross_entropy_backward": any_dtype(plain(loss::entropy_backward)) =>
         c"binary_cross_entropy_backward", c"binary_cross_entropy_backward.grad_input";
-    c"log_sigmoid_forward": any_dtype(plain(loss::log_sigmoid)) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
-    c"log_sigmoid_backward": any_dtype(plain(loss::log_sigmoid_backward)) => c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
+    c"log_sigmoid_forward": any_dtype(plain(typed!(loss::log_sigmoid))) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
+    c"log_sigmoid_backward": any_dtype(plain(typed!(loss::log_sigmoid_backward))) =>
+        c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
     c"nll_loss_backward": plain(nll_loss::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
 macro_rules! composed {
-    ($($prepare:expr => $($name:literal),+;)*) => {
+    ($($prepare:expr => $($($name:literal),+)|+;)*) => {
         /// Operators that call other operators.
-        static COMPOSED: [Operator; [$(stringify!($prepare)),*].len()] = [$(
+        static COMPOSED: [Operator; [$($(stringify!($($name)+)),+),*].len()] = [$($(
             Operator { names: &[$($name),+], kernel: Kernel::Others, prepare: $prepare },
-        )*];
+        )+)*];
     };
 }
 
 composed! {
-    plain(searchsorted::is_number) => c"isin.Tensor_Scalar";
-    plain(random::normal_of_tensors) => c"normal.Tensor_float", c"normal.Tensor_float_out";
-    plain(random::normal_of_tensors) => c"normal.float_Tensor", c"normal.float_Tensor_out";
-    plain(random::normal_of_tensors) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(typed!(searchsorted::is_number)) => c"isin.Tensor_Scalar";
+    plain(random::normal_of_tensors) =>
+        c"normal.Tensor_float", c"normal.Tensor_float_out" | c"normal.float_Tensor", c"normal.float_Tensor_out" |
+        c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(rnn_cell::gru_cell) => c"_thnn_fused_gru_cell";
-    plain(rnn_cell::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
+    plain(typed!(rnn_cell::gru_cell_backward)) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences
     any_device(plain(rnn_network::network::<LSTM>)) => c"lstm.input";
     any_device(plain(rnn_network::network::<GRU>)) => c"gru.input";
     any_device(plain(rnn_network::network::<RNN_TANH>)) => c"rnn_tanh.input";
     any_device(plain(rnn_network::network::<RNN_RELU>)) => c"rnn_relu.input";
     // matrices
-    plain(range_factories::trace) => c"trace";
-    plain(reduce::norm) => c"norm.ScalarOpt_dim";
+    plain(typed!(factories::trace)) => c"trace";
+    plain(typed!(reduce::norm)) => c"norm.ScalarOpt_dim";
     // operators for which PyTorch's composite implementation is used, though the CPU has kernels
-    COMPOSITION => c"_stack";
-    COMPOSITION => c"_stack.out";
-    COMPOSITION => c"narrow_copy";
-    COMPOSITION => c"pixel_shuffle";
-    COMPOSITION => c"pixel_unshuffle";
+    COMPOSITION => c"_stack" | c"_stack.out" | c"narrow_copy" | c"pixel_shuffle" | c"pixel_unshuffle";
 }
 
 #[cfg(test)]

@@ -53,6 +53,12 @@ pub(crate) use ensure;
 
 pub type Outcome = Result<(), CallError>;
 
+/// Leaves a call to the fallback unless the condition holds.
+#[inline]
+pub fn take_if(condition: bool) -> Outcome {
+    if condition { Ok(()) } else { Err(CallError::Fallback) }
+}
+
 /// One argument of a call, typed as in the operator's schema.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
@@ -95,31 +101,93 @@ impl Device {
     }
 }
 
-fn wrong(wanted: &str, value: &Value<'_>) -> CallError {
-    CallError::Invalid(format!("internal error: expected {wanted} as an argument, but got {value:?}"))
-}
-
 impl From<Scalar> for Value<'_> {
     fn from(number: Scalar) -> Self {
         Self::Number(number)
     }
 }
 
-impl<'a> Value<'a> {
-    #[inline]
-    pub fn tensor(&self) -> Result<Tensor<'a>, CallError> {
-        match self {
-            Self::Tensor(tensor) => Ok(*tensor),
-            _ => Err(wrong("a tensor", self)),
+/// A type that an argument converts to. `Option` stands for an argument that may be absent.
+pub trait FromValue<'a>: Sized {
+    /// # Errors
+    /// If the argument has another type, or the dtype is unknown.
+    fn from_value(value: &Value<'a>) -> Result<Self, CallError>;
+}
+
+macro_rules! from_value {
+    ($($type:ty: $($pattern:pat => $value:expr),+;)*) => {$(
+        impl<'a> FromValue<'a> for $type {
+            #[inline]
+            fn from_value(value: &Value<'a>) -> Result<Self, CallError> {
+                match *value {
+                    $($pattern => Ok($value),)+
+                    _ => Err(wrong::<Self>(value)),
+                }
+            }
         }
+    )*};
+}
+
+from_value! {
+    Tensor<'a>: Value::Tensor(tensor) => tensor;
+    &'a [Tensor<'a>]: Value::Tensors(tensors) => tensors;
+    &'a [Option<Tensor<'a>>]: Value::OptionalTensors(tensors) => tensors;
+    bool: Value::Number(Scalar::Bool(flag)) => flag;
+    i64: Value::Number(Scalar::Long(number)) => number;
+    f64: Value::Number(Scalar::Double(number)) => number;
+    // An integer beyond `i64` becomes the nearest `f64`.
+    Scalar: Value::Number(number) => number, Value::LargeInteger(nearest) => Self::Double(nearest);
+    &'a str: Value::Text(text) => text;
+    &'a [i64]: Value::Integers(values) => values;
+    &'a [f64]: Value::Numbers(values) => values;
+    &'a [bool]: Value::Flags(values) => values;
+    [bool; 3]: Value::Flags(&[one, two, three]) => [one, two, three];
+    Device: Value::Device(device) => device;
+}
+
+impl<'a> FromValue<'a> for Value<'a> {
+    #[inline]
+    fn from_value(value: &Value<'a>) -> Result<Self, CallError> {
+        Ok(*value)
+    }
+}
+
+impl<'a, T: FromValue<'a>> FromValue<'a> for Option<T> {
+    #[inline]
+    fn from_value(value: &Value<'a>) -> Result<Self, CallError> {
+        if let Value::None = value { Ok(None) } else { value.get().map(Some) }
+    }
+}
+
+impl<'a> FromValue<'a> for Input<'a> {
+    fn from_value(value: &Value<'a>) -> Result<Self, CallError> {
+        value.as_number().map_or_else(|| value.get().map(Self::Tensor), |number| Ok(Self::Number(number)))
+    }
+}
+
+impl<'a> FromValue<'a> for DType {
+    fn from_value(value: &Value<'a>) -> Result<Self, CallError> {
+        let number: i64 = value.get()?;
+        let known = i32::try_from(number).ok().and_then(Self::from_number);
+        known.ok_or_else(|| CallError::Unsupported(format!("unknown dtype {number}")))
+    }
+}
+
+#[cold]
+fn wrong<T>(value: &Value<'_>) -> CallError {
+    CallError::Invalid(format!("internal error: expected {} as an argument, but got {value:?}", std::any::type_name::<T>()))
+}
+
+impl<'a> Value<'a> {
+    /// The value, which must have this type.
+    #[inline]
+    pub fn get<T: FromValue<'a>>(&self) -> Result<T, CallError> {
+        T::from_value(self)
     }
 
-    /// The tensor, or `None` if the argument is absent.
-    pub fn optional_tensor(&self) -> Result<Option<Tensor<'a>>, CallError> {
-        match self {
-            Self::None => Ok(None),
-            _ => self.tensor().map(Some),
-        }
+    #[inline]
+    pub fn tensor(&self) -> Result<Tensor<'a>, CallError> {
+        self.get()
     }
 
     /// True if the argument is absent.
@@ -148,79 +216,6 @@ impl<'a> Value<'a> {
     #[inline]
     pub fn as_text(&self) -> Option<&'a str> {
         if let Self::Text(text) = self { Some(text) } else { None }
-    }
-
-    /// A tensor or a number, as a kernel's input.
-    pub fn input(&self) -> Result<Input<'a>, CallError> {
-        self.as_number().map_or_else(|| self.tensor().map(Input::Tensor), |number| Ok(Input::Number(number)))
-    }
-
-    /// A list of tensors, some of which may be absent.
-    pub fn optional_tensors(&self) -> Result<&'a [Option<Tensor<'a>>], CallError> {
-        match self {
-            Self::OptionalTensors(tensors) => Ok(tensors),
-            _ => Err(wrong("tensors", self)),
-        }
-    }
-
-    #[inline]
-    pub fn tensors(&self) -> Result<&'a [Tensor<'a>], CallError> {
-        match self {
-            Self::Tensors(tensors) => Ok(tensors),
-            _ => Err(wrong("tensors", self)),
-        }
-    }
-
-    #[inline]
-    pub fn integer(&self) -> Result<i64, CallError> {
-        match self {
-            Self::Number(Scalar::Long(value)) => Ok(*value),
-            _ => Err(wrong("an integer", self)),
-        }
-    }
-
-    #[inline]
-    pub fn number(&self) -> Result<Scalar, CallError> {
-        self.as_number().ok_or_else(|| wrong("a number", self))
-    }
-
-    #[inline]
-    pub fn flag(&self) -> Result<bool, CallError> {
-        match self {
-            Self::Number(Scalar::Bool(value)) => Ok(*value),
-            _ => Err(wrong("a bool", self)),
-        }
-    }
-
-    #[inline]
-    pub fn double(&self) -> Result<f64, CallError> {
-        match self {
-            Self::Number(Scalar::Double(value)) => Ok(*value),
-            _ => Err(wrong("a floating point number", self)),
-        }
-    }
-
-    #[inline]
-    pub fn text(&self) -> Result<&'a str, CallError> {
-        match self {
-            Self::Text(text) => Ok(text),
-            _ => Err(wrong("a text", self)),
-        }
-    }
-
-    #[inline]
-    pub fn integers(&self) -> Result<&'a [i64], CallError> {
-        match self {
-            Self::Integers(values) => Ok(values),
-            _ => Err(wrong("integers", self)),
-        }
-    }
-
-    pub fn flags(&self) -> Result<&'a [bool], CallError> {
-        match self {
-            Self::Flags(values) => Ok(values),
-            _ => Err(wrong("bools", self)),
-        }
     }
 }
 
@@ -288,6 +283,16 @@ impl<'a> Arguments<'a> {
         self.0.try_into().map_err(wrong)
     }
 
+    /// All arguments as a tuple.
+    pub fn typed<P: Parameters<'a>>(&self) -> Result<P, CallError> {
+        P::of(self)
+    }
+
+    /// The first `count` arguments, or all if there are fewer.
+    pub fn first(&self, count: usize) -> Self {
+        Self(&self.0[..count.min(self.0.len())])
+    }
+
     /// Argument number `index`.
     pub fn tensor(&self, index: usize) -> Result<Tensor<'a>, CallError> {
         self.0.get(index).unwrap_or(&Value::None).tensor()
@@ -306,6 +311,57 @@ impl<'a> Deref for Arguments<'a> {
         self.0
     }
 }
+
+/// The arguments of a call as a tuple of their types.
+pub trait Parameters<'a>: Sized {
+    fn of(arguments: &Arguments<'a>) -> Result<Self, CallError>;
+}
+
+/// A function that serves a call, with the arguments of the operator's schema as parameters.
+pub trait Serve<'a, P> {
+    fn serve(self, arguments: &Arguments<'a>, call: &Call<'a>) -> Outcome;
+}
+
+macro_rules! parameters {
+    ($($($name:ident: $type:ident)+;)*) => {$(
+        impl<'a, $($type: FromValue<'a>),+> Parameters<'a> for ($($type,)+) {
+            #[inline]
+            fn of(arguments: &Arguments<'a>) -> Result<Self, CallError> {
+                let [$($name),+] = arguments.all()?;
+                Ok(($($name.get()?,)+))
+            }
+        }
+
+        impl<'a, F: Fn(&Call<'a>, $($type),+) -> Outcome, $($type: FromValue<'a>),+> Serve<'a, ($($type,)+)> for F {
+            #[inline]
+            fn serve(self, arguments: &Arguments<'a>, call: &Call<'a>) -> Outcome {
+                let ($($name,)+) = Parameters::of(arguments)?;
+                self(call, $($name),+)
+            }
+        }
+    )*};
+}
+
+parameters! {
+    a: A;
+    a: A b: B;
+    a: A b: B c: C;
+    a: A b: B c: C d: D;
+    a: A b: B c: C d: D e: E;
+    a: A b: B c: C d: D e: E g: G;
+    a: A b: B c: C d: D e: E g: G h: H;
+    a: A b: B c: C d: D e: E g: G h: H i: I;
+    a: A b: B c: C d: D e: E g: G h: H i: I j: J;
+    a: A b: B c: C d: D e: E g: G h: H i: I j: J k: K;
+}
+
+/// A function with the arguments as parameters as one that gets [`Arguments`].
+macro_rules! typed {
+    ($function:expr) => {
+        |arguments, call| $crate::operators::call::Serve::serve($function, arguments, call)
+    };
+}
+pub(crate) use typed;
 
 /// A dimension counted from the start; negative ones count from the end. A 0-dim tensor counts as 1-D.
 pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, CallError> {
@@ -345,6 +401,11 @@ impl Shape {
     /// The shape of a dense tensor in a memory format.
     pub fn new(sizes: &[i64], dtype: DType, format: Format) -> Self {
         Self { sizes: dims(sizes, |size| size), strides: format.strides(sizes), dtype }
+    }
+
+    /// The shape of `empty_like` for a tensor, in a dtype.
+    pub fn like(tensor: Tensor<'_>, dtype: DType) -> Self {
+        Self { sizes: dims(tensor.sizes(), |size| size), strides: tensor.like_strides(), dtype }
     }
 
     /// This shape in another memory format.
@@ -445,7 +506,7 @@ pub trait Requests {
 
     /// Reserves `count` 32-bit random numbers of a generator, an argument of the call. Returns its seed and offset, scalars of
     /// the kernel. These are cells while the stream is being captured.
-    fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], CallError>;
+    fn draw(&self, generator: Value<'_>, count: u64) -> Result<[Scalar; 2], CallError>;
 
     /// Raises a `UserWarning`.
     fn warn(&self, text: &str) -> Outcome;
@@ -536,6 +597,16 @@ impl<'a> Call<'a> {
     /// True if the operator's kernel computes in this dtype.
     pub fn takes(&self, dtype: DType) -> bool {
         self.kernel.is_some_and(|kernel| kernel.dtypes().contains(dtype))
+    }
+
+    /// The outputs' shapes, computed by the PyTorch meta function that the operator is bound with.
+    pub fn meta(&self) -> Result<Shapes, CallError> {
+        self.caller.meta()
+    }
+
+    /// As `meta`, the shape of the only output.
+    pub fn shape(&self) -> Result<Shape, CallError> {
+        self.meta()?.pop().ok_or_else(|| CallError::Invalid("internal error: a meta without outputs".into()))
     }
 
     /// Makes output number `index`, or prepares the caller's `out=` tensor.
@@ -653,6 +724,11 @@ impl<'a> Call<'a> {
         arguments.iter().map(widened).collect()
     }
 
+    /// Resizes a tensor without a warning, as PyTorch does for some `out=` tensors.
+    pub fn resize(&self, tensor: Tensor<'_>, sizes: &[i64]) -> Result<Tensor<'a>, CallError> {
+        self.operator(&callees::RESIZE, &[Value::Tensor(tensor), Value::Integers(sizes), Value::None])
+    }
+
     /// Writes a number to every element, as `fill_` does.
     pub fn fill(&self, target: Tensor<'_>, number: Scalar) -> Outcome {
         self.operator(&callees::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
@@ -668,8 +744,7 @@ impl<'a> Call<'a> {
         if tensor.device() == device {
             return Ok(tensor);
         }
-        let strides = tensor.like_strides();
-        let made = self.caller.empty(Wanted { sizes: tensor.sizes(), strides: Some(&strides), dtype: tensor.dtype() })?;
+        let made = self.empty_as(&Shape::like(tensor, tensor.dtype()))?;
         self.copy(made, tensor)?;
         Ok(made)
     }
@@ -679,13 +754,16 @@ impl<'a> Call<'a> {
         Self { kernel: row.get(), ..*self }
     }
 
-    /// Launches the operator's kernel, which computes in the dtype of the first output.
+    /// Launches the operator's kernel, which computes in the dtype of the first output, unless all outputs are empty.
     pub fn launch(&self, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
         self.launch_in(outputs[0].dtype(), outputs, inputs, scalars)
     }
 
     /// Like `launch`, but the kernel computes in dtype `compute`.
     pub fn launch_in(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
+        if outputs.iter().all(|output| output.numel() == 0) {
+            return Ok(());
+        }
         let inputs = self.arena.keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
         self.launch_with(compute, outputs, inputs, scalars)
     }
@@ -715,33 +793,6 @@ impl<'a> Deref for Call<'a> {
     #[inline]
     fn deref(&self) -> &Self::Target {
         self.caller
-    }
-}
-
-/// A call of an operator that is bound with a PyTorch meta function.
-pub struct StructuredCall<'a>(Call<'a>);
-
-impl<'a> StructuredCall<'a> {
-    pub fn new(call: Call<'a>) -> Self {
-        Self(call)
-    }
-
-    /// The outputs' shapes, computed by the meta function.
-    pub fn meta(&self) -> Result<Shapes, CallError> {
-        self.0.caller.meta()
-    }
-
-    /// The shape of the only output.
-    pub fn shape(&self) -> Result<Shape, CallError> {
-        self.meta()?.pop().ok_or_else(|| CallError::Invalid("internal error: a meta without outputs".into()))
-    }
-}
-
-impl<'a> Deref for StructuredCall<'a> {
-    type Target = Call<'a>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
     }
 }
 

@@ -1,6 +1,6 @@
 //! `cat`. Calls that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call.
 
-use super::call::{Arguments, CallError, Outcome, Shape, Strides, StructuredCall, Value, check_same_device_in, wrap_dim};
+use super::call::{Call, Outcome, Shape, Strides, check_same_device_in, wrap_dim};
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::cat as kernel;
 use crate::tensor::launch::Scalar;
@@ -39,7 +39,7 @@ fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
 }
 
 /// Launches over as many tensors at a time as one launch can take.
-fn launch(call: &StructuredCall<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: usize) -> Outcome {
+fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: usize) -> Outcome {
     let scalars = kernel::Scalars { dim: Scalar::Long(dim as i64) }.list();
     let per_launch = WORDS_PER_LAUNCH / (2 * out.ndim().max(1));
     if inputs.len() <= per_launch && !inputs.is_empty() {
@@ -54,15 +54,9 @@ fn launch(call: &StructuredCall<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim
     Ok(())
 }
 
-/// `cat`.
-pub fn join(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [tensors, dim] = arguments.all()?;
-    let &Value::Tensors(tensors) = tensors else {
-        return Err(CallError::Invalid("internal error: cat without a list".into()));
-    };
+pub fn join(call: &Call<'_>, tensors: &[Tensor<'_>], dim: i64) -> Outcome {
     let given = call.given(0);
     check_same_device_in(given.into_iter().chain(tensors.iter().copied()), "argument tensors", "cat")?;
-    let dim = dim.integer()?;
     let shape = if given.is_none() { usual_shape(tensors, dim) } else { None };
     let shape = shape.map_or_else(|| call.shape(), Ok)?;
     let out = call.output(0, &shape, Strides::Any)?;

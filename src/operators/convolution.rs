@@ -47,33 +47,12 @@ struct Convolution<'a> {
     groups: i64,
 }
 
-impl<'a> Convolution<'a> {
+impl Convolution<'_> {
     /// `other`: a bias or the output's gradient. The checks are those of PyTorch's callers; they protect direct calls of these
     /// operators.
-    fn new(
-        [input, weight]: [&'a Value<'a>; 2],
-        other: Option<Tensor<'_>>,
-        geometry: &'a [Value<'a>; 6],
-    ) -> Result<Self, CallError> {
-        let [stride, padding, dilation, transposed, output_padding, groups] = geometry;
-        let (input, weight) = (input.tensor()?, weight.tensor()?);
-        check_operand(input, weight, "weight")?;
-        other.map_or(Ok(()), |other| check_operand(input, other, "bias"))?;
-        let convolution = Self {
-            input,
-            weight,
-            stride: stride.integers()?,
-            padding: padding.integers()?,
-            dilation: dilation.integers()?,
-            output_padding: output_padding.integers()?,
-            transposed: transposed.flag()?,
-            groups: groups.integer()?,
-        };
-        convolution.check()?;
-        Ok(convolution)
-    }
-
-    fn check(&self) -> Outcome {
+    fn check(&self, other: Option<Tensor<'_>>) -> Outcome {
+        check_operand(self.input, self.weight, "weight")?;
+        other.map_or(Ok(()), |other| check_operand(self.input, other, "bias"))?;
         let (ndim, of_weight) = (self.input.ndim(), self.weight.ndim());
         ensure!(
             ndim >= 3 && of_weight == ndim,
@@ -209,17 +188,17 @@ impl<'a> Convolution<'a> {
     }
 }
 
-/// `convolution_overrideable`.
 fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, weight, bias, geometry @ ..] = arguments.all::<9>()?;
-    let convolution = Convolution::new([input, weight], bias.optional_tensor()?, geometry)?;
+    let (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) = arguments.typed()?;
+    let convolution = Convolution { input, weight, stride, padding, dilation, output_padding, transposed, groups };
+    convolution.check(bias)?;
     let shape = Shape::new(&convolution.output_sizes()?, convolution.input.dtype(), convolution.format());
     let out = call.output(0, &shape, Strides::Any)?;
     if out.numel() == 0 {
         return Ok(());
     }
     if let Some(windows) = convolution.depthwise_windows() {
-        let bias = call.dense_given(bias.optional_tensor()?)?;
+        let bias = call.dense_given(bias)?;
         return depthwise(call, &windows, [out, convolution.input, convolution.weight], bias, false);
     }
     convolution.run(arguments, call, out, convolution.weight.sizes()[0], Direction::Forward)
@@ -269,17 +248,16 @@ fn channel_rows(weight: Tensor<'_>) -> Tensor<'_> {
     weight.view(&[weight.sizes()[0], weight.sizes()[2] * weight.sizes()[3]])
 }
 
-/// `convolution_backward_overrideable`.
 fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, input, weight, geometry @ .., wanted] = arguments.all::<10>()?;
-    let grad = grad.tensor()?;
-    let convolution = Convolution::new([input, weight], Some(grad), geometry)?;
-    let (input, weight) = (convolution.input, convolution.weight);
+    let (grad, input, weight, stride, padding, dilation, transposed, output_padding, groups, wanted) = arguments.typed()?;
+    let (grad, wanted): (Tensor<'_>, &[bool]) = (grad, wanted);
+    let convolution = Convolution { input, weight, stride, padding, dilation, output_padding, transposed, groups };
+    convolution.check(Some(grad))?;
     let of_bias = Shape::new(&[convolution.output_channels()], grad.dtype(), Format::Contiguous);
     let shapes = [convolution.like(input), convolution.like(weight), of_bias];
     let is_empty = grad.numel() == 0 || input.numel() == 0;
     let mut gradients = [None; 3];
-    for (index, shape) in shapes.iter().enumerate().filter(|&(index, _)| wanted.flags().is_ok_and(|wanted| wanted[index])) {
+    for (index, shape) in shapes.iter().enumerate().filter(|&(index, _)| wanted[index]) {
         let gradient = call.output(index, shape, Strides::Any)?;
         gradients[index] = Some(gradient);
         if is_empty {

@@ -1,17 +1,12 @@
 //! Dropout and its gradient.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
+use super::call::{Call, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
 use super::callees;
 use super::random;
 use super::tensors::{Dims, Tensor, joint_strides};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
-
-/// The shape of `empty_like` in a dtype.
-fn like(tensor: Tensor<'_>, dtype: DType) -> Shape {
-    Shape { sizes: Dims::from(tensor.sizes()), strides: tensor.like_strides(), dtype }
-}
 
 fn double(value: f64) -> Value<'static> {
     Value::Number(Scalar::Double(value))
@@ -21,29 +16,27 @@ fn double(value: f64) -> Value<'static> {
 fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let copy = call.operator(&callees::CLONE, &[Value::Tensor(input), Value::None])?;
     call.give(0, copy)?;
-    let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
+    let mask = call.output(1, &Shape::like(input, DType::Bool), Strides::Any)?;
     call.fill(mask, Scalar::Long(1))
 }
 
 /// Dropout by other operators, for tensors whose dtype the kernel lacks. These are complex numbers, and dtypes that the
 /// operators refuse.
 fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -> Outcome {
-    let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
+    let mask = call.output(1, &Shape::like(input, DType::Bool), Strides::Any)?;
     call.operator(&callees::BERNOULLI_NUMBER, &[Value::Tensor(mask), double(kept), Value::None])?;
     let product = call.operator(&callees::MUL, &[Value::Tensor(input), Value::Tensor(mask)])?;
     call.operator(&callees::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), double(scale)])?;
     call.give(0, product)
 }
 
-/// `native_dropout`.
-pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, p, train] = arguments.all()?;
-    let (input, kept) = (input.tensor()?, 1.0 - p.double()?);
+pub fn forward(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) -> Outcome {
+    let kept = 1.0 - p;
     if input.numel() == 0 {
         call.give(0, input)?;
-        return call.output(1, &like(input, input.dtype()), Strides::Any).map(drop);
+        return call.output(1, &Shape::like(input, input.dtype()), Strides::Any).map(drop);
     }
-    if !matches!(train, Value::None) && !train.flag()? {
+    if train == Some(false) {
         return keep_all(call, input);
     }
     let scale = if kept == 0.0 { 0.0 } else { 1.0 / kept };
@@ -51,10 +44,10 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return drop_by_others(call, input, [kept, scale]);
     }
     ensure!((0.0..=1.0).contains(&kept));
-    let shape = like(input, input.dtype());
+    let shape = Shape::like(input, input.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
-    let [seed, offset] = call.draw(&Value::None, random::NUMBERS)?;
+    let [seed, offset] = call.draw(Value::None, random::NUMBERS)?;
     let [p, scale] = [kept, scale].map(Scalar::Double);
     call.launch(&[out, mask], &[input], &kernels::native_dropout::Scalars { seed, offset, p, scale }.list())
 }
@@ -66,10 +59,7 @@ fn backward_by_others(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale
     call.give(0, product)
 }
 
-/// `native_dropout_backward`.
-pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, mask, scale] = arguments.all()?;
-    let (grad, mask, scale) = (grad.tensor()?, mask.tensor()?, scale.double()?);
+pub fn backward(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
     if !FLOATING.contains(grad.dtype()) {
         return backward_by_others(call, grad, mask, scale);
     }
@@ -82,8 +72,5 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let strides = joint_strides(&operands);
     let shape = Shape { sizes: Dims::from(operands[0].sizes()), strides, dtype: grad.dtype() };
     let out = call.output(0, &shape, Strides::Any)?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     call.launch(&[out], &operands, &kernels::native_dropout_backward::Scalars { scale: Scalar::Double(scale) }.list())
 }

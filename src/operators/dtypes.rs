@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::call::{Call, CallError, Input};
+use super::call::{Call, CallError, Input, take_if};
 use crate::tensor::dtype::{BOOL, DType, DTypeSet, FLOAT8, FLOATING, INTEGRAL, ORDERED, UNSIGNED};
 
 /// Every integer dtype except Bool.
@@ -78,5 +78,6 @@ pub fn limits(dtype: DType) -> Option<[i64; 2]> {
 pub fn common_dtype(one: Input<'_>, other: Input<'_>, call: &Call<'_>) -> Result<DType, CallError> {
     let common = call.result_type(&[one, other])?;
     let is_known = ORDERED.contains(common) || FLOAT8.contains(common);
-    if is_known { Ok(common) } else { Err(CallError::Fallback) }
+    take_if(is_known)?;
+    Ok(common)
 }

@@ -22,10 +22,8 @@ fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype
     Ok(call.cast(inverse, dtype)?.view(&[indices.numel(), 1]))
 }
 
-/// `embedding_dense_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, indices, num_weights, padding, scale_by_frequency] = arguments.all()?;
-    let (grad, indices, num_weights) = (grad.tensor()?, indices.tensor()?, num_weights.integer()?);
+    let (grad, indices, num_weights, skipped, scales): (Tensor<'_>, Tensor<'_>, i64, _, bool) = arguments.typed()?;
     ensure!(is_index(indices) && grad.ndim() > 0);
     let (count, width) = (indices.numel(), grad.size_from_end(0));
     ensure!(count == 0 || count * width == grad.numel());
@@ -36,8 +34,8 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return Ok(());
     }
     let rows = call.dense(grad, Format::Contiguous)?.view(&[count, width]);
-    let update = Update { skipped: padding.integer()?, ..Operation::Add.into() };
-    if !scale_by_frequency.flag()? {
+    let update = Update { skipped, ..Operation::Add.into() };
+    if !scales {
         return add_rows(call, out, indices, rows, update);
     }
     // For 16 bit floats, only the sums are rounded, not the scaled rows.
@@ -71,9 +69,17 @@ fn check_bag([weight, indices, offsets]: [Tensor<'_>; 3], mode: i64, scales: Opt
 /// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: without mode "max" the maxima are
 /// empty, and the last offset has a bag size, too.
 pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [weight, indices, offsets, _scale, mode, _sparse, scales, has_last, padding] = arguments.all()?;
-    let (weight, indices, offsets, mode) = (weight.tensor()?, indices.tensor()?, offsets.tensor()?, mode.integer()?);
-    let (scales, has_last) = (scales.optional_tensor()?, has_last.flag()?);
+    let (weight, indices, offsets, _, mode, _, scales, has_last, padding): (
+        Tensor<'_>,
+        Tensor<'_>,
+        Tensor<'_>,
+        bool,
+        _,
+        bool,
+        _,
+        _,
+        _,
+    ) = arguments.typed()?;
     check_bag([weight, indices, offsets], mode, scales, has_last)?;
     let bags = offsets.numel() - i64::from(has_last);
     let dtype = indices.dtype();
@@ -97,7 +103,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let scales = call.dense_given(scales)?;
         let inputs: Vec<Tensor<'_>> = [table, indices, offsets].into_iter().chain(scales).collect();
         let sizes = all_sizes.within(&[bags], &[1]);
-        let scalars = bag_kernel::Scalars { mode: mode.into(), padding: padding.integer()?.into() };
+        let scalars = bag_kernel::Scalars { mode: mode.into(), padding: Scalar::Long(padding) };
         call.launch(&[out, bag_of, sizes, maxima], &inputs, &scalars.list())?;
     }
     if has_last {
@@ -115,9 +121,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `embedding_renorm_`: scales indexed rows down to a norm of at most `max_norm`.
-pub fn renorm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [table, indices, max_norm, norm_type] = arguments.all()?;
-    let (table, indices) = (table.tensor()?, indices.tensor()?);
+pub fn renorm(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, max_norm: Scalar, norm_type: Scalar) -> Outcome {
     ensure!(table.ndim() == 2 && is_index(indices));
     let out = call.contiguous(0, table.sizes(), table.dtype(), Strides::Any)?;
     if indices.numel() == 0 {
@@ -125,7 +129,7 @@ pub fn renorm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let indices = call.dense(indices, Format::Contiguous)?;
     let dense = call.dense(out, Format::Contiguous)?;
-    let scalars = renorm_kernel::Scalars { max_norm: max_norm.number()?, norm_type: norm_type.number()? };
+    let scalars = renorm_kernel::Scalars { max_norm, norm_type };
     call.launch(&[dense], &[indices], &scalars.list())?;
     if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }

@@ -1,6 +1,5 @@
 //! Operators `_foreach_*`: one launch for lists of similar tensors, else PyTorch's composite implementation, tensor by tensor.
 
-use std::ffi::CStr;
 use std::slice;
 
 use smallvec::{SmallVec, smallvec};
@@ -9,6 +8,7 @@ use super::bindings::{Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Value};
 use super::callees::Row;
 use super::dtypes::{is_floating, is_integer, limits};
+use super::pointwise_table::c;
 use super::tensor_lists::{self, List, Lists};
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
@@ -120,16 +120,15 @@ pub fn elementwise(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// An elementwise operator; a CPU tensor holds the numbers, one for each tensor of a list.
 pub fn packed(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, lhs, rhs, numbers] = arguments.all()?;
-    let lists = [input.tensors()?, lhs.tensors()?, rhs.tensors()?];
-    let numbers = call.numbers(numbers.tensor()?, lists[0].len())?;
+    let (input, lhs, rhs, numbers): (List<'_>, _, _, _) = arguments.typed()?;
+    let lists = [input, lhs, rhs];
+    let numbers = call.numbers(numbers, input.len())?;
     Operands { numbers, is_each: true, ..Operands::of_lists(&lists) }.run(call)
 }
 
 /// `_foreach_pow.ScalarAndTensor`. The results are contiguous, whatever the strides of the exponents.
-pub fn powers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [base, exponents] = arguments.all()?;
-    let (base, exponents) = ([base.number()?], exponents.tensors()?);
+pub fn powers(call: &Call<'_>, base: Scalar, exponents: &[Tensor<'_>]) -> Outcome {
+    let base = [base];
     if exponents.iter().any(|exponent| exponent.device() < 0) {
         return Err(CallError::Composite);
     }
@@ -138,9 +137,8 @@ pub fn powers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `_foreach_copy_`. The dtypes of the two lists may differ.
-pub fn copy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [target, source, _non_blocking] = arguments.all()?;
-    let lists = [target.tensors()?, source.tensors()?];
+pub fn copy(call: &Call<'_>, target: &[Tensor<'_>], source: &[Tensor<'_>], _non_blocking: Value<'_>) -> Outcome {
+    let lists = [target, source];
     let [target, source] = lists;
     let fit = target.len() == source.len() && tensor_lists::are_alike(&lists) && !tensor_lists::overlap_in_part(&lists, 1);
     if !fit {
@@ -164,21 +162,15 @@ fn reduce(call: &Call<'_>, input: List<'_>, dtype: DType, number: Option<Scalar>
     Ok(())
 }
 
-/// `_foreach_max`.
-pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    let input = input.tensors()?;
+pub fn max(call: &Call<'_>, input: &[Tensor<'_>]) -> Outcome {
     let first = input.first().ok_or(CallError::Composite)?;
     reduce(call, input, first.dtype(), None)
 }
 
 /// `_foreach_norm`. PyTorch's composite implementation serves calls that it refuses or that need several passes.
-pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, order, dtype] = arguments.all()?;
-    let (input, order) = (input.tensors()?, order.number()?);
+pub fn norm(call: &Call<'_>, input: &[Tensor<'_>], order: Scalar, dtype: Option<i64>) -> Outcome {
     let own = input.first().ok_or(CallError::Composite)?.dtype();
-    let is_own = matches!(dtype, Value::None) || dtype.integer()? == own as i64;
-    if !is_own || matches!(order, Scalar::Complex(..)) {
+    if dtype.is_some_and(|dtype| dtype != own as i64) || matches!(order, Scalar::Complex(..)) {
         return Err(CallError::Composite);
     }
     reduce(call, input, own.real(), Some(Scalar::Double(order.to())))
@@ -187,10 +179,7 @@ pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// The ATen name of an operator.
 macro_rules! name {
     ($($part:expr),+) => {
-        match CStr::from_bytes_with_nul(concat!("_foreach_", $($part,)+ "\0").as_bytes()) {
-            Ok(name) => name,
-            Err(_) => panic!("a name has no null"),
-        }
+        c(concat!("_foreach_", $($part,)+ "\0"))
     };
 }
 

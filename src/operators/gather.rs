@@ -1,9 +1,10 @@
-//! Gathers along a dimension: gather, index_select, take. Calls of gather that are clearly valid skip PyTorch's meta function.
+//! Gathers along a dimension: gather, index_select, take; `put_`, the inverse of take. Calls of gather that are clearly valid skip
+//! PyTorch's meta function.
 
-use super::addressing::Addressing;
-use super::call::{Arguments, Call, Outcome, Strides, StructuredCall, ensure, wrap_dim};
+use super::addressing::{Addressing, Operation};
+use super::call::{Call, Input, Outcome, Strides, ensure, take_if, wrap_dim};
 use super::tensors::{Dims, Format, Tensor};
-use crate::tensor::dtype::DType;
+use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
 /// True for the dtypes of indices.
 pub fn is_index(tensor: Tensor<'_>) -> bool {
@@ -18,10 +19,7 @@ fn has_usual_index(input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> bool {
     is_index(index) && !sizes.is_empty() && sizes.len() == wanted.len() && (0..sizes.len()).all(is_usual)
 }
 
-/// `gather`.
-pub fn gather(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, index, _sparse] = arguments.all()?;
-    let (input, dim, index) = (input.tensor()?, dim.integer()?, index.tensor()?);
+pub fn gather(call: &Call<'_>, input: Tensor<'_>, dim: i64, index: Tensor<'_>, _sparse: bool) -> Outcome {
     if call.given(0).is_some() || !has_usual_index(input, dim, index) {
         call.meta()?;
     }
@@ -29,10 +27,7 @@ pub fn gather(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     Addressing::each_element(input, dim, index)?.load(call, out, input)
 }
 
-/// `index_select`.
-pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim, index] = arguments.all()?;
-    let (input, dim, index) = (input.tensor()?, dim.integer()?, index.tensor()?);
+pub fn select(call: &Call<'_>, input: Tensor<'_>, dim: i64, index: Tensor<'_>) -> Outcome {
     let (at, count) = (wrap_dim(dim, input.ndim())?, index.numel());
     let has_slots = input.sizes().get(at).map_or(count == 1, |&size| count == 0 || size > 0);
     ensure!(is_index(index) && index.ndim() <= 1 && has_slots && call.has_dtype(0, input.dtype()));
@@ -46,13 +41,25 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `take`: indices into the flattened tensor.
-pub fn take(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, index] = arguments.all()?;
-    let (input, index) = (input.tensor()?, index.tensor()?);
+pub fn take(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>) -> Outcome {
     let has_slots = input.numel() != 0 || index.numel() == 0;
     ensure!(index.dtype() == DType::Long && has_slots && call.has_dtype(0, input.dtype()));
     call.check_given_apart([input, index])?;
     let out = call.contiguous(0, index.sizes(), input.dtype(), Strides::Any)?;
     let dense = call.dense(input, Format::Contiguous)?;
     Addressing::flat(dense, index).load(call, out, dense)
+}
+
+pub fn put(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>, source: Tensor<'_>, accumulate: bool) -> Outcome {
+    let own = input.dtype();
+    let has_slots = input.numel() != 0 || index.numel() == 0;
+    ensure!(index.dtype() == DType::Long && own == source.dtype() && source.numel() == index.numel() && has_slots);
+    call.check_given_apart([index, source])?;
+    take_if(!accumulate || FLOATING.and(INTEGRAL).and(BOOL).and(COMPLEX).contains(own))?;
+    let out = call.contiguous(0, input.sizes(), own, Strides::Any)?;
+    let index = call.dense(index, Format::Contiguous)?.view(source.sizes());
+    let dense = call.dense(out, Format::Contiguous)?;
+    let operation = if accumulate { Operation::Add } else { Operation::Store };
+    Addressing::flat(dense, index).update(call, dense, Input::Tensor(source), operation.into())?;
+    if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, check_same_device, ensure};
 use super::mixed_data_type;
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::channel_norm::{native_group_norm as kernel, native_group_norm_backward as backward_kernel};
@@ -18,11 +18,6 @@ struct Groups {
 }
 
 impl Groups {
-    fn new([samples, channels, positions, groups]: [&Value<'_>; 4]) -> Result<Self, CallError> {
-        let (samples, channels) = (samples.integer()?, channels.integer()?);
-        Ok(Self { samples, channels, positions: positions.integer()?, count: groups.integer()? })
-    }
-
     /// The sizes of the kernels' matrix; an error unless it has `numel` elements.
     fn sizes(&self, numel: i64) -> Result<[i64; 2], CallError> {
         let sizes = [self.samples.saturating_mul(self.channels), self.positions];
@@ -59,14 +54,12 @@ fn fill_all<const N: usize>(call: &Call<'_>, outputs: [(Option<Tensor<'_>>, f64)
     outputs.into_iter().try_for_each(|(output, value)| output.map_or(Ok(()), |output| call.fill(output, Scalar::Double(value))))
 }
 
-/// `native_group_norm`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
-    let [input, weight, bias, samples, channels, positions, groups, eps] = arguments.all()?;
-    let (input, weight, bias) = (input.tensor()?, weight.optional_tensor()?, bias.optional_tensor()?);
-    let groups = Groups::new([samples, channels, positions, groups])?;
+    let (input, weight, bias, samples, channels, positions, count, eps): (Tensor<'_>, _, _, _, _, _, _, f64) = arguments.typed()?;
+    let groups = Groups { samples, channels, positions, count };
     ensure!(groups.count > 0 && groups.channels % groups.count == 0);
-    ensure!([weight, bias].into_iter().flatten().all(|parameter| parameter.sizes() == [groups.channels]));
+    ensure!([weight, bias].into_iter().flatten().all(|parameter: Tensor<'_>| parameter.sizes() == [groups.channels]));
     mixed_data_type::check(input, &[weight, bias])?;
     let dtype = mixed_data_type::of_statistics(input, &[weight, bias]);
     let statistics = |index: usize| call.contiguous(index, &[groups.samples, groups.count], dtype, Strides::Any);
@@ -81,7 +74,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         groups: groups.count.into(),
         has_weight: weight.is_some().into(),
         has_bias: bias.is_some().into(),
-        eps: Scalar::Double(eps.double()?),
+        eps: Scalar::Double(eps),
     };
     let sizes = groups.sizes(input.numel())?;
     with_result(call, input, sizes, |out| call.launch(&[out, mean, inverse], &inputs, &scalars.list()))
@@ -99,17 +92,13 @@ struct Backward<'a> {
 }
 
 impl<'a> Backward<'a> {
-    fn new(arguments: &'a [Value<'_>; 10]) -> Result<Self, CallError> {
-        let [grad, input, mean, inverse, weight, samples, channels, positions, groups, mask] = arguments;
-        let (grad, input, weight) = (grad.tensor()?, input.tensor()?, weight.optional_tensor()?);
-        let (mean, inverse) = (mean.tensor()?, inverse.tensor()?);
-        ensure!(input.dtype() == grad.dtype());
+    fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
+        let (grad, input, mean, inverse, weight, samples, channels, positions, count, wanted) = arguments.typed()?;
+        let groups = Groups { samples, channels, positions, count };
+        let backward = Self { grad, input, mean, inverse, weight, groups, wanted };
+        ensure!(backward.input.dtype() == backward.grad.dtype());
         mixed_data_type::check(input, &[Some(mean), Some(inverse)])?;
-        let groups = Groups::new([samples, channels, positions, groups])?;
-        let &[of_input, of_weight, of_bias] = mask.flags()? else {
-            return Err(CallError::Invalid("internal error: expected three flags".into()));
-        };
-        Ok(Self { grad, input, mean, inverse, weight, groups, wanted: [of_input, of_weight, of_bias] })
+        Ok(backward)
     }
 
     fn run(&self, call: &Call<'_>) -> Outcome {
@@ -145,8 +134,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// `native_group_norm_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
-    Backward::new(arguments.all()?)?.run(call)
+    Backward::new(arguments)?.run(call)
 }

@@ -1,6 +1,6 @@
 //! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, check_same_device, ensure, take_if};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::histogram::histogram as kernel;
@@ -28,7 +28,7 @@ impl<'a> Counted<'a> {
         let (dtype, numel) = (self.input.dtype(), self.input.numel());
         ensure!(self.weight.is_none_or(|weight| weight.dtype() == dtype && weight.numel() == numel));
         ensure!(bins > 0 && call.has_dtype(0, dtype) && call.has_dtype(1, dtype));
-        if call.takes(dtype) { Ok(()) } else { Err(CallError::Fallback) }
+        take_if(call.takes(dtype))
     }
 
     /// Waits for the least and the greatest value.
@@ -93,9 +93,8 @@ fn check_devices(arguments: &Arguments<'_>, call: &Call<'_>, outputs: usize) -> 
 
 /// `histogram` between given edges.
 pub fn between_edges(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, bins, weight, density] = arguments.all()?;
+    let (input, bins, weight, density): (Tensor<'_>, Tensor<'_>, _, _) = arguments.typed()?;
     check_devices(arguments, call, 2)?;
-    let (input, bins, weight, density) = (input.tensor()?, bins.tensor()?, weight.optional_tensor()?, density.flag()?);
     ensure!(bins.dtype() == input.dtype() && bins.ndim() == 1);
     let counted = Counted { input, weight, density };
     counted.check(call, bins.numel() - 1)?;
@@ -107,15 +106,14 @@ pub fn between_edges(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `histogram` with a number of bins.
 pub fn in_bins(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, bins, range, weight, density] = arguments.all()?;
+    let (input, bins, range, weight, density): (Tensor<'_>, _, Option<&[f64]>, _, _) = arguments.typed()?;
     check_devices(arguments, call, 2)?;
-    let (input, bins, weight) = (input.tensor()?, bins.integer()?, weight.optional_tensor()?);
-    let counted = Counted { input, weight, density: density.flag()? };
+    let counted = Counted { input, weight, density };
     counted.check(call, bins)?;
     let [least, greatest] = match range {
-        Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| CallError::CpuError)?,
-        _ if input.numel() == 0 => [0.0, 1.0],
-        _ => counted.limits(call)?,
+        Some(range) => range.try_into().map_err(|_| CallError::CpuError)?,
+        None if input.numel() == 0 => [0.0, 1.0],
+        None => counted.limits(call)?,
     };
     ensure!(least.is_finite() && greatest.is_finite() && least <= greatest);
     let limits = if least == greatest { [least - 0.5, greatest + 0.5] } else { [least, greatest] };
@@ -137,9 +135,8 @@ fn whole(number: Scalar) -> Result<f64, CallError> {
 /// `histc`. Integers are counted as on other accelerators: limits are truncated to integers, and the counts have the input's
 /// dtype.
 pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, bins, min, max] = arguments.all()?;
+    let (input, bins, min, max): (Tensor<'_>, i64, Scalar, Scalar) = arguments.typed()?;
     check_devices(arguments, call, 1)?;
-    let (input, bins, limits) = (input.tensor()?, bins.integer()?, [min.number()?, max.number()?]);
     let is_whole = INTEGRAL.and(UNSIGNED).contains(input.dtype());
     if is_whole {
         let (dtype, other) = (input.dtype(), call.given(0).map_or(input.dtype(), Tensor::dtype));
@@ -152,7 +149,7 @@ pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if !is_whole {
         counted.check(call, bins)?;
     }
-    let [mut least, mut greatest] = if is_whole { [whole(limits[0])?, whole(limits[1])?] } else { limits.map(Scalar::to) };
+    let [mut least, mut greatest] = if is_whole { [whole(min)?, whole(max)?] } else { [min, max].map(Scalar::to) };
     if least == greatest && input.numel() > 0 {
         [least, greatest] = counted.limits(call)?;
     }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure, take_if};
 use super::mixed_data_type;
 use super::tensors::{Format, Tensor};
 use crate::kernels::layer_norm::{native_layer_norm as kernel, native_layer_norm_backward as backward_kernel};
@@ -19,14 +19,12 @@ struct Normalised<'a> {
 
 impl<'a> Normalised<'a> {
     /// Checks the operands; the fallback gets cases that the kernels lack.
-    fn new(call: &Call<'_>, [input, shape, weight, bias]: [&'a Value<'_>; 4]) -> Result<Self, CallError> {
-        let (input, shape) = (input.tensor()?, shape.integers()?);
-        let normalised = Self { input, shape, weight: weight.optional_tensor()?, bias: bias.optional_tensor()? };
-        let have_its_sizes = normalised.parameters().into_iter().flatten().all(|parameter| parameter.has_sizes(shape));
+    fn check(&self, call: &Call<'_>) -> Outcome {
+        let Self { input, shape, .. } = *self;
+        let have_its_sizes = self.parameters().into_iter().flatten().all(|parameter| parameter.has_sizes(shape));
         ensure!(!shape.is_empty() && input.sizes().ends_with(shape) && have_its_sizes);
-        let [rows, columns] = normalised.matrix();
-        let is_taken = call.takes(input.dtype()) && (columns > 0 || rows == 0);
-        if is_taken { Ok(normalised) } else { Err(CallError::Fallback) }
+        let [rows, columns] = self.matrix();
+        take_if(call.takes(input.dtype()) && (columns > 0 || rows == 0))
     }
 
     /// The number of dimensions before those of a row.
@@ -62,32 +60,29 @@ impl<'a> Normalised<'a> {
     }
 }
 
-/// `native_layer_norm`.
 pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, shape, weight, bias, eps] = arguments.all()?;
-    let normalised = Normalised::new(call, [input, shape, weight, bias])?;
-    let input = normalised.input;
+    let (input, shape, weight, bias, eps) = arguments.typed()?;
+    let normalised = Normalised { input, shape, weight, bias };
+    normalised.check(call)?;
     mixed_data_type::check(input, &normalised.parameters())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&normalised.matrix());
     let (mean, inverse) = (normalised.statistics(call, 1)?, normalised.statistics(call, 2)?);
     let scalars = kernel::Scalars {
-        eps: Scalar::Double(eps.double()?),
+        eps: Scalar::Double(eps),
         has_weight: normalised.weight.is_some().into(),
         has_bias: normalised.bias.is_some().into(),
     };
-    let [weight, bias] = [normalised.parameter(call, normalised.weight)?, normalised.parameter(call, normalised.bias)?];
+    let [weight, bias] = [normalised.parameter(call, weight)?, normalised.parameter(call, bias)?];
     let inputs = call.all_dense([Some(normalised.rows(call, input)?), weight, bias])?;
     call.launch(&[out, mean, inverse], &inputs, &scalars.list())
 }
 
-/// `native_layer_norm_backward`.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, input, shape, mean, inverse, weight, bias, wanted] = arguments.all()?;
-    let normalised = Normalised::new(call, [input, shape, weight, bias])?;
-    let (grad, input) = (grad.tensor()?, normalised.input);
-    let (found, sizes) = (grad.sizes(), input.sizes());
+    let (grad, input, shape, mean, inverse, weight, bias, wanted): (Tensor<'_>, _, _, _, _, _, _, &[bool]) = arguments.typed()?;
+    let normalised = Normalised { input, shape, weight, bias };
+    normalised.check(call)?;
+    let (found, sizes) = (grad.sizes(), normalised.input.sizes());
     ensure!(found == sizes, "layer norm: expected a gradient of sizes {sizes:?}, got {found:?}");
-    let wanted = wanted.flags()?;
     let scalars = backward_kernel::Scalars {
         has_grad_weight: wanted[1].into(),
         has_grad_bias: wanted[2].into(),
@@ -96,7 +91,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let outputs = gradients(call, &normalised, wanted)?;
     let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
     let weight = normalised.parameter(call, normalised.weight)?;
-    let inputs = call.all_dense([rows[0], rows[1], Some(mean.tensor()?), Some(inverse.tensor()?), weight])?;
+    let inputs = call.all_dense([rows[0], rows[1], Some(mean), Some(inverse), weight])?;
     call.launch(&outputs, &inputs, &scalars.list())
 }
 

@@ -5,11 +5,12 @@ use std::iter;
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
+use super::call::{Arguments, Call, Outcome, Strides, Value, ensure};
 use super::callees;
-use super::pointwise_calls::{BINARY, ensure_computed};
+use super::pointwise_calls::ensure_computed;
 use super::tensor_iterator::{Elementwise, Rule, Types};
 use super::tensors::Tensor;
+use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
 /// Numbers of `at::Reduction`.
@@ -18,9 +19,7 @@ const MEAN: i64 = 1;
 pub const SUM: i64 = 2;
 
 /// `log_sigmoid_forward`. The buffer serves the CPU's own backward; as on other accelerators it stays empty.
-pub fn log_sigmoid(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    let input = input.tensor()?;
+pub fn log_sigmoid(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let operands = Elementwise::new(&[input], call.given(0))?;
     let out = operands.output(call)?;
     if call.given(1).is_none() {
@@ -29,20 +28,15 @@ pub fn log_sigmoid(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     operands.launch(call, out, &[])
 }
 
-/// `log_sigmoid_backward`.
-pub fn log_sigmoid_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, input, _buffer] = arguments.all()?;
-    let (grad, input) = (grad.tensor()?, input.tensor()?);
+pub fn log_sigmoid_backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, _buffer: Value<'_>) -> Outcome {
     let operands = Elementwise::new(&[input, grad], call.given(0))?;
     operands.launch(call, operands.output_like(call, grad)?, &[])
 }
 
 /// Multiplies losses or gradients by weights, if there are any.
-fn weigh(call: &Call<'_>, tensor: Tensor<'_>, weight: &Value<'_>) -> Outcome {
-    match weight {
-        Value::None => Ok(()),
-        _ => call.operator(&callees::MUL_IN_PLACE, &[Value::Tensor(tensor), *weight]).map(drop),
-    }
+fn weigh(call: &Call<'_>, tensor: Tensor<'_>, weight: Option<Tensor<'_>>) -> Outcome {
+    let Some(weight) = weight else { return Ok(()) };
+    call.operator(&callees::MUL_IN_PLACE, &[Value::Tensor(tensor), Value::Tensor(weight)]).map(drop)
 }
 
 /// Writes the mean or the sum of the losses to output number 0.
@@ -58,10 +52,8 @@ fn reduce(call: &Call<'_>, losses: Tensor<'_>, reduction: i64) -> Outcome {
     call.operator(operator, &[losses, Value::None, keeps_dims, Value::None, Value::Tensor(out)]).map(drop)
 }
 
-/// `binary_cross_entropy`.
 pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, target, weight, reduction] = arguments.all()?;
-    let (input, target, reduction) = (input.tensor()?, target.tensor()?, reduction.integer()?);
+    let (input, target, weight, reduction): (Tensor<'_>, _, _, _) = arguments.typed()?;
     let is_reduced = reduction != NONE;
     let operands = Elementwise::new(&[input, target], call.given(0).filter(|_| !is_reduced))?;
     let losses = if is_reduced { call.empty_as(&operands.shape_like(input))? } else { operands.output_like(call, input)? };
@@ -70,34 +62,25 @@ pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if is_reduced { reduce(call, losses, reduction) } else { Ok(()) }
 }
 
-/// `binary_cross_entropy_backward`.
 pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, input, target, weight, reduction] = arguments.all()?;
-    let (grad, input, target) = (grad.tensor()?, input.tensor()?, target.tensor()?);
+    let (grad, input, target, weight, reduction): (_, Tensor<'_>, _, _, i64) = arguments.typed()?;
     let operands = Elementwise::new(&[grad, input, target], call.given(0))?;
     let out = operands.output_like(call, input)?;
     operands.launch(call, out, &[])?;
     weigh(call, out, weight)?;
-    if reduction.integer()? != MEAN {
+    if reduction != MEAN {
         return Ok(());
     }
     let count = Scalar::Long(input.numel()).into();
     call.operator(&callees::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
 }
 
-/// The operands of an elementwise loss: the first two arguments. The third one is the reduction.
-fn operands_of<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Result<Elementwise<'a>, CallError> {
-    let is_reduced = reduction_of(arguments)? != NONE;
-    BINARY.operands(arguments, call, call.given(0).filter(|_| !is_reduced))
-}
-
-fn reduction_of(arguments: &Arguments<'_>) -> Result<i64, CallError> {
-    arguments.get(2).unwrap_or(&Value::None).integer()
-}
-
-/// An elementwise loss, or the mean or sum of the losses. `numbers`: the kernel's scalars.
-fn of_each_element<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], arguments: &Arguments<'a>, call: &Call<'a>) -> Outcome {
-    let reduction = reduction_of(arguments)?;
+/// An elementwise loss, or the mean or sum of the losses. `numbers`: the kernel's scalars. `dtype`: that of the result, if it is
+/// not the operands' common one.
+fn loss(call: &Call<'_>, operands: [Tensor<'_>; 2], reduction: i64, numbers: &[Scalar], dtype: Option<DType>) -> Outcome {
+    let given = call.given(0).filter(|_| reduction == NONE);
+    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &operands.map(Into::into), given, call)?;
+    let operands = if let Some(dtype) = dtype { operands.with_dtype(dtype)? } else { operands };
     ensure_computed(operands.compute(), call)?;
     if reduction == NONE {
         return operands.launch(call, operands.output(call)?, numbers);
@@ -107,11 +90,12 @@ fn of_each_element<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], arguments
     reduce(call, losses, reduction)
 }
 
-/// The gradient of an elementwise loss. The kernel's first scalar is `factor`, for a mean divided by the number of elements.
-fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+/// The gradient of an elementwise loss. The arguments are the loss's gradient, the input, the target, the reduction and, unless it
+/// is `mse_loss`, a number. The kernel's first scalar is `factor`, for a mean divided by the number of elements.
+pub fn gradient(types: Types, factor: f64, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, target] = [0, 1, 2].map(|index| arguments.tensor(index));
     let (input, given) = (input?, call.given(0));
-    let is_mean = arguments.get(3).unwrap_or(&Value::None).integer()? == MEAN;
+    let is_mean = arguments.get(3).unwrap_or(&Value::None).get::<i64>()? == MEAN;
     let norm = if is_mean { factor / input.numel() as f64 } else { factor };
     let inputs = [input, target?, grad?].map(Into::into);
     let operands = Elementwise::of(Rule::new(types), &inputs, given, call)?.with_dtype(input.dtype())?;
@@ -120,46 +104,22 @@ fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments
         Some(_) => operands.output(call)?,
         None => call.contiguous(0, operands.sizes(), operands.dtype(), Strides::Any)?,
     };
-    let scalars: SmallVec<[Scalar; 2]> = iter::once(Scalar::Double(norm)).chain(numbers.iter().copied()).collect();
+    let number = arguments.get(4).and_then(Value::as_number);
+    let scalars: SmallVec<[Scalar; 2]> = iter::once(Scalar::Double(norm)).chain(number).collect();
     operands.launch(call, out, &scalars)
 }
 
-/// The last argument, which follows the reduction.
-fn last_number(arguments: &Arguments<'_>) -> Result<f64, CallError> {
-    arguments.last().unwrap_or(&Value::None).double()
+pub fn mse(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64) -> Outcome {
+    loss(call, [input, target], reduction, &[], None)
 }
 
-/// `mse_loss`.
-pub fn mse(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    of_each_element(&operands_of(arguments, call)?, &[], arguments, call)
-}
-
-/// `mse_loss_backward`.
-pub fn mse_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    gradient(Types::Common, 2.0, &[], arguments, call)
-}
-
-/// `smooth_l1_loss`.
-pub fn smooth_l1(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let beta = last_number(arguments)?;
+pub fn smooth_l1(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64, beta: f64) -> Outcome {
     ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
-    of_each_element(&operands_of(arguments, call)?, &[Scalar::Double(beta)], arguments, call)
-}
-
-/// `smooth_l1_loss_backward`.
-pub fn smooth_l1_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    gradient(Types::Common, 1.0, &[Scalar::Double(last_number(arguments)?)], arguments, call)
+    loss(call, [input, target], reduction, &[Scalar::Double(beta)], None)
 }
 
 /// `huber_loss`, in the dtype of the input.
-pub fn huber(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let delta = last_number(arguments)?;
+pub fn huber(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64, delta: f64) -> Outcome {
     ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
-    let operands = operands_of(arguments, call)?.with_dtype(arguments.tensor(0)?.dtype())?;
-    of_each_element(&operands, &[Scalar::Double(delta)], arguments, call)
-}
-
-/// `huber_loss_backward`.
-pub fn huber_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    gradient(Types::Same, 1.0, &[Scalar::Double(last_number(arguments)?)], arguments, call)
+    loss(call, [input, target], reduction, &[Scalar::Double(delta)], Some(input.dtype()))
 }

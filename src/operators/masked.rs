@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_same_device, ensure, take_if};
 use super::callees;
 use super::pointwise_calls::launch_with;
 use super::tensor_iterator::{self, Elementwise, Rule, Types};
@@ -23,14 +23,10 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, CallError
 }
 
 /// `where` with a Bool condition.
-pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [condition, one, other] = arguments.all()?;
-    let (condition, one, other) = (condition.tensor()?, one.tensor()?, other.tensor()?);
+pub fn choose(call: &Call<'_>, condition: Tensor<'_>, one: Tensor<'_>, other: Tensor<'_>) -> Outcome {
     let dtype = call.result_type(&[one.into(), other.into()])?;
     let given = call.given(0);
-    if condition.dtype() != DType::Bool || given.is_some_and(|out| out.dtype() != dtype) {
-        return Err(CallError::Fallback);
-    }
+    take_if(condition.dtype() == DType::Bool && given.is_none_or(|out| out.dtype() == dtype))?;
     let is_number = |tensor: Tensor<'_>| tensor.is_host() && tensor.ndim() == 0;
     let as_read = |tensor| if is_number(tensor) { Input::Immediate(tensor) } else { Input::Tensor(tensor) };
     let inputs = [condition, one, other].map(as_read);
@@ -38,10 +34,8 @@ pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch_with(&operands, &[], call)
 }
 
-/// `masked_select`.
 pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, mask] = arguments.all()?;
-    let (input, mask) = (input.tensor()?, mask.tensor()?);
+    let (input, mask): (Tensor<'_>, Tensor<'_>) = arguments.typed()?;
     check_same_device(arguments.tensors(), "mask", "masked_select")?;
     ensure!(mask.dtype() == DType::Bool);
     let sizes = broadcast(mask.sizes(), input.sizes())?;
@@ -78,15 +72,12 @@ fn fill_with_number(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, number
 }
 
 /// `masked_fill_.Scalar`.
-pub fn fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, mask, value] = arguments.all()?;
-    fill_with_number(call, input.tensor()?, mask.tensor()?, value.number()?)
+pub fn fill(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Scalar) -> Outcome {
+    fill_with_number(call, input, mask, value)
 }
 
 /// `masked_fill_.Tensor`, whose value is a 0-dim tensor.
-pub fn fill_with_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, mask, value] = arguments.all()?;
-    let (input, mask, value) = (input.tensor()?, mask.tensor()?, value.tensor()?);
+pub fn fill_with_tensor(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Tensor<'_>) -> Outcome {
     ensure!(value.ndim() == 0);
     if value.device() < 0 || (value.dtype().is_complex() && !input.dtype().is_complex()) {
         return fill_with_number(call, input, mask, call.item(value)?);
@@ -95,18 +86,13 @@ pub fn fill_with_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     fill_masked(call, input, mask, Input::Tensor(value))
 }
 
-/// `masked_scatter_`.
 pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, mask, source] = arguments.all()?;
-    let (input, mask, source) = (input.tensor()?, mask.tensor()?, source.tensor()?);
+    let (input, mask, source): (Tensor<'_>, Tensor<'_>, Tensor<'_>) = arguments.typed()?;
     input.check_no_internal_overlap()?;
     check_same_device(arguments.tensors(), "a tensor", "masked_scatter_")?;
     ensure!(input.dtype() == source.dtype() && mask.dtype() == DType::Bool);
     let mask = mask.expanded(input.sizes())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     let mask = call.dense(mask, Format::Contiguous)?;
     let source = call.dense(source, Format::Contiguous)?.view(&[source.numel()]);
     let dense = call.dense(out, Format::Contiguous)?;
@@ -116,16 +102,10 @@ pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// Launches the kernel that writes indices; `fill` is for rows after the last one.
 fn launch(call: &Call<'_>, out: Tensor<'_>, dense: Tensor<'_>, fill: i64) -> Outcome {
-    if out.numel() == 0 {
-        return Ok(());
-    }
     call.launch_in(dense.dtype(), &[out], &[dense], &nonzero_kernel::Scalars { fill: fill.into() }.list())
 }
 
-/// `nonzero`.
-pub fn nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    let input = input.tensor()?;
+pub fn nonzero(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let dense = call.dense(input, Format::Contiguous)?;
     let (count, ndim) = (count_of_nonzero(call, dense)?, input.ndim() as i64);
     // Column-major, like PyTorch's.
@@ -136,9 +116,7 @@ pub fn nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `nonzero_static`: with a given number of rows.
-pub fn nonzero_static(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, size, fill] = arguments.all()?;
-    let (input, size, fill) = (input.tensor()?, size.integer()?, fill.integer()?);
+pub fn nonzero_static(call: &Call<'_>, input: Tensor<'_>, size: i64, fill: i64) -> Outcome {
     ensure!(size >= 0);
     let out = call.contiguous(0, &[size, input.ndim() as i64], DType::Long, Strides::Any)?;
     out.check_no_overlap(input)?;

@@ -4,7 +4,7 @@
 //! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
 //! the errors.
 
-use super::call::{Arguments, CallError, Outcome, Strides, StructuredCall, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, check_same_device, ensure, take_if};
 use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 
@@ -21,12 +21,12 @@ impl<'a> Product<'a> {
         self.addend.into_iter().chain([self.a, self.b])
     }
 
-    fn check_devices(&self, call: &StructuredCall<'a>) -> Outcome {
+    fn check_devices(&self, call: &Call<'a>) -> Outcome {
         check_same_device(call.given(0).into_iter().chain(self.operands()), "an operand", call.kernel_name())
     }
 
     /// The output's sizes for matrices, batches of matrices, or matrix and vector; `None` if the operands do not fit.
-    fn sizes(&self, call: &StructuredCall<'a>) -> Option<&'a [i64]> {
+    fn sizes(&self, call: &Call<'a>) -> Option<&'a [i64]> {
         if [self.a.ndim(), self.b.ndim()] != self.ndims {
             return None;
         }
@@ -42,7 +42,7 @@ impl<'a> Product<'a> {
         self.addend.is_none_or(|addend| addend.expand(sizes).is_some()).then_some(sizes)
     }
 
-    fn output(&self, call: &StructuredCall<'a>) -> Result<Tensor<'a>, CallError> {
+    fn output(&self, call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
         let has_one_dtype = self.operands().all(|operand| operand.dtype() == self.a.dtype());
         match self.sizes(call) {
             Some(sizes) if has_one_dtype && call.given(0).is_none() => call.contiguous(0, sizes, self.a.dtype(), Strides::Shared),
@@ -61,14 +61,12 @@ impl<'a> Product<'a> {
         out.check_no_partial_overlap(addend)
     }
 
-    fn launch(&self, call: &StructuredCall<'a>, factors: &[Scalar]) -> Outcome {
+    fn launch(&self, call: &Call<'a>, factors: &[Scalar]) -> Outcome {
         self.check_devices(call)?;
         let out = self.output(call)?;
         // Checked by PyTorch's CPU kernels, and not by the meta functions.
         ensure!(self.a.dtype() == self.b.dtype());
-        if !self.operands().all(|operand| operand.dtype() == out.dtype()) || !call.takes(out.dtype()) {
-            return Err(CallError::Fallback);
-        }
+        take_if(self.operands().all(|operand| operand.dtype() == out.dtype()) && call.takes(out.dtype()))?;
         let addend = self.addend.map(|addend| addend.expanded(out.sizes())).transpose()?;
         if out.numel() == 0 {
             return Ok(());
@@ -85,7 +83,7 @@ impl<'a> Product<'a> {
         self.multiply(call, out, addend, factors)
     }
 
-    fn multiply(&self, call: &StructuredCall<'a>, out: Tensor<'_>, addend: Option<Tensor<'_>>, factors: &[Scalar]) -> Outcome {
+    fn multiply(&self, call: &Call<'a>, out: Tensor<'_>, addend: Option<Tensor<'_>>, factors: &[Scalar]) -> Outcome {
         match addend {
             Some(addend) => call.launch(&[out], &[addend, self.a, self.b], factors),
             None => call.launch(&[out], &[self.a, self.b], factors),
@@ -93,15 +91,11 @@ impl<'a> Product<'a> {
     }
 }
 
-/// `mm` and `bmm`.
-pub fn multiply<const NDIM: usize>(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [a, b] = arguments.all()?;
-    Product { ndims: [NDIM; 2], addend: None, a: a.tensor()?, b: b.tensor()? }.launch(call, &[])
+pub fn multiply<const NDIM: usize>(call: &Call<'_>, a: Tensor<'_>, b: Tensor<'_>) -> Outcome {
+    Product { ndims: [NDIM; 2], addend: None, a, b }.launch(call, &[])
 }
 
-/// `addmm`, `baddbmm` and `addmv`.
-pub fn multiply_and_add<const A: usize, const B: usize>(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [addend, a, b, beta, alpha] = arguments.all()?;
-    let product = Product { ndims: [A, B], addend: Some(addend.tensor()?), a: a.tensor()?, b: b.tensor()? };
-    product.launch(call, &[beta.number()?, alpha.number()?])
+pub fn multiply_and_add<const A: usize, const B: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (addend, a, b, beta, alpha) = arguments.typed()?;
+    Product { ndims: [A, B], addend: Some(addend), a, b }.launch(call, &[beta, alpha])
 }

@@ -1,6 +1,6 @@
 //! Maximum pooling of images. The kernels take planes or, for channels last, samples.
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, StructuredCall, Value, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, ensure, take_if};
 use super::tensors::{Format, Tensor};
 use super::unfold::Windows;
 use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
@@ -30,7 +30,7 @@ impl Layout {
 /// Leaves a call to the fallback if a position exceeds the kernels' 32 bits.
 fn check_plane(images: Tensor<'_>) -> Outcome {
     let elements = images.size_from_end(0) * images.size_from_end(1);
-    if elements <= i64::from(i32::MAX) { Ok(()) } else { Err(CallError::Fallback) }
+    take_if(elements <= i64::from(i32::MAX))
 }
 
 /// The outputs, values and indices, of a call that is clearly valid; `None` leaves the call to the meta function.
@@ -58,27 +58,26 @@ fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> R
 }
 
 /// One or two numbers for height and width; an empty list stands for `default`.
-fn pair(values: &Value<'_>, default: [i64; 2]) -> Result<Option<[i64; 2]>, CallError> {
-    Ok(match *values.integers()? {
+fn pair(values: &[i64], default: [i64; 2]) -> Option<[i64; 2]> {
+    match *values {
         [] => Some(default),
         [both] => Some([both; 2]),
         [height, width] => Some([height, width]),
         _ => None,
-    })
+    }
 }
 
 /// `max_pool2d_with_indices` of images (N, C, H, W) or (C, H, W).
-pub fn max_pool2d(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, window, stride, padding, dilation, ceil_mode] = arguments.all()?;
-    let input = input.tensor()?;
-    let kernel = pair(window, [0; 2])?;
-    let given = [pair(stride, kernel.unwrap_or_default())?, pair(padding, [0; 2])?, pair(dilation, [1; 2])?];
+pub fn max_pool2d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (input, window, stride, padding, dilation, ceil_mode): (Tensor<'_>, _, _, _, _, bool) = arguments.typed()?;
+    let kernel = pair(window, [0; 2]);
+    let given = [pair(stride, kernel.unwrap_or_default()), pair(padding, [0; 2]), pair(dilation, [1; 2])];
     let windows = match (kernel, given) {
         (Some(kernel), [Some(stride), Some(padding), Some(dilation)]) => Some(Windows { kernel, dilation, padding, stride }),
         _ => None,
     };
     let usual = match &windows {
-        Some(windows) if !ceil_mode.flag()? => usual_outputs(call, input, windows)?,
+        Some(windows) if !ceil_mode => usual_outputs(call, input, windows)?,
         _ => None,
     };
     let [out, positions] = if let Some(outputs) = usual {
@@ -98,8 +97,7 @@ pub fn max_pool2d(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outco
     call.launch(&[out, positions].map(|images| images.in_memory_order(layout.format).view(&sizes)), &[rows], &scalars)
 }
 
-/// `max_pool2d_with_indices_backward`.
-pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, .., positions] = arguments.all::<8>()?;
     let (grad, input, positions) = (grad.tensor()?, input.tensor()?, positions.tensor()?);
     let shape = call.shape()?;

@@ -1,6 +1,6 @@
 //! `multinomial`: draws categories by weights. The checks are those of PyTorch's own function.
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
+use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure};
 use super::callees;
 use super::dtypes::is_floating;
 use super::random;
@@ -15,9 +15,7 @@ const MOST_CATEGORIES: i64 = 1 << 24;
 const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
 
 /// `multinomial`. A kernel draws several samples with replacement; other cases are composed of other operators.
-pub fn multinomial(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [weights, samples, with_replacement, generator] = arguments.all()?;
-    let (weights, samples, with_replacement) = (weights.tensor()?, samples.integer()?, with_replacement.flag()?);
+pub fn multinomial(call: &Call<'_>, weights: Tensor<'_>, samples: i64, with_replacement: bool, generator: Value<'_>) -> Outcome {
     check(weights, samples, with_replacement, call.given(0))?;
     let out = output(call, weights, samples)?;
     if out.numel() == 0 {
@@ -44,15 +42,14 @@ fn check(weights: Tensor<'_>, samples: i64, with_replacement: bool, given: Optio
 fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tensor<'a>, CallError> {
     let mut sizes = Dims::from(weights.sizes());
     sizes[weights.ndim() - 1] = samples;
-    // Like PyTorch, this resizes the output without a warning.
     if let Some(given) = call.given(0).filter(|given| given.sizes() != &sizes[..]) {
-        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&sizes), Value::None])?;
+        call.resize(given, &sizes)?;
     }
     call.contiguous(0, &sizes, DType::Long, Strides::Shared)
 }
 
 /// Launches the kernel over the rows of weights.
-fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: &Value<'_>) -> Outcome {
+fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: Value<'_>) -> Outcome {
     out.check_no_internal_overlap()?;
     let (samples, categories) = (out.size_from_end(0), weights.size_from_end(0));
     ensure!(categories > 0, "{NO_WEIGHT}");
@@ -87,17 +84,15 @@ fn check_all(call: &Call<'_>, value: Tensor<'_>, text: &str) -> Outcome {
 
 /// Divides each weight by an exponentially distributed number. The categories of the greatest quotients are a sample without
 /// replacement.
-fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: &Value<'_>) -> Outcome {
-    let (sizes, dtype) = (weights.sizes(), weights.dtype());
-    let shape = Shape { sizes: Dims::from(sizes), strides: weights.like_strides(), dtype };
-    let quotients = Value::Tensor(call.empty_as(&shape)?);
-    call.operator(&callees::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), *generator])?;
+fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: Value<'_>) -> Outcome {
+    let quotients = Value::Tensor(call.empty_as(&Shape::like(weights, weights.dtype()))?);
+    call.operator(&callees::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), generator])?;
     call.operator(&callees::DIV_OUT, &[Value::Tensor(weights), quotients, quotients])?;
     let (samples, dim, yes) = (out.size_from_end(0), Scalar::Long(-1).into(), Scalar::Bool(true).into());
     if samples == 1 {
         return call.operator(&callees::ARGMAX_OUT, &[quotients, dim, yes, Value::Tensor(out)]).map(drop);
     }
-    let values = call.empty(out.sizes(), dtype)?;
+    let values = call.empty(out.sizes(), weights.dtype())?;
     let arguments = [quotients, Scalar::Long(samples).into(), dim, yes, yes, Value::Tensor(values), Value::Tensor(out)];
     call.operators(&callees::TOPK_OUT, &arguments, 2).map(drop)
 }

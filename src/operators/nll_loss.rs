@@ -1,13 +1,15 @@
 //! Negative log likelihood loss of rows and of images. The fallback gets arguments that do not match; its kernel raises the
 //! error.
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, StructuredCall, Value};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, take_if};
 use super::loss::{NONE, SUM};
 use super::tensors::{Format, Tensor};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
 use crate::tensor::dtype::DType;
 
-/// The operands that forward and backward share.
+/// The arguments that forward and backward share.
+type Operands<'a> = (Tensor<'a>, Tensor<'a>, Option<Tensor<'a>>, i64, i64);
+
 struct Loss<'a> {
     input: Tensor<'a>,
     target: Tensor<'a>,
@@ -17,19 +19,11 @@ struct Loss<'a> {
 }
 
 impl<'a> Loss<'a> {
-    fn new(
-        input: &'a Value<'_>,
-        target: &'a Value<'_>,
-        weight: &'a Value<'_>,
-        reduction: &Value<'_>,
-        ignored: &Value<'_>,
-    ) -> Result<Self, CallError> {
-        let (input, target, weight) = (input.tensor()?, target.tensor()?, weight.optional_tensor()?);
-        let loss = Self { input, target, weight, reduction: reduction.integer()?, ignored: ignored.integer()? };
+    fn new((input, target, weight, reduction, ignored): Operands<'a>) -> Result<Self, CallError> {
         let is_target = target.dtype() == DType::Long || (target.dtype() == DType::Byte && input.ndim() <= 2);
         let fits = |weight: Tensor<'_>| weight.dtype() == input.dtype() && weight.device() == input.device();
-        let is_taken = is_target && weight.is_none_or(fits) && target.device() == input.device();
-        if is_taken { Ok(loss) } else { Err(CallError::Fallback) }
+        take_if(is_target && weight.is_none_or(fits) && target.device() == input.device())?;
+        Ok(Self { input, target, weight, reduction, ignored })
     }
 
     /// The sizes of images, targets and weights must match.
@@ -38,7 +32,7 @@ impl<'a> Loss<'a> {
         let fits = input.len() == 4
             && [input[0], input[2], input[3]] == target
             && self.weight.is_none_or(|weight| weight.numel() == input[1]);
-        if fits { Ok(()) } else { Err(CallError::Fallback) }
+        take_if(fits)
     }
 
     /// The sizes of the input as images; a row counts as an image of one pixel.
@@ -88,41 +82,33 @@ impl<'a> Loss<'a> {
 }
 
 /// `nll_loss_forward` of rows (N, C) or one row (C).
-pub fn forward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, target, weight, reduction, ignored] = arguments.all()?;
+pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let shapes = call.meta()?;
-    Loss::new(input, target, weight, reduction, ignored)?.forward(call, &shapes[0], &shapes[1])
+    Loss::new(arguments.typed()?)?.forward(call, &shapes[0], &shapes[1])
 }
 
 /// `nll_loss2d_forward` of images (N, C, H, W).
 pub fn forward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, target, weight, reduction, ignored] = arguments.all()?;
-    let loss = Loss::new(input, target, weight, reduction, ignored)?;
+    let loss = Loss::new(arguments.typed()?)?;
     loss.check_images()?;
     let sizes = if loss.reduction == NONE { loss.target.sizes() } else { &[] };
     let shape = |sizes: &[i64]| Shape::new(sizes, loss.input.dtype(), Format::Contiguous);
     loss.forward(call, &shape(sizes), &shape(&[]))
 }
 
-/// `nll_loss_backward`.
-pub fn backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [grad, input, target, weight, reduction, ignored, total] = arguments.all()?;
+pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (grad, input, target, weight, reduction, ignored, total) = arguments.typed()?;
     let shape = call.shape()?;
-    let loss = Loss::new(input, target, weight, reduction, ignored)?;
-    loss.backward(call, &shape, grad.tensor()?, total.tensor()?)
+    Loss::new((input, target, weight, reduction, ignored))?.backward(call, &shape, grad, total)
 }
 
-/// `nll_loss2d_backward`.
 pub fn backward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, input, target, weight, reduction, ignored, total] = arguments.all()?;
-    let (grad, total) = (grad.tensor()?, total.tensor()?);
-    let loss = Loss::new(input, target, weight, reduction, ignored)?;
+    let (grad, input, target, weight, reduction, ignored, total): (Tensor<'_>, _, _, _, _, _, Tensor<'_>) = arguments.typed()?;
+    let loss = Loss::new((input, target, weight, reduction, ignored))?;
     loss.check_images()?;
     let is_one = grad.ndim() <= 1 && grad.numel() == 1;
     let fits = if loss.reduction == NONE { grad.sizes() == loss.target.sizes() } else { is_one };
-    if !fits || total.numel() != 1 {
-        return Err(CallError::Fallback);
-    }
+    take_if(fits && total.numel() == 1)?;
     let shape = Shape::new(loss.input.sizes(), loss.input.dtype(), Format::Contiguous);
     loss.backward(call, &shape, grad, total)
 }

@@ -11,7 +11,7 @@ use crate::tensor::launch::Scalar;
 
 /// The learning rate: a number, or 0 and the tensor that the kernel reads.
 fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tensor<'a>>), CallError> {
-    let &Value::Tensor(tensor) = rate else { return Ok((rate.number()?, None)) };
+    let &Value::Tensor(tensor) = rate else { return Ok((rate.get()?, None)) };
     if tensor.device() >= 0 {
         return Ok((Scalar::Double(0.0), Some(tensor)));
     }
@@ -78,61 +78,46 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Numbers and flags in the order of the kernel's scalars; `rate` becomes number `place`.
-fn settings<const N: usize>(rate: Scalar, place: usize, others: [&Value<'_>; N]) -> Result<SmallVec<[Scalar; 8]>, CallError> {
-    let mut settings = others.into_iter().map(Value::number).collect::<Result<SmallVec<[Scalar; 8]>, _>>()?;
+/// Runs a step. `others`: numbers and flags in the order of the kernel's scalars, of which `rate` becomes number `place`. `last`: the
+/// gradient scale and `found_inf`.
+fn step<'a>(
+    call: &Call<'a>,
+    lists: Lists<'a>,
+    counts: List<'a>,
+    (rate, place): (&Value<'a>, usize),
+    others: &[Value<'a>],
+    last: [&Value<'a>; 2],
+) -> Outcome {
+    let (rate, rate_tensor) = rate_of(call, rate)?;
+    let mut settings = others.iter().map(Value::get).collect::<Result<SmallVec<[Scalar; 8]>, _>>()?;
     settings.insert(place, rate);
-    Ok(settings)
+    Step { lists, counts, singles: [rate_tensor, last[0].get()?, last[1].get()?], settings }.run(call)
 }
 
-/// `_fused_adam_` and `_fused_adamw_`.
 pub fn adam(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, means, squares, greatest, counts, rate, others @ .., scale, found] = arguments.all::<15>()?;
-    let (rate, rate_tensor) = rate_of(call, rate)?;
-    let [beta1, beta2, decay, eps, amsgrad, maximize] = others;
-    let mut lists: Lists<'_> = smallvec![parameters.tensors()?, means.tensors()?, squares.tensors()?];
-    if amsgrad.flag()? {
-        lists.push(greatest.tensors()?);
+    let mut lists: Lists<'_> = smallvec![parameters.get()?, means.get()?, squares.get()?];
+    if others[4].get()? {
+        lists.push(greatest.get()?);
     }
-    lists.push(grads.tensors()?);
-    let step = Step {
-        lists,
-        counts: counts.tensors()?,
-        singles: [rate_tensor, scale.optional_tensor()?, found.optional_tensor()?],
-        settings: settings(rate, 0, [beta1, beta2, decay, eps, amsgrad, maximize])?,
-    };
-    step.run(call)
+    lists.push(grads.get()?);
+    step(call, lists, counts.get()?, (rate, 0), others, [scale, found])
 }
 
-/// `_fused_sgd_`.
 pub fn sgd(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [parameters, grads, buffers, decay, momentum, rate, others @ .., scale, found] = arguments.all::<12>()?;
-    let (rate, rate_tensor) = rate_of(call, rate)?;
-    let [dampening, nesterov, maximize, is_first] = others;
-    let mut lists: Lists<'_> = smallvec![parameters.tensors()?];
-    if momentum.double()? != 0.0 {
-        lists.push(buffers.tensors()?);
+    let [parameters, grads, buffers, decay, momentum, rate, dampening, nesterov, maximize, is_first, scale, found] =
+        arguments.all()?;
+    let mut lists: Lists<'_> = smallvec![parameters.get()?];
+    if momentum.get::<f64>()? != 0.0 {
+        lists.push(buffers.get()?);
     }
-    lists.push(grads.tensors()?);
-    let step = Step {
-        lists,
-        counts: &[],
-        singles: [rate_tensor, scale.optional_tensor()?, found.optional_tensor()?],
-        settings: settings(rate, 2, [decay, momentum, dampening, nesterov, maximize, is_first])?,
-    };
-    step.run(call)
+    lists.push(grads.get()?);
+    let others = [*decay, *momentum, *dampening, *nesterov, *maximize, *is_first];
+    step(call, lists, &[], (rate, 2), &others, [scale, found])
 }
 
-/// `_fused_adagrad_`.
 pub fn adagrad(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, sums, counts, rate, others @ .., scale, found] = arguments.all::<11>()?;
-    let (rate, rate_tensor) = rate_of(call, rate)?;
-    let [rate_decay, decay, eps, maximize] = others;
-    let step = Step {
-        lists: smallvec![parameters.tensors()?, sums.tensors()?, grads.tensors()?],
-        counts: counts.tensors()?,
-        singles: [rate_tensor, scale.optional_tensor()?, found.optional_tensor()?],
-        settings: settings(rate, 0, [rate_decay, decay, eps, maximize])?,
-    };
-    step.run(call)
+    let lists = smallvec![parameters.get()?, sums.get()?, grads.get()?];
+    step(call, lists, counts.get()?, (rate, 0), others, [scale, found])
 }

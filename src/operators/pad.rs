@@ -1,7 +1,7 @@
 //! Reflection and replication padding of 1-D, 2-D and 3-D data, and their gradients. A padding is a list of pairs (before,
 //! after), the last dimension first.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
+use super::call::{Call, Outcome, Shape, Strides, ensure};
 use super::tensors::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
@@ -12,25 +12,18 @@ fn launch(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tensor<'_>, 
         Format::Contiguous => call.contiguous(0, sizes, like.dtype(), Strides::Any)?,
         format => call.output(0, &Shape::new(sizes, like.dtype(), format), Strides::Given)?,
     };
-    if out.numel() == 0 {
-        return Ok(());
-    }
     let before = call.arena().keep_all(padding.len() / 2, |pair| Scalar::Long(padding[2 * pair]));
     call.launch(&[out], &[source], before)
 }
 
 /// Padding operators with their own meta function.
-pub fn pad(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, padding] = arguments.all()?;
-    let input = input.tensor()?;
-    launch(call, &call.shape()?.sizes, input, input, padding.integers()?)
+pub fn pad(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+    launch(call, &call.shape()?.sizes, input, input, padding)
 }
 
 /// `reflection_pad2d`, which has no meta function. It uses that of replication and limits the padding to the elements that can
 /// be reflected.
-pub fn reflect_images(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, padding] = arguments.all()?;
-    let (input, padding) = (input.tensor()?, padding.integers()?);
+pub fn reflect_images(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
     let shape = call.shape()?;
     ensure!(padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)));
     launch(call, &shape.sizes, input, input, padding)
@@ -42,23 +35,19 @@ fn check_padding(padding: &[i64], dims: usize) -> Outcome {
 }
 
 /// Gradients with their own meta function.
-pub fn pad_backward_of_meta(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [grad, input, padding] = arguments.all()?;
+pub fn pad_backward_of_meta(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
     let shape = call.shape()?;
-    launch(call, &shape.sizes, input.tensor()?, grad.tensor()?, padding.integers()?)
+    launch(call, &shape.sizes, input, grad, padding)
 }
 
 /// `reflection_pad1d_backward`, whose meta function does not check that the padding has two numbers.
-pub fn reflect_lines_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [.., padding] = arguments.all::<3>()?;
-    check_padding(padding.integers()?, 1)?;
-    pad_backward_of_meta(arguments, call)
+pub fn reflect_lines_backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+    check_padding(padding, 1)?;
+    pad_backward_of_meta(call, grad, input, padding)
 }
 
 /// Gradients without a meta function: the output's gradient must have the sizes of the padded input.
-pub fn pad_backward<const DIMS: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, input, padding] = arguments.all()?;
-    let (grad, input, padding) = (grad.tensor()?, input.tensor()?, padding.integers()?);
+pub fn pad_backward<const DIMS: usize>(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
     check_padding(padding, DIMS)?;
     ensure!(
         [DIMS + 1, DIMS + 2].contains(&input.ndim()),

@@ -6,10 +6,10 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure, take_if};
 use super::dtypes::{greatest_finite, is_floating, is_whole};
 use super::tensor_iterator::{Elementwise, Rule, Types};
-use super::tensors::{Tensor, dims};
+use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -141,7 +141,7 @@ pub fn launch_with<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], call: &Ca
 /// Leaves a call to the fallback if the kernel does not compute in this dtype.
 pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
     let is_known = dtype != DType::ComplexBFloat16 || call.has_complex_bfloat16();
-    if is_known && call.takes(dtype) { Ok(()) } else { Err(CallError::Fallback) }
+    take_if(is_known && call.takes(dtype))
 }
 
 /// An error if a scalar is not representable, as `scalars` demands.
@@ -172,7 +172,7 @@ fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[S
                 numbers.push(match value.as_text() {
                     Some(text) => Scalar::Long(text_number(text)?),
                     None if value.is_none() => Scalar::Long(0),
-                    None => value.number()?,
+                    None => value.get()?,
                 });
             }
         }
@@ -230,7 +230,7 @@ pub fn addcdiv(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
 
 /// An error if the gradient is computed from the result and the slope is negative.
 fn check_slope(slope: &Value<'_>, is_result: &Value<'_>) -> Outcome {
-    ensure!(!is_result.flag()? || slope.number()?.to::<f64>() >= 0.0);
+    ensure!(!is_result.get::<bool>()? || slope.get::<Scalar>()?.to::<f64>() >= 0.0);
     Ok(())
 }
 
@@ -246,7 +246,7 @@ pub fn leaky_relu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> 
 
 pub fn softshrink(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
     let [input, lambd] = arguments.all()?;
-    let (greatest, lambd) = (greatest_finite(input.tensor()?.dtype()), lambd.number()?.to::<f64>());
+    let (greatest, lambd) = (greatest_finite(input.tensor()?.dtype()), lambd.get::<Scalar>()?.to::<f64>());
     ensure!(greatest.is_some_and(|greatest| (0.0..=greatest).contains(&lambd)));
     Ok(())
 }
@@ -269,7 +269,7 @@ pub fn check_factor(dtype: DType, factor: Scalar, name: &str) -> Outcome {
 
 /// Checks the `alpha` of `add` and `sub`, the last argument.
 pub fn alpha(arguments: &Arguments<'_>, operands: &Elementwise<'_>, _: &Call<'_>) -> Outcome {
-    let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).number()?);
+    let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).get()?);
     check_factor(dtype, alpha, "alpha")?;
     ensure!(dtype.is_complex() || !matches!(alpha, Scalar::Complex(..)));
     Ok(())
@@ -305,9 +305,8 @@ pub fn threshold(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `sub` with exchanged operands.
-pub fn rsub(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [first, second, alpha] = arguments.all()?;
-    SUB.run(&Arguments::new(&[*second, *first, *alpha]), call)
+pub fn rsub(call: &Call<'_>, first: Value<'_>, second: Value<'_>, alpha: Value<'_>) -> Outcome {
+    SUB.run(&Arguments::new(&[second, first, alpha]), call)
 }
 
 /// `div` with the rounding mode "floor".
@@ -321,20 +320,17 @@ pub fn with_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `logit`; without `eps` its kernel gets -1.
-pub fn logit(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, eps] = arguments.all()?;
+pub fn logit(call: &Call<'_>, input: Tensor<'_>, eps: Value<'_>) -> Outcome {
     let eps = eps.as_number().unwrap_or(Scalar::Double(-1.0));
-    launch_with(&alone(input.tensor()?, Types::Floating, call)?, &[eps], call)
+    launch_with(&alone(input, Types::Floating, call)?, &[eps], call)
 }
 
-/// `nan_to_num`.
 pub fn nan_to_num(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype();
     ensure!(call.given(0).is_none_or(|out| out.dtype() == dtype));
     if is_whole(dtype) {
-        let shape = Shape { sizes: dims(input.sizes(), |size| size), strides: input.like_strides(), dtype };
-        return call.copy(call.output(0, &shape, Strides::Shared)?, input);
+        return call.copy(call.output(0, &Shape::like(input, dtype), Strides::Shared)?, input);
     }
     let operands = alone(input, Types::Same, call)?;
     ensure_computed(dtype, call)?;
@@ -349,10 +345,8 @@ pub fn mish_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `_prelu_kernel`, whose weights are already broadcast.
-pub fn prelu(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, weight] = arguments.all()?;
-    let input = input.tensor()?;
-    let operands = Elementwise::new(&[input, weight.tensor()?], None)?;
+pub fn prelu(call: &Call<'_>, input: Tensor<'_>, weight: Tensor<'_>) -> Outcome {
+    let operands = Elementwise::new(&[input, weight], None)?;
     ensure_computed(operands.compute(), call)?;
     operands.launch(call, operands.output_like(call, input)?, &[])
 }

@@ -3,16 +3,17 @@
 use std::ffi::CStr;
 
 use super::bindings::{DenseCalls, Implementation, Kernel, Operator, any_device, plain};
-use super::call::{Arguments, Call, Outcome};
+use super::call::{Arguments, Call, Outcome, typed};
 use super::callees::Row;
 use super::pointwise_calls::{
     self as pointwise, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars,
     UNARY, UNARY_FLOATING,
 };
-use super::{bindings, clamp, complex, glu, loss, masked, outer, pow, tensor_iterator};
+use super::tensor_iterator::Types;
+use super::{bindings, loss, masked, pointwise_functions as functions, tensor_iterator};
 
 /// A string literal that ends with NUL, as a C string.
-const fn c(text: &'static str) -> &'static CStr {
+pub const fn c(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,
         Err(_) => panic!("names are ASCII"),
@@ -89,11 +90,8 @@ const fn numeric(operator: Pointwise) -> Implementation {
 }
 
 /// The output may share memory with the input.
-const THRESHOLD_BACKWARD: Pointwise = Pointwise::new(tensor_iterator::Rule {
-    may_overlap: true,
-    ..tensor_iterator::Rule::with_host_number(tensor_iterator::Types::Common)
-})
-.swapped();
+const THRESHOLD_BACKWARD: Pointwise =
+    Pointwise::new(tensor_iterator::Rule { may_overlap: true, ..tensor_iterator::Rule::with_host_number(Types::Common) }).swapped();
 
 pointwise! {
     // one tensor, computed in floating point
@@ -105,19 +103,19 @@ pointwise! {
     all of(UNARY) => bitwise_not;
     all floating(UNARY) => frac round sgn elu gelu hardsigmoid hardswish leaky_relu mish silu;
     inplace floating(UNARY) => relu;
-    pure function!(Floating, complex::abs) => abs;
-    pure call(complex::angle) => angle;
-    all call(pointwise::logit) => logit;
+    pure function!(Floating, functions::abs) => abs;
+    pure call(functions::angle) => angle;
+    all call(typed!(pointwise::logit)) => logit;
     pure call(pointwise::nan_to_num) => nan_to_num;
     all floating(UNARY.checked(pointwise::real)) => ceil floor sign trunc;
     all numeric(UNARY.checked(pointwise::no_bool)) => neg;
     all function!(Never, pointwise::threshold) => threshold;
     pure floating(UNARY) => hardshrink softplus;
     pure of(UNARY.checked(pointwise::softshrink).scalars(Scalars::Any)) => softshrink;
-    pure call(glu::forward) => glu;
-    all function!(Numeric, clamp::clamp) => clamp;
-    all function!(Numeric, clamp::clamp_one_side::<false>) => clamp_max;
-    all function!(Numeric, clamp::clamp_one_side::<true>) => clamp_min;
+    pure call(typed!(functions::glu)) => glu;
+    all function!(Numeric, functions::clamp) => clamp;
+    all function!(Numeric, functions::clamp_one_side::<false>) => clamp_max;
+    all function!(Numeric, functions::clamp_one_side::<true>) => clamp_min;
     // Bool results
     pure of(PREDICATE.checked(pointwise::real_to_bool)) => isneginf isposinf signbit;
     pure fast(DenseCalls::Boolean, PREDICATE) => logical_not;
@@ -141,10 +139,10 @@ pointwise! {
     pure floating(BINARY) => logaddexp logaddexp2;
     pure numeric(BINARY.checked(pointwise::real)) => fmax fmin maximum minimum;
     pure of(BINARY_FLOATING) => special_hermite_polynomial_h special_hermite_polynomial_he special_xlog1py;
-    pure call(complex::joined) => complex polar;
-    functional call(pointwise::prelu) => _prelu_kernel;
+    pure call(typed!(functions::joined)) => complex polar;
+    functional call(typed!(pointwise::prelu)) => _prelu_kernel;
     // three tensors
-    pure call(outer::add) => addr;
+    pure call(typed!(functions::addr)) => addr;
     all floating(BINARY) => addcmul;
     all floating(DEVICE_TENSORS.checked(pointwise::addcdiv)) => addcdiv;
     // gradients
@@ -156,15 +154,15 @@ pointwise! {
     gradient of(BINARY.scalars(Scalars::Optional)) => logit_backward;
     functional floating(BINARY) => hardswish_backward;
     functional function!(Floating, pointwise::mish_backward) => mish_backward;
-    gradient call(glu::backward) => glu_backward;
+    gradient call(typed!(functions::glu_backward)) => glu_backward;
     gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
     // losses
-    pure call(loss::mse) => mse_loss;
-    pure call(loss::smooth_l1) => smooth_l1_loss;
-    pure call(loss::huber) => huber_loss;
-    gradient call(loss::mse_backward) => mse_loss_backward;
-    gradient call(loss::smooth_l1_backward) => smooth_l1_loss_backward;
-    pure call(loss::huber_backward) => huber_loss_backward;
+    pure call(typed!(loss::mse)) => mse_loss;
+    pure call(typed!(loss::smooth_l1)) => smooth_l1_loss;
+    pure call(typed!(loss::huber)) => huber_loss;
+    gradient call(|arguments, call| loss::gradient(Types::Common, 2.0, arguments, call)) => mse_loss_backward;
+    gradient call(|arguments, call| loss::gradient(Types::Common, 1.0, arguments, call)) => smooth_l1_loss_backward;
+    pure call(|arguments, call| loss::gradient(Types::Same, 1.0, arguments, call)) => huber_loss_backward;
 }
 
 named! {
@@ -172,21 +170,21 @@ named! {
     c"bitwise_left_shift": call(pointwise::with_number) => c"__lshift__.Scalar", c"__ilshift__.Scalar";
     c"bitwise_right_shift": of(BINARY) => c"__rshift__.Tensor", c"__irshift__.Tensor";
     c"bitwise_right_shift": call(pointwise::with_number) => c"__rshift__.Scalar", c"__irshift__.Scalar";
-    c"clamp": call(clamp::hardtanh) => c"hardtanh", c"hardtanh_", c"hardtanh.out";
+    c"clamp": call(functions::hardtanh) => c"hardtanh", c"hardtanh_", c"hardtanh.out";
     c"clamp_max_tensor": of(BINARY) => c"clamp_max.Tensor", c"clamp_max_.Tensor", c"clamp_max.Tensor_out";
     c"clamp_min_tensor": of(BINARY) => c"clamp_min.Tensor", c"clamp_min_.Tensor", c"clamp_min.Tensor_out";
-    c"clamp_tensor": of(DEVICE_TENSORS.checked(clamp::clamp_tensor).scalars(Scalars::Operands)) =>
+    c"clamp_tensor": of(DEVICE_TENSORS.checked(functions::clamp_tensor).scalars(Scalars::Operands)) =>
         c"clamp.Tensor", c"clamp_.Tensor", c"clamp.Tensor_out";
     c"div": function!(Never, pointwise::div_rounded) => c"div.Tensor_mode", c"div_.Tensor_mode", c"div.out_mode";
     c"div": call(pointwise::floor_divide) => c"floor_divide", c"floor_divide_.Tensor", c"floor_divide.out";
-    c"ldexp": call(pow::ldexp) => c"ldexp.Tensor", c"ldexp_", c"ldexp.out";
+    c"ldexp": call(typed!(functions::ldexp)) => c"ldexp.Tensor", c"ldexp_", c"ldexp.out";
     c"lerp_scalar": floating(BINARY.checked(pointwise::same_dtype)) => c"lerp.Scalar", c"lerp_.Scalar", c"lerp.Scalar_out";
-    c"pow": call(pow::pow_of_number) => c"pow.Scalar", c"pow.Scalar_out";
+    c"pow": call(functions::pow_of_number) => c"pow.Scalar", c"pow.Scalar_out";
     c"pow": floating(BINARY) => c"pow.Tensor_Tensor", c"pow_.Tensor", c"pow.Tensor_Tensor_out";
-    c"pow_scalar": function!(Floating, pow::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";
+    c"pow_scalar": function!(Floating, functions::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";
     c"remainder": call(pointwise::with_number) => c"remainder.Scalar_Tensor";
     c"round_decimals": floating(UNARY.scalars(Scalars::Any)) => c"round.decimals", c"round_.decimals", c"round.decimals_out";
-    c"sub": call(pointwise::rsub) => c"rsub.Tensor";
-    c"where": function!(Choice, masked::choose) => c"where.self", c"where.self_out";
+    c"sub": call(typed!(pointwise::rsub)) => c"rsub.Tensor";
+    c"where": function!(Choice, typed!(masked::choose)) => c"where.self", c"where.self_out";
     c"xlogy": floating(BINARY_FLOATING) => c"xlogy.Tensor", c"xlogy_.Tensor", c"xlogy.OutTensor";
 }

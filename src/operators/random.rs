@@ -4,8 +4,8 @@
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, broadcast, ensure};
 use super::callees;
 use super::dtypes::{greatest_finite, is_floating};
+use super::factories::{split, wrong};
 use super::random_integers::range;
-use super::tensor_options;
 use super::tensors::{Format, Tensor, dims};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::{COMPLEX, DType, DTypeSet, FLOATING, WIDE};
@@ -20,7 +20,7 @@ fn draw<const N: usize>(
     call: &Call<'_>,
     out: Tensor<'_>,
     inputs: &[Tensor<'_>],
-    generator: &Value<'_>,
+    generator: Value<'_>,
     scalars: impl FnOnce([Scalar; 2]) -> [Scalar; N],
 ) -> Outcome {
     if out.numel() == 0 {
@@ -37,9 +37,9 @@ macro_rules! fills {
         #[doc = concat!("`", stringify!($name), "_`.")]
         pub fn $name(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
             let [$out, $($parameter,)+ generator] = arguments.all()?;
-            let ($out, $($parameter),+) = ($out.tensor()?, $($parameter.double()?),+);
+            let ($out, $($parameter),+) = ($out.tensor()?, $($parameter.get::<f64>()?),+);
             ensure!($condition);
-            draw(call, $out, &[], generator, |[seed, offset]| {
+            draw(call, $out, &[], *generator, |[seed, offset]| {
                 kernels::$name::Scalars { seed, offset, $($parameter: Scalar::Double($parameter)),+ }.list()
             })
         }
@@ -70,7 +70,7 @@ const OF_PARTS: DTypeSet = COMPLEX.and(DTypeSet::of(&[DType::ComplexBFloat16]));
 
 impl Distribution {
     /// Fills a tensor with the operator's kernel.
-    pub fn draw(self, call: &Call<'_>, out: Tensor<'_>, generator: &Value<'_>) -> Outcome {
+    pub fn draw(self, call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
         match self {
             Self::Uniform(limits @ [from, to]) => {
                 if OF_PARTS.contains(out.dtype()) {
@@ -98,7 +98,7 @@ impl Distribution {
     }
 
     /// Fills the real and imaginary parts of a complex tensor.
-    fn draw_parts(self, call: &Call<'_>, out: Tensor<'_>, generator: &Value<'_>) -> Outcome {
+    fn draw_parts(self, call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
         if out.numel() == 0 {
             return Ok(());
         }
@@ -118,29 +118,22 @@ impl Distribution {
     }
 }
 
-/// `uniform_`.
-pub fn uniform(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [this, from, to, generator] = arguments.all()?;
-    Distribution::Uniform([from.double()?, to.double()?]).draw(call, this.tensor()?, generator)
+pub fn uniform(call: &Call<'_>, this: Tensor<'_>, from: f64, to: f64, generator: Value<'_>) -> Outcome {
+    Distribution::Uniform([from, to]).draw(call, this, generator)
 }
 
-/// `normal_`.
-pub fn normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [this, mean, std, generator] = arguments.all()?;
-    Distribution::Normal([mean.double()?, std.double()?]).draw(call, this.tensor()?, generator)
+pub fn normal(call: &Call<'_>, this: Tensor<'_>, mean: f64, std: f64, generator: Value<'_>) -> Outcome {
+    Distribution::Normal([mean, std]).draw(call, this, generator)
 }
 
 /// `random_` between two limits, or without an upper one.
-pub fn random_from(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [this, from, to, generator] = arguments.all()?;
-    let to = if let Value::None = to { None } else { Some(to.integer()?) };
-    Distribution::Integers(from.integer()?, to).draw(call, this.tensor()?, generator)
+pub fn random_from(call: &Call<'_>, this: Tensor<'_>, from: i64, to: Option<i64>, generator: Value<'_>) -> Outcome {
+    Distribution::Integers(from, to).draw(call, this, generator)
 }
 
 /// `random_` with an upper limit.
-pub fn random_to(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [this, to, generator] = arguments.all()?;
-    Distribution::Integers(0, Some(to.integer()?)).draw(call, this.tensor()?, generator)
+pub fn random_to(call: &Call<'_>, this: Tensor<'_>, to: i64, generator: Value<'_>) -> Outcome {
+    Distribution::Integers(0, Some(to)).draw(call, this, generator)
 }
 
 /// The number of values of `random_` without limits, modulo 2^64: the non-negative integers up to which the dtype is exact.
@@ -163,9 +156,8 @@ fn values_of(dtype: DType) -> Option<u64> {
 }
 
 /// `random_` without limits.
-pub fn random(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [this, generator] = arguments.all()?;
-    let out = this.tensor()?;
+pub fn random(call: &Call<'_>, this: Tensor<'_>, generator: Value<'_>) -> Outcome {
+    let out = this;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -176,7 +168,7 @@ pub fn random(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// Draws a Bernoulli trial for each probability.
-fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: &Value<'_>) -> Outcome {
+fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -191,38 +183,29 @@ fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: &Value<'_>
 }
 
 /// `bernoulli_` with a tensor of probabilities.
-pub fn bernoulli(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [this, p, generator] = arguments.all()?;
-    let out = this.tensor()?;
-    trials(call, out, p.tensor()?, generator)
+pub fn bernoulli(call: &Call<'_>, this: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
+    let out = this;
+    trials(call, out, p, generator)
 }
 
 /// `bernoulli.out`, whose input holds the probabilities.
-pub fn bernoulli_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [p, generator] = arguments.all()?;
-    let (p, given) = (p.tensor()?, call.given(0));
+pub fn bernoulli_out(call: &Call<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
+    let given = call.given(0);
     let dtype = given.map_or(p.dtype(), Tensor::dtype);
-    // Like PyTorch, this resizes the output without a warning.
     if let Some(given) = given.filter(|given| given.sizes() != p.sizes()) {
-        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
+        call.resize(given, p.sizes())?;
     }
     let out = call.contiguous(0, p.sizes(), dtype, Strides::Any)?;
     trials(call, out, p, generator)
 }
 
-/// `poisson`.
-pub fn poisson(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [rate, generator] = arguments.all()?;
-    let rate = rate.tensor()?;
+pub fn poisson(call: &Call<'_>, rate: Tensor<'_>, generator: Value<'_>) -> Outcome {
     ensure!(FLOATING.contains(rate.dtype()));
     let out = call.contiguous(0, rate.sizes(), rate.dtype(), Strides::Any)?;
     draw(call, out, &[rate], generator, |[seed, offset]| kernels::discrete::poisson::Scalars { seed, offset }.list())
 }
 
-/// `binomial`.
-pub fn binomial(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [trials, p, generator] = arguments.all()?;
-    let (trials, p) = (trials.tensor()?, p.tensor()?);
+pub fn binomial(call: &Call<'_>, trials: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
     let dtype = trials.dtype();
     ensure!(WIDE.contains(dtype) && p.dtype() == dtype);
     let sizes = broadcast(trials.sizes(), p.sizes())?;
@@ -244,23 +227,16 @@ fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
 }
 
 /// Writes a random permutation of the numbers below `count` to a contiguous tensor.
-fn permute(call: &Call<'_>, out: Tensor<'_>, generator: &Value<'_>) -> Outcome {
+fn permute(call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
     draw(call, out, &[], generator, |[seed, offset]| kernels::randperm::Scalars { seed, offset }.list())
 }
 
-/// `randperm.generator_out`.
-pub fn permutation_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [count, generator] = arguments.all()?;
-    let (count, given) = (count.integer()?, call.given(0));
+pub fn permutation_out(call: &Call<'_>, count: i64, generator: Value<'_>) -> Outcome {
+    let given = call.given(0);
     let given = given.ok_or_else(|| CallError::Invalid("internal error: randperm without an output".into()))?;
     let dtype = given.dtype();
     check_count(call, count, dtype)?;
-    let given = if given.sizes() == [count] {
-        given
-    } else {
-        // Like PyTorch, this resizes the output without a warning.
-        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
-    };
+    let given = if given.sizes() == [count] { given } else { call.resize(given, &[count])? };
     let shape = Shape::new(&[count], dtype, Format::Contiguous);
     if given.check_no_internal_overlap().is_err() {
         let dense = call.empty(&[count], dtype)?;
@@ -274,14 +250,15 @@ pub fn permutation_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `randperm`, in one overload with a generator.
 pub fn permutation(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (count, generator, [dtype, layout, pinned]) = match &**arguments {
-        [count, dtype, layout, _device, pinned] => (count.integer()?, &Value::None, [dtype, layout, pinned]),
-        [count, generator, dtype, layout, _device, pinned] => (count.integer()?, generator, [dtype, layout, pinned]),
-        _ => return Err(CallError::Invalid("internal error: arguments of randperm".into())),
+    let (numbers, options) = split(arguments)?;
+    let (count, generator) = match numbers {
+        [count] => (count.get()?, Value::None),
+        [count, generator] => (count.get()?, *generator),
+        _ => return Err(wrong(arguments)),
     };
-    let dtype = tensor_options::dtype_of(dtype)?.unwrap_or(DType::Long);
+    let dtype = options.dtype.unwrap_or(DType::Long);
     check_count(call, count, dtype)?;
-    tensor_options::check(layout, pinned)?;
+    options.check()?;
     let out = call.contiguous(0, &[count], dtype, Strides::Any)?;
     permute(call, out, generator)
 }
@@ -309,7 +286,7 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
         check_deviations(call, *std, first)?;
         1.0
     } else {
-        let std = std.double()?;
+        let std = std.get()?;
         ensure!(std >= 0.0);
         std
     };
@@ -330,7 +307,7 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     } else {
         // A number is rounded to the dtype before it is added.
         let made = call.empty(&[], dtype)?;
-        call.fill(made, mean.number()?)?;
+        call.fill(made, mean.get()?)?;
         made
     };
     call.operator(&callees::ADD_IN_PLACE, &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)

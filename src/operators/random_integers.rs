@@ -103,25 +103,13 @@ pub fn range(call: &Call<'_>, from: i64, to: Option<i64>, dtype: DType) -> Resul
     }
 }
 
-/// The C++ name of a dtype, as in PyTorch's warnings.
+/// The C++ name of a floating-point dtype, as in PyTorch's warnings.
 fn type_name(dtype: DType) -> String {
-    let name = match dtype {
-        DType::Byte => "unsigned char",
-        DType::Char => "signed char",
-        DType::Short => "short int",
-        DType::Int => "int",
-        DType::Long => "long int",
-        DType::UInt16 => "short unsigned int",
-        DType::UInt32 => "unsigned int",
-        DType::UInt64 => "long unsigned int",
-        DType::Float => "float",
-        DType::Double => "double",
-        DType::Bool => "bool",
-        DType::ComplexFloat => "c10::complex<float>",
-        DType::ComplexDouble => "c10::complex<double>",
-        other => return format!("c10::{other:?}"),
-    };
-    name.into()
+    match dtype {
+        DType::Float => "float".into(),
+        DType::Double => "double".into(),
+        other => format!("c10::{other:?}"),
+    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 //! Without `out=` tensors, sizes are computed here, at a third of the cost of PyTorch's meta functions. All other calls use the
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, StructuredCall, Tensors, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Shapes, Strides, Tensors, Value, ensure, take_if, wrap_dim};
 use super::callees;
 use super::dtypes::is_floating;
-use super::tensor_options::dtype_of;
 use super::tensors::{Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
@@ -26,12 +25,12 @@ impl<'a> Reduction<'a> {
     }
 
     /// A reduction over one dimension, over a list of dimensions, or over all; an absent or empty list means all.
-    fn along(input: Tensor<'a>, dims: &Value<'_>, keepdim: bool) -> Result<Self, CallError> {
+    fn along(input: Tensor<'a>, dims: Value<'_>, keepdim: bool) -> Result<Self, CallError> {
         let reduced = match dims {
-            Value::Number(_) => bit_of(dims.integer()?, input.ndim())?,
+            Value::Number(_) => bit_of(dims.get()?, input.ndim())?,
             Value::None => all_bits(input.ndim()),
             _ => {
-                let dims = dims.integers()?;
+                let dims: &[i64] = dims.get()?;
                 let mut found = if dims.is_empty() { all_bits(input.ndim()) } else { 0 };
                 for &dim in dims {
                     let bit = bit_of(dim, input.ndim())?;
@@ -95,13 +94,8 @@ impl<'a> Reduction<'a> {
             let number = of_nothing.ok_or(CallError::Fallback)?;
             return outputs.iter().try_for_each(|output| call.fill(*output, Scalar::Double(number)));
         }
-        match outputs {
-            [output] => call.launch_in(compute, &[self.over_input(*output)], &[self.input], scalars),
-            [first, second, ..] => {
-                call.launch_in(compute, &[self.over_input(*first), self.over_input(*second)], &[self.input], scalars)
-            }
-            [] => Ok(()),
-        }
+        let views: Tensors<'_> = outputs.iter().map(|output| self.over_input(*output)).collect();
+        call.launch_in(compute, &views, &[self.input], scalars)
     }
 }
 
@@ -114,11 +108,6 @@ fn bit_of(dim: i64, ndim: usize) -> Result<u64, CallError> {
     wrap_dim(dim, ndim).map(|dim| if ndim == 0 { 0 } else { 1 << dim })
 }
 
-/// Leaves a call to the fallback if the kernel does not compute in this dtype.
-fn take(call: &Call<'_>, compute: DType) -> Outcome {
-    if call.takes(compute) { Ok(()) } else { Err(CallError::Fallback) }
-}
-
 /// The dtype of sums and products of a dtype.
 pub fn promoted(dtype: DType) -> DType {
     if INTEGRAL.and(UNSIGNED).and(BOOL).contains(dtype) { DType::Long } else { dtype }
@@ -126,22 +115,16 @@ pub fn promoted(dtype: DType) -> DType {
 
 /// The outputs of a call. `usual` computes them without the meta function if there are no `out=` tensors and the input is not
 /// empty.
-fn outputs<'a, const N: usize>(
-    call: &StructuredCall<'a>,
-    usual: Option<(&Reduction<'_>, [DType; N])>,
-) -> Result<[Tensor<'a>; N], CallError> {
-    if let Some((reduction, dtypes)) = usual.filter(|(reduction, _)| call.given(0).is_none() && reduction.input.numel() > 0) {
-        let first = reduction.output(call, 0, dtypes[0], Strides::Shared)?;
-        let mut made = [first; N];
-        for index in 1..N {
-            made[index] = reduction.output(call, index, dtypes[index], Strides::Shared)?;
-        }
-        return Ok(made);
-    }
-    let shapes = call.meta()?;
-    let mut made = [call.output(0, &shapes[0], Strides::Shared)?; N];
-    for index in 1..N {
-        made[index] = call.output(index, &shapes[index], Strides::Shared)?;
+fn outputs<'a, const N: usize>(call: &Call<'a>, usual: Option<(&Reduction<'_>, [DType; N])>) -> Result<[Tensor<'a>; N], CallError> {
+    let usual = usual.filter(|(reduction, _)| call.given(0).is_none() && reduction.input.numel() > 0);
+    let shapes = if usual.is_some() { Shapes::new() } else { call.meta()? };
+    let make = |index: usize| match &usual {
+        Some((reduction, dtypes)) => reduction.output(call, index, dtypes[index], Strides::Shared),
+        None => call.output(index, &shapes[index], Strides::Shared),
+    };
+    let mut made = [make(0)?; N];
+    for (index, output) in made.iter_mut().enumerate().skip(1) {
+        *output = make(index)?;
     }
     Ok(made)
 }
@@ -149,23 +132,20 @@ fn outputs<'a, const N: usize>(
 /// Runs a reduction with one output over the dimensions of an argument. `usual`: the output's dtype, or `None` to use the meta
 /// function.
 fn reduce(
-    call: &StructuredCall<'_>,
-    [input, dims, keepdim]: [&Value<'_>; 3],
+    call: &Call<'_>,
+    (input, dims, keepdim): (Tensor<'_>, Value<'_>, bool),
     usual: Option<DType>,
     compute: Option<DType>,
     of_nothing: Option<f64>,
     scalars: &[Scalar],
 ) -> Outcome {
-    let input = input.tensor()?;
-    let reduction = Reduction::along(input, dims, keepdim.flag()?);
+    let reduction = Reduction::along(input, dims, keepdim);
     let usual = usual.and_then(|dtype| Some((reduction.as_ref().ok()?, [dtype])));
     let outputs = outputs(call, usual)?;
     let compute = compute.unwrap_or(outputs[0].dtype());
-    take(call, compute)?;
+    take_if(call.takes(compute))?;
     reduction?.launch(call, compute, &outputs, of_nothing, scalars)
 }
-
-const NO: Value<'static> = Value::Number(Scalar::Bool(false));
 
 /// The sum or product of nothing.
 fn of_nothing(call: &Call<'_>) -> f64 {
@@ -173,107 +153,87 @@ fn of_nothing(call: &Call<'_>) -> f64 {
 }
 
 /// `sum` along dimensions, and `prod` along one.
-pub fn sum(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim, dtype] = arguments.all()?;
-    let usual = dtype_of(dtype)?.unwrap_or(promoted(input.tensor()?.dtype()));
-    reduce(call, [input, dims, keepdim], Some(usual), None, Some(of_nothing(call)), &[])
+pub fn sum(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool, dtype: Option<DType>) -> Outcome {
+    let usual = dtype.unwrap_or(promoted(input.dtype()));
+    reduce(call, (input, dims, keepdim), Some(usual), None, Some(of_nothing(call)), &[])
 }
 
 /// `sum` and `prod` of all elements.
-pub fn sum_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dtype] = arguments.all()?;
-    let input = input.tensor()?;
-    add_up(&Reduction::of_all(input), call, dtype_of(dtype)?.unwrap_or(promoted(input.dtype())), of_nothing(call))
+pub fn sum_of_all(call: &Call<'_>, input: Tensor<'_>, dtype: Option<DType>) -> Outcome {
+    add_up(&Reduction::of_all(input), call, dtype.unwrap_or(promoted(input.dtype())), of_nothing(call))
 }
 
 /// `mean` of all elements.
-pub fn mean_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dtype] = arguments.all()?;
-    let input = input.tensor()?;
-    let dtype = dtype_of(dtype)?.unwrap_or(input.dtype());
+pub fn mean_of_all(call: &Call<'_>, input: Tensor<'_>, dtype: Option<DType>) -> Outcome {
+    let dtype = dtype.unwrap_or(input.dtype());
     ensure!(FIELD.contains(dtype));
     add_up(&Reduction::of_all(input), call, dtype, f64::NAN)
 }
 
 /// `mean` along dimensions.
-pub fn mean(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim, dtype] = arguments.all()?;
+pub fn mean(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool, dtype: Option<DType>) -> Outcome {
     if call.given(0).is_some() {
         // Among the reductions with a meta function, only this one refuses an `out=` tensor with overlapping elements.
         call.output(0, &call.shape()?, Strides::Any)?;
     }
-    let usual = Some(dtype_of(dtype)?.unwrap_or(input.tensor()?.dtype())).filter(|&dtype| FIELD.contains(dtype));
-    reduce(call, [input, dims, keepdim], usual, None, Some(f64::NAN), &[])
+    let usual = Some(dtype.unwrap_or(input.dtype())).filter(|&dtype| FIELD.contains(dtype));
+    reduce(call, (input, dims, keepdim), usual, None, Some(f64::NAN), &[])
 }
 
-/// `amax` and `amin`.
-pub fn amax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim] = arguments.all()?;
-    reduce(call, [input, dims, keepdim], Some(input.tensor()?.dtype()), None, None, &[])
+pub fn amax(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool) -> Outcome {
+    reduce(call, (input, dims, keepdim), Some(input.dtype()), None, None, &[])
 }
 
-/// `all` and `any`, of all elements or along dimensions, which compute in Bool. The result is Bool, for a Byte input Byte.
-pub fn logical(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let (input, dims, keepdim) = match &**arguments {
-        [input] => (input, &Value::None, &NO),
-        _ => arguments.all().map(|[input, dims, keepdim]| (input, dims, keepdim))?,
-    };
-    let dtype = if input.tensor()?.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
+/// `all` and `any` along dimensions, which compute in Bool. The result is Bool, for a Byte input Byte.
+pub fn logical(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool) -> Outcome {
+    let dtype = if input.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
     // An empty list means none of the dimensions.
     let usual = Some(dtype).filter(|_| !matches!(dims, Value::Integers([])));
     let of_nothing = if call.kernel_name() == "all" { 1.0 } else { 0.0 };
-    reduce(call, [input, dims, keepdim], usual, Some(DType::Bool), Some(of_nothing), &[])
+    reduce(call, (input, dims, keepdim), usual, Some(DType::Bool), Some(of_nothing), &[])
 }
 
-/// `linalg_vector_norm`.
-pub fn vector_norm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, order, dims, keepdim, dtype] = arguments.all()?;
-    let order = order.number()?.to::<f64>();
-    let (own, given) = (input.tensor()?.dtype(), dtype_of(dtype)?);
+/// `all` and `any` of all elements.
+pub fn logical_of_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
+    logical(call, input, Value::None, false)
+}
+
+pub fn vector_norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (input, order, dims, keepdim, given): (Tensor<'_>, Scalar, _, _, Option<DType>) = arguments.typed()?;
+    let (own, order) = (input.dtype(), order.to::<f64>());
     let usual = Some(own).filter(|&own| given.is_none() && FLOATING.contains(own));
     let of_nothing = if order < 0.0 { f64::INFINITY } else { 0.0 };
-    reduce(call, [input, dims, keepdim], usual, Some(given.unwrap_or(own)), Some(of_nothing), &[Scalar::Double(order)])
+    reduce(call, (input, dims, keepdim), usual, Some(given.unwrap_or(own)), Some(of_nothing), &[Scalar::Double(order)])
 }
 
 /// `norm` along dimensions.
-pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, order, dims, keepdim] = arguments.all()?;
-    let dtype = input.tensor()?.dtype();
-    ensure!(dtype.is_complex() || is_floating(dtype));
-    let order = if let Value::None = order { Value::Number(Scalar::Double(2.0)) } else { *order };
-    call.give(0, call.operator(&callees::VECTOR_NORM, &[*input, order, *dims, *keepdim, Value::None])?)
+pub fn norm(call: &Call<'_>, input: Tensor<'_>, order: Option<Scalar>, dims: Value<'_>, keepdim: bool) -> Outcome {
+    ensure!(input.dtype().is_complex() || is_floating(input.dtype()));
+    let (order, keepdim) = (order.unwrap_or(Scalar::Double(2.0)).into(), Scalar::Bool(keepdim).into());
+    call.give(0, call.operator(&callees::VECTOR_NORM, &[Value::Tensor(input), order, dims, keepdim, Value::None])?)
 }
 
 /// `nansum`; for integers this is `sum`.
-pub fn nansum(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dims, keepdim, dtype] = arguments.all()?;
-    let (input, dtype) = (input.tensor()?, dtype_of(dtype)?);
+pub fn nansum(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool, dtype: Option<DType>) -> Outcome {
     let given = call.given(0);
     let is_taken = given.is_none_or(|given| given.device() >= 0 && dtype.is_none_or(|dtype| dtype == given.dtype()));
     let is_floating = FLOATING.contains(input.dtype());
     let sums = !is_floating && given.is_none() && promoted(input.dtype()) == DType::Long;
-    if !is_taken || !(is_floating || sums) {
-        return Err(CallError::Fallback);
-    }
-    let reduction = Reduction::along(input, dims, keepdim.flag()?)?;
+    take_if(is_taken && (is_floating || sums))?;
+    let reduction = Reduction::along(input, dims, keepdim)?;
     let dtype = dtype.unwrap_or(given.map_or(promoted(input.dtype()), Tensor::dtype));
-    if sums {
-        return add_up(&reduction, &call.with_kernel(&callees::SUM_KERNEL), dtype, 0.0);
-    }
-    add_up(&reduction, call, dtype, 0.0)
+    add_up(&reduction, &if sums { call.with_kernel(&callees::SUM_KERNEL) } else { *call }, dtype, 0.0)
 }
 
 /// Runs a reduction that computes in the output's dtype.
 fn add_up(reduction: &Reduction<'_>, call: &Call<'_>, dtype: DType, of_nothing: f64) -> Outcome {
-    take(call, dtype)?;
+    take_if(call.takes(dtype))?;
     let out = reduction.output(call, 0, dtype, Strides::Shared)?;
     reduction.launch(call, dtype, &[out], Some(of_nothing), &[])
 }
 
-/// `count_nonzero`.
-pub fn count_nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dims] = arguments.all()?;
-    let input = input.tensor()?;
+/// `count_nonzero` along dimensions.
+pub fn count_nonzero(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>) -> Outcome {
     let reduction = Reduction::along(input, dims, false)?;
     let out = reduction.output(call, 0, DType::Long, Strides::Any)?;
     reduction.launch(call, input.dtype(), &[out], Some(0.0), &[])
@@ -282,24 +242,20 @@ pub fn count_nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 // ---- minimum and maximum ----
 
 /// `max` and `min` along a dimension, with indices, and `aminmax`. The outputs may not overlap the input.
-pub fn pair(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dims, keepdim] = arguments.all()?;
-    let input = input.tensor()?;
+pub fn pair(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool) -> Outcome {
     let second = if call.kernel_name() == "aminmax" { input.dtype() } else { DType::Long };
-    let reduction = Reduction::along(input, dims, keepdim.flag()?);
+    let reduction = Reduction::along(input, dims, keepdim);
     let outputs = outputs(call, reduction.as_ref().ok().map(|reduction| (reduction, [input.dtype(), second])))?;
     for (_, output) in outputs.iter().enumerate().filter(|(index, _)| call.given(*index).is_some()) {
         output.check_no_internal_overlap()?;
         output.check_no_overlap(input)?;
     }
-    take(call, outputs[0].dtype())?;
+    take_if(call.takes(outputs[0].dtype()))?;
     reduction?.launch(call, outputs[0].dtype(), &outputs, None, &[])
 }
 
 /// `max` and `min` of all elements.
-pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    let input = input.tensor()?;
+pub fn max(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let text = "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.";
     ensure!(input.numel() > 0, "{}(): {text}", call.kernel_name().trim_start_matches('a'));
     if let Some(out) = call.given(0) {
@@ -312,15 +268,13 @@ pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `argmax` and `argmin`, along one dimension or over the flattened tensor.
-pub fn argmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, keepdim] = arguments.all()?;
-    if !matches!(dim, Value::None) {
-        return reduce(call, [input, dim, keepdim], Some(DType::Long), Some(input.tensor()?.dtype()), None, &[]);
+pub fn argmax(call: &Call<'_>, input: Tensor<'_>, dim: Value<'_>, keepdim: bool) -> Outcome {
+    if !dim.is_none() {
+        return reduce(call, (input, dim, keepdim), Some(DType::Long), Some(input.dtype()), None, &[]);
     }
-    let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
     let reduction = Reduction { keepdim, ..Reduction::of_all(input) };
     let outputs = outputs(call, Some((&reduction, [DType::Long])))?;
-    take(call, input.dtype())?;
+    take_if(call.takes(input.dtype()))?;
     let line = call.dense(input, Format::Contiguous)?.view(&[input.numel()]);
     Reduction::of_all(line).launch(call, input.dtype(), &[outputs[0].view(&[])], None, &[])
 }
@@ -328,22 +282,20 @@ pub fn argmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 // ---- variance ----
 
 /// Variance or standard deviation of real numbers and, as a second output, the mean.
-fn moments(call: &Call<'_>, name: &str, arguments: &[Value<'_>; 4], count: usize) -> Outcome {
+fn moments(call: &Call<'_>, arguments: &[Value<'_>; 4], with_mean: bool) -> Outcome {
     let [input, dims, correction, keepdim] = arguments;
-    let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
-    take(call, input.dtype())?;
-    if call.given(0).is_some_and(|given| given.dtype() != input.dtype() || given.device() < 0) {
-        return Err(CallError::Fallback);
-    }
-    let correction = if matches!(correction, Value::None) { 1.0 } else { correction.number()?.to::<f64>() };
-    let reduction = Reduction::along(input, dims, keepdim)?;
+    let (input, correction): (Tensor<'_>, Option<Scalar>) = (input.get()?, correction.get()?);
+    let is_taken = call.given(0).is_none_or(|given| given.dtype() == input.dtype() && given.device() >= 0);
+    take_if(call.takes(input.dtype()) && is_taken)?;
+    let correction = correction.map_or(1.0, Scalar::to);
+    let reduction = Reduction::along(input, *dims, keepdim.get()?)?;
     let made = |index| reduction.output(call, index, input.dtype(), Strides::Shared);
-    let outputs = (0..count).map(made).collect::<Result<Tensors<'_>, _>>()?;
+    let outputs = (0..=usize::from(with_mean)).map(made).collect::<Result<Tensors<'_>, _>>()?;
     let results = outputs[0].numel();
     if results == 0 || (input.numel() / results) as f64 <= correction {
+        let name = format!("{}{}", call.kernel_name(), if with_mean { "_mean" } else { "" });
         let text = "degrees of freedom is <= 0. Correction should be strictly less than the reduction factor";
-        let text = format!("{name}(): {text} (input numel divided by output numel).");
-        call.warn(&text)?;
+        call.warn(&format!("{name}(): {text} (input numel divided by output numel)."))?;
     }
     reduction.launch(call, input.dtype(), &outputs, Some(f64::NAN), &[Scalar::Double(correction)])
 }
@@ -365,28 +317,23 @@ fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a
     Ok(out)
 }
 
-/// `var` and `std`.
 pub fn variance(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let arguments = arguments.all::<4>()?;
-    let input = arguments[0].tensor()?;
-    ensure!(FLOATING.and(COMPLEX).contains(input.dtype()));
-    if input.dtype().is_complex() && call.given(0).is_none() {
+    let (arguments, dtype) = (arguments.all()?, arguments.tensor(0)?.dtype());
+    ensure!(FLOATING.and(COMPLEX).contains(dtype));
+    if dtype.is_complex() && call.given(0).is_none() {
         return of_parts(call, arguments).map(drop);
     }
-    moments(call, call.kernel_name(), arguments, 1)
+    moments(call, arguments, false)
 }
 
-/// `var_mean` and `std_mean`.
 pub fn variance_and_mean(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let arguments = arguments.all::<4>()?;
-    let [input, dims, _, keepdim] = arguments;
-    let values = input.tensor()?;
-    let name = format!("{}_mean", call.kernel_name());
-    ensure!(FLOATING.and(COMPLEX).contains(values.dtype()));
-    if !values.dtype().is_complex() || values.dtype() == DType::ComplexHalf {
-        return moments(call, &name, arguments, 2);
+    let (arguments, dtype) = (arguments.all()?, arguments.tensor(0)?.dtype());
+    ensure!(FLOATING.and(COMPLEX).contains(dtype));
+    if !dtype.is_complex() || dtype == DType::ComplexHalf {
+        return moments(call, arguments, true);
     }
+    let [input, dims, _, keepdim] = *arguments;
     let variance = of_parts(call, arguments)?;
-    let mean = call.contiguous(1, variance.sizes(), values.dtype(), Strides::Any)?;
-    call.operator(&callees::MEAN_OUT, &[*input, *dims, *keepdim, Value::None, Value::Tensor(mean)]).map(drop)
+    let mean = call.contiguous(1, variance.sizes(), dtype, Strides::Any)?;
+    call.operator(&callees::MEAN_OUT, &[input, dims, keepdim, Value::None, Value::Tensor(mean)]).map(drop)
 }

@@ -79,19 +79,16 @@ fn launch_cell(call: &Call<'_>, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>]) -
     for input in inputs {
         ensure!(input.dtype() == dtype, "expected operands of one dtype, but got {:?} and {dtype:?}", input.dtype());
     }
-    if outputs[0].numel() == 0 { Ok(()) } else { call.launch(outputs, inputs, &[]) }
+    call.launch(outputs, inputs, &[])
 }
 
-/// `_thnn_fused_lstm_cell`.
 pub fn lstm_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input_gates, hidden_gates, cx, input_bias, hidden_bias] = arguments.all()?;
-    let (input_gates, hidden_gates, cx) = (input_gates.tensor()?, hidden_gates.tensor()?, cx.tensor()?);
-    let biases = [input_bias.optional_tensor()?, hidden_bias.optional_tensor()?];
+    let (input_gates, hidden_gates, cx, input_bias, hidden_bias): (_, Tensor<'_>, Tensor<'_>, _, _) = arguments.typed()?;
     part_size(input_gates, LSTM_GATES)?;
     // A single bias is added beforehand.
-    let (inputs, biases): (_, SmallVec<[Tensor<'_>; 2]>) = match biases {
-        [Some(one), Some(other)] => (input_gates, smallvec![one, other]),
-        [one, other] => (biased(call, input_gates, one.or(other))?, smallvec![]),
+    let (inputs, biases): (_, SmallVec<[Tensor<'_>; 2]>) = match (input_bias, hidden_bias) {
+        (Some(one), Some(other)) => (input_gates, smallvec![one, other]),
+        (one, other) => (biased(call, input_gates, one.or(other))?, smallvec![]),
     };
     let (gates, hidden, state) = (input_gates.sizes(), hidden_gates.sizes(), cx.sizes());
     ensure!(
@@ -110,9 +107,8 @@ pub fn lstm_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `_thnn_fused_lstm_cell_backward_impl`. Without gradients of the outputs it returns nothing.
 pub fn lstm_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad_hy, grad_cy, cx, cy, workspace, has_bias] = arguments.all()?;
-    let grads = [grad_hy.optional_tensor()?, grad_cy.optional_tensor()?];
-    let (cx, cy, workspace) = (cx.tensor()?, cy.tensor()?, workspace.tensor()?);
+    let (grad_hy, grad_cy, cx, cy, workspace, has_bias): (_, _, Tensor<'_>, Tensor<'_>, Tensor<'_>, bool) = arguments.typed()?;
+    let grads: [Option<Tensor<'_>>; 2] = [grad_hy, grad_cy];
     if grads.iter().all(Option::is_none) {
         return Ok(());
     }
@@ -130,15 +126,13 @@ pub fn lstm_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
     let grad_gates = call.contiguous(0, gates, cx.dtype(), Strides::Any)?;
     let grad_cx = call.contiguous(1, cx.sizes(), cx.dtype(), Strides::Any)?;
     launch_cell(call, &[grad_gates, grad_cx], &operands)?;
-    if has_bias.flag()? { call.give(2, sum_of_rows(call, grad_gates)?) } else { Ok(()) }
+    if has_bias { call.give(2, sum_of_rows(call, grad_gates)?) } else { Ok(()) }
 }
 
-/// `_thnn_fused_gru_cell`.
 pub fn gru_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input_gates, hidden_gates, hx, input_bias, hidden_bias] = arguments.all()?;
-    let (input_gates, hidden_gates, hx) = (input_gates.tensor()?, hidden_gates.tensor()?, hx.tensor()?);
-    let from_input: [_; 3] = parts_of(biased(call, input_gates, input_bias.optional_tensor()?)?)?;
-    let from_hidden: [_; 3] = parts_of(biased(call, hidden_gates, hidden_bias.optional_tensor()?)?)?;
+    let (input_gates, hidden_gates, hx, input_bias, hidden_bias) = arguments.typed()?;
+    let from_input: [_; 3] = parts_of(biased(call, input_gates, input_bias)?)?;
+    let from_hidden: [_; 3] = parts_of(biased(call, hidden_gates, hidden_bias)?)?;
     let gate = |part: usize| {
         let sum = of_sum(call, &callees::ADD, from_input[part], from_hidden[part])?;
         call.operator(&callees::SIGMOID_IN_PLACE, &[Value::Tensor(sum)])
@@ -152,10 +146,7 @@ pub fn gru_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.give(1, joined(call, &[reset, update, fresh, hx, from_hidden[2]])?)
 }
 
-/// `_thnn_fused_gru_cell_backward`.
-pub fn gru_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad_hy, workspace, has_bias] = arguments.all()?;
-    let (grad_hy, workspace, has_bias) = (grad_hy.tensor()?, workspace.tensor()?, has_bias.flag()?);
+pub fn gru_cell_backward(call: &Call<'_>, grad_hy: Tensor<'_>, workspace: Tensor<'_>, has_bias: bool) -> Outcome {
     let [reset, update, fresh, hx, hidden] = parts_of(workspace)?;
     let product = |one, other| of_two(call, &callees::MUL, one, other);
     let scaled = |one, other| of_two(call, &callees::MUL_IN_PLACE, one, other);

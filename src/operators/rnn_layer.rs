@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Tensors, Value, ensure};
 use super::callees::{self, Callee};
 use super::rnn_cell::{LSTM_GATES, of_sum, of_two, sum_of_rows};
+use super::tensor_lists::List;
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -75,6 +76,9 @@ fn all_dense<'a>(call: &Call<'a>, tensors: &[Tensor<'a>]) -> Result<Tensors<'a>,
     tensors.iter().map(|&tensor| call.dense(tensor, Format::Contiguous)).collect()
 }
 
+/// The input, the weights, the states, and whether the steps are reversed.
+type Operands<'a> = (Tensor<'a>, List<'a>, List<'a>, bool);
+
 /// A layer: input [steps, batch, inputs], weights and biases as [`Kind::fits`] requires, states [batch, size]. The weight of the
 /// inputs need not be contiguous.
 struct Layer<'a> {
@@ -87,8 +91,7 @@ struct Layer<'a> {
 }
 
 impl<'a> Layer<'a> {
-    fn new(call: &Call<'a>, kind: &Kind, [input, weights, states, reverse]: [Value<'a>; 4]) -> Result<Self, CallError> {
-        let (input, weights, states) = (input.tensor()?, weights.tensors()?, states.tensors()?);
+    fn new(call: &Call<'a>, kind: &Kind, (input, weights, states, reverse): Operands<'a>) -> Result<Self, CallError> {
         let is_layer = match (input.sizes(), weights) {
             (&[_, batch, inputs], [_, weight] | [_, weight, _, _]) => {
                 let size = weight.sizes().last().copied().unwrap_or(0);
@@ -107,7 +110,7 @@ impl<'a> Layer<'a> {
             weight: call.dense(weights[1], Format::Contiguous)?,
             biases: weights[2..].try_into().ok(),
             states: all_dense(call, states)?,
-            reverse: reverse.flag()?,
+            reverse,
         })
     }
 
@@ -155,8 +158,7 @@ impl<'a> Layer<'a> {
     }
 
     /// Makes the remaining gradients from those of the input products and of the hidden state's products.
-    fn give_others(&self, call: &Call<'a>, grads: [Tensor<'a>; 2], out: Tensor<'a>, mask: &Value<'_>) -> Outcome {
-        let mask = mask.flags()?;
+    fn give_others(&self, call: &Call<'a>, grads: [Tensor<'a>; 2], out: Tensor<'a>, mask: &[bool]) -> Outcome {
         let ([of_sums, of_products], needs) = (grads, |index: usize| mask.get(index).copied().unwrap_or(false));
         let rows = rows_of(of_sums);
         if needs(0) {
@@ -193,7 +195,7 @@ impl<'a> Layer<'a> {
 /// A layer's output, its final states, and intermediate values: none for an Elman layer; the cell states, or the products that the
 /// reset gate scales, and the activated gates.
 pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], *arguments.all()?)?);
+    let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], arguments.typed()?)?);
     // The reset gate scales the product of the hidden state and its bias.
     let (bias, own_bias) = match layer.biases {
         Some([input_bias, bias]) if KIND == GRU => (Some(input_bias), Some(call.dense(bias, Format::Contiguous)?)),
@@ -217,9 +219,9 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
 
 /// The gradients of a layer.
 pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let &[grads, input, weights, states, results, reverse, mask] = arguments.all()?;
-    let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], [input, weights, states, reverse])?);
-    let (grads, results) = (grads.tensors()?, all_dense(call, results.tensors()?)?);
+    let (grads, input, weights, states, results, reverse, mask): (List<'_>, _, _, _, List<'_>, _, _) = arguments.typed()?;
+    let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], (input, weights, states, reverse))?);
+    let results = all_dense(call, results)?;
     ensure!(grads.len() == 1 + kind.states, "expected {} gradients of a layer, but got {}", 1 + kind.states, grads.len());
     let mut inputs: SmallVec<[_; 6]> = smallvec![layer.weight, call.dense(grads[0], Format::Contiguous)?];
     match results[..] {
@@ -240,5 +242,5 @@ pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -
         outputs.push(layer.grad_of_state(call, index, *grad_of_last)?);
     }
     call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
-    layer.give_others(call, [outputs[0], of_products.row(count - 1)], results[0], &mask)
+    layer.give_others(call, [outputs[0], of_products.row(count - 1)], results[0], mask)
 }

@@ -39,14 +39,14 @@ impl<'a> Network<'a> {
     fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
         let [input, states, params, has_biases, layers, dropout, train, bidirectional, batch_first] = arguments.all()?;
         Ok(Self {
-            input: input.tensor()?,
-            states: if let Value::Tensor(state) = states { slice::from_ref(state) } else { states.tensors()? },
-            params: params.tensors()?,
-            params_of_cell: if has_biases.flag()? { 4 } else { 2 },
-            layers: layers.integer()?.max(0) as usize,
-            dropout: if train.flag()? { dropout.double()? } else { 0.0 },
-            directions: if bidirectional.flag()? { 2 } else { 1 },
-            batch_first: batch_first.flag()?,
+            input: input.get()?,
+            states: if let Value::Tensor(state) = states { slice::from_ref(state) } else { states.get()? },
+            params: params.get()?,
+            params_of_cell: if has_biases.get()? { 4 } else { 2 },
+            layers: layers.get::<i64>()?.max(0) as usize,
+            dropout: if train.get()? { dropout.get()? } else { 0.0 },
+            directions: if bidirectional.get()? { 2 } else { 1 },
+            batch_first: batch_first.get()?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Scatters along a dimension: all variants of scatter, index_add, index_copy, index_reduce, index_fill_.
 
 use super::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
-use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, StructuredCall, Value, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, ensure};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING};
@@ -40,22 +40,6 @@ impl From<&str> for Operation {
 }
 
 impl<'a> Scatter<'a> {
-    /// A scatter with an operation.
-    fn new(by: By, [target, dim, index, source]: [&'a Value<'a>; 4], operation: impl Into<Operation>) -> Result<Self, CallError> {
-        let (target, dim, index, source) = (target.tensor()?, dim.integer()?, index.tensor()?, source.input()?);
-        Ok(Self { by, target, dim, index, source, update: operation.into().into(), is_mean: false })
-    }
-
-    /// A scatter with a named reduction, from which the old values may be excluded.
-    fn reduced(by: By, arguments: &'a [Value<'a>; 6]) -> Result<Self, CallError> {
-        let [target, dim, index, source, reduce, include_self] = arguments;
-        let reduce = reduce.text()?;
-        let mut scatter = Self::new(by, [target, dim, index, source], reduce)?;
-        scatter.update.excludes_self = !include_self.flag()?;
-        scatter.is_mean = reduce == "mean";
-        Ok(scatter)
-    }
-
     /// The output, initialised with the target's elements.
     fn started<'c>(&self, call: &Call<'c>) -> Result<Tensor<'c>, CallError> {
         let target = self.target;
@@ -77,7 +61,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// Runs the call, which PyTorch's meta function checks.
-    fn run(&self, call: &StructuredCall<'_>) -> Outcome {
+    fn run(&self, call: &Call<'_>) -> Outcome {
         call.meta()?;
         if let Input::Number(number) = self.source {
             call.check_number(number, self.target.dtype())?;
@@ -109,44 +93,41 @@ impl<'a> Scatter<'a> {
     }
 }
 
-/// `scatter` of a tensor or a number.
-pub fn scatter(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::new(By::Element, arguments.all()?.each_ref(), Operation::Store)?.run(call)
+/// An operator that updates elements, or slices, by an operation.
+macro_rules! updates {
+    ($($name:ident: $by:ident $operation:expr;)*) => {$(
+        pub fn $name(call: &Call<'_>, target: Tensor<'_>, dim: i64, index: Tensor<'_>, source: Input<'_>) -> Outcome {
+            Scatter { by: By::$by, target, dim, index, source, update: $operation.into(), is_mean: false }.run(call)
+        }
+    )*};
+}
+
+updates! {
+    scatter: Element Operation::Store;
+    scatter_add: Element Operation::Add;
+    index_copy: Slice Operation::Store;
 }
 
 /// `scatter` with a reduction.
-pub fn scatter_reduced(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [target, dim, index, source, reduce] = arguments.all()?;
-    Scatter::new(By::Element, [target, dim, index, source], reduce.text()?)?.run(call)
+pub fn scatter_reduced(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (target, dim, index, source, reduce): (_, _, _, _, &str) = arguments.typed()?;
+    let update = Operation::from(reduce).into();
+    Scatter { by: By::Element, target, dim, index, source, update, is_mean: false }.run(call)
 }
 
-/// `scatter_add`.
-pub fn scatter_add(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::new(By::Element, arguments.all()?.each_ref(), Operation::Add)?.run(call)
+pub fn index_add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (target, dim, index, source, factor): (_, _, _, Tensor<'_>, _) = arguments.typed()?;
+    call.check_number(factor, source.dtype())?;
+    let update = Update { factor, ..Operation::Add.into() };
+    Scatter { by: By::Slice, target, dim, index, source: Input::Tensor(source), update, is_mean: false }.run(call)
 }
 
-/// `scatter_reduce`.
-pub fn scatter_reduce(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::reduced(By::Element, arguments.all()?)?.run(call)
-}
-
-/// `index_add`.
-pub fn index_add(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [target, dim, index, source, alpha] = arguments.all()?;
-    let mut scatter = Scatter::new(By::Slice, [target, dim, index, source], Operation::Add)?;
-    scatter.update.factor = alpha.number()?;
-    call.check_number(scatter.update.factor, source.tensor()?.dtype())?;
-    scatter.run(call)
-}
-
-/// `index_copy`.
-pub fn index_copy(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::new(By::Slice, arguments.all()?.each_ref(), Operation::Store)?.run(call)
-}
-
-/// `index_reduce`.
-pub fn index_reduce(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    Scatter::reduced(By::Slice, arguments.all()?)?.run(call)
+/// `scatter_reduce` and `index_reduce`: a named reduction, from which the old values may be excluded.
+pub fn reduced(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (target, dim, index, source, reduce, include_self): (_, _, _, _, &str, bool) = arguments.typed()?;
+    let by = if call.kernel_name() == "index_reduce" { By::Slice } else { By::Element };
+    let update = Update { excludes_self: !include_self, ..Operation::from(reduce).into() };
+    Scatter { by, target, dim, index, source, update, is_mean: reduce == "mean" }.run(call)
 }
 
 // ---- index_fill_ ----
@@ -164,16 +145,13 @@ fn fill(call: &Call<'_>, [target, index]: [Tensor<'_>; 2], dim: i64, source: Inp
 }
 
 /// `index_fill_` with a number.
-pub fn index_fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [target, dim, index, value] = arguments.all()?;
-    fill(call, [target.tensor()?, index.tensor()?], dim.integer()?, Input::Number(value.number()?))
+pub fn index_fill(call: &Call<'_>, target: Tensor<'_>, dim: i64, index: Tensor<'_>, value: Scalar) -> Outcome {
+    fill(call, [target, index], dim, Input::Number(value))
 }
 
 /// `index_fill_` with a 0-dim tensor. A value on another device or of another dtype is read on the host, so that it can be
 /// checked during the call.
-pub fn index_fill_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [target, dim, index, value] = arguments.all()?;
-    let (target, dim, index, value) = (target.tensor()?, dim.integer()?, index.tensor()?, value.tensor()?);
+pub fn index_fill_tensor(call: &Call<'_>, target: Tensor<'_>, dim: i64, index: Tensor<'_>, value: Tensor<'_>) -> Outcome {
     ensure!(value.ndim() == 0);
     if value.device() != target.device() || value.dtype() != target.dtype() {
         return fill(call, [target, index], dim, Input::Number(call.item(value)?));

@@ -1,6 +1,6 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
-use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, StructuredCall, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, check_same_device, ensure, take_if};
 use super::callees;
 use super::dtypes::common_dtype;
 use super::sort::sorted;
@@ -85,9 +85,7 @@ impl<'a> Search<'a> {
             return call.operator(&callees::ZERO, &[Value::Tensor(out)]).map(drop);
         }
         let dtype = common_dtype(Input::Tensor(sorted), self.values, call)?;
-        if !call.takes(dtype) {
-            return Err(CallError::Fallback);
-        }
+        take_if(call.takes(dtype))?;
         let out = call.contiguous(0, sizes, self.dtype(), Strides::Copied)?;
         let sorter = call.dense_given(self.sorter)?;
         let operands = [elements(call, Input::Tensor(sorted), dtype)?, elements(call, self.values, dtype)?];
@@ -97,34 +95,20 @@ impl<'a> Search<'a> {
     }
 }
 
-/// `searchsorted`.
 pub fn searchsorted(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [sorted, values, out_int32, right, side, sorter] = arguments.all()?;
-    let search = Search {
-        sorted: sorted.tensor()?,
-        values: values.input()?,
-        out_int32: out_int32.flag()?,
-        right: right.flag()?,
-        side: if let Value::Text(side) = side { Some(side) } else { None },
-        sorter: sorter.optional_tensor()?,
-    };
-    search.run(call)
+    let (sorted, values, out_int32, right, side, sorter) = arguments.typed()?;
+    Search { sorted, values, out_int32, right, side, sorter }.run(call)
 }
 
-/// `bucketize`.
-pub fn bucketize(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [values, boundaries, out_int32, right] = arguments.all()?;
-    let (sorted, values) = (boundaries.tensor()?, values.input()?);
+pub fn bucketize(call: &Call<'_>, values: Input<'_>, sorted: Tensor<'_>, out_int32: bool, right: bool) -> Outcome {
     ensure!(sorted.ndim() == 1);
-    Search { sorted, values, out_int32: out_int32.flag()?, right: right.flag()?, side: None, sorter: None }.run(call)
+    Search { sorted, values, out_int32, right, side: None, sorter: None }.run(call)
 }
 
 // ---- isin ----
 
 /// `isin` with a tensor of elements to find.
-pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [tested, others, _assume_unique, invert] = arguments.all()?;
-    let (tested, others, invert) = (tested.input()?, others.tensor()?, invert.flag()?);
+pub fn isin(call: &Call<'_>, tested: Input<'_>, others: Tensor<'_>, _assume_unique: Value<'_>, invert: bool) -> Outcome {
     call.meta()?;
     let out = call.contiguous(0, sizes_of(tested), DType::Bool, Strides::Any)?;
     if out.numel() == 0 {
@@ -134,9 +118,7 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
         return call.fill(out, invert.into());
     }
     let dtype = common_dtype(tested, Input::Tensor(others), call)?;
-    if !call.takes(dtype) {
-        return Err(CallError::Fallback);
-    }
+    take_if(call.takes(dtype))?;
     let line = elements(call, tested, dtype)?.view(&[out.numel()]);
     let keys = elements(call, Input::Tensor(others), dtype)?.view(&[others.numel()]);
     let [sorted, _] = sorted(call, keys, 0, false)?;
@@ -148,9 +130,7 @@ pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 }
 
 /// `isin` with a number to find, computed by `eq` or `ne`.
-pub fn is_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [tested, number, _assume_unique, invert] = arguments.all()?;
-    let comparison = if invert.flag()? { &callees::NE } else { &callees::EQ };
-    let found = call.operator(comparison, &[*tested, *number])?;
-    call.give(0, found)
+pub fn is_number(call: &Call<'_>, tested: Value<'_>, number: Value<'_>, _assume_unique: bool, invert: bool) -> Outcome {
+    let comparison = if invert { &callees::NE } else { &callees::EQ };
+    call.give(0, call.operator(comparison, &[tested, number])?)
 }

@@ -2,13 +2,12 @@
 //!
 //! As for reductions, calls that are clearly valid skip PyTorch's meta function.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, StructuredCall, Value, wrap_dim};
-use super::tensor_options::dtype_of;
+use super::call::{Call, CallError, Outcome, Strides, Value, take_if, wrap_dim};
 use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 
 /// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.
-fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, CallError> {
+fn output<'a>(call: &Call<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, CallError> {
     match usual {
         Some(dtype) if call.given(0).is_none() => call.contiguous(0, like.sizes(), dtype, Strides::Shared),
         _ => call.output(0, &call.shape()?, Strides::Shared),
@@ -16,46 +15,26 @@ fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>)
 }
 
 /// Launches the kernel along a dimension, or leaves the call to the fallback.
-fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: &Value<'_>) -> Outcome {
-    if !call.takes(out.dtype()) {
-        return Err(CallError::Fallback);
-    }
-    if out.numel() == 0 {
-        return Ok(());
-    }
-    let dim = wrap_dim(dim.integer()?, inputs[0].ndim())? as i64;
+fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: i64) -> Outcome {
+    take_if(call.takes(out.dtype()))?;
+    let dim = wrap_dim(dim, inputs[0].ndim())? as i64;
     call.launch(&[out], inputs, &[dim.into()])
 }
 
-/// True if the dimension is in range.
-fn has_dim(tensor: Tensor<'_>, dim: &Value<'_>) -> Result<bool, CallError> {
-    Ok(wrap_dim(dim.integer()?, tensor.ndim()).is_ok())
-}
-
-/// `_softmax` and `_log_softmax`.
-pub fn softmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, half_to_float] = arguments.all()?;
-    let input = input.tensor()?;
-    let usual = Some(input.dtype()).filter(|_| !half_to_float.flag().unwrap_or(true));
-    let usual = if has_dim(input, dim)? { usual } else { None };
-    let out = output(call, input, usual)?;
+pub fn softmax(call: &Call<'_>, input: Tensor<'_>, dim: i64, half_to_float: bool) -> Outcome {
+    let is_usual = !half_to_float && wrap_dim(dim, input.ndim()).is_ok();
+    let out = output(call, input, Some(input.dtype()).filter(|_| is_usual))?;
     launch(call, out, &[input], dim)
 }
 
-/// `_softmax_backward_data` and `_log_softmax_backward_data`.
-pub fn softmax_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [grad, result, dim, input_dtype] = arguments.all()?;
-    let (grad, result) = (grad.tensor()?, result.tensor()?);
-    let dtypes = [Some(result.dtype()), dtype_of(input_dtype)?];
-    let is_usual = dtypes == [Some(grad.dtype()); 2] && grad.sizes() == result.sizes() && has_dim(grad, dim)?;
+pub fn softmax_backward(call: &Call<'_>, grad: Tensor<'_>, result: Tensor<'_>, dim: i64, input_dtype: DType) -> Outcome {
+    let have_one_dtype = [result.dtype(), input_dtype] == [grad.dtype(); 2];
+    let is_usual = have_one_dtype && grad.sizes() == result.sizes() && wrap_dim(dim, grad.ndim()).is_ok();
     let out = output(call, grad, Some(grad.dtype()).filter(|_| is_usual))?;
     launch(call, out, &[grad, result], dim)
 }
 
-/// `cumsum` and `cumprod`.
-pub fn scan(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    let [input, dim, _dtype] = arguments.all()?;
-    let input = input.tensor()?;
+pub fn scan(call: &Call<'_>, input: Tensor<'_>, dim: i64, _dtype: Value<'_>) -> Outcome {
     let out = call.output(0, &call.shape()?, Strides::Shared)?;
     if call.given(0).is_some() {
         out.check_no_internal_overlap()?;
@@ -64,23 +43,18 @@ pub fn scan(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     launch(call, out, &[input], dim)
 }
 
-/// `_logcumsumexp`.
-pub fn logcumsumexp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim] = arguments.all()?;
-    let input = input.tensor()?;
-    wrap_dim(dim.integer()?, input.ndim())?;
+pub fn logcumsumexp(call: &Call<'_>, input: Tensor<'_>, dim: i64) -> Outcome {
+    wrap_dim(dim, input.ndim())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
     out.check_no_partial_overlap(input)?;
     launch(call, out, &[input], dim)
 }
 
 /// `_cummax_helper` and `_cummin_helper`, whose caller has made values and indices.
-pub fn cummax(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, values, indices, dim] = arguments.all()?;
-    let input = input.tensor()?;
+pub fn cummax(call: &Call<'_>, input: Tensor<'_>, values: Tensor<'_>, indices: Tensor<'_>, dim: i64) -> Outcome {
     if input.numel() == 0 {
         return Ok(());
     }
-    let dim = wrap_dim(dim.integer()?, input.ndim())? as i64;
-    call.launch_in(input.dtype(), &[values.tensor()?, indices.tensor()?], &[input], &[dim.into()])
+    let dim = wrap_dim(dim, input.ndim())? as i64;
+    call.launch_in(input.dtype(), &[values, indices], &[input], &[dim.into()])
 }

@@ -3,7 +3,7 @@
 //! Kernels of selection need the dimension as the last one and contiguous. Sorts of long lines do, too: all threads sort a line
 //! together, with a workspace.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure, wrap_dim};
+use super::call::{Call, CallError, Outcome, Strides, Value, ensure, take_if, wrap_dim};
 use super::callees;
 use super::tensors::{Format, Tensor};
 use crate::kernels::sorting::sort as sort_kernel;
@@ -19,9 +19,8 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(input: &'a Value<'_>, dim: &Value<'_>, keepdim: &Value<'_>) -> Result<Self, CallError> {
-        let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
-        let dim = wrap_dim(dim.integer()?, input.ndim())?;
+    fn new(input: Tensor<'a>, dim: i64, keepdim: bool) -> Result<Self, CallError> {
+        let dim = wrap_dim(dim, input.ndim())?;
         ensure!(input.sizes().get(dim) != Some(&0));
         Ok(Self { input, dim, keepdim })
     }
@@ -48,9 +47,6 @@ impl<'a> Line<'a> {
 
     /// Launches a kernel of selection.
     fn select(&self, call: &Call<'a>, outputs: [Tensor<'a>; 2], scalars: &[Scalar]) -> Outcome {
-        if outputs[0].numel() == 0 {
-            return Ok(());
-        }
         let source = lines_apart(call, self.input, self.dim, outputs[0])?;
         call.launch(&outputs.map(|output| output.with_last(self.dim)), &[source], scalars)
     }
@@ -76,11 +72,8 @@ fn lines_apart<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize, out: Tensor<
     call.operator(&callees::CLONE, &[Value::Tensor(lines), Value::Number(Scalar::Long(0))])
 }
 
-/// `kthvalue`.
-pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, k, dim, keepdim] = arguments.all()?;
+pub fn kthvalue(call: &Call<'_>, input: Tensor<'_>, k: i64, dim: i64, keepdim: bool) -> Outcome {
     let line = Line::new(input, dim, keepdim)?;
-    let k = k.integer()?;
     ensure!((1..=line.len()).contains(&k));
     let outputs = line.outputs(call)?;
     outputs[0].check_no_overlap(line.input)?;
@@ -88,19 +81,14 @@ pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `median` and `nanmedian` along a dimension.
-pub fn median_along(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim, keepdim] = arguments.all()?;
+pub fn median_along(call: &Call<'_>, input: Tensor<'_>, dim: i64, keepdim: bool) -> Outcome {
     let line = Line::new(input, dim, keepdim)?;
     line.select(call, line.outputs(call)?, &[])
 }
 
 /// `median` and `nanmedian` of all elements.
-pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input] = arguments.all()?;
-    let input = input.tensor()?;
-    if input.numel() == 0 {
-        return Err(CallError::Fallback);
-    }
+pub fn median(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
+    take_if(input.numel() != 0)?;
     let line = call.dense(input, Format::Contiguous)?.view(&[input.numel()]);
     let out = call.contiguous(0, &[], input.dtype(), Strides::Any)?;
     let index = call.empty(&[1], DType::Long)?;
@@ -108,8 +96,7 @@ pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `mode`, computed on sorted lines.
-pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim, keepdim] = arguments.all()?;
+pub fn mode(call: &Call<'_>, input: Tensor<'_>, dim: i64, keepdim: bool) -> Outcome {
     let line = Line::new(input, dim, keepdim)?;
     let input = line.input;
     let sorted = if input.numel() == 0 { None } else { Some(sorted(call, lines_of(call, input, line.dim)?, -1, false)?) };
@@ -162,9 +149,8 @@ fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<
 }
 
 /// Sorts along a dimension, always stably. The outputs have the input's strides.
-fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &Value<'_>) -> Outcome {
-    let (input, descending) = (input.tensor()?, descending.flag()?);
-    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+pub fn sort(call: &Call<'_>, input: Tensor<'_>, dim: i64, descending: bool) -> Outcome {
+    let dim = wrap_dim(dim, input.ndim())?;
     let outputs = outputs_of(call, input, |index, dtype| call.output_in_order_of(index, input, dtype))?;
     if input.numel() == 0 {
         return Ok(());
@@ -176,31 +162,20 @@ fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &
     call.launch_in(input.dtype(), &outputs, &[input], &scalars.list())
 }
 
-/// `sort`.
-pub fn sort(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim, descending] = arguments.all()?;
-    sort_along(call, input, dim, descending)
+pub fn sort_stable(call: &Call<'_>, input: Tensor<'_>, _stable: Value<'_>, dim: i64, descending: bool) -> Outcome {
+    sort(call, input, dim, descending)
 }
 
-/// `sort.stable`.
-pub fn sort_stable(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, _stable, dim, descending] = arguments.all()?;
-    sort_along(call, input, dim, descending)
-}
-
-/// `topk`.
-pub fn topk(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, k, dim, largest, _sorted] = arguments.all()?;
-    let (input, k) = (input.tensor()?, k.integer()?);
-    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+pub fn topk(call: &Call<'_>, input: Tensor<'_>, k: i64, dim: i64, largest: bool, _sorted: Value<'_>) -> Outcome {
+    let dim = wrap_dim(dim, input.ndim())?;
     let len = input.sizes().get(dim).copied().unwrap_or(1);
     ensure!((0..=len).contains(&k));
     let sizes = call.arena().keep_all(input.ndim(), |other| if other == dim { k } else { input.sizes()[other] });
     let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
     if k > MAX_SELECTED && len > SHARED_SORT_LINE {
-        let sorted = sorted(call, input, dim as i64, largest.flag()?)?;
-        return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.narrow(dim, k)));
+        let sorted = sorted(call, input, dim as i64, largest)?;
+        return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.section(dim, 0, k)));
     }
     let line = Line { input, dim, keepdim: true };
-    line.select(call, outputs, &[largest.flag()?.into()])
+    line.select(call, outputs, &[largest.into()])
 }

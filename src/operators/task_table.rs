@@ -7,9 +7,8 @@
 use std::ffi::CStr;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain, structured};
-use super::tasks::{
-    OF_META, OF_META_UNCHECKED, aten_pooling, distances, fourier, images, like, margins, matrices, sequences, weight_norm,
-};
+use super::call::typed;
+use super::tasks::{OF_META, OF_META_UNCHECKED, aten_pooling, fourier, like, matrices, rows};
 use crate::tensor::dtype::{BYTE, DType, DTypeSet, FIELD, FLOATING, INTEGRAL, LONG, REAL, WIDE, WIDE_COMPLEX};
 
 /// The dtypes of LAPACK.
@@ -93,10 +92,10 @@ tasks! {
     c"_upsample_bilinear2d_aa_backward" => c"_upsample_bilinear2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
     c"_upsample_bicubic2d_aa" => c"_upsample_bicubic2d_aa.out": WIDE_PIXELS, Images, OF_META, widens;
     c"_upsample_bicubic2d_aa_backward" => c"_upsample_bicubic2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
-    c"grid_sampler_2d" => c"grid_sampler_2d.out": WIDE, Images, plain(images::grid_sampler::<2>), widens;
-    c"grid_sampler_3d" => c"grid_sampler_3d.out": WIDE, Images, plain(images::grid_sampler::<3>), widens;
-    c"grid_sampler_2d_backward": WIDE, Images, plain(images::grid_sampler_backward), guarded, widens;
-    c"grid_sampler_3d_backward": WIDE, Images, plain(images::grid_sampler_backward), guarded, widens;
+    c"grid_sampler_2d" => c"grid_sampler_2d.out": WIDE, Images, plain(aten_pooling::grid_sampler::<2>), widens;
+    c"grid_sampler_3d" => c"grid_sampler_3d.out": WIDE, Images, plain(aten_pooling::grid_sampler::<3>), widens;
+    c"grid_sampler_2d_backward": WIDE, Images, plain(aten_pooling::grid_sampler_backward), guarded, widens;
+    c"grid_sampler_3d_backward": WIDE, Images, plain(aten_pooling::grid_sampler_backward), guarded, widens;
     // matrices
     c"linalg_inv_ex" => c"linalg_inv_ex.inverse": LAPACK, Matrices, OF_META_UNCHECKED;
     c"linalg_cholesky_ex" => c"linalg_cholesky_ex.L": LAPACK, Matrices, OF_META_UNCHECKED;
@@ -120,26 +119,26 @@ tasks! {
     c"linalg_cross" => c"linalg_cross.out": LAPACK.and(INTEGRAL), None, OF_META, widens;
     c"addbmm": LAPACK.and(INTEGRAL), None, plain(matrices::sum_of_products), widens;
     // distances
-    c"renorm" => c"renorm.out": FIELD, None, structured(distances::renorm);
-    c"_cdist_forward": WIDE, Matrices, plain(distances::of_rows);
-    c"_cdist_backward": WIDE, None, plain(distances::of_rows_backward);
-    c"_pdist_forward": WIDE, None, plain(distances::of_pairs);
+    c"renorm" => c"renorm.out": FIELD, None, structured(rows::renorm);
+    c"_cdist_forward": WIDE, Matrices, plain(rows::of_rows);
+    c"_cdist_backward": WIDE, None, plain(rows::of_rows_backward);
+    c"_pdist_forward": WIDE, None, plain(rows::of_pairs);
     c"_pdist_backward": WIDE, None, plain(like::<1>);
     // Fourier transforms
-    c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(fourier::complex_to_complex);
-    c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, plain(fourier::real_to_complex);
-    c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, plain(fourier::complex_to_real);
+    c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(typed!(fourier::complex_to_complex));
+    c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, plain(typed!(fourier::real_to_complex));
+    c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, plain(typed!(fourier::complex_to_real));
     // losses
-    c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, plain(margins::multi_margin), widens;
+    c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, plain(rows::multi_margin), widens;
     c"multi_margin_loss_backward" => c"multi_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
-    c"multilabel_margin_loss_forward" => c"multilabel_margin_loss_forward.output": WIDE, None, plain(margins::multilabel_margin), widens;
+    c"multilabel_margin_loss_forward" => c"multilabel_margin_loss_forward.output": WIDE, None, plain(rows::multilabel_margin), widens;
     c"multilabel_margin_loss_backward" => c"multilabel_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
     // sequences
-    c"_ctc_loss": WIDE, None, plain(sequences::ctc_loss), guarded;
+    c"_ctc_loss": WIDE, None, plain(rows::ctc_loss), guarded;
     c"_ctc_loss_backward": WIDE, None, plain(like::<1>), guarded;
-    c"segment_reduce": WIDE, None, plain(sequences::segment_reduce), guarded, widens;
+    c"segment_reduce": WIDE, None, plain(rows::segment_reduce), guarded, widens;
     c"_segment_reduce_backward": FLOATING, None, plain(like::<2>), guarded;
     // normalisation of weights
-    c"_weight_norm_interface": NORMED, None, plain(weight_norm::forward), widens;
-    c"_weight_norm_interface_backward": NORMED, None, plain(weight_norm::backward), widens;
+    c"_weight_norm_interface": NORMED, None, plain(rows::weight_norm), widens;
+    c"_weight_norm_interface_backward": NORMED, None, plain(rows::weight_norm_backward), widens;
 }

@@ -4,16 +4,12 @@
 //! too, unless PyTorch has a meta function.
 
 pub mod aten_pooling;
-pub mod distances;
 pub mod fourier;
-pub mod images;
-pub mod margins;
 pub mod matrices;
-pub mod sequences;
-pub mod weight_norm;
+pub mod rows;
 
 use super::bindings::{Batch, Implementation, Operator, Task, structured};
-use super::call::{Arguments, Call, CallError, Cut, Outcome, Shape, Strides, StructuredCall, Tensors, Value};
+use super::call::{Arguments, Call, CallError, Cut, Outcome, Parameters, Shape, Strides, Tensors, Value, take_if};
 use super::guards::Guard;
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
@@ -42,7 +38,7 @@ pub fn run_widened(dtype: DType, arguments: &Arguments<'_>, call: &Call<'_>) -> 
     take_if(arguments.tensors().all(|tensor| tensor.dtype() == dtype || !FLOATING.contains(tensor.dtype())))?;
     let mut wide = call.widened(arguments)?;
     // All results are computed: one that is not wanted would be missing from the list of results.
-    let wanted = arguments.iter().find_map(|value| value.flags().ok());
+    let wanted = arguments.iter().find_map(|value| value.get::<&[bool]>().ok());
     for value in &mut wide {
         if let Value::Flags(flags) = value {
             *value = Value::Flags(&ALL_WANTED[..flags.len()]);
@@ -89,15 +85,15 @@ fn size_of_batch(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) ->
     if inputs.iter().all(is_batched) && outputs.iter().all(has_batch) { size } else { 1 }
 }
 
-/// Leaves a call to the fallback unless the condition holds.
-fn take_if(condition: bool) -> Outcome {
-    if condition { Ok(()) } else { Err(CallError::Fallback) }
+/// Leaves calls with empty tensors to the fallback.
+fn take_filled(arguments: &Arguments<'_>) -> Outcome {
+    take_if(arguments.tensors().all(|tensor| tensor.numel() != 0))
 }
 
 /// All arguments of a call; the fallback gets calls with empty tensors.
-fn with_elements<'c, 'a, const N: usize>(arguments: &'c Arguments<'a>) -> Result<&'c [Value<'a>; N], CallError> {
-    take_if(arguments.tensors().all(|tensor| tensor.numel() != 0))?;
-    arguments.all()
+fn with_elements<'a, P: Parameters<'a>>(arguments: &Arguments<'a>) -> Result<P, CallError> {
+    take_filled(arguments)?;
+    arguments.typed()
 }
 
 /// Makes the results.
@@ -118,7 +114,7 @@ fn contiguous(sizes: &[i64], operand: Tensor<'_>) -> Shape {
 /// Makes the results that PyTorch's meta function describes.
 pub const OF_META: Implementation = structured(of_meta);
 
-fn of_meta(_arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+fn of_meta(_arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let shapes = call.meta()?;
     results(call, &shapes)
 }
@@ -126,8 +122,8 @@ fn of_meta(_arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
 /// Like `OF_META`. Calls with `check_errors`, the last argument, go to the fallback, which can read values.
 pub const OF_META_UNCHECKED: Implementation = structured(of_meta_unchecked);
 
-fn of_meta_unchecked(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
-    take_if(!arguments.last().unwrap_or(&Value::None).flag()?)?;
+fn of_meta_unchecked(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    take_if(!arguments.last().unwrap_or(&Value::None).get::<bool>()?)?;
     of_meta(arguments, call)
 }
 

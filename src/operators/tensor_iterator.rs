@@ -1,10 +1,10 @@
 //! Elementwise kernels over broadcast operands, by the rules of PyTorch's TensorIterator.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::call::{Call, CallError, DeviceName, Input, Outcome, Shape, Strides, broadcast, ensure};
 use super::dtypes::{can_cast, is_whole};
-use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides};
+use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides, strides_in_order};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -166,12 +166,7 @@ impl<'a> Elementwise<'a> {
         if order.iter().rev().copied().eq(0..sizes.len()) {
             return None;
         }
-        let (mut strides, mut stride): (Dims, i64) = (smallvec![0; sizes.len()], 1);
-        for dim in order {
-            strides[dim] = stride;
-            stride *= sizes[dim];
-        }
-        Some(strides)
+        Some(strides_in_order(sizes, &order))
     }
 
     /// Makes output number 0, or prepares the caller's `out=` tensor.

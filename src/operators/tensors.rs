@@ -444,14 +444,6 @@ impl<'a> Tensor<'a> {
         self.expand(sizes).ok_or_else(wrong)
     }
 
-    /// The first `count` elements of a dimension.
-    ///
-    /// # Panics
-    /// If there are fewer.
-    pub fn narrow(self, dim: usize, count: i64) -> Self {
-        self.section(dim, 0, count)
-    }
-
     /// `count` elements of a dimension, from index `begin`.
     ///
     /// # Panics
@@ -493,10 +485,16 @@ pub fn joint_strides(operands: &[Tensor<'_>]) -> Dims {
 pub fn dense_strides(tensors: &[Tensor<'_>]) -> Dims {
     let sizes = tensors[0].sizes();
     let operands: SmallVec<[&[i64]; 4]> = tensors.iter().map(|tensor| tensor.strides()).collect();
-    let (mut strides, mut stride): (Dims, i64) = (smallvec![1; sizes.len()], 1);
-    for dim in iteration_order(sizes, &operands) {
+    strides_in_order(&dims(sizes, |size| size.max(1)), &iteration_order(sizes, &operands))
+}
+
+/// The strides of a dense tensor whose dimensions, from the innermost one outwards, are in this order. As in a TensorIterator, those
+/// around a dimension of size 0 are 0.
+pub fn strides_in_order(sizes: &[i64], order: &[usize]) -> Dims {
+    let (mut strides, mut stride): (Dims, i64) = (smallvec![0; sizes.len()], 1);
+    for &dim in order {
         strides[dim] = stride;
-        stride *= sizes[dim].max(1);
+        stride *= sizes[dim];
     }
     strides
 }

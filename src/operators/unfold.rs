@@ -1,6 +1,6 @@
 //! Sliding windows over images (`im2col`, `col2im`), and the gradient of `unfold`.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure, wrap_dim};
 use super::tensors::Tensor;
 use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as backward_kernel};
 
@@ -12,12 +12,12 @@ pub struct Windows {
     pub stride: [i64; 2],
 }
 
-fn pair(value: &Value<'_>) -> Result<[i64; 2], CallError> {
-    value.integers()?.try_into().map_err(|_| CallError::CpuError)
+fn pair(numbers: &[i64]) -> Result<[i64; 2], CallError> {
+    numbers.try_into().map_err(|_| CallError::CpuError)
 }
 
 impl Windows {
-    fn new(kernel: &Value<'_>, dilation: &Value<'_>, padding: &Value<'_>, stride: &Value<'_>) -> Result<Self, CallError> {
+    fn new([kernel, dilation, padding, stride]: [&[i64]; 4]) -> Result<Self, CallError> {
         let windows = Self { kernel: pair(kernel)?, dilation: pair(dilation)?, padding: pair(padding)?, stride: pair(stride)? };
         let [height, width] = windows.kernel;
         // Not every release of PyTorch checks this.
@@ -73,14 +73,13 @@ fn batched(tensor: Tensor<'_>, ndim: usize) -> Result<Tensor<'_>, CallError> {
 fn launch(call: &Call<'_>, input: Tensor<'_>, has_batch: bool, sizes: &[i64], scalars: &kernel::Scalars) -> Outcome {
     let out = call.contiguous(0, &sizes[usize::from(!has_batch)..], input.dtype(), Strides::Any)?;
     let [out, input] = if has_batch { [out, input] } else { [out, input].map(|tensor| tensor.unsqueeze(0)) };
-    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[input], &scalars.list()) }
+    call.launch(&[out], &[input], &scalars.list())
 }
 
 /// `im2col`: the windows of images (N, C, H, W) or (C, H, W) as columns.
 pub fn im2col(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, kernel, dilation, padding, stride] = arguments.all()?;
-    let input = input.tensor()?;
-    let windows = Windows::new(kernel, dilation, padding, stride)?;
+    let (input, kernel, dilation, padding, stride): (Tensor<'_>, _, _, _, _) = arguments.typed()?;
+    let windows = Windows::new([kernel, dilation, padding, stride])?;
     let images = batched(input, 4)?.sizes();
     let counts = windows.counts([images[2], images[3]]);
     ensure!(counts[0] > 0 && counts[1] > 0);
@@ -90,9 +89,8 @@ pub fn im2col(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `col2im`: adds up columns (N, C * kernel, L) or (C * kernel, L) to images.
 pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, size, kernel, dilation, padding, stride] = arguments.all()?;
-    let (input, size) = (input.tensor()?, pair(size)?);
-    let windows = Windows::new(kernel, dilation, padding, stride)?;
+    let (input, size, kernel, dilation, padding, stride): (Tensor<'_>, _, _, _, _, _) = arguments.typed()?;
+    let (size, windows) = (pair(size)?, Windows::new([kernel, dilation, padding, stride])?);
     let columns = batched(input, 3)?.sizes();
     let (counts, elements) = (windows.counts(size), windows.elements());
     ensure!(columns[1] % elements == 0 && columns[2] == counts[0].saturating_mul(counts[1]));
@@ -102,15 +100,9 @@ pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// The gradient of `unfold` for an input with these sizes.
-pub fn unfold_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, sizes, dim, size, step] = arguments.all()?;
-    let (grad, sizes) = (grad.tensor()?, sizes.integers()?);
+pub fn unfold_backward(call: &Call<'_>, grad: Tensor<'_>, sizes: &[i64], dim: i64, size: i64, step: i64) -> Outcome {
     let out = call.contiguous(0, sizes, grad.dtype(), Strides::Any)?;
-    let dim = wrap_dim(dim.integer()?, sizes.len())? as i64;
-    if out.numel() == 0 {
-        return Ok(());
-    }
-    let (size, step) = (size.integer()?, step.integer()?);
+    let dim = wrap_dim(dim, sizes.len())? as i64;
     let scalars = backward_kernel::Scalars { dim: dim.into(), size: size.into(), step: step.into() };
     call.launch(&[out], &[grad], &scalars.list())
 }

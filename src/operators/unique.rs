@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
 use super::callees;
 use super::sort::sorted;
 use super::tensors::{Dims, Format, Tensor, dims};
@@ -86,9 +86,9 @@ fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let kept = call.read(count, REASON)?;
     let result = if 2 * kept < line.numel() {
         // A short result is copied, so that it does not hold the memory for all elements.
-        call.operator(&callees::CLONE, &[Value::Tensor(values.narrow(0, kept)), Value::None])?
+        call.operator(&callees::CLONE, &[Value::Tensor(values.section(0, 0, kept)), Value::None])?
     } else {
-        call.operator(&callees::RESIZE, &[Value::Tensor(values), Value::Integers(&[kept]), Value::None])?
+        call.resize(values, &[kept])?
     };
     call.give(0, result)?;
     longs(call, 1, &[0])?;
@@ -134,8 +134,8 @@ fn with_first(tensor: Tensor<'_>, dim: usize) -> Tensor<'_> {
 }
 
 /// Groups the slices along a dimension, each as a row.
-fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool) -> Outcome {
-    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+fn along(call: &Call<'_>, input: Tensor<'_>, dim: i64, consecutive: bool) -> Outcome {
+    let dim = wrap_dim(dim, input.ndim())?;
     let zeros = input.sizes().iter().filter(|&&size| size == 0).count();
     if input.sizes().get(dim) == Some(&0) {
         ensure!(zeros == 1);
@@ -157,36 +157,32 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool)
 }
 
 /// `_unique`.
-pub fn with_inverse(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, _sorted, inverse] = arguments.all()?;
-    of_elements(call, input.tensor()?, false, inverse.flag()?, false)
+pub fn with_inverse(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool) -> Outcome {
+    of_elements(call, input, false, inverse, false)
 }
 
-/// `_unique2`.
-pub fn unique(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, _sorted, inverse, counts] = arguments.all()?;
-    of_elements(call, input.tensor()?, false, inverse.flag()?, counts.flag()?)
+pub fn unique(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool, counts: bool) -> Outcome {
+    of_elements(call, input, false, inverse, counts)
 }
 
-/// `unique_dim`.
-pub fn unique_dim(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim, _sorted, _inverse, _counts] = arguments.all()?;
-    along(call, input.tensor()?, dim, false)
+pub fn unique_dim(
+    call: &Call<'_>,
+    input: Tensor<'_>,
+    dim: i64,
+    _sorted: Value<'_>,
+    _inverse: Value<'_>,
+    _counts: Value<'_>,
+) -> Outcome {
+    along(call, input, dim, false)
 }
 
-/// `unique_dim_consecutive`.
-pub fn unique_dim_consecutive(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dim, _inverse, _counts] = arguments.all()?;
-    along(call, input.tensor()?, dim, true)
-}
-
-/// `unique_consecutive`.
-pub fn unique_consecutive(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, inverse, counts, dim] = arguments.all()?;
-    let input = input.tensor()?;
-    let is_line = |dim: i64| dim == 0 && input.ndim() == 1;
-    if matches!(dim, Value::None) || is_line(dim.integer()?) {
-        return of_elements(call, input, true, inverse.flag()?, counts.flag()?);
-    }
+pub fn unique_dim_consecutive(call: &Call<'_>, input: Tensor<'_>, dim: i64, _inverse: bool, _counts: bool) -> Outcome {
     along(call, input, dim, true)
+}
+
+pub fn unique_consecutive(call: &Call<'_>, input: Tensor<'_>, inverse: bool, counts: bool, dim: Option<i64>) -> Outcome {
+    match dim {
+        Some(dim) if dim != 0 || input.ndim() != 1 => along(call, input, dim, true),
+        _ => of_elements(call, input, true, inverse, counts),
+    }
 }

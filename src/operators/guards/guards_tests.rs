@@ -42,10 +42,6 @@ fn integer(value: i64) -> Value<'static> {
     Value::Number(Scalar::Long(value))
 }
 
-fn flag(value: bool) -> Value<'static> {
-    Value::Number(Scalar::Bool(value))
-}
-
 /// The result of a guard's check. Names of arguments that are written end with an exclamation mark.
 fn outcome(operator: &str, call: &[(&str, Value<'_>)], reader: Option<&dyn Reader>) -> Result<Option<Change>, CallError> {
     let argument = |name: &str| Argument { name: name.trim_end_matches('!').into(), is_written: name.ends_with('!') };
@@ -115,35 +111,6 @@ fn sizes_fit_patterns() {
 }
 
 #[test]
-fn rules_hold_where_their_condition_does() {
-    let loss = |sizes, grad, reduction| {
-        outcome(
-            "aten::multi_margin_loss_backward",
-            &[("self", floats(sizes)), ("grad_output", floats(grad)), ("reduction", integer(reduction))],
-            None,
-        )
-    };
-    assert!(loss(&[4, 3], &[4], 0).is_ok() && loss(&[3], &[], 0).is_ok() && loss(&[], &[], 0).is_ok());
-    assert!(loss(&[4, 3], &[], 1).is_ok() && loss(&[4, 3], &[0], 2).is_err() && loss(&[4, 3], &[], 0).is_err());
-    let solve = |driver, sizes, b| {
-        outcome("aten::linalg_lstsq", &[("self", floats(sizes)), ("b", floats(b)), ("driver", Value::Text(driver))], None)
-    };
-    assert!(solve("gelss", &[2, 3], &[2, 0]).is_err() && solve("gels", &[2, 3], &[2, 0]).is_ok());
-    assert!(solve("gelss", &[0, 3], &[0]).is_ok());
-    let norm = |training, mean| {
-        let call = [("input", floats(&[2, 3])), ("weight", Value::None), ("running_mean", mean), ("training", flag(training))];
-        outcome("aten::native_batch_norm", &call, None)
-    };
-    assert_eq!((norm(true, Value::None), norm(false, floats(&[3]))), (Ok(None), Ok(None)));
-    assert_eq!(norm(true, floats(&[2])), invalid("aten::native_batch_norm: expected running_mean to have 3 elements, but got 2"));
-    assert!(norm(false, Value::None).is_err());
-    let norm = |g, dim| outcome("aten::_weight_norm_interface", &[("v", floats(&[3, 4])), ("g", g), ("dim", integer(dim))], None);
-    assert!(norm(floats(&[3, 1]), 0).is_ok() && norm(floats(&[1, 4]), -1).is_ok() && norm(floats(&[3, 1]), 1).is_err());
-    assert!(norm(floats(&[3, 1]), 2).is_err() && norm(of_dtype(DType::Half, &[3]), 0).is_err());
-    assert!(matches!(outcome("aten::mkldnn_rnn_layer", &[], None), Err(CallError::Unsupported(_))));
-}
-
-#[test]
 fn indices_are_looked_at_where_they_have_values() {
     let memory = Memory::from([(1, vec![0, 12, 3]), (2, vec![0, 11, 3])]);
     let pool = |handle, reader| {
@@ -175,53 +142,4 @@ fn negative_pivots_come_in_pairs() {
     assert_eq!(solve(1), invalid("aten::linalg_ldl_solve: a negative pivot is not one of a pair"));
     assert_eq!(solve(2), invalid("aten::linalg_ldl_solve: expected pivots between 1 and 3, but got 0"));
     assert!(solve(3).is_err());
-}
-
-#[test]
-fn lengths_say_which_targets_and_segments_count() {
-    let memory =
-        Memory::from([(1, vec![1, 2, 9, 1, 9, 9]), (2, vec![1, 2, 1, 9]), (3, vec![2, 2]), (4, vec![2, 3]), (5, vec![0, 5])]);
-    let ctc = |targets: Value<'static>, lengths| {
-        let lengths = [("input_lengths", Value::Integers(&[6, 6])), ("target_lengths", Value::Integers(lengths))];
-        let call = [("log_probs", floats(&[6, 2, 5])), ("targets", targets), lengths[0], lengths[1]];
-        outcome("aten::_ctc_loss", &call, Some(&memory))
-    };
-    let wrong = || index("aten::_ctc_loss: targets has the value 9, which is out of bounds: expected at least 0 and less than 5");
-    let (padded, joined) = (longs(1, &[2, 3], &[3, 1]), longs(2, &[4], &[1]));
-    assert_eq!((ctc(padded, &[2, 1]), ctc(joined, &[2, 1])), (Ok(None), Ok(None)));
-    assert_eq!((ctc(padded, &[2, 2]), ctc(joined, &[2, 2])), (wrong(), wrong()));
-    assert_eq!(ctc(joined, &[3, 2]), invalid("aten::_ctc_loss: expected 5 targets, but got 4"));
-    assert!(ctc(padded, &[4, 0]).is_err() && ctc(padded, &[2]).is_err());
-    let reduce = |name, handle| {
-        let call = [("data", floats(&[4, 3])), (name, longs(handle, &[2], &[1])), ("axis", integer(0))];
-        outcome("aten::segment_reduce", &call, Some(&memory))
-    };
-    assert!(reduce("lengths", 3).is_ok() && reduce("lengths", 4).is_err() && reduce("offsets", 5).is_err());
-    let backward = |grad| {
-        let call = [("data", floats(&[4, 3])), ("grad", floats(grad)), ("offsets", longs(3, &[2], &[1])), ("axis", integer(0))];
-        outcome("aten::_segment_reduce_backward", &call, None)
-    };
-    assert!(backward(&[1, 3]).is_ok() && backward(&[2, 3]).is_err());
-}
-
-#[test]
-fn indices_of_sparse_tensors_name_elements() {
-    let memory: Memory = [vec![0, 1, 2], vec![0, 2], vec![0, 5, 2]].into_iter().enumerate().collect();
-    let members = |layout, sizes: &[i64], compressed, values: &[i64]| {
-        let compressed = if layout == "Sparse" { Value::None } else { longs(compressed, &[3], &[1]) };
-        let indices = if layout == "Sparse" { longs(1, &[1, 2], &[2, 1]) } else { longs(1, &[2], &[1]) };
-        check_members("aten::mm", &[Value::Text(layout), Value::Integers(sizes), compressed, indices, floats(values)], &memory)
-    };
-    for (layout, good, bad, values) in [
-        ("SparseCsr", &[2, 3][..], &[2, 2][..], &[2][..]),
-        ("SparseCsc", &[3, 2], &[3, 3], &[2]),
-        ("SparseBsr", &[4, 6], &[4, 4], &[2, 2, 2]),
-        ("Sparse", &[3], &[2], &[2]),
-    ] {
-        assert!(members(layout, good, 0, values).is_ok() && members(layout, bad, 0, values).is_err(), "{layout}");
-    }
-    let text = "a step of the compressed indices of a sparse tensor is out of bounds";
-    let steps = members("SparseCsr", &[2, 3], 2, &[2]);
-    assert!(matches!(steps, Err(CallError::Invalid(found)) if found.starts_with("aten::mm: ") && found.contains(text)));
-    assert!(looks_at_no_index("aten::values") && !looks_at_no_index("aten::mm"));
 }

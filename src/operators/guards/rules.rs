@@ -171,7 +171,7 @@ impl<'a> Check<'a> {
 
     /// The integers of a list; none if it is absent.
     pub fn integers(&self, name: &str) -> &'a [i64] {
-        self.find(name).integers().unwrap_or_default()
+        self.find(name).get().unwrap_or_default()
     }
 
     /// The integers of a list, or of a tensor that serves as one; `None` if that has no values yet.
@@ -259,7 +259,7 @@ impl<'a> Check<'a> {
     fn along(&mut self, name: Name, dim: Name) -> Outcome {
         let sizes = self.given(name)?.sizes();
         check!(self, !sizes.is_empty(), "expected {name} to have dimensions");
-        let at = wrap_dim(self.find(dim).integer()?, sizes.len())?;
+        let at = wrap_dim(self.find(dim).get()?, sizes.len())?;
         for (part, sizes) in [("before", &sizes[..at]), ("along", &sizes[at..=at]), ("after", &sizes[at + 1..])] {
             self.known.push((part, sizes.into()));
         }
@@ -329,7 +329,7 @@ impl<'a> Check<'a> {
         let sizes = self.integers("output_size");
         let names = if sizes.len() == 1 { &["scales"][..] } else { &["scales_w", "scales_h", "scales_d"] };
         for (&size, name) in sizes.iter().rev().zip(names) {
-            let Ok(scale) = self.find(name).double() else { continue };
+            let Ok(scale) = self.find(name).get::<f64>() else { continue };
             let is_within = scale <= 0.0 || (size as f64) / scale < LIMIT;
             check!(self, is_within, "a scale of {scale:?} is too small for an output of size {size}");
         }

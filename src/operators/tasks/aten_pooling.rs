@@ -1,7 +1,7 @@
-//! Pooling and unpooling of images and volumes by PyTorch's kernels.
+//! Pooling, unpooling and grid samplers of images and volumes by PyTorch's kernels.
 
-use super::{result, results, take_if, with_elements};
-use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape};
+use super::{contiguous, result, results, take_filled, take_if, with_elements};
+use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape, Strides};
 use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
@@ -25,18 +25,15 @@ fn resized<const SPATIAL: usize>(images: Tensor<'_>, size: &[i64]) -> Shape {
     Shape::new(&[leading, size].concat(), images.dtype(), format_of::<SPATIAL>(images))
 }
 
-/// `_adaptive_avg_pool2d`, `_adaptive_avg_pool3d`.
 pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, size] = with_elements(arguments)?;
-    let (images, size) = (images.tensor()?, size.integers()?);
+    let (images, size): (Tensor<'_>, &[i64]) = with_elements(arguments)?;
     take_if(are_images::<SPATIAL>(images) && size.len() == SPATIAL && are_positive(size))?;
     result(call, resized::<SPATIAL>(images, size))
 }
 
 /// The gradients of `_adaptive_avg_pool2d` and `_adaptive_avg_pool3d`.
 pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [grad, images] = with_elements(arguments)?;
-    let (grad, images) = (grad.tensor()?, images.tensor()?);
+    let (grad, images): (Tensor<'_>, Tensor<'_>) = with_elements(arguments)?;
     take_if(are_images::<SPATIAL>(images) && grad.dtype() == images.dtype())?;
     result(call, Shape::new(images.sizes(), images.dtype(), format_of::<SPATIAL>(images)))
 }
@@ -93,17 +90,15 @@ fn triple(values: &[i64]) -> Result<[i64; 3], CallError> {
     }
 }
 
-/// `max_pool3d_with_indices`.
 pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [images, kernel, stride, padding, dilation, ceil_mode] = with_elements(arguments)?;
-    let (images, kernel, stride) = (images.tensor()?, kernel.integers()?, stride.integers()?);
+    let (images, kernel, stride, padding, dilation, ceil_mode): (_, &[i64], &[i64], &[i64], &[i64], _) = with_elements(arguments)?;
     take_if(are_volumes(images))?;
     let windows = Windows {
         kernel: triple(kernel)?,
         stride: triple(if stride.is_empty() { kernel } else { stride })?,
-        padding: triple(padding.integers()?)?,
-        dilation: triple(dilation.integers()?)?,
-        ceil_mode: ceil_mode.flag()?,
+        padding: triple(padding)?,
+        dilation: triple(dilation)?,
+        ceil_mode,
     };
     take_if(windows.are_valid())?;
     let counts = windows.counts(images).ok_or(CallError::Fallback)?;
@@ -112,10 +107,9 @@ pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     results(call, &[shape(images.dtype()), shape(DType::Long)])
 }
 
-/// `max_pool3d_with_indices_backward`.
 pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [_, images, ..] = with_elements::<8>(arguments)?;
-    let images = images.tensor()?;
+    take_filled(arguments)?;
+    let images = arguments.tensor(1)?;
     take_if(are_volumes(images))?;
     result(call, Shape::new(images.sizes(), images.dtype(), images.suggested_format()))
 }
@@ -124,13 +118,32 @@ pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
 /// deterministic. The fallback raises that error during the call.
 pub fn max_unpool<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [images, indices, size, parameters @ ..] = &arguments[..] else { return take_if(false) };
-    let (images, indices, size) = (images.tensor()?, indices.tensor()?, size.integers()?);
+    let (images, indices, size): (Tensor<'_>, Tensor<'_>, &[i64]) = (images.get()?, indices.get()?, size.get()?);
     take_if(images.numel() != 0 && are_images::<SPATIAL>(images) && !call.is_deterministic())?;
     take_if(indices.dtype() == DType::Long && indices.sizes() == images.sizes())?;
     take_if(size.len() == SPATIAL && are_positive(size))?;
     if let [stride, padding] = parameters {
-        let (stride, padding) = (stride.integers()?, padding.integers()?);
+        let (stride, padding): (&[i64], &[i64]) = (stride.get()?, padding.get()?);
         take_if(stride.len() == SPATIAL && are_positive(stride) && padding.len() == SPATIAL)?;
     }
     result(call, resized::<SPATIAL>(images, size))
+}
+
+pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (input, grid) = (arguments.tensor(0)?, arguments.tensor(1)?);
+    take_if(input.ndim() == SPATIAL + 2 && grid.ndim() == SPATIAL + 2)?;
+    let (images, positions) = (input.sizes(), grid.sizes());
+    let are_there = images[2..].iter().all(|&size| size > 0);
+    take_if(images[0] == positions[0] && positions[SPATIAL + 1] == SPATIAL as i64 && are_there)?;
+    result(call, contiguous(&[&images[..2], &positions[1..=SPATIAL]].concat(), input))
+}
+
+/// The requested gradients of input and grid.
+pub fn grid_sampler_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (operands, wanted) = ([arguments.tensor(1)?, arguments.tensor(2)?], arguments[6].get::<&[bool]>()?);
+    take_if(wanted.contains(&true))?;
+    for (index, (operand, _)) in operands.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted) {
+        call.output(index, &contiguous(operand.sizes(), *operand), Strides::Given)?;
+    }
+    Ok(())
 }

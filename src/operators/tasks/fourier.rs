@@ -6,8 +6,8 @@
 use smallvec::smallvec;
 
 use super::{contiguous, result};
-use crate::operators::call::{Arguments, Call, CallError, Outcome, Shape, Value};
-use crate::operators::tensors::{Dims, Format};
+use crate::operators::call::{Call, CallError, Outcome, Shape};
+use crate::operators::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// The dimensions by descending stride.
@@ -53,32 +53,29 @@ fn result_strides(strides: &[i64], sizes: &[i64], transformed: &[usize], has_mkl
 }
 
 /// The transformed dimensions, which the guard has checked.
-fn dims_of(dims: &Value<'_>) -> Result<Vec<usize>, CallError> {
-    Ok(dims.integers()?.iter().map(|&dim| dim as usize).collect())
+fn dims_of(dims: &[i64]) -> Vec<usize> {
+    dims.iter().map(|&dim| dim as usize).collect()
 }
 
 /// The last transformed dimension, and those before it.
-fn with_last(dims: &Value<'_>) -> Result<(usize, Vec<usize>), CallError> {
-    let mut dims = dims_of(dims)?;
+fn with_last(dims: &[i64]) -> Result<(usize, Vec<usize>), CallError> {
+    let mut dims = dims_of(dims);
     let last = dims.pop().ok_or_else(|| CallError::Invalid("expected a dimension to transform".into()))?;
     Ok((last, dims))
 }
 
 /// `_fft_c2c`.
-pub fn complex_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [operand, dims, ..] = arguments.all::<4>()?;
-    let operand = operand.tensor()?;
-    let dims = by_stride(operand.strides(), dims_of(dims)?);
+pub fn complex_to_complex(call: &Call<'_>, operand: Tensor<'_>, dims: &[i64], _: i64, _: bool) -> Outcome {
+    let dims = by_stride(operand.strides(), dims_of(dims));
     let strides = result_strides(operand.strides(), operand.sizes(), &dims, call.has_mkl());
     result(call, Shape { strides, ..contiguous(operand.sizes(), operand) })
 }
 
 /// `_fft_r2c`.
-pub fn real_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [operand, dims, _, is_onesided] = arguments.all()?;
-    let (operand, (last, dims)) = (operand.tensor()?, with_last(dims)?);
+pub fn real_to_complex(call: &Call<'_>, operand: Tensor<'_>, dims: &[i64], _: i64, is_onesided: bool) -> Outcome {
+    let (last, dims) = with_last(dims)?;
     let mut sizes = operand.sizes().to_vec();
-    if is_onesided.flag()? {
+    if is_onesided {
         sizes[last] = sizes[last] / 2 + 1;
     }
     let mut transformed = by_stride(operand.strides(), dims);
@@ -89,14 +86,13 @@ pub fn real_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// `_fft_c2r`. The last dimension is transformed after the others.
-pub fn complex_to_real(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [operand, dims, _, last_size] = arguments.all()?;
-    let (operand, (last, dims)) = (operand.tensor()?, with_last(dims)?);
+pub fn complex_to_real(call: &Call<'_>, operand: Tensor<'_>, dims: &[i64], _: i64, last_size: i64) -> Outcome {
+    let (last, dims) = with_last(dims)?;
     let (mut sizes, mut strides) = (operand.sizes().to_vec(), Dims::from(operand.strides()));
     if !dims.is_empty() {
         strides = result_strides(&strides, &sizes, &by_stride(&strides, dims), call.has_mkl());
     }
-    sizes[last] = last_size.integer()?;
+    sizes[last] = last_size;
     let strides = result_strides(&strides, &sizes, &[last], call.has_mkl());
     let dtype = if operand.dtype() == DType::ComplexFloat { DType::Float } else { DType::Double };
     result(call, Shape { sizes: sizes.into(), strides, dtype })

@@ -1,7 +1,7 @@
 //! Batches of matrices: triangular systems, Householder reflections, products and exponentials.
 
 use super::{contiguous, result, take_if, with_elements};
-use crate::operators::call::{Arguments, Call, Outcome, Shape, broadcast};
+use crate::operators::call::{Arguments, Call, Outcome, Shape, Value, broadcast};
 use crate::operators::tensors::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
@@ -59,10 +59,8 @@ fn are_contiguous_by_column(a: Tensor<'_>, batch: &[i64]) -> bool {
         })
 }
 
-/// `linalg_solve_triangular`.
 pub fn solve_triangular(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [a, b, _, left, _] = with_elements(arguments)?;
-    let (a, b, left) = (a.tensor()?, b.tensor()?, left.flag()?);
+    let (a, b, _, left, _): (Tensor<'_>, Tensor<'_>, Value<'_>, bool, Value<'_>) = with_elements(arguments)?;
     take_if(are_matrices(a, b) && a.dtype() == b.dtype() && are_square(a))?;
     take_if(columns_of(a) == if left { rows_of(b) } else { columns_of(b) })?;
     let batch = broadcast(batch_of(b, 2), batch_of(a, 2))?;
@@ -72,31 +70,25 @@ pub fn solve_triangular(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     result(call, if is_by_row { contiguous(&sizes, b) } else { by_column(&sizes, b.dtype()) })
 }
 
-/// `linalg_householder_product`.
 pub fn householder_product(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, tau] = with_elements(arguments)?;
-    let (input, tau) = (input.tensor()?, tau.tensor()?);
+    let (input, tau): (Tensor<'_>, Tensor<'_>) = with_elements(arguments)?;
     take_if(input.ndim() >= 2 && tau.ndim() == input.ndim() - 1 && input.dtype() == tau.dtype())?;
     take_if(rows_of(input) >= columns_of(input) && columns_of(input) >= columns_of(tau) && batch_of(tau, 1) == batch_of(input, 2))?;
     by_column_like(call, input)
 }
 
-/// `ormqr`.
 pub fn ormqr(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, tau, other, left, _] = with_elements(arguments)?;
-    let (input, tau, other) = (input.tensor()?, tau.tensor()?, other.tensor()?);
+    let (input, tau, other, left, _): (Tensor<'_>, Tensor<'_>, Tensor<'_>, bool, Value<'_>) = with_elements(arguments)?;
     take_if(are_matrices(input, other) && tau.ndim() == input.ndim() - 1 && other.ndim() == input.ndim())?;
     take_if(batch_of(input, 2) == batch_of(other, 2) && batch_of(input, 2) == batch_of(tau, 1))?;
     take_if(input.dtype() == tau.dtype() && input.dtype() == other.dtype())?;
-    let size = if left.flag()? { rows_of(other) } else { columns_of(other) };
+    let size = if left { rows_of(other) } else { columns_of(other) };
     take_if(columns_of(tau) <= columns_of(input) && columns_of(tau) <= size && rows_of(input) == size)?;
     by_column_like(call, other)
 }
 
-/// `_cholesky_solve_helper`.
 pub fn cholesky_solve(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [b, a, _] = with_elements(arguments)?;
-    let (b, a) = (b.tensor()?, a.tensor()?);
+    let (b, a, _): (Tensor<'_>, Tensor<'_>, Value<'_>) = with_elements(arguments)?;
     take_if(are_matrices(a, b) && are_square(a) && rows_of(a) == rows_of(b) && a.dtype() == b.dtype())?;
     take_if(batch_of(a, 2) == batch_of(b, 2))?;
     by_column_like(call, b)
@@ -104,16 +96,14 @@ pub fn cholesky_solve(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `linalg_matrix_exp`. The fallback serves 1x1 matrices: the kernel computes `exp`, and the result has the operand's strides.
 pub fn matrix_exponential(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [a] = with_elements(arguments)?;
-    let a = a.tensor()?;
+    let (a,): (Tensor<'_>,) = with_elements(arguments)?;
     take_if(are_square(a) && columns_of(a) > 1)?;
     result(call, contiguous(a.sizes(), a))
 }
 
 /// `addbmm`: a matrix plus the sum of the products of two batches.
 pub fn sum_of_products(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, a, b, ..] = with_elements::<5>(arguments)?;
-    let (input, a, b) = (input.tensor()?, a.tensor()?, b.tensor()?);
+    let (input, a, b, _, _): (Tensor<'_>, Tensor<'_>, Tensor<'_>, Value<'_>, Value<'_>) = with_elements(arguments)?;
     take_if(a.ndim() == 3 && b.ndim() == 3 && batch_of(a, 2) == batch_of(b, 2) && columns_of(a) == rows_of(b))?;
     let sizes = [rows_of(a), columns_of(b)];
     let mut pairs = input.sizes().iter().rev().zip(sizes.iter().rev());

@@ -1,15 +1,106 @@
-//! Ranges: `arange`, `range`, `linspace`, `logspace`, identity matrices, the indices of triangles and of `repeat_interleave`.
+//! Factories: `arange`, `range`, `linspace`, `logspace`, identity matrices, the indices of triangles and of `repeat_interleave`;
+//! random tensors. The shim handles the device of a new tensor.
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, CallError, Device, Outcome, Shape, Strides, Value, ensure};
 use super::callees;
-use super::tensor_options;
-use super::tensors::{Format, Tensor};
+use super::random::Distribution;
+use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::movement::range_factories::{
     arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel,
 };
 use crate::kernels::movement::triangle::tril_indices as triangle_kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
+
+/// The options of a factory.
+pub struct Options {
+    pub dtype: Option<DType>,
+    layout: Option<i64>,
+    pinned: Option<bool>,
+}
+
+impl Options {
+    /// An error if the layout is not strided or the memory is pinned.
+    pub fn check(&self) -> Outcome {
+        ensure!(self.pinned != Some(true), "Only dense CPU tensors can be pinned");
+        let names = ["Strided", "Sparse", "SparseCsr", "Mkldnn", "SparseCsc", "SparseBsr", "SparseBsc", "Jagged"];
+        let number = self.layout.unwrap_or(0);
+        let name = usize::try_from(number).ok().and_then(|number| names.get(number)).unwrap_or(&"unknown");
+        ensure!(number == 0, "rustdev: empty does not take the layout {name}");
+        Ok(())
+    }
+}
+
+/// The arguments in front of a factory's options, and the options: dtype, layout, device, pinned memory.
+pub fn split<'v, 'a>(arguments: &'v [Value<'a>]) -> Result<(&'v [Value<'a>], Options), CallError> {
+    let (others, [dtype, layout, _device, pinned]) = arguments.split_last_chunk().ok_or_else(|| wrong(arguments))?;
+    Ok((others, Options { dtype: dtype.get()?, layout: layout.get()?, pinned: pinned.get()? }))
+}
+
+pub fn wrong(arguments: &[Value<'_>]) -> CallError {
+    CallError::Invalid(format!("internal error: {} arguments of a factory", arguments.len()))
+}
+
+// ---- random tensors ----
+
+/// The options of `empty_like`: dtype, layout, device, pinned memory, memory format.
+type OptionsLike = (Option<DType>, Option<i64>, Option<Device>, Option<bool>, Option<i64>);
+
+/// The shape of `empty_like` for a tensor. `None` if PyTorch's own function must make it: other layouts, other devices, pinned
+/// memory, channels-last formats.
+fn shape_like(this: Tensor<'_>, (dtype, layout, device, pinned, format): OptionsLike) -> Option<Shape> {
+    const CONTIGUOUS: i64 = Format::Contiguous as i64;
+    const PRESERVE: i64 = 1;
+    let is_here = device.is_none_or(|device| device.is(this.device()));
+    let strides = match format.unwrap_or(PRESERVE) {
+        PRESERVE => this.like_strides(),
+        CONTIGUOUS => Format::Contiguous.strides(this.sizes()),
+        _ => return None,
+    };
+    let is_plain = is_here && pinned != Some(true) && layout.unwrap_or(0) == 0;
+    is_plain.then(|| Shape { sizes: Dims::from(this.sizes()), strides, dtype: dtype.unwrap_or(this.dtype()) })
+}
+
+/// The distribution of an operator's kernel; `limits` are the arguments of `randint`.
+fn distribution(call: &Call<'_>, limits: &[Value<'_>]) -> Result<Distribution, CallError> {
+    match (call.kernel_name(), limits) {
+        ("uniform_", []) => Ok(Distribution::Uniform([0.0, 1.0])),
+        ("normal_", []) => Ok(Distribution::Normal([0.0, 1.0])),
+        ("random_", [high]) => Ok(Distribution::Integers(0, Some(high.get()?))),
+        ("random_", [low, high]) => Ok(Distribution::Integers(low.get()?, Some(high.get()?))),
+        _ => Err(wrong(limits)),
+    }
+}
+
+/// `rand`, `randn` and `randint`: limits, the size, the generator in overloads that have one, and the options.
+pub fn random(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (numbers, options) = split(arguments)?;
+    let (limits, size, generator) = match numbers {
+        [limits @ .., Value::Integers(size)] => (limits, size, Value::None),
+        [limits @ .., Value::Integers(size), generator] => (limits, size, *generator),
+        _ => return Err(wrong(arguments)),
+    };
+    options.check()?;
+    let out = call.contiguous(0, size, options.dtype.unwrap_or_else(|| call.default_dtype()), Strides::Any)?;
+    distribution(call, limits)?.draw(call, out, generator)
+}
+
+/// `rand_like`, `randn_like` and `randint_like`. If PyTorch's own `empty_like` must make the tensor, it is filled afterwards.
+pub fn random_like(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let ([this, limits @ ..], options) = arguments.split_last_chunk::<5>().ok_or_else(|| wrong(arguments))? else {
+        return Err(wrong(arguments));
+    };
+    let distribution = distribution(call, limits)?;
+    if let Some(shape) = shape_like(this.get()?, Arguments::new(options).typed()?) {
+        let out = call.output(0, &shape, Strides::Any)?;
+        return distribution.draw(call, out, Value::None);
+    }
+    let made = call.operator(&callees::EMPTY_LIKE, &[&[*this], &options[..]].concat())?;
+    distribution.draw_anywhere(call, made)?;
+    call.give(0, made)
+}
+
+// ---- ranges ----
 
 /// The caller's `out=` tensor.
 fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
@@ -19,41 +110,24 @@ fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
 /// The caller's `out=` tensor with `count` elements; like PyTorch, this resizes it without a warning.
 fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, CallError> {
     let given = given(call)?;
-    let given = if given.numel() == count {
-        given
-    } else {
-        call.operator(&callees::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
-    };
+    let given = if given.numel() == count { given } else { call.resize(given, &[count])? };
     call.contiguous(0, given.sizes(), given.dtype(), Strides::Any)
 }
 
 /// Launches the kernel over the caller's `out=` tensor with `count` elements.
 fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     let out = given_with(call, count)?;
-    if count == 0 {
-        return Ok(());
-    }
     let line = call.dense(out, Format::Contiguous)?.view(&[count]);
     call.launch(&[line], &[], scalars)?;
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
-/// The numbers in front of a factory's options, and the options: dtype, layout, device, pinned memory.
-fn split<'v, 'a>(arguments: &'v [Value<'a>]) -> Result<(&'v [Value<'a>], &'v [Value<'a>; 4]), CallError> {
-    arguments.split_last_chunk().ok_or_else(|| wrong(arguments))
-}
-
-fn wrong(arguments: &[Value<'_>]) -> CallError {
-    CallError::Invalid(format!("internal error: {} arguments of a range", arguments.len()))
-}
-
 /// Makes a new tensor with these sizes and options and launches the kernel over it. The CPU refuses dtypes that the kernel lacks.
-fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &[Value<'_>; 4], scalars: &[Scalar]) -> Outcome {
+fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &Options, scalars: &[Scalar]) -> Outcome {
     ensure!(call.takes(dtype));
-    let [_dtype, layout, _device, pinned] = options;
-    tensor_options::check(layout, pinned)?;
+    options.check()?;
     let out = call.contiguous(0, sizes, dtype, Strides::Any)?;
-    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[], scalars) }
+    call.launch(&[out], &[], scalars)
 }
 
 #[derive(Clone, Copy)]
@@ -63,9 +137,9 @@ impl Range {
     /// The range from, to and by these numbers; by default from 0 by 1.
     fn new(numbers: &[Value<'_>]) -> Result<Self, CallError> {
         match numbers {
-            [end] => Ok(Self([0.into(), end.number()?, 1.into()])),
-            [start, end] => Ok(Self([start.number()?, end.number()?, 1.into()])),
-            [start, end, step] => Ok(Self([start.number()?, end.number()?, step.number()?])),
+            [end] => Ok(Self([0.into(), end.get()?, 1.into()])),
+            [start, end] => Ok(Self([start.get()?, end.get()?, 1.into()])),
+            [start, end, step] => Ok(Self([start.get()?, end.get()?, step.get()?])),
             _ => Err(wrong(numbers)),
         }
     }
@@ -110,8 +184,8 @@ pub fn arange(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let range = Range::new(numbers)?;
     let is_whole = |number: &Scalar| matches!(number, Scalar::Bool(_) | Scalar::Long(_));
     let usual = || if range.0.iter().all(is_whole) { DType::Long } else { call.default_dtype() };
-    let dtype = tensor_options::dtype_of(&options[0])?.unwrap_or_else(usual);
-    make(call, &[range.count(dtype)?], dtype, options, &range.scalars())
+    let dtype = options.dtype.unwrap_or_else(usual);
+    make(call, &[range.count(dtype)?], dtype, &options, &range.scalars())
 }
 
 /// `arange.start_out`. Like PyTorch, it warns if the `out=` tensor is not empty and has another number of elements.
@@ -139,31 +213,25 @@ pub fn range(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `linspace`. PyTorch's composite implementation serves complex ends, which determine the dtype, and fewer than two steps, for
 /// which any dtype is allowed.
 pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let ([start, end, steps], options) = split(arguments)? else { return Err(wrong(arguments)) };
-    let (start, end, steps) = (start.number()?, end.number()?, steps.integer()?);
+    let (numbers, options) = split(arguments)?;
+    let (start, end, steps): (Scalar, Scalar, i64) = Arguments::new(numbers).typed()?;
     if steps < 2 || matches!([start, end], [Scalar::Complex(..), _] | [_, Scalar::Complex(..)]) {
         return Err(CallError::Composite);
     }
-    let dtype = tensor_options::dtype_of(&options[0])?.unwrap_or_else(|| call.default_dtype());
-    make(call, &[steps], dtype, options, &linspace_kernel::Scalars { start, end }.list())
+    let dtype = options.dtype.unwrap_or_else(|| call.default_dtype());
+    make(call, &[steps], dtype, &options, &linspace_kernel::Scalars { start, end }.list())
 }
 
-/// `linspace.out`.
-pub fn linspace_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [start, end, steps] = arguments.all()?;
-    let steps = steps.integer()?;
+pub fn linspace_out(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64) -> Outcome {
     ensure!(steps >= 0 && (steps < 2 || call.takes(given(call)?.dtype())));
     if steps < 2 {
         let out = given_with(call, steps)?;
-        return if steps == 0 { Ok(()) } else { call.fill(out, start.number()?) };
+        return if steps == 0 { Ok(()) } else { call.fill(out, start) };
     }
-    fill(call, steps, &linspace_kernel::Scalars { start: start.number()?, end: end.number()? }.list())
+    fill(call, steps, &linspace_kernel::Scalars { start, end }.list())
 }
 
-/// `logspace.out`.
-pub fn logspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [start, end, steps, base] = arguments.all()?;
-    let (start, end, base, steps) = (start.number()?, end.number()?, base.number()?, steps.integer()?);
+pub fn logspace(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64, base: Scalar) -> Outcome {
     ensure!(steps >= 0);
     fill(call, steps, &logspace_kernel::Scalars { start, end, base }.list())
 }
@@ -171,26 +239,22 @@ pub fn logspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// The sizes of an identity matrix, which is square by default.
 fn sizes_of_identity(numbers: &[Value<'_>]) -> Result<[i64; 2], CallError> {
     let [Some(rows), Some(cols)] = [numbers.first(), numbers.last()] else { return Err(wrong(numbers)) };
-    let sizes = [rows.integer()?, cols.integer()?];
+    let sizes: [i64; 2] = [rows.get()?, cols.get()?];
     ensure!(sizes.iter().all(|&size| size >= 0));
     Ok(sizes)
 }
 
-/// `eye`.
 pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (numbers, options) = split(arguments)?;
-    let dtype = tensor_options::dtype_of(&options[0])?.unwrap_or_else(|| call.default_dtype());
-    make(call, &sizes_of_identity(numbers)?, dtype, options, &[])
+    let dtype = options.dtype.unwrap_or_else(|| call.default_dtype());
+    make(call, &sizes_of_identity(numbers)?, dtype, &options, &[])
 }
 
 /// `eye.out`; like PyTorch, this resizes the `out=` tensor without a warning.
 pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let sizes = sizes_of_identity(arguments)?;
     ensure!(call.takes(given(call)?.dtype()));
-    let out = call.operator(&callees::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
+    let out = call.resize(given(call)?, &sizes)?;
     if out.check_no_internal_overlap().is_ok() {
         return call.launch(&[out], &[], &[]);
     }
@@ -199,10 +263,7 @@ pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.fill(out.diagonal(), 1.into())
 }
 
-/// `trace`.
-pub fn trace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [matrix] = arguments.all()?;
-    let matrix = matrix.tensor()?;
+pub fn trace(call: &Call<'_>, matrix: Tensor<'_>) -> Outcome {
     ensure!(matrix.ndim() == 2);
     call.give(0, call.operator(&callees::SUM_OF_ALL, &[Value::Tensor(matrix.diagonal()), Value::None])?)
 }
@@ -216,29 +277,23 @@ fn elements_below(rows: i64, cols: i64, diagonal: i64) -> i64 {
     (triangle + i128::from(rows - growing) * i128::from(cols)) as i64
 }
 
-/// `tril_indices` and `triu_indices`.
 pub fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [rows, cols, diagonal, dtype, layout, _device, _pinned] = arguments.all()?;
-    let (rows, cols, diagonal) = (rows.integer()?, cols.integer()?, diagonal.integer()?);
-    ensure!(rows >= 0 && cols >= 0 && tensor_options::other_layout(layout)?.is_none());
-    let dtype = tensor_options::dtype_of(dtype)?.unwrap_or(DType::Long);
+    let (numbers, options) = split(arguments)?;
+    let (rows, cols, diagonal): (i64, i64, i64) = Arguments::new(numbers).typed()?;
+    ensure!(rows >= 0 && cols >= 0 && options.layout.is_none_or(|layout| layout == 0));
+    let dtype = options.dtype.unwrap_or(DType::Long);
     let count = if call.kernel_name() == "tril_indices" {
         elements_below(rows, cols, diagonal)
     } else {
         rows * cols - elements_below(rows, cols, diagonal.saturating_sub(1))
     };
     let out = call.contiguous(0, &[2, count], dtype, Strides::Any)?;
-    if count == 0 {
-        return Ok(());
-    }
     let scalars = triangle_kernel::Scalars { rows: rows.into(), cols: cols.into(), diagonal: diagonal.into() };
     call.launch(&[out], &[], &scalars.list())
 }
 
 /// `repeat_interleave` of indices. Without `output_size` the call waits for the sum of the repeats.
-pub fn repeated(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [repeats, size] = arguments.all()?;
-    let repeats = repeats.tensor()?;
+pub fn repeated(call: &Call<'_>, repeats: Tensor<'_>, size: Option<i64>) -> Outcome {
     let (count, dtype) = (repeats.numel(), repeats.dtype());
     ensure!(repeats.ndim() == 1 && INTEGRAL.and(UNSIGNED).contains(dtype));
     let shape = |size: i64| Shape::new(&[size], dtype, Format::Contiguous);
@@ -247,13 +302,13 @@ pub fn repeated(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let all = Value::Tensor(repeats);
     let ends = call.operator(&callees::CUMSUM, &[all, Value::Number(Scalar::Long(0)), Value::None])?;
-    let size = if let Value::None = size {
+    let size = if let Some(size) = size {
+        size
+    } else {
         let reason = c"repeat_interleave without output_size (it is read on the host)";
         let least = call.operator(&callees::MIN, &[all])?;
         ensure!(call.read(least, reason)? >= 0, "repeats can not be negative");
         call.read(ends.row(count - 1), reason)?
-    } else {
-        size.integer()?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
     call.with_kernel(&callees::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])

@@ -1,11 +1,12 @@
-//! `flip` and `roll`.
+//! Movement of elements without arithmetic: `flip`, `roll`, triangles of matrices, `channel_shuffle`.
 
 use smallvec::SmallVec;
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
 use super::callees;
-use super::tensors::{Format, Tensor};
+use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
+use crate::kernels::movement::triangle::tril as triangle_kernel;
 use crate::tensor::launch::Scalar;
 
 /// `c10::MemoryFormat::Preserve`.
@@ -24,14 +25,9 @@ fn set_of(dims: &[i64], ndim: usize) -> Result<i64, CallError> {
 }
 
 /// `flip`. The result keeps the input's strides if those are dense.
-pub fn flip(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, dims] = arguments.all()?;
-    let input = input.tensor()?;
-    let flipped = set_of(dims.integers()?, input.ndim())?;
+pub fn flip(call: &Call<'_>, input: Tensor<'_>, dims: &[i64]) -> Outcome {
+    let flipped = set_of(dims, input.ndim())?;
     let out = call.output_in_order_of(0, input, input.dtype())?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
     call.launch(&[out], &[input], &flip_kernel::Scalars { dims: flipped.into() }.list())
 }
 
@@ -73,9 +69,7 @@ fn roll_elements(call: &Call<'_>, input: Tensor<'_>, shift: i64) -> Outcome {
 }
 
 /// `roll`. The result has the memory format that the input's strides suggest.
-pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let [input, shifts, dims] = arguments.all()?;
-    let (input, shifts, dims) = (input.tensor()?, shifts.integers()?, dims.integers()?);
+pub fn roll(call: &Call<'_>, input: Tensor<'_>, shifts: &[i64], dims: &[i64]) -> Outcome {
     if let ([shift], []) = (shifts, dims) {
         return roll_elements(call, input, *shift);
     }
@@ -94,4 +88,33 @@ pub fn roll(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         source = target;
     }
     Ok(())
+}
+
+/// `tril` and `triu`, whose kernels have the same scalars.
+pub fn triangle(call: &Call<'_>, input: Tensor<'_>, diagonal: i64) -> Outcome {
+    if input.ndim() < 2 {
+        // The meta function refuses the call.
+        call.meta()?;
+    }
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+    call.launch(&[out], &[input], &triangle_kernel::Scalars { diagonal: diagonal.into() }.list())
+}
+
+/// `channel_shuffle` and `native_channel_shuffle`. The result has the memory format of the input.
+pub fn shuffle(call: &Call<'_>, input: Tensor<'_>, groups: i64) -> Outcome {
+    ensure!(input.ndim() > 2 && groups > 0 && input.sizes()[1] % groups == 0);
+    if input.numel() == 0 {
+        return call.output_like(0, input).map(drop);
+    }
+    let out = call.output(0, &Shape::new(input.sizes(), input.dtype(), input.suggested_format()), Strides::Any)?;
+    let of_group = input.sizes()[1] / groups;
+    // Both views have dimensions (index within the group, group).
+    let divided = |values: &[i64], [within, group]: [i64; 2]| -> Dims {
+        [values[0], within, group].into_iter().chain(values[2..].iter().copied()).collect()
+    };
+    let sizes = divided(input.sizes(), [of_group, groups]);
+    let (from, to) = (input.strides()[1], out.strides()[1]);
+    let source = input.within(&sizes, &divided(input.strides(), [from, of_group * from]));
+    let target = out.within(&sizes, &divided(out.strides(), [groups * to, to]));
+    call.launch(&[target], &[source], &[])
 }
