@@ -136,6 +136,14 @@ BoxedValues::BoxedValues(at::ArrayRef<c10::IValue> arguments) {
 }
 
 rd_value BoxedValues::read(const c10::IValue& argument) {
+  // A list whose elements are converted one by one.
+  const auto converted = [this](int32_t kind, auto& lists, const auto& elements, const auto& convert) {
+    auto& found = next(lists);
+    for (const auto& element : elements) {
+      found.push_back(convert(element));
+    }
+    return list(kind, found.size(), found.data());
+  };
   if (argument.isTensor()) {
     const at::Tensor& tensor = argument.toTensor();
     if (!tensor.defined()) {
@@ -169,24 +177,14 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
     return list(RD_VALUE_OPTIONAL_TENSORS, found.size(), found.data());
   }
   if (argument.isDoubleList()) {
-    const std::vector<double> given = argument.toDoubleVector();
-    auto& found = next(doubles_);
-    found.append(given.begin(), given.end());
-    return list(RD_VALUE_DOUBLES, found.size(), found.data());
+    return converted(RD_VALUE_DOUBLES, doubles_, argument.toDoubleVector(), [](double value) { return value; });
   }
   if (argument.isBoolList()) {
-    auto& found = next(bools_);
-    for (const bool flag : argument.toBoolList()) {
-      found.push_back(flag);
-    }
-    return list(RD_VALUE_BOOLS, found.size(), found.data());
+    return converted(RD_VALUE_BOOLS, bools_, argument.toBoolList(), [](bool flag) { return flag; });
   }
   if (argument.isList() && argument.toList().elementType()->kind() == c10::TypeKind::NumberType) {
-    auto& found = next(scalars_);
-    for (const c10::IValue& number : argument.toListRef()) {
-      found.push_back(to_scalar(number.toScalar()));
-    }
-    return list(RD_VALUE_SCALARS, found.size(), found.data());
+    return converted(RD_VALUE_SCALARS, scalars_, argument.toListRef(),
+                     [](const c10::IValue& number) { return to_scalar(number.toScalar()); });
   }
   if (argument.isString()) {
     return list(RD_VALUE_TEXT, argument.toStringRef().size(), argument.toStringRef().data());

@@ -10,11 +10,11 @@
 namespace rustdev {
 namespace {
 
-bool plain_dtype(Fast fast, c10::ScalarType dtype) {
+bool plain_dtype(int32_t dense, c10::ScalarType dtype) {
   if (c10::isFloatingType(dtype)) {
     return true;
   }
-  return fast != Fast::floating && fast != Fast::quotient && c10::isIntegralType(dtype, /*includeBool=*/false);
+  return dense != RD_DENSE_FLOATING && dense != RD_DENSE_QUOTIENT && c10::isIntegralType(dtype, /*includeBool=*/false);
 }
 
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided && tensor.is_contiguous(); }
@@ -49,10 +49,10 @@ bool plain_tensor(const at::Tensor& self, const at::Tensor& other, c10::ScalarTy
   return !inplace || !other.is_alias_of(self) || other.storage_offset() == self.storage_offset();
 }
 
-// True if self is dense; for Fast::choice also Bool, with a device tensor first among the others.
+// True if self is dense; for RD_DENSE_CHOICE also Bool, with a device tensor first among the others.
 bool plain_self(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others) {
   const bool has_dtype =
-      pointwise.fast != Fast::choice || (self.scalar_type() == c10::ScalarType::Bool && on_device(*others.front()));
+      pointwise.dense != RD_DENSE_CHOICE || (self.scalar_type() == c10::ScalarType::Bool && on_device(*others.front()));
   return has_dtype && on_device(self) && is_dense(self);
 }
 
@@ -60,9 +60,9 @@ bool plain_self(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef
 
 at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
                         const rd_scalar* number, bool inplace, Launch& launch) {
-  const Fast fast = pointwise.fast;
-  const c10::ScalarType dtype = (fast == Fast::choice ? *others.front() : self).scalar_type();
-  if (!plain_dtype(fast, dtype) || !is_among(pointwise.dtypes, dtype) || !plain_self(pointwise, self, others) ||
+  const int32_t dense = pointwise.dense;
+  const c10::ScalarType dtype = (dense == RD_DENSE_CHOICE ? *others.front() : self).scalar_type();
+  if (!plain_dtype(dense, dtype) || !is_among(pointwise.dtypes, dtype) || !plain_self(pointwise, self, others) ||
       !launch.plain_scalars(dtype) || (number != nullptr && !keeps_dtype(static_cast<c10::ScalarType>(number->dtype), dtype))) {
     return {};
   }
@@ -79,7 +79,7 @@ at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::
   if (has_number && !inplace && (is_odd(&self) || std::any_of(others.begin(), others.end(), is_odd))) {
     return {};
   }
-  const bool is_bool = fast == Fast::boolean || fast == Fast::number;
+  const bool is_bool = dense == RD_DENSE_BOOLEAN || dense == RD_DENSE_NUMBER;
   at::Tensor result = inplace ? self : new_empty(self.sizes(), is_bool ? c10::ScalarType::Bool : dtype, self.device());
   const int64_t numel = self.numel();
   if (numel == 0) {

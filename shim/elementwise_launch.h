@@ -9,22 +9,11 @@
 
 namespace rustdev {
 
-// Which calls are launched here: dense operands of one shape and dtype, or such a tensor and a Python number.
-enum class Fast : int32_t {
-  none = RD_DENSE_NEVER,
-  floating = RD_DENSE_FLOATING,
-  numeric = RD_DENSE_NUMERIC,
-  boolean = RD_DENSE_BOOLEAN,
-  number = RD_DENSE_NUMBER,
-  quotient = RD_DENSE_QUOTIENT,
-  choice = RD_DENSE_CHOICE,
-};
-
-// A pointwise operator: its kernel, the dtypes of the kernel, and which calls are launched here.
+// A pointwise operator: its kernel, the dtypes of the kernel, and which calls are launched here (RD_DENSE_*).
 struct Pointwise {
-  const rd_op* kernel = nullptr;
-  uint64_t dtypes = 0;
-  Fast fast = Fast::none;
+  const rd_op* kernel;
+  uint64_t dtypes;
+  int32_t dense;
 };
 
 // Launches a call and returns its result; returns an undefined tensor if Rust has to do the call. `others`: the operands after

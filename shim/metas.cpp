@@ -84,15 +84,12 @@ decltype(auto) argument(const c10::IValue& value) {
   }
 }
 
-template <class Class, class Result, class... Args, size_t... index>
-void run(Result (Class::*meta)(Args...), const c10::IValue* arguments, MetaOutputs& outputs, std::index_sequence<index...>) {
-  Recorder<Class> recorder(outputs);
-  (recorder.*meta)(meta_argument(argument<Args>(arguments[index]))...);
-}
-
 template <class Class, class Result, class... Args>
 void run(Result (Class::*meta)(Args...), const c10::IValue* arguments, MetaOutputs& outputs) {
-  run(meta, arguments, outputs, std::index_sequence_for<Args...>());
+  Recorder<Class> recorder(outputs);
+  [&]<size_t... index>(std::index_sequence<index...>) {
+    (recorder.*meta)(meta_argument(argument<Args>(arguments[index]))...);
+  }(std::index_sequence_for<Args...>());
 }
 
 template <class Class>

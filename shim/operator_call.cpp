@@ -11,17 +11,24 @@
 #include <array>
 #include <iterator>
 
-#include "awaited.h"
-#include "binding.h"
 #include "boxed_values.h"
-#include "check.h"
-#include "ops/aten_operator.h"
 #include "ops/factory.h"
 #include "ops/fallback.h"
 #include "runtime/generator.h"
-#include "torch_version.h"
+#include "runtime/sync_debug.h"
 
 namespace rustdev {
+
+c10::OperatorName operator_name(const char* name) {
+  const std::string given = name, full = given.find("::") == std::string::npos ? "aten::" + given : given;
+  const size_t dot = full.find('.');
+  return {full.substr(0, dot), dot == std::string::npos ? "" : full.substr(dot + 1)};
+}
+
+c10::OperatorHandle find_operator(const char* name) {
+  const c10::OperatorName full = operator_name(name);
+  return c10::Dispatcher::singleton().findSchemaOrThrow(full.name.c_str(), full.overload_name.c_str());
+}
 
 // True if a result aliases the written argument.
 static bool is_result(const c10::FunctionSchema& schema, const c10::AliasInfo& written) {
@@ -51,9 +58,6 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
     }
   }
 }
-
-const rd_caller OperatorCall::caller{&meta,          &output, &give,         &empty,       &dense, &call, &read,          &numbers,
-                                     &bump_versions, &item,   &check_number, &result_type, &draw,  &warn, &leave_to_task, &divide};
 
 // Runs the composite kernel of an operator.
 static void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -87,8 +91,8 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
                      overload_.is_void,
                      overload_.aten != nullptr ? overload_.aten->guard : nullptr};
   status_ = rd_operator_call(overload_.bound, &call);
-  if (C10_UNLIKELY(failure_ != nullptr)) {
-    std::rethrow_exception(failure_);
+  if (C10_UNLIKELY(failure != nullptr)) {
+    std::rethrow_exception(failure);
   }
   if (C10_UNLIKELY(status_ == RD_FALLBACK || status_ == RD_COMPOSITE || status_ == RD_CPU_ERROR)) {
     return false;
@@ -102,8 +106,8 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
 
 c10::BoxedKernel OperatorCall::other() const {
   return status_ == RD_COMPOSITE   ? c10::BoxedKernel::makeFromFunction<&run_composite>()
-         : status_ == RD_CPU_ERROR ? c10::BoxedKernel::makeFromFunction<&raise_cpu_error>()
-                                   : c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
+         : status_ == RD_CPU_ERROR ? c10::BoxedKernel::makeFromFunction<&cpu_fallback<true>>()
+                                   : c10::BoxedKernel::makeFromFunction<&cpu_fallback<false>>();
 }
 
 void OperatorCall::finish() {
@@ -129,146 +133,101 @@ static void place(const at::Tensor& tensor, rd_tensor& made) {
   made.device = tensor.device().index();
 }
 
-// Runs a callback of Rust. An exception is stored, and rethrown after the call.
-template <class Body>
-rd_status OperatorCall::guarded(void* context, const Body& body) {
-  auto& call = *static_cast<OperatorCall*>(context);
-  try {
-    body(call);
-    return RD_OK;
-  } catch (...) {
-    call.failure_ = std::current_exception();
-    return RD_INTERNAL;
+// The dtype that operands of these dtypes and ranks (rd_caller.result_type) are promoted to.
+static at::ScalarType promoted(const int32_t* dtypes, const int32_t* ranks, size_t count) {
+  at::native::ResultTypeState state{};
+  const std::array<at::ScalarType*, 3> of_rank{&state.wrappedResult, &state.zeroResult, &state.dimResult};
+  for (size_t index = 0; index < count; ++index) {
+    auto found = static_cast<at::ScalarType>(dtypes[index]);
+    // A number contributes its category alone.
+    if (ranks[index] == 0 && !c10::isIntegralType(found, /*includeBool=*/true)) {
+      const at::ScalarType real = c10::get_default_dtype_as_scalartype();
+      found = c10::isComplexType(found) ? c10::toComplexType(real) : real;
+    }
+    at::ScalarType& before = *of_rank.at(ranks[index]);
+    before = before == at::ScalarType::Undefined ? found : c10::promoteTypes(before, found);
   }
+  return at::native::result_type(state);
 }
 
-rd_status OperatorCall::meta(void* context, rd_tensor* shapes, size_t capacity, size_t* count) {
-  return guarded(context, [&](OperatorCall& call) {
-    // Resized first: metas keep references to outputs while they set others.
-    call.outputs_.resize(call.overload_.results);
-    for (size_t index = 0; index < call.given_.size(); ++index) {
-      call.outputs_[index] = *call.given_[index];
-    }
-    call.overload_.meta(call.boxed_().data(), call);
-    *count = std::min(call.shapes_.size(), capacity);
-    for (size_t index = 0; index < *count; ++index) {
-      shapes[index] = described(call.shapes_[index]);
-    }
-  });
+template <auto body, class... Args>
+rd_status on_call(void* context, Args... args) {
+  return serve<OperatorCall, body, rd_status>(context, args...);
 }
 
-rd_status OperatorCall::output(void* context, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made) {
-  return guarded(context, [&](OperatorCall& call) {
-    const at::Tensor& output = call.make_output(index, *shape, strides);
-    index < call.given_.size() ? describe(output, *made) : place(output, *made);
-  });
-}
-
-rd_status OperatorCall::give(void* context, size_t index, const rd_tensor* tensor) {
-  return guarded(context, [&](OperatorCall& call) {
-    const at::Tensor made = tensor_of(*tensor);
-    if (index < call.given_.size()) {
-      call.make_output(index, *tensor, RD_STRIDES_ANY).copy_(made);
-      return;
-    }
-    call.outputs_.resize(std::max(call.outputs_.size(), index + 1));
-    call.outputs_[index] = made;
-  });
-}
-
-rd_status OperatorCall::empty(void* context, const rd_tensor* shape, rd_tensor* made) {
-  return guarded(context, [&](OperatorCall& call) { place(call.keep(call.make(*shape)), *made); });
-}
-
-rd_status OperatorCall::dense(void* context, const rd_tensor* tensor, int32_t format, rd_tensor* made) {
-  return guarded(context, [&](OperatorCall& call) {
-    describe(call.keep(tensor_of(*tensor).contiguous(static_cast<at::MemoryFormat>(format))), *made);
-  });
-}
-
-rd_status OperatorCall::call(void* context, const void* op, const rd_value* arguments, size_t count, rd_tensor* results,
-                             size_t capacity) {
-  return guarded(context, [&](OperatorCall& call) {
-    torch::jit::Stack stack;
-    stack.reserve(count);
-    std::transform(arguments, arguments + count, std::back_inserter(stack), &boxed);
-    (op != nullptr ? *static_cast<const c10::OperatorHandle*>(op) : call.overload_.functional).callBoxed(stack);
-    for (size_t index = 0; index < std::min(capacity, stack.size()); ++index) {
-      describe(call.keep(stack[index].toTensor()), results[index]);
-    }
-  });
-}
-
-rd_status OperatorCall::read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value) {
-  return guarded(context, [&](OperatorCall&) { *value = awaited<int64_t>(tensor_of(*tensor), reason); });
-}
-
-rd_status OperatorCall::numbers(void* context, const rd_tensor* tensor, rd_scalar* values, size_t count) {
-  return guarded(context, [&](OperatorCall&) {
-    const auto found = at::native::convert_tensor_to_scalar_list(tensor_of(*tensor), static_cast<int64_t>(count));
-    std::transform(found.begin(), found.end(), values, &to_scalar);
-  });
-}
-
-rd_status OperatorCall::bump_versions(void* context, void* const* tensors, size_t count) {
-  return guarded(context, [&](OperatorCall&) {
-    std::for_each_n(tensors, count, [](void* tensor) { static_cast<c10::TensorImpl*>(tensor)->bump_version(); });
-  });
-}
-
-rd_status OperatorCall::item(void* context, const rd_tensor* tensor, rd_scalar* value) {
-  return guarded(context, [&](OperatorCall&) { *value = to_scalar(tensor_of(*tensor).item()); });
-}
-
-rd_status OperatorCall::check_number(void* context, const rd_scalar* number, int32_t dtype) {
-  return guarded(context,
-                 [&](OperatorCall&) { rustdev::check_number(number_of(*number).toScalar(), static_cast<at::ScalarType>(dtype)); });
-}
-
-rd_status OperatorCall::result_type(void* context, const int32_t* dtypes, const int32_t* ranks, size_t count, int32_t* dtype) {
-  return guarded(context, [&](OperatorCall&) {
-    at::native::ResultTypeState state{};
-    const std::array<at::ScalarType*, 3> of_rank{&state.wrappedResult, &state.zeroResult, &state.dimResult};
-    for (size_t index = 0; index < count; ++index) {
-      auto found = static_cast<at::ScalarType>(dtypes[index]);
-      // A number contributes its category alone.
-      if (ranks[index] == 0 && !c10::isIntegralType(found, /*includeBool=*/true)) {
-        const at::ScalarType real = c10::get_default_dtype_as_scalartype();
-        found = c10::isComplexType(found) ? c10::toComplexType(real) : real;
+const rd_caller OperatorCall::caller{
+    .meta = &on_call<[](OperatorCall& call, rd_tensor* shapes, size_t capacity, size_t* count) {
+      // Resized first: metas keep references to outputs while they set others.
+      call.outputs_.resize(call.overload_.results);
+      for (size_t index = 0; index < call.given_.size(); ++index) {
+        call.outputs_[index] = *call.given_[index];
       }
-      at::ScalarType& before = *of_rank.at(ranks[index]);
-      before = before == at::ScalarType::Undefined ? found : c10::promoteTypes(before, found);
-    }
-    *dtype = static_cast<int32_t>(at::native::result_type(state));
-  });
-}
-
-rd_status OperatorCall::draw(void* context, void* generator, uint64_t count, rd_scalar* state) {
-  return guarded(context, [&](OperatorCall& call) {
-    const std::array<rd_scalar, 2> drawn = draw_state(generator_at(generator), call.device(), count);
-    std::copy(drawn.begin(), drawn.end(), state);
-  });
-}
-
-rd_status OperatorCall::warn(void* context, const char* text) {
-  return guarded(context, [&](OperatorCall&) { TORCH_WARN(text); });
-}
-
-rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut) {
-  return guarded(context, [&](OperatorCall& call) {
-    TORCH_INTERNAL_ASSERT(call.overload_.aten != nullptr);
-    call.outputs_.resize(call.overload_.results);
-    submit_boxed(*call.overload_.aten, call.boxed_().vec(), call.outputs_, *cut);
-  });
-}
-
-rd_status OperatorCall::divide(void* context, const rd_value* arguments, const rd_division* division) {
-  return guarded(context, [&](OperatorCall& call) {
-    TORCH_INTERNAL_ASSERT(call.overload_.divided != nullptr);
-    call.outputs_.resize(call.overload_.results);
-    call.overload_.divided(arguments, call.outputs_, *division);
-  });
-}
+      call.overload_.meta(call.boxed_().data(), call);
+      *count = std::min(call.shapes_.size(), capacity);
+      std::transform(call.shapes_.begin(), call.shapes_.begin() + *count, shapes, &described);
+    }>,
+    .output = &on_call<[](OperatorCall& call, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made) {
+      const at::Tensor& output = call.make_output(index, *shape, strides);
+      index < call.given_.size() ? describe(output, *made) : place(output, *made);
+    }>,
+    .give = &on_call<[](OperatorCall& call, size_t index, const rd_tensor* tensor) {
+      const at::Tensor made = tensor_of(*tensor);
+      if (index < call.given_.size()) {
+        call.make_output(index, *tensor, RD_STRIDES_ANY).copy_(made);
+        return;
+      }
+      call.outputs_.resize(std::max(call.outputs_.size(), index + 1));
+      call.outputs_[index] = made;
+    }>,
+    .empty =
+        &on_call<[](OperatorCall& call, const rd_tensor* shape, rd_tensor* made) { place(call.keep(call.make(*shape)), *made); }>,
+    .dense = &on_call<[](OperatorCall& call, const rd_tensor* tensor, int32_t format, rd_tensor* made) {
+      describe(call.keep(tensor_of(*tensor).contiguous(static_cast<at::MemoryFormat>(format))), *made);
+    }>,
+    .call = &on_call<[](OperatorCall& call, const void* op, const rd_value* arguments, size_t count, rd_tensor* results,
+                        size_t capacity) {
+      torch::jit::Stack stack;
+      stack.reserve(count);
+      std::transform(arguments, arguments + count, std::back_inserter(stack), &boxed);
+      (op != nullptr ? *static_cast<const c10::OperatorHandle*>(op) : call.overload_.functional).callBoxed(stack);
+      for (size_t index = 0; index < std::min(capacity, stack.size()); ++index) {
+        describe(call.keep(stack[index].toTensor()), results[index]);
+      }
+    }>,
+    .read = &on_call<[](OperatorCall&, const rd_tensor* tensor, const char* reason, int64_t* value) {
+      *value = awaited<int64_t>(tensor_of(*tensor), reason);
+    }>,
+    .numbers = &on_call<[](OperatorCall&, const rd_tensor* tensor, rd_scalar* values, size_t count) {
+      const auto found = at::native::convert_tensor_to_scalar_list(tensor_of(*tensor), static_cast<int64_t>(count));
+      std::transform(found.begin(), found.end(), values, &to_scalar);
+    }>,
+    .bump_versions = &on_call<[](OperatorCall&, void* const* tensors, size_t count) {
+      std::for_each_n(tensors, count, [](void* tensor) { static_cast<c10::TensorImpl*>(tensor)->bump_version(); });
+    }>,
+    .item =
+        &on_call<[](OperatorCall&, const rd_tensor* tensor, rd_scalar* value) { *value = to_scalar(tensor_of(*tensor).item()); }>,
+    .check_number = &on_call<[](OperatorCall&, const rd_scalar* number, int32_t dtype) {
+      check_number(number_of(*number).toScalar(), static_cast<at::ScalarType>(dtype));
+    }>,
+    .result_type = &on_call<[](OperatorCall&, const int32_t* dtypes, const int32_t* ranks, size_t count, int32_t* dtype) {
+      *dtype = static_cast<int32_t>(promoted(dtypes, ranks, count));
+    }>,
+    .draw = &on_call<[](OperatorCall& call, void* generator, uint64_t count, rd_scalar* state) {
+      const at::Device device = call.device();
+      RD_CHECK(rd_generator_draw(generator_state(generator_at(generator), device), device.index(), count, state));
+    }>,
+    .warn = &on_call<[](OperatorCall&, const char* text) { TORCH_WARN(text); }>,
+    .leave_to_task = &on_call<[](OperatorCall& call, const rd_cut* cut) {
+      TORCH_INTERNAL_ASSERT(call.overload_.aten != nullptr);
+      call.outputs_.resize(call.overload_.results);
+      submit_boxed(*call.overload_.aten, call.boxed_().vec(), call.outputs_, *cut);
+    }>,
+    .divide = &on_call<[](OperatorCall& call, const rd_value* arguments, const rd_division* division) {
+      TORCH_INTERNAL_ASSERT(call.overload_.divided != nullptr);
+      call.outputs_.resize(call.overload_.results);
+      call.overload_.divided(arguments, call.outputs_, *division);
+    }>,
+};
 
 const at::Tensor& OperatorCall::get(int64_t index) const {
   static const at::Tensor none;
@@ -302,13 +261,8 @@ static void resize_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArra
               " instead");
   TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ", out.device(),
               " instead");
-  if (!at::native::resize_output(out, sizes)) {
-    return;
-  }
-  if (!strides.empty()) {
+  if (at::native::resize_output(out, sizes) && !strides.empty()) {
     out.as_strided_(sizes, strides);
-  } else if (options.memory_format_opt().has_value()) {
-    out.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
   }
 }
 

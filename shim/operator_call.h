@@ -9,16 +9,18 @@
 #include <exception>
 #include <optional>
 
-#include "binding.h"
 #include "elementwise_launch.h"
 #include "metas.h"
+#include "ops/aten_task.h"
 #include "ops/convolution.h"
-#include "rustdev_operators.h"
-#include "tensor.h"
 
 namespace rustdev {
 
-struct AtenOperator;
+// The qualified name of an operator; `name` may omit "aten::" but not another library's name.
+c10::OperatorName operator_name(const char* name);
+
+// The operator of that name; throws if there is none.
+c10::OperatorHandle find_operator(const char* name);
 
 // One overload, and which of its arguments are results.
 struct Overload {
@@ -68,6 +70,9 @@ class OperatorCall final : MetaOutputs {
   c10::SmallVector<at::Tensor, 2>& results() { return outputs_; }
   void finish();
 
+  // The exception of a callback, rethrown after the call.
+  std::exception_ptr failure;
+
  private:
   // An output as a meta describes it.
   struct Shape {
@@ -75,26 +80,7 @@ class OperatorCall final : MetaOutputs {
     at::ScalarType dtype = at::kFloat;
   };
 
-  template <class Body>
-  static rd_status guarded(void* context, const Body& body);
-
-  static rd_status meta(void* context, rd_tensor* shapes, size_t capacity, size_t* count);
-  static rd_status output(void* context, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made);
-  static rd_status give(void* context, size_t index, const rd_tensor* tensor);
-  static rd_status empty(void* context, const rd_tensor* shape, rd_tensor* made);
-  static rd_status dense(void* context, const rd_tensor* tensor, int32_t format, rd_tensor* made);
-  static rd_status call(void* context, const void* op, const rd_value* arguments, size_t count, rd_tensor* results,
-                        size_t capacity);
-  static rd_status read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value);
-  static rd_status numbers(void* context, const rd_tensor* tensor, rd_scalar* values, size_t count);
-  static rd_status bump_versions(void* context, void* const* tensors, size_t count);
-  static rd_status item(void* context, const rd_tensor* tensor, rd_scalar* value);
-  static rd_status check_number(void* context, const rd_scalar* number, int32_t dtype);
-  static rd_status result_type(void* context, const int32_t* dtypes, const int32_t* ranks, size_t count, int32_t* dtype);
-  static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
-  static rd_status warn(void* context, const char* text);
-  static rd_status leave_to_task(void* context, const rd_cut* cut);
-  static rd_status divide(void* context, const rd_value* arguments, const rd_division* division);
+  // The callbacks of Rust.
   static const rd_caller caller;
 
   const at::Tensor& get(int64_t index) const override;
@@ -114,7 +100,6 @@ class OperatorCall final : MetaOutputs {
   c10::SmallVector<at::Tensor, 2> outputs_;
   // Temporary tensors of the call. Their memory is reused in stream order.
   c10::SmallVector<at::Tensor, 4> kept_;
-  std::exception_ptr failure_;
   rd_status status_ = RD_OK;
 };
 

@@ -1,6 +1,7 @@
 // Registers the operators of src/operators/: each overload gets a kernel for the types of its schema if there is one
 // (typed_kernels.h), else a boxed one. Both pass the arguments to Rust. A call that Rust does not take goes to the CPU fallback or
 // to PyTorch's composition.
+#include <c10/util/StringUtil.h>
 #include <torch/library.h>
 
 #include <exception>
@@ -8,10 +9,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "binding.h"
 #include "boxed_values.h"
-#include "operator_call.h"
 #include "ops/tier.h"
 #include "typed_kernels.h"
 
@@ -53,11 +53,6 @@ class BoxedKernel final : public c10::OperatorKernel {
   Overload overload_;
 };
 
-const void* find(void*, const char* name) {
-  const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
-  return op ? new c10::OperatorHandle(*op) : nullptr;
-}
-
 // True if the operator is CompositeImplicitAutograd in this version of PyTorch, without a CPU kernel: autograd differentiates its
 // parts.
 bool is_composed(const c10::OperatorHandle& op) {
@@ -65,19 +60,39 @@ bool is_composed(const c10::OperatorHandle& op) {
          !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
+// Throws if the scalars in the kernel's signature differ from those that the schema's arguments become.
+void check_scalars(const rd_op* op, const c10::FunctionSchema& schema) {
+  std::vector<std::string> names;
+  for (const c10::Argument& argument : schema.arguments()) {
+    const auto* const optional = argument.type()->castRaw<c10::OptionalType>();
+    const c10::TypeKind kind = (optional != nullptr ? *optional->getElementType() : *argument.type()).kind();
+    if (optional != nullptr && kind != c10::TypeKind::StringType) {
+      names.push_back("has_" + argument.name());
+    }
+    if (kind != c10::TypeKind::TensorType) {
+      names.push_back(argument.name());
+    }
+  }
+  RD_CHECK(rd_op_check_scalars(op, c10::Join(", ", names).c_str()));
+}
+
 // The context of Rust's callbacks: the libraries to register in, and the first exception.
 struct Binder {
   torch::Library &aten, &own;
   std::exception_ptr failure;
 
+  // Nothing is bound after a failure.
   void bind(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task,
             const char* tier, const rd_pointwise* pointwise) {
+    if (failure != nullptr) {
+      return;
+    }
     Overload overload(bound, name, functional, meta, task);
     if (tier == nullptr && is_composed(overload.op)) {
       return;
     }
     if (pointwise != nullptr) {
-      overload.pointwise = Pointwise{pointwise->kernel, rd_op_dtypes(pointwise->kernel), static_cast<Fast>(pointwise->dense)};
+      overload.pointwise = Pointwise{pointwise->kernel, rd_op_dtypes(pointwise->kernel), pointwise->dense};
       if (pointwise->dense != RD_DENSE_NUMBER && pointwise->dense != RD_DENSE_QUOTIENT) {
         check_scalars(pointwise->kernel, overload.functional.schema());
       }
@@ -93,33 +108,22 @@ struct Binder {
   }
 };
 
-// No exception may unwind through Rust: the first one is stored, and thrown after rd_operators_bind.
-template <class Body>
-void guarded(void* context, const Body& body) {
-  auto& binder = *static_cast<Binder*>(context);
-  if (binder.failure != nullptr) {
-    return;
-  }
-  try {
-    body(binder);
-  } catch (...) {
-    binder.failure = std::current_exception();
-  }
-}
-
-void define(void* context, const char* name, const char* signature) {
-  guarded(context, [&](Binder& binder) { binder.own.def((std::string(name) + signature).c_str()); });
-}
-
-void bind_overload(void* context, const rd_operator* bound, const char* name, const char* functional, const char* meta,
-                   const rd_task* task, const char* tier, const rd_pointwise* pointwise) {
-  guarded(context, [&](Binder& binder) { binder.bind(bound, name, functional, meta, task, tier, pointwise); });
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   static torch::Library own(torch::Library::FRAGMENT, "rustdev", std::nullopt, __FILE__, __LINE__);
   Binder context{m, own, nullptr};
-  const rd_binder binder{&context, &find, &define, &bind_overload};
+  const rd_binder binder{
+      .context = &context,
+      .find = [](void*, const char* name) -> const void* {
+        const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
+        return op ? new c10::OperatorHandle(*op) : nullptr;
+      },
+      .define = &serve<Binder,
+                       [](Binder& binder, const char* name, const char* signature) {
+                         binder.own.def((std::string(name) + signature).c_str());
+                       },
+                       void>,
+      .bind = &serve<Binder, [](Binder& binder, auto... arguments) { binder.bind(arguments...); }, void>,
+  };
   const rd_status status = rd_operators_bind(&binder);
   if (context.failure != nullptr) {
     std::rethrow_exception(context.failure);

@@ -1,7 +1,6 @@
 // Operand descriptors of rd_launch, made from tensors: they are on the stack; nothing is allocated or validated twice.
 #pragma once
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 
@@ -20,8 +19,8 @@ inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 inline bool on_device(const at::TensorBase& tensor) { return tensor.defined() && tensor.device().type() == device_type; }
 
-// An optional argument as a tensor; undefined if it is not given.
-inline at::Tensor given(const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); }
+// The device of an index; -1 for the current device.
+inline at::Device device_at(int32_t index) { return {device_type, static_cast<c10::DeviceIndex>(index)}; }
 
 inline void* data_of(const at::TensorBase& tensor) { return const_cast<void*>(tensor.const_data_ptr()); }
 
@@ -34,8 +33,7 @@ class DeviceScope {
     }
   }
   explicit DeviceScope(c10::Device device) : DeviceScope(device.has_index() ? device.index() : rd_device_current()) {}
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
+  DeviceScope(DeviceScope&&) = delete;
   ~DeviceScope() {
     if (switched_) {
       rd_device_set_current(previous_);
@@ -45,6 +43,15 @@ class DeviceScope {
  private:
   int32_t previous_;
   bool switched_;
+};
+
+// A scope in which this thread reads or writes device memory itself, outside of any stream; it must not wait for a stream. The copy
+// of a segment into shared memory excludes such scopes, and isolated memory is accessible while there is one.
+class HostAccess {
+ public:
+  HostAccess() { rd_host_write_begin(); }
+  HostAccess(HostAccess&&) = delete;
+  ~HostAccess() { rd_host_write_end(); }
 };
 
 // Waits for the current stream in the name of an operator; throws if the stream captures.
@@ -87,14 +94,6 @@ inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
 // The distinct elements of a tensor: expanded dimensions (stride 0) get size 1.
 at::Tensor distinct(const at::Tensor& tensor);
 
-// Throws, as TensorIterator does, if an output overlaps itself, or partially overlaps the input.
-inline void check_overlap(std::initializer_list<at::Tensor> outputs, const at::Tensor& input) {
-  for (const at::Tensor& output : outputs) {
-    at::assert_no_internal_overlap(output);
-    at::assert_no_partial_overlap(output, input);
-  }
-}
-
 // One kernel launch under construction: outputs are added first, then inputs, then scalars.
 class Launch {
  public:
@@ -102,24 +101,16 @@ class Launch {
   static constexpr size_t max_scalars = 16;
   static constexpr size_t max_dims = 64;
 
-  Launch()
-      : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0), dense_numel_(0), device_(device_type), other_(device_type) {}
-
-  void output(const at::TensorBase& tensor) {
-    input(tensor);
-    finish_outputs();
-  }
-
   // The only tensor of an elementwise launch whose result does not depend on an element's position; dense if it has no gaps.
   void alone(const at::TensorBase& tensor) {
     if (C10_LIKELY(tensor.is_non_overlapping_and_dense() && flags(tensor) == 0)) {
       set_dense(tensor.numel());
       note_device(tensor);
       dense(tensor);
-      finish_outputs();
     } else {
-      output(tensor);
+      input(tensor);
     }
+    finish_outputs();
   }
 
   // The operands added so far are the outputs.
@@ -192,16 +183,15 @@ class Launch {
   }
 
   rd_operand operands_[max_operands];
-  size_t num_operands_;
-  size_t num_outputs_;
+  size_t num_operands_ = 0;
+  size_t num_outputs_ = 0;
   rd_scalar scalars_[max_scalars];
-  size_t num_scalars_;
+  size_t num_scalars_ = 0;
   int64_t numbers_[max_operands * max_dims];
-  size_t used_;
-  int64_t dense_numel_;
+  size_t used_ = 0;
+  int64_t dense_numel_ = 0;
   // The first operand's device, and a different one if an operand has it.
-  at::Device device_;
-  at::Device other_;
+  at::Device device_ = device_type, other_ = device_type;
 };
 
 }  // namespace rustdev

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "boxed_values.h"
-#include "elementwise_launch.h"
 #include "generated_typed_kernels.h"
 
 namespace rustdev {
@@ -126,30 +125,19 @@ class TypedValues {
   size_t count_ = 0, num_tensors_ = 0, num_lists_ = 0;
 };
 
+// What the kernel returns, from the results of a call.
 template <class Result>
-struct ResultOf {
-  static Result take(c10::SmallVector<at::Tensor, 2>& results) {
-    return take(results, std::make_index_sequence<std::tuple_size_v<Result>>());
-  }
-  template <size_t... index>
-  static Result take(c10::SmallVector<at::Tensor, 2>& results, std::index_sequence<index...>) {
-    return {std::move(results[index])...};
-  }
-};
-template <>
-struct ResultOf<at::Tensor> {
-  static at::Tensor take(c10::SmallVector<at::Tensor, 2>& results) { return std::move(results[0]); }
-};
-template <>
-struct ResultOf<std::vector<at::Tensor>> {
-  static std::vector<at::Tensor> take(c10::SmallVector<at::Tensor, 2>& results) {
+Result take(c10::SmallVector<at::Tensor, 2>& results) {
+  if constexpr (std::is_same_v<Result, at::Tensor>) {
+    return std::move(results[0]);
+  } else if constexpr (std::is_same_v<Result, std::vector<at::Tensor>>) {
     return {std::make_move_iterator(results.begin()), std::make_move_iterator(results.end())};
+  } else if constexpr (!std::is_void_v<Result>) {
+    return [&]<size_t... index>(std::index_sequence<index...>) -> Result {
+      return {std::move(results[index])...};
+    }(std::make_index_sequence<std::tuple_size_v<Result>>());
   }
-};
-template <>
-struct ResultOf<void> {
-  static void take(c10::SmallVector<at::Tensor, 2>& /*results*/) {}
-};
+}
 
 // True if the results are references to written arguments.
 template <class Result>
@@ -195,7 +183,7 @@ class Kernel<Result(Args...)> {
       return Boxed::call(call.other(), overload_.op, c10::DispatchKeySet(), args...);
     }
     if constexpr (num_given == 0) {
-      return ResultOf<Result>::take(call.results());
+      return take<Result>(call.results());
     } else {
       call.finish();
       return [&]<size_t... index>(std::index_sequence<index...>) -> Result {
@@ -211,7 +199,8 @@ class Kernel<Result(Args...)> {
 // Launches a dense call of a pointwise operator; returns an undefined tensor if it is not dense.
 template <class... Rest>
 at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tensor& self, const Rest&... rest) {
-  if (pointwise.fast == Fast::none || (inplace && (pointwise.fast == Fast::boolean || pointwise.fast == Fast::number))) {
+  if (pointwise.dense == RD_DENSE_NEVER ||
+      (inplace && (pointwise.dense == RD_DENSE_BOOLEAN || pointwise.dense == RD_DENSE_NUMBER))) {
     return {};
   }
   Launch launch;
@@ -221,12 +210,12 @@ at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tens
     }
   }
   if constexpr (std::is_same_v<std::tuple<Rest...>, std::tuple<at::Scalar>>) {
-    if (pointwise.fast == Fast::number) {
+    if (pointwise.dense == RD_DENSE_NUMBER) {
       const rd_scalar number = to_scalar(rest...);
       return launch_plain(pointwise, self, {}, &number, false, launch);
     }
   }
-  if (pointwise.fast == Fast::quotient) {
+  if (pointwise.dense == RD_DENSE_QUOTIENT) {
     launch.scalar(0);
   } else {
     (add_scalar(launch, rest), ...);
@@ -269,14 +258,9 @@ class DenseKernel<Result(Self, Rest...)> {
   Kernel<Result(Self, Rest...)> other_;
 };
 
-template <class Schema>
+template <class Functor>
 torch::CppFunction make(const Overload& overload) {
-  return torch::CppFunction(Kernel<Schema>(overload));
-}
-
-template <class Schema>
-torch::CppFunction make_dense(const Overload& overload) {
-  return torch::CppFunction(DenseKernel<Schema>(overload));
+  return torch::CppFunction(Functor(overload));
 }
 
 // The kernels for one type of pointwise operator, with the schema of the functional variant.
@@ -289,8 +273,8 @@ struct PointwiseKernels {
 template <class... Rest>
 PointwiseKernels dense_kernels() {
   return {c10::inferFunctionSchemaFlattenedReturns<at::Tensor(const at::Tensor&, Rest...)>(),
-          &make_dense<at::Tensor(const at::Tensor&, Rest...)>, &make_dense<at::Tensor&(at::Tensor&, Rest...)>,
-          &make<at::Tensor&(const at::Tensor&, Rest..., at::Tensor&)>};
+          &make<DenseKernel<at::Tensor(const at::Tensor&, Rest...)>>, &make<DenseKernel<at::Tensor&(at::Tensor&, Rest...)>>,
+          &make<Kernel<at::Tensor&(const at::Tensor&, Rest..., at::Tensor&)>>};
 }
 
 const std::vector<PointwiseKernels>& pointwise_kernels() {
@@ -333,7 +317,7 @@ TypedKernel find_typed(std::string_view name, const Overload& overload) {
   if (overload.pointwise) {
     return find_pointwise(overload);
   }
-#define TYPED(name, op) {name, &make<at::_ops::op::schema>},
+#define TYPED(name, op) {name, &make<Kernel<at::_ops::op::schema>>},
   static const auto* const kernels = new std::unordered_map<std::string_view, TypedKernel>{RUSTDEV_TYPED_LIST(TYPED)};
 #undef TYPED
   const auto found = kernels->find(name);

@@ -1,32 +1,35 @@
 // ATen kernels as tasks: see aten_task.h.
 #include "ops/aten_task.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "operator_call.h"
+#include "ops/fallback.h"
 #include "rustdev_completion.h"
 #include "tensor.h"
 
 namespace rustdev {
 namespace {
 
+using torch::jit::Stack;
+
+template <class Function>
+Function* function_of_torch(const char* name) {
+  return reinterpret_cast<Function*>(symbol_of_torch(name));
+}
+
 // The functions that set the thread counts of libtorch_cpu's OpenMP and MKL; both settings are per thread.
 struct ThreadSettings {
-  int (*openmp_get)() = nullptr;
-  void (*openmp_set)(int) = nullptr;
-  int (*mkl_set)(int) = nullptr;
-
-  ThreadSettings() {
-    find_symbol("omp_get_max_threads", openmp_get);
-    find_symbol("omp_set_num_threads", openmp_set);
-    find_symbol("MKL_Set_Num_Threads_Local", mkl_set);
-  }
+  int (*openmp_get)() = function_of_torch<int()>("omp_get_max_threads");
+  void (*openmp_set)(int) = function_of_torch<void(int)>("omp_set_num_threads");
+  int (*mkl_set)(int) = function_of_torch<int(int)>("MKL_Set_Num_Threads_Local");
 };
 
 const ThreadSettings& settings() {
@@ -34,14 +37,12 @@ const ThreadSettings& settings() {
   return instance;
 }
 
-struct Job {
-  std::function<void()> work;
-};
+using Job = std::function<void()>;
 
 bool run_job(void* context, char* message, size_t capacity) {
   try {
     const SerialAten serial;
-    static_cast<Job*>(context)->work();
+    (*static_cast<Job*>(context))();
     return true;
   } catch (const c10::Error& error) {
     std::snprintf(message, capacity, "%s", error.what_without_backtrace());
@@ -121,13 +122,8 @@ SerialAten::~SerialAten() {
 }
 
 rd_access access_of(const at::Tensor& tensor, bool write) {
-  const auto* begin = static_cast<const char*>(data_of(tensor));
-  int64_t last = 0;
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    last += (tensor.size(dim) - 1) * tensor.stride(dim);
-  }
-  const int64_t bytes = tensor.numel() == 0 ? 0 : (last + 1) * static_cast<int64_t>(tensor.itemsize());
-  return {begin, begin + bytes, write};
+  const auto* const begin = static_cast<const char*>(data_of(tensor));
+  return {begin, begin + at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize()), write};
 }
 
 void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRef<at::Tensor> inputs, uint64_t cost,
@@ -146,11 +142,11 @@ void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRe
     }
   }
   RD_CHECK(rd_stream_submit_aten(device, rd_stream_current(device), name, accesses.data(), accesses.size(), cost, &run_job,
-                                 new Job{std::move(work)}, &destroy_job));
+                                 new Job(std::move(work)), &destroy_job));
 }
 
 void run_until_done(const rd_completion* completion, std::function<void()> work) {
-  rd_completion_run(completion, &run_job, new Job{std::move(work)}, &destroy_job);
+  rd_completion_run(completion, &run_job, new Job(std::move(work)), &destroy_job);
 }
 
 at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t parts) {
@@ -169,6 +165,80 @@ void parallel_aten(int64_t parts, uint64_t cost, const std::function<void(int64_
   if (state.failure) {
     std::rethrow_exception(state.failure);
   }
+}
+
+namespace {
+
+// The argument for one part: the part of a tensor that is cut, or sizes whose first dimension, the batch, is that of the part.
+c10::IValue part_of(const c10::IValue& value, const rd_cut& cut, int64_t dims, int64_t part) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    const at::Tensor& tensor = value.toTensor();
+    const bool is_cut = tensor.dim() >= cut.least_ndim && tensor.size(cut.dim) == cut.size;
+    return is_cut ? rustdev::part_of(tensor, cut.dim, part, cut.parts) : tensor;
+  }
+  if (value.isIntList() && value.toIntList().size() == static_cast<size_t>(dims)) {
+    std::vector<int64_t> sizes = value.toIntVector();
+    sizes[0] = sizes[0] * (part + 1) / cut.parts - sizes[0] * part / cut.parts;
+    return sizes;
+  }
+  return value;
+}
+
+// Runs the variant with out=, or the functional variant and copies its results.
+void run(const AtenOperator& op, Stack arguments, const Stack& results) {
+  if (op.out) {
+    arguments.insert(arguments.end(), results.begin(), results.end());
+  }
+  op.out.value_or(op.functional).redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &arguments);
+  for (size_t index = 0; index < results.size(); ++index) {
+    const at::Tensor& result = results[index].toTensor();
+    const at::Tensor& found = arguments[index].toTensor();
+    if (!op.out && result.defined()) {
+      result.copy_(found);
+    }
+    TORCH_INTERNAL_ASSERT(!op.out || (!found.is_conj() && !found.is_neg()), "a result with a bit set");
+  }
+}
+
+}  // namespace
+
+const AtenOperator* find_aten(const char* name, const rd_task& task) {
+  const c10::OperatorHandle functional = find_operator(name);
+  const auto out = task.out != nullptr ? std::optional<c10::OperatorHandle>(find_operator(task.out)) : std::nullopt;
+  return new AtenOperator{name, functional, out, rd_fallback_guard(fallback_operator(functional)), task.guarded};
+}
+
+void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> outputs, const rd_cut& cut) {
+  c10::SmallVector<at::Tensor, 4> inputs;
+  for (c10::IValue& value : stack) {
+    if (value.isTensor() && value.toTensor().defined()) {
+      inputs.push_back(value.toTensor());
+      value = borrow(value.toTensor());
+    }
+  }
+  const int64_t dims = inputs[0].dim();
+  const int threads = cut.takes_threads ? at::get_num_threads() : 1;
+  Stack results;
+  for (const at::Tensor& output : outputs) {
+    results.emplace_back(borrow(output));
+  }
+  auto work = [&op, stack = std::move(stack), results = std::move(results), cut, dims, threads] {
+    const SerialAten libraries(threads);
+    Stack arguments = stack;
+    if (op.guarded && op.guard != nullptr) {
+      check_arguments(op.guard, op.functional.schema(), arguments);
+    }
+    parallel_aten(cut.parts, cut.cost, [&](int64_t part) {
+      const auto parts_of = [&](Stack values) {
+        for (c10::IValue& value : values) {
+          value = cut.parts == 1 ? value : part_of(value, cut, dims, part);
+        }
+        return values;
+      };
+      run(op, parts_of(arguments), parts_of(results));
+    });
+  };
+  submit_aten(op.name, outputs, inputs, cut.cost, std::move(work));
 }
 
 }  // namespace rustdev

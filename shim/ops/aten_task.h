@@ -1,13 +1,17 @@
 // PyTorch's CPU kernels as tasks on the device's streams (tier `aten`): a task runs on one of our threads over aliases of device
-// memory, with one OpenMP thread, and `parallel_aten` divides it among our pool.
+// memory, with one OpenMP thread, and `parallel_aten` divides it among our pool. Most of these operators are declared in Rust
+// (src/operators/task_table.rs), and bound by operators.cpp: `submit_boxed` runs them over boxed arguments.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 #include <functional>
+#include <optional>
 
-#include "rustdev.h"
+#include "rustdev_operators.h"
 
 struct rd_completion;
 
@@ -19,17 +23,11 @@ at::Tensor borrow(const at::Tensor& tensor);
 // A function of the libraries that libtorch_cpu links; null if there is none of that name.
 void* symbol_of_torch(const char* name);
 
-template <class Function>
-void find_symbol(const char* name, Function& function) {
-  function = reinterpret_cast<Function>(symbol_of_torch(name));
-}
-
 // For a scope, ATen runs below autograd, with `threads` threads of OpenMP and MKL.
 class SerialAten {
  public:
   explicit SerialAten(int threads = 1);
-  SerialAten(const SerialAten&) = delete;
-  SerialAten& operator=(const SerialAten&) = delete;
+  SerialAten(SerialAten&&) = delete;
   ~SerialAten();
 
  private:
@@ -53,5 +51,22 @@ at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t 
 
 // Runs body(part) for all parts on the pool, each under SerialAten; rethrows an exception of a part. `cost`: of all parts together.
 void parallel_aten(int64_t parts, uint64_t cost, const std::function<void(int64_t)>& body);
+
+// One operator. Never freed, because tasks refer to it.
+struct AtenOperator {
+  const char* name;
+  c10::OperatorHandle functional;
+  std::optional<c10::OperatorHandle> out;
+  const rd_guard* guard;
+  // Whether the guard checks values inside the task.
+  bool guarded;
+};
+
+// The operator of that name, which is a task.
+const AtenOperator* find_aten(const char* name, const rd_task& task);
+
+// Enqueues the kernel over the boxed arguments and these results, some of which may be undefined. Our threads compute the parts of
+// a task; one that is not cut may use the libraries' threads.
+void submit_boxed(const AtenOperator& op, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs, const rd_cut& cut);
 
 }  // namespace rustdev

@@ -5,6 +5,7 @@
 #include <ATen/ops/mm.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ops/aten_task.h"
@@ -16,28 +17,25 @@ template <class In, class Out>
 using Gemm = void (*)(const char* transa, const char* transb, const int* m, const int* n, const int* k, const Out* alpha,
                       const In* a, const int* lda, const In* b, const int* ldb, const Out* beta, Out* c, const int* ldc);
 
-// BLAS functions by their Fortran names; null if there is none.
-struct Blas {
-  Blas() {
-    find_symbol("sgemm_", of_float);
-    find_symbol("dgemm_", of_double);
-    find_symbol("gemm_bf16bf16f32_", of_bfloat16);
-    find_symbol("gemm_f16f16f32_", of_half);
-  }
-
-  Gemm<float, float> of_float = nullptr;
-  Gemm<double, double> of_double = nullptr;
-  Gemm<uint16_t, float> of_bfloat16 = nullptr;
-  Gemm<uint16_t, float> of_half = nullptr;
+// The BLAS function for a dtype, by its Fortran name; null if there is none.
+struct Function {
+  c10::ScalarType dtype;
+  const char* name;
+  void* function = symbol_of_torch(name);
 };
 
-const Blas& blas() {
-  static const Blas instance;
-  return instance;
+const std::array<Function, 4>& functions() {
+  static const std::array<Function, 4> found{{{c10::ScalarType::Float, "sgemm_"},
+                                              {c10::ScalarType::Double, "dgemm_"},
+                                              {c10::ScalarType::BFloat16, "gemm_bf16bf16f32_"},
+                                              {c10::ScalarType::Half, "gemm_f16f16f32_"}}};
+  return found;
 }
 
 template <class In, class Out>
-void call(Gemm<In, Out> function, const rd_gemm& product) {
+void call(const rd_gemm& product) {
+  const auto has_dtype = [&](const Function& one) { return static_cast<int32_t>(one.dtype) == product.dtype; };
+  const auto function = reinterpret_cast<Gemm<In, Out>>(std::find_if(functions().begin(), functions().end(), has_dtype)->function);
   const char trans_a = product.a.transposed ? 'T' : 'N';
   const char trans_b = product.b.transposed ? 'T' : 'N';
   const auto alpha = static_cast<Out>(product.alpha);
@@ -73,16 +71,9 @@ void make(const rd_gemm& product) {
   if (c10::isReducedFloatingType(dtype) && product.out_dtype == product.dtype) {
     return call_aten(product);
   }
-  switch (dtype) {
-    case c10::ScalarType::Float:
-      return call(blas().of_float, product);
-    case c10::ScalarType::Double:
-      return call(blas().of_double, product);
-    case c10::ScalarType::BFloat16:
-      return call(blas().of_bfloat16, product);
-    default:
-      return call(blas().of_half, product);
-  }
+  dtype == c10::ScalarType::Float    ? call<float, float>(product)
+  : dtype == c10::ScalarType::Double ? call<double, double>(product)
+                                     : call<uint16_t, float>(product);
 }
 
 bool run(const rd_gemm* product) {
@@ -95,16 +86,13 @@ bool run(const rd_gemm* product) {
   }
 }
 
-uint64_t bit(c10::ScalarType dtype, bool is_there) { return is_there ? uint64_t{1} << static_cast<unsigned>(dtype) : 0; }
-
-[[maybe_unused]] const bool registered = []() noexcept {
-  const Blas& found = blas();
-  rd_gemm_register(
-      bit(c10::ScalarType::Float, found.of_float != nullptr) | bit(c10::ScalarType::Double, found.of_double != nullptr) |
-          bit(c10::ScalarType::BFloat16, found.of_bfloat16 != nullptr) | bit(c10::ScalarType::Half, found.of_half != nullptr),
-      &run);
-  return true;
-}();
+__attribute__((constructor)) void register_blas() {
+  uint64_t dtypes = 0;
+  for (const Function& one : functions()) {
+    dtypes |= uint64_t{one.function != nullptr} << static_cast<unsigned>(one.dtype);
+  }
+  rd_gemm_register(dtypes, &run);
+}
 
 }  // namespace
 }  // namespace rustdev

@@ -84,7 +84,9 @@ struct Backward {
     std::vector<Gradients> results(division.parts);
     parallel_aten(division.parts, division.cost, [&](int64_t part) { results[part] = run_part(part); });
     if (mask[1] && division.by_channels) {
-      join_weights(results);
+      for (int64_t part = 0; part < division.parts; ++part) {
+        division.of_channels(grad_weight, 1, part).copy_(std::get<1>(results[part]));
+      }
     } else if (mask[1]) {
       sum_parts<1>(results, grad_weight);
     }
@@ -97,12 +99,6 @@ struct Backward {
 
   at::Tensor part_of_input(const at::Tensor& tensor, int64_t part) const {
     return division.of_batch(division.of_channels(tensor, 1, part), part);
-  }
-
-  void join_weights(const std::vector<Gradients>& results) const {
-    for (int64_t part = 0; part < division.parts; ++part) {
-      division.of_channels(grad_weight, 1, part).copy_(std::get<1>(results[part]));
-    }
   }
 
   // Sums in the opmath dtype, rounded once.
@@ -123,10 +119,7 @@ at::Tensor tensor_at(const rd_value& value) {
 
 // The parameters behind the three tensors of a call.
 Geometry geometry_of(const rd_value* arguments) {
-  const auto integers = [&](size_t index) {
-    const auto* const begin = static_cast<const int64_t*>(arguments[index].data);
-    return std::vector<int64_t>(begin, begin + arguments[index].count);
-  };
+  const auto integers = [&](size_t index) { return boxed(arguments[index]).toIntVector(); };
   return {integers(3), integers(4), integers(5), integers(7), arguments[6].scalar.integer != 0, arguments[8].scalar.integer};
 }
 

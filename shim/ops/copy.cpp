@@ -10,10 +10,8 @@
 #include <ATen/ops/item_native.h>
 #include <torch/library.h>
 
-#include "awaited.h"
 #include "boxed_values.h"
 #include "ops/tier.h"
-#include "runtime/ipc.h"
 #include "runtime/label.h"
 #include "runtime/sync_debug.h"
 
@@ -24,10 +22,6 @@ bool same_elements(const at::Tensor& dst, const at::Tensor& src) {
   return dst.is_alias_of(src) && dst.storage_offset() == src.storage_offset() && dst.strides() == src.strides() &&
          dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type() && dst.is_conj() == src.is_conj() &&
          dst.is_neg() == src.is_neg();
-}
-
-bool both_dense(const at::Tensor& dst, const at::Tensor& src) {
-  return dst.sizes() == src.sizes() && dst.is_contiguous() && src.is_contiguous();
 }
 
 // `wait`: the name of the wait for the copy, for reports; null for an asynchronous copy.
@@ -77,13 +71,6 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blo
     return dst;
   }
   at::assert_no_internal_overlap(dst);
-  if (both_dense(dst, self)) {
-    at::assert_no_partial_overlap(dst, self);
-    if (dst.numel() != 0) {
-      copy_elements(dst, self, non_blocking);
-    }
-    return dst;
-  }
   const auto source = at::expand_inplace(dst, self, "copy_");
   at::assert_no_partial_overlap(dst, *source);
   if (dst.numel() != 0) {

@@ -2,15 +2,17 @@
 // memory.
 //
 // A call aliases the arguments, has Rust check their devices and the rules, waits for the current streams of the devices concerned,
-// runs the guard (fallback_guard.h) and then the kernel on the caller's thread, writes changes back, and maps the results. It is
+// runs the guard and then the kernel on the caller's thread, writes changes back, and maps the results. It is
 // registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's
 // fallback, and as the fallback for all others.
 #include "ops/fallback.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseTensorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/nan_to_num.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -19,14 +21,12 @@
 #include <memory>
 #include <mutex>
 
+#include "boxed_values.h"
 #include "ops/aten_task.h"
 #include "ops/fallback_alias.h"
-#include "ops/fallback_guard.h"
 #include "ops/tier.h"
 #include "runtime/generator.h"
-#include "runtime/ipc.h"
 #include "runtime/sync_debug.h"
-#include "tensor.h"
 
 namespace rustdev {
 namespace {
@@ -73,9 +73,23 @@ void replace(IValue& value, const Convert& convert) {
   }
 }
 
+// Refuses a sparse tensor on the CPU, an argument or a result of an operator's call, that its kernel would not survive.
+void check_sparse(const rd_fallback* op, const at::Tensor& tensor) {
+  torch::jit::Stack members{c10::str(tensor.layout()), tensor.sizes()};
+  if (tensor.is_sparse()) {
+    auto* impl = static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
+    members.insert(members.end(), {c10::IValue(), impl->indices(), impl->values()});
+  } else {
+    auto* impl = static_cast<at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
+    members.insert(members.end(), {impl->compressed_indices(), impl->plain_indices(), impl->values()});
+  }
+  const BoxedValues values(members);
+  RD_CHECK(rd_fallback_check_sparse(op, values.data(), values.size()));
+}
+
 // A seed for the CPU from the next state of a device generator, which is advanced.
 uint64_t next_seed(const std::optional<at::Generator>& given, at::Device device) {
-  return rd_generator_derive_seed(generator(given, device).state());
+  return rd_generator_derive_seed(generator_state(given, device));
 }
 
 // For operators without a Generator argument: seeds the CPU's default generator from the device's for a scope, then restores its
@@ -88,8 +102,7 @@ class DerivedSeed {
     state_ = generator_.unsafeGetGeneratorImpl()->get_state();
     generator_.set_current_seed(seed);
   }
-  DerivedSeed(const DerivedSeed&) = delete;
-  DerivedSeed& operator=(const DerivedSeed&) = delete;
+  DerivedSeed(DerivedSeed&&) = delete;
   ~DerivedSeed() {
     const std::lock_guard<std::mutex> lock(generator_.mutex());
     generator_.unsafeGetGeneratorImpl()->set_state(*state_);
@@ -101,10 +114,7 @@ class DerivedSeed {
 };
 
 // The kernel's entry in traces and statistics.
-struct EndRun {
-  void operator()(rd_fallback_run* run) const { rd_fallback_run_end(run, std::uncaught_exceptions() != 0); }
-};
-using Run = std::unique_ptr<rd_fallback_run, EndRun>;
+using Run = Owned<rd_fallback_run, [](rd_fallback_run* run) { rd_fallback_run_end(run, std::uncaught_exceptions() != 0); }>;
 
 // One call on its way to the CPU.
 class Call {
@@ -128,25 +138,20 @@ class Call {
   }
 
   // The call as a wait of the host, for reports. Without device arguments it waits only for the memory of its results.
-  rd_wait wait_info() const { return {RD_WAIT_FALLBACK, device_.index(), name()}; }
+  rd_wait wait_info() const { return {RD_WAIT_FALLBACK, device_.index(), rd_fallback_name(known_)}; }
 
   void wait() const { RD_CHECK(rd_fallback_wait(known_, devices_.data(), devices_.size(), accesses_.data(), accesses_.size())); }
 
   // Seeds the operator's random numbers from the device's generator: by its Generator argument, or by the returned scope.
   std::unique_ptr<DerivedSeed> map_generators() {
-    if (C10_UNLIKELY(expects_error_)) {
-      // An error draws nothing.
-      if (generator_ != nullptr) {
-        *generator_ = at::detail::createCPUGenerator();
-      }
-      return nullptr;
-    }
     if (generator_ != nullptr) {
       const auto given = generator_->isNone() ? std::nullopt : std::optional<at::Generator>(generator_->toGenerator());
-      *generator_ = at::detail::createCPUGenerator(next_seed(given, device_));
+      // An error draws nothing.
+      *generator_ = at::detail::createCPUGenerator(expects_error_ ? c10::default_rng_seed_val : next_seed(given, device_));
       return nullptr;
     }
-    return op_.hasTag(at::Tag::nondeterministic_seeded) ? std::make_unique<DerivedSeed>(device_) : nullptr;
+    const bool draws = !expects_error_ && op_.hasTag(at::Tag::nondeterministic_seeded);
+    return draws ? std::make_unique<DerivedSeed>(device_) : nullptr;
   }
 
   // Throws for arguments that would crash the kernel; reads their values.
@@ -192,11 +197,9 @@ class Call {
     RD_CHECK(rd_fallback_begin(known_, devices_.data(), devices_.size(), with_host_, expects_error, &device, &warns));
     device_.set_index(static_cast<c10::DeviceIndex>(device));
     if (warns) {
-      TORCH_WARN("rustdev: '", name(), "' has no kernel for this device and runs on the CPU.");
+      TORCH_WARN("rustdev: '", rd_fallback_name(known_), "' has no kernel for this device and runs on the CPU.");
     }
   }
-
-  const char* name() const { return rd_fallback_name(known_); }
 
   at::Tensor alias(const at::Tensor& tensor, const c10::Argument& argument) {
     if (!on_device(tensor)) {
@@ -236,22 +239,6 @@ class Call {
   const bool expects_error_;
 };
 
-void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack, bool expects_error) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::DispatchKeySet cpu_keys = on_cpu(keys);
-  Call call(op, *stack, expects_error);
-  call.map_arguments();
-  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
-                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
-                              "CPU has a kernel for it.");
-  const HostWait host_wait(call.wait_info());
-  call.wait();
-  const auto seed = call.map_generators();
-  call.check_arguments();
-  call.run(cpu_keys);
-  call.map_results();
-}
-
 }  // namespace
 
 const rd_fallback* fallback_operator(const c10::OperatorHandle& op) {
@@ -268,19 +255,44 @@ const rd_fallback* fallback_operator(const c10::OperatorHandle& op) {
   return found;
 }
 
+void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
+  const size_t count = schema.arguments().size();
+  const BoxedValues values(torch::jit::last(stack, count));
+  rd_change change{};
+  RD_CHECK(rd_guard_check(guard, values.data(), values.size(), &change));
+  if (change.kind != RD_CHANGE_NONE) {
+    c10::IValue& value = torch::jit::peek(stack, change.argument, count);
+    value = change.kind == RD_CHANGE_CONTIGUOUS
+                ? value.toTensor().contiguous()
+                : at::nan_to_num(value.toTensor(), change.numbers[0], change.numbers[1], change.numbers[2]);
+  }
+}
+
+template <bool expects_error>
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  run_on_cpu(op, keys, stack, false);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::DispatchKeySet cpu_keys = on_cpu(keys);
+  Call call(op, *stack, expects_error);
+  call.map_arguments();
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
+                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
+                              "CPU has a kernel for it.");
+  const HostWait host_wait(call.wait_info());
+  call.wait();
+  const auto seed = call.map_generators();
+  call.check_arguments();
+  call.run(cpu_keys);
+  call.map_results();
 }
 
-void raise_cpu_error(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  run_on_cpu(op, keys, stack, true);
-}
+template void cpu_fallback<false>(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*);
+template void cpu_fallback<true>(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*);
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>()); }
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>()); }
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>()); }
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>()); }
 
 // Called after all other registrations, including Python's (python/rustdev/_ops/).
 void register_fallback() {
@@ -297,7 +309,7 @@ void register_fallback() {
       const auto op = dispatcher.findSchema(name);
       if (name.name.rfind("aten::", 0) == 0 && op && !op->hasKernelForDispatchKey(device_key) &&
           op->hasKernelForDispatchKey(cpu_key)) {
-        tier.impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+        tier.impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>());
       }
     }
   }

@@ -10,9 +10,7 @@
 
 #include <cstring>
 
-#include "runtime/ipc.h"
 #include "runtime/sync_debug.h"
-#include "tensor.h"
 
 namespace rustdev {
 namespace {
@@ -22,23 +20,9 @@ using c10::DispatchKey;
 
 void release_storage(void* context) { c10::raw::intrusive_ptr::decref(static_cast<c10::intrusive_ptr_target*>(context)); }
 
-// A storage of the same memory on the CPU, which keeps the device storage alive.
-c10::Storage alias_storage(const c10::Storage& storage) {
-  auto* impl = storage.unsafeGetStorageImpl();
-  void* const data = impl->mutable_data();
-  c10::raw::intrusive_ptr::incref(impl);
-  c10::DataPtr pointer(data, static_cast<c10::intrusive_ptr_target*>(impl), &release_storage, at::Device(at::kCPU));
-  return c10::Storage(c10::Storage::use_byte_size_t{}, impl->nbytes(), std::move(pointer), c10::GetCPUAllocator(),
-                      /*resizable=*/true);
-}
-
 void copy_bits(const at::Tensor& from, const at::Tensor& to) {
-  if (C10_UNLIKELY(from.is_conj() != to.is_conj())) {
-    to._set_conj(from.is_conj());
-  }
-  if (C10_UNLIKELY(from.is_neg() != to.is_neg())) {
-    to._set_neg(from.is_neg());
-  }
+  to._set_conj(from.is_conj());
+  to._set_neg(from.is_neg());
 }
 
 // A tensor of the kind of `model` over another storage, with the model's geometry.
@@ -141,7 +125,13 @@ c10::Storage Aliases::storage_to_cpu(const c10::Storage& storage) {
       return pair.cpu;
     }
   }
-  c10::Storage alias = alias_storage(storage);
+  // A storage of the same memory, which keeps the device storage alive.
+  auto* impl = storage.unsafeGetStorageImpl();
+  void* const data = impl->mutable_data();
+  c10::raw::intrusive_ptr::incref(impl);
+  c10::DataPtr pointer(data, static_cast<c10::intrusive_ptr_target*>(impl), &release_storage, at::Device(at::kCPU));
+  c10::Storage alias(c10::Storage::use_byte_size_t{}, impl->nbytes(), std::move(pointer), c10::GetCPUAllocator(),
+                     /*resizable=*/true);
   storages_.push_back({storage, alias, alias.mutable_data(), alias.nbytes()});
   return alias;
 }
@@ -176,44 +166,35 @@ at::Tensor Aliases::to_device(const at::Tensor& result, at::Device device) {
 
 void Aliases::write_back() {
   for (size_t index = 0; index < storages_.size(); ++index) {
-    write_back_storage(storages_[index]);
+    auto& [device, cpu, known_data, known_bytes] = storages_[index];
+    const size_t bytes = cpu.nbytes();
+    void* const data = cpu.mutable_data();
+    if (C10_UNLIKELY(data != known_data || bytes != known_bytes)) {
+      device.set_data_ptr_noswap(copy_in(data, bytes, device.device()));
+      device.set_nbytes(bytes);
+      known_data = data;
+      known_bytes = bytes;
+    }
   }
+  // New members of sparse tensors are added to the pairs meanwhile.
   for (size_t index = 0; index < tensors_.size(); ++index) {
-    write_back_tensor(TensorPair(tensors_[index]));
+    const TensorPair pair = tensors_[index];
+    const at::Tensor &to = pair.device, &from = pair.cpu;
+    if (C10_UNLIKELY(is_sparse_layout(to))) {
+      set_members(to, from, [&](const at::Tensor& member) { return to_device(member, to.device()); });
+    } else if (C10_LIKELY(!to.is_nested())) {
+      auto* impl = to.unsafeGetTensorImpl();
+      const c10::Storage storage = storage_to_device(from.storage(), to.device());
+      if (C10_UNLIKELY(storage.unsafeGetStorageImpl() != to.storage().unsafeGetStorageImpl())) {
+        impl->set_storage_keep_dtype(storage);
+      }
+      if (C10_UNLIKELY(from.sizes() != to.sizes() || from.strides() != to.strides() ||
+                       from.storage_offset() != to.storage_offset())) {
+        impl->set_sizes_and_strides(from.sizes(), from.strides(), from.storage_offset());
+      }
+      copy_bits(from, to);
+    }
   }
-}
-
-void Aliases::write_back_storage(StoragePair& pair) {
-  const size_t bytes = pair.cpu.nbytes();
-  void* const data = pair.cpu.mutable_data();
-  if (C10_LIKELY(data == pair.data && bytes == pair.bytes)) {
-    return;
-  }
-  pair.device.set_data_ptr_noswap(copy_in(data, bytes, pair.device.device()));
-  pair.device.set_nbytes(bytes);
-  pair.data = data;
-  pair.bytes = bytes;
-}
-
-void Aliases::write_back_tensor(const TensorPair& pair) {
-  const at::Tensor& from = pair.cpu;
-  const at::Tensor& to = pair.device;
-  if (C10_UNLIKELY(is_sparse_layout(to))) {
-    set_members(to, from, [&](const at::Tensor& member) { return to_device(member, to.device()); });
-    return;
-  }
-  if (C10_UNLIKELY(to.is_nested())) {
-    return;
-  }
-  auto* impl = to.unsafeGetTensorImpl();
-  const c10::Storage storage = storage_to_device(from.storage(), to.device());
-  if (C10_UNLIKELY(storage.unsafeGetStorageImpl() != to.storage().unsafeGetStorageImpl())) {
-    impl->set_storage_keep_dtype(storage);
-  }
-  if (C10_UNLIKELY(from.sizes() != to.sizes() || from.strides() != to.strides() || from.storage_offset() != to.storage_offset())) {
-    impl->set_sizes_and_strides(from.sizes(), from.strides(), from.storage_offset());
-  }
-  copy_bits(from, to);
 }
 
 }  // namespace rustdev

@@ -46,8 +46,6 @@ class Aliases {
 
   c10::Storage storage_to_cpu(const c10::Storage& storage);
   c10::Storage storage_to_device(const c10::Storage& storage, at::Device device);
-  void write_back_tensor(const TensorPair& pair);
-  void write_back_storage(StoragePair& pair);
 
   c10::SmallVector<TensorPair, 6> tensors_;
   c10::SmallVector<StoragePair, 6> storages_;

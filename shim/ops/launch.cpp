@@ -1,7 +1,8 @@
 // Operators for the kernels in Python (python/rustdev/_ops/): launches of kernels of the operator table, and synchronous reads.
+#include <ATen/MemoryOverlap.h>
 #include <torch/library.h>
 
-#include "awaited.h"
+#include "runtime/sync_debug.h"
 
 namespace rustdev {
 namespace {
@@ -33,8 +34,9 @@ void launch_kernel(std::string_view kernel, at::TensorList outputs, at::TensorLi
     }
   }
   for (const at::Tensor& output : outputs) {
+    at::assert_no_internal_overlap(output);
     for (const at::Tensor& input : inputs) {
-      check_overlap({output}, distinct(input));
+      at::assert_no_partial_overlap(output, distinct(input));
     }
   }
   launch.scalars(scalars);

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "binding.h"
+#include "operator_call.h"
 
 namespace rustdev {
 namespace {

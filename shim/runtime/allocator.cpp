@@ -1,25 +1,26 @@
-// c10::DeviceAllocator over the rd_memory_* functions. The caching pool and its counters are in Rust.
-#include "runtime/allocator.h"
+// The allocators of device memory and of pinned host memory, over the functions rd_memory_* and rd_host_*; the caching pools and
+// their counters are in Rust. Also tensors over memory of another process.
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <torch/library.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
-#include "check.h"
 #include "runtime/guard.h"
-#include "runtime/ipc.h"
-#include "rustdev.h"
+#include "tensor.h"
 
 namespace rustdev {
 namespace {
 
+using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 using c10::CachingDeviceAllocator::DeviceStats;
 
-c10::Device device_of_index(int32_t index) { return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)}; }
-
 void report_to_profiler(void* pointer, int64_t bytes, uint64_t allocated, uint64_t reserved, int32_t device) {
-  c10::reportMemoryUsageToProfiler(pointer, bytes, allocated, reserved, device_of_index(device));
+  c10::reportMemoryUsageToProfiler(pointer, bytes, allocated, reserved, device_at(device));
 }
 
 // Installs the pool's observer when this process first profiles memory. It stays installed: PyTorch's report function checks the
@@ -40,8 +41,12 @@ void report_shortage_to_profiler(size_t bytes, int32_t device) {
   rd_memory_stats stats;
   if (c10::memoryProfilingEnabled() && rd_memory_get_stats(device, &stats) == RD_OK) {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), stats.allocated_bytes[0].current, stats.reserved_bytes[0].current,
-                                     device_of_index(device));
+                                     device_at(device));
   }
+}
+
+Stat to_stat(const rd_stat& stat) {
+  return {.current = stat.current, .peak = stat.peak, .allocated = stat.allocated, .freed = stat.freed};
 }
 
 StatArray to_stats(const rd_stat (&stats)[3]) { return {to_stat(stats[0]), to_stat(stats[1]), to_stat(stats[2])}; }
@@ -67,7 +72,7 @@ struct Allocator final : public c10::DeviceAllocator {
       }
       throw_status(status);
     }
-    return {pointer, pointer, &free_block, device_of_index(device)};
+    return {pointer, pointer, &free_block, device_at(device)};
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
@@ -126,12 +131,81 @@ struct Allocator final : public c10::DeviceAllocator {
   }
 };
 
-Allocator allocator;  // NOLINT(bugprone-throwing-static-initialization): made while the module loads, as PyTorch's own are
+c10::CachingAllocator::DurationStat to_duration(const rd_duration& time) {
+  return {.total = time.total, .max = time.max, .min = time.min, .count = time.count};
+}
+
+struct HostAllocator final : public at::HostAllocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    void* pointer = nullptr;
+    RD_CHECK(rd_host_allocate(bytes, &pointer));
+    return {pointer, pointer, &rd_host_free, c10::DeviceType::CPU};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &rd_host_free; }
+
+  void copy_data(void* destination, const void* source, size_t bytes) const override {
+    default_copy_data(destination, source, bytes);
+  }
+
+  // Returns false for memory of other allocators: the caller has to wait for the copy.
+  bool record_event(void* pointer, void* /*context*/, c10::Stream stream) override {
+    if (!rd_host_is_pinned(pointer)) {
+      return false;
+    }
+    RD_CHECK(rd_host_record_stream(pointer, stream.device_index(), stream.id()));
+    return true;
+  }
+
+  void empty_cache() override { RD_CHECK(rd_host_empty_cache()); }
+
+  at::HostStats get_stats() override {
+    rd_host_stats stats;
+    RD_CHECK(rd_host_get_stats(&stats));
+    at::HostStats result;
+    result.active_requests = to_stat(stats.active_requests);
+    result.active_bytes = to_stat(stats.active_bytes);
+    result.allocations = to_stat(stats.allocations);
+    result.allocated_bytes = to_stat(stats.allocated_bytes);
+    result.host_alloc_time = to_duration(stats.host_alloc_time);
+    result.host_free_time = to_duration(stats.host_free_time);
+    result.num_host_alloc = stats.num_host_alloc;
+    result.num_host_free = stats.num_host_free;
+    std::copy(std::begin(stats.bucket_allocation), std::end(stats.bucket_allocation), result.bucket_allocation.begin());
+    return result;
+  }
+
+  void reset_accumulated_stats() override { RD_CHECK(rd_host_reset_accumulated()); }
+
+  void reset_peak_stats() override { RD_CHECK(rd_host_reset_peak()); }
+};
+
+// NOLINTBEGIN(bugprone-throwing-static-initialization): made while the module loads, as PyTorch's own are
+Allocator allocator;
+HostAllocator pinned_allocator;
+// NOLINTEND(bugprone-throwing-static-initialization)
 
 REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator)
+REGISTER_HOST_ALLOCATOR(c10::DeviceType::PrivateUse1, &pinned_allocator)
+
+void let_go(void* received) { rd_received_let_go(static_cast<rd_received*>(received)); }
+
+// A byte tensor over received memory. `received`: the runtime's handle, released with the storage. The storage is not resizable,
+// because the memory after it belongs to others.
+at::Tensor received_bytes(int64_t address, int64_t bytes, int64_t device, int64_t received) {
+  c10::DataPtr data(reinterpret_cast<void*>(address), reinterpret_cast<void*>(received), &let_go,
+                    device_at(static_cast<int32_t>(device)));
+  c10::Storage storage(c10::Storage::use_byte_size_t{}, bytes, std::move(data), /*allocator=*/nullptr, /*resizable=*/false);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), caffe2::TypeMeta::Make<uint8_t>());
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous({bytes});
+  return tensor;
+}
 
 }  // namespace
 
-c10::DeviceAllocator* device_allocator() { return &allocator; }
+TORCH_LIBRARY_FRAGMENT(rustdev, m) {
+  m.def("_received(int address, int bytes, int device, int received) -> Tensor", &received_bytes);
+}
 
 }  // namespace rustdev

@@ -1,18 +1,18 @@
-// Random generators of rustdev devices, and the operator that gives Python the default ones.
+// Random generators of rustdev devices: PyTorch's interface over src/runtime/generator.rs, and the operator that gives Python the
+// default ones.
 #include "runtime/generator.h"
 
-#include <array>
 #include <cstring>
 #include <deque>
-#include <utility>
 
 #include <ATen/EmptyTensor.h>
+#include <c10/core/GeneratorImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/library.h>
 
-#include "check.h"
 #include "runtime/guard.h"
-#include "rustdev.h"
+#include "tensor.h"
+#include "torch_version.h"
 
 namespace rustdev {
 namespace {
@@ -25,64 +25,79 @@ at::Tensor packed(int64_t count, c10::ScalarType dtype, const void* data) {
   return values;
 }
 
-}  // namespace
+class Generator final : public c10::GeneratorImpl {
+ public:
+  // Takes ownership of one reference to the state. No dispatch key: only the tensors of a call select its kernel, which refuses a
+  // generator of another device.
+  Generator(c10::DeviceIndex device, const rd_generator* state)
+      : c10::GeneratorImpl(device_at(device), c10::DispatchKeySet()), state_(state) {}
 
-// No dispatch key: only the tensors of a call select its kernel, which refuses a generator of another device.
-Generator::Generator(c10::DeviceIndex device, const rd_generator* state)
-    : c10::GeneratorImpl(c10::Device(device_type(), device), c10::DispatchKeySet()), state_(state) {}
+  static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
 
-void Generator::set_current_seed(uint64_t seed) { RD_CHECK(rd_generator_set_seed(state(), device().index(), seed)); }
+  const rd_generator* state() const { return state_.get(); }
 
-void Generator::set_offset(uint64_t offset) { RD_CHECK(rd_generator_set_offset(state(), device().index(), offset)); }
+  // Sets the offset to 0, too.
+  void set_current_seed(uint64_t seed) override { RD_CHECK(rd_generator_set_seed(state(), device().index(), seed)); }
 
-uint64_t Generator::get_offset() const { return rd_generator_state(state()).offset; }
+  void set_offset(uint64_t offset) override { RD_CHECK(rd_generator_set_offset(state(), device().index(), offset)); }
 
-uint64_t Generator::current_seed() const { return rd_generator_state(state()).seed; }
+  uint64_t get_offset() const override { return rd_generator_state(state()).offset; }
 
-uint64_t Generator::seed() {
-  const uint64_t seed = c10::detail::getNonDeterministicRandom(/*is_cuda=*/true);
-  set_current_seed(seed);
-  return seed;
-}
+  uint64_t current_seed() const override { return rd_generator_state(state()).seed; }
 
-c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
-  const rd_philox_state words = rd_generator_state(state());
-  return packed(sizeof(words), at::kByte, &words).getIntrusivePtr();
-}
+  // Draws a seed from the machine's entropy.
+  uint64_t seed() override {
+    const uint64_t seed = c10::detail::getNonDeterministicRandom(/*is_cuda=*/true);
+    set_current_seed(seed);
+    return seed;
+  }
 
-void Generator::set_state(const c10::TensorImpl& new_state) {
-  at::detail::check_rng_state(new_state);
-  rd_philox_state words;
-  TORCH_CHECK(new_state.numel() == sizeof(words), "RNG state of a rustdev generator has ", sizeof(words),
-              " bytes (seed, offset), got ", new_state.numel());
-  std::memcpy(&words, new_state.data(), sizeof(words));
-  RD_CHECK(rd_generator_set_state(state(), device().index(), words));
-}
+  // 16 bytes: seed and offset, 64 bits each, little endian.
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    const rd_philox_state words = rd_generator_state(state());
+    return packed(sizeof(words), at::kByte, &words).getIntrusivePtr();
+  }
 
-c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
-  return c10::make_intrusive<Generator>(device().index(), rd_generator_share(state()));
-}
+  void set_state(const c10::TensorImpl& new_state) override {
+    at::detail::check_rng_state(new_state);
+    rd_philox_state words;
+    TORCH_CHECK(new_state.numel() == sizeof(words), "RNG state of a rustdev generator has ", sizeof(words),
+                " bytes (seed, offset), got ", new_state.numel());
+    std::memcpy(&words, new_state.data(), sizeof(words));
+    RD_CHECK(rd_generator_set_state(state(), device().index(), words));
+  }
 
-void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) {
-  const auto other = c10::dynamic_intrusive_pointer_cast<Generator>(new_state);
-  TORCH_CHECK(other, "expected the state of a rustdev generator");
-  state_.reset(rd_generator_share(other->state()));
-}
+  // A generator that shares this one's state; and the setter that makes this one share another's.
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
+    return c10::make_intrusive<Generator>(device().index(), rd_generator_share(state()));
+  }
+
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) override {
+    const auto other = c10::dynamic_intrusive_pointer_cast<Generator>(new_state);
+    TORCH_CHECK(other, "expected the state of a rustdev generator");
+    state_.reset(rd_generator_share(other->state()));
+  }
 
 #if RUSTDEV_TORCH_HAS_GENERATOR_PHILOX_STATE
-void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) {
-  rd_philox_state start;
-  RD_CHECK(rd_generator_advance(state(), device().index(), increment, &start));
-  const uint64_t zero = 0;
-  seed = packed(1, at::kLong, &start.seed);
-  offset = packed(1, at::kLong, &start.offset);
-  intragraph_offset = packed(1, at::kLong, &zero);
-}
+  void philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) override {
+    rd_philox_state start;
+    RD_CHECK(rd_generator_advance(state(), device().index(), increment, &start));
+    const uint64_t zero = 0;
+    seed = packed(1, at::kLong, &start.seed);
+    offset = packed(1, at::kLong, &start.offset);
+    intragraph_offset = packed(1, at::kLong, &zero);
+  }
 #endif
 
-Generator* Generator::clone_impl() const {
-  return new Generator(device().index(), rd_generator_create(rd_generator_state(state())));
-}
+ private:
+  Generator* clone_impl() const override {
+    return new Generator(device().index(), rd_generator_create(rd_generator_state(state())));
+  }
+
+  Owned<const rd_generator, rd_generator_release> state_;
+};
+
+}  // namespace
 
 at::Generator new_generator(c10::DeviceIndex device) {
   return at::make_generator<Generator>(device, rd_generator_create({c10::default_rng_seed_val, 0}));
@@ -98,33 +113,22 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
     }
     return made;
   }();
-  return generators->at(device_index(c10::Device(c10::DeviceType::PrivateUse1, device)));
+  return generators->at(device_index(device_at(device)));
 }
 
-Generator& generator(const std::optional<at::Generator>& given, c10::Device device) {
+const rd_generator* generator_state(const std::optional<at::Generator>& given, c10::Device device) {
   const c10::DeviceIndex index = device_index(device);
-  auto& chosen = *at::get_generator_or_default<Generator>(given, default_generator(index));
-  const c10::DeviceIndex owner = device_index(chosen.device());
+  const auto* const chosen = at::get_generator_or_default<Generator>(given, default_generator(index));
+  const c10::DeviceIndex owner = device_index(chosen->device());
   TORCH_CHECK(owner == index, "Expected a generator of rustdev:", static_cast<int>(index),
               ", got one of rustdev:", static_cast<int>(owner));
-  return chosen;
+  return chosen->state();
 }
 
-std::array<rd_scalar, 2> draw_state(const std::optional<at::Generator>& given, c10::Device device, uint64_t count) {
-  const Generator& chosen = generator(given, device);
-  std::array<rd_scalar, 2> state;
-  RD_CHECK(rd_generator_draw(chosen.state(), chosen.device().index(), count, state.data()));
-  return state;
-}
-
-namespace {
-
-at::Generator python_default_generator(int64_t device) {
+static at::Generator python_default_generator(int64_t device) {
   TORCH_CHECK(device >= 0 && device < rd_device_count(), "invalid device index ", device);
   return default_generator(static_cast<c10::DeviceIndex>(device));
 }
-
-}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("default_generator(int device) -> Generator?", &python_default_generator); }
 

@@ -6,16 +6,10 @@
 #include <ATen/core/GraphImplInterface.h>
 #include <torch/library.h>
 
-#include <memory>
-
 #include "check.h"
 
 namespace rustdev {
 namespace {
-
-struct GraphDelete {
-  void operator()(rd_graph* graph) const { rd_graph_destroy(graph); }
-};
 
 class Graph final : public at::GraphImplInterface {
  public:
@@ -51,7 +45,7 @@ class Graph final : public at::GraphImplInterface {
   void debug_dump(const std::string& path) override { RD_CHECK(rd_graph_dump(graph_.get(), path.c_str())); }
 
  private:
-  std::unique_ptr<rd_graph, GraphDelete> graph_;
+  Owned<rd_graph, rd_graph_destroy> graph_;
 };
 
 int64_t python_graph_pool_handle() { return static_cast<int64_t>(rd_graph_pool_handle()); }

@@ -9,10 +9,8 @@
 #include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
-#include "check.h"
 #include "runtime/sync_debug.h"
 
 namespace rustdev {
@@ -37,9 +35,7 @@ void keep_backward_here() {
 
 namespace {
 
-c10::Stream make_stream(c10::DeviceIndex device, int64_t id) {
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::PrivateUse1, device), id);
-}
+c10::Stream make_stream(c10::DeviceIndex device, int64_t id) { return c10::Stream(c10::Stream::UNSAFE, device_at(device), id); }
 
 // The index of a stream's device; throws when there is no such stream.
 c10::DeviceIndex stream_device(const c10::Stream& stream) {
@@ -62,9 +58,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return previous;
   }
 
-  c10::Device getDevice() const override {
-    return c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(rd_device_current()));
-  }
+  c10::Device getDevice() const override { return device_at(rd_device_current()); }
 
   void setDevice(c10::Device device) const override {
     const c10::DeviceIndex index = device_index(device);
@@ -88,7 +82,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   void synchronizeDevice(const c10::DeviceIndex device) const override {
-    const c10::DeviceIndex index = device_index(c10::Device(c10::DeviceType::PrivateUse1, device));
+    const c10::DeviceIndex index = device_index(device_at(device));
     const HostWait wait({RD_WAIT_DEVICE, index, "synchronize()"});
     RD_CHECK(rd_device_synchronize(index));
   }
@@ -97,7 +91,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   c10::Stream getStream(c10::Device device) const override {
     keep_backward_here();
-    return current_stream(device_index(device));
+    const c10::DeviceIndex index = device_index(device);
+    return make_stream(index, rd_stream_current(index));
   }
 
   c10::Stream getDefaultStream(c10::Device device) const override { return make_stream(device_index(device), 0); }
@@ -193,14 +188,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 
-c10::Stream python_default_stream(int64_t device) {
-  const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
-  return guard.getDefaultStream(c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device)));
-}
+c10::Stream python_default_stream(int64_t device) { return make_stream(device_index(device_at(static_cast<int32_t>(device))), 0); }
 
 }  // namespace
-
-c10::Stream current_stream(c10::DeviceIndex device) { return make_stream(device, rd_stream_current(device)); }
 
 // For Python: torch.accelerator has no function for the default stream.
 TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("default_stream(int device) -> Stream", &python_default_stream); }

@@ -1,17 +1,13 @@
-// Checked device indices, the thread's current streams, and its autograd setting.
+// Checked device indices, and the thread's autograd setting.
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/Stream.h>
 
 namespace rustdev {
 
 // The index of a rustdev device; the current device's if `device` has none (-1).
 // Throws for a device of another type, an invalid index, and in a forked child, which has no devices.
 c10::DeviceIndex device_index(c10::Device device);
-
-// This thread's current stream of a device.
-c10::Stream current_stream(c10::DeviceIndex device);
 
 // Disables autograd's multithreading once in each thread, so that backward runs on the calling thread. A later setting by the user
 // holds. Called by a thread's first use of the device: an allocation, or the lookup of a stream, which each node of a backward

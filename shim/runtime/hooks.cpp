@@ -1,20 +1,17 @@
 // PrivateUse1 hooks: PyTorch's queries about the accelerator outside of operators and guards.
 #include <algorithm>
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
 
-#include "check.h"
 #include "runtime/generator.h"
 #include "runtime/guard.h"
-#include "runtime/host_allocator.h"
 #include "rustdev_operators.h"
+#include "tensor.h"
 
 namespace rustdev {
-
 namespace {
-
-c10::Device device_at(c10::DeviceIndex index) { return c10::Device(c10::DeviceType::PrivateUse1, index); }
 
 // Enqueues a copy of bytes within a device on its current stream.
 void copy_bytes(c10::DeviceIndex device, void* destination, void* source, size_t bytes) {
@@ -57,12 +54,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   bool isPinnedPtr(const void* data) const override { return rd_host_is_pinned(data); }
 
-  at::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
+  at::Allocator* getPinnedMemoryAllocator() const override { return at::getHostAllocator(device_type); }
 
   c10::Device getDeviceFromPtr(void* data) const override {
     const int32_t device = rd_pointer_device(data);
     TORCH_CHECK(device >= 0, "the pointer is not memory of a rustdev device");
-    return device_at(static_cast<c10::DeviceIndex>(device));
+    return device_at(device);
   }
 
   const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
@@ -89,13 +86,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-[[maybe_unused]] const bool registered = [] {  // NOLINT(bugprone-throwing-static-initialization): made while the module loads
-  // Never destroyed: PyTorch keeps the pointer to the end of the process.
-  static auto* const hooks = new Hooks();
-  at::RegisterPrivateUse1HooksInterface(hooks);
-  return true;
-}();
+// Never destroyed: PyTorch keeps the pointer to the end of the process.
+__attribute__((constructor)) void register_hooks() { at::RegisterPrivateUse1HooksInterface(new Hooks()); }
 
 }  // namespace
-
 }  // namespace rustdev

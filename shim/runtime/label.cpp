@@ -1,13 +1,14 @@
-// Labels of tensors, and the operators by which Python reads and sets them.
+// Labels of tensors: the operators by which Python reads and sets them, and their serialisation by torch.save, pickle and
+// torch.jit.save.
 #include "runtime/label.h"
 
-#include <memory>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
-#include <c10/core/TensorImpl.h>
+#include <torch/csrc/jit/serialization/pickler_helper.h>
 #include <torch/library.h>
 
-#include "rustdev.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -17,10 +18,6 @@ namespace {
 struct Label final : c10::BackendMeta {
   explicit Label(std::string label) : text(std::move(label)) {}
   const std::string text;
-};
-
-struct StringDelete {
-  void operator()(char* text) const { rd_string_free(text); }
 };
 
 const Label* own_label(const at::Tensor& tensor) {
@@ -35,8 +32,6 @@ const void* memory_of(const at::Tensor& tensor) {
   return tensor.storage().data();
 }
 
-bool covers_storage(const at::Tensor& tensor) { return tensor.nbytes() == tensor.storage().nbytes(); }
-
 }  // namespace
 
 std::optional<std::string> label_of(const at::Tensor& tensor) {
@@ -44,7 +39,7 @@ std::optional<std::string> label_of(const at::Tensor& tensor) {
     return own->text;
   }
   const void* memory = memory_of(tensor);
-  const std::unique_ptr<char, StringDelete> text(memory == nullptr ? nullptr : rd_memory_label(memory));
+  const Owned<char, rd_string_free> text(memory == nullptr ? nullptr : rd_memory_label(memory));
   return text ? std::optional<std::string>(text.get()) : std::nullopt;
 }
 
@@ -58,7 +53,7 @@ void set_label(const at::Tensor& tensor, const std::optional<std::string>& label
     impl->set_backend_meta(nullptr);
   }
   const void* memory = memory_of(tensor);
-  if (memory != nullptr && covers_storage(tensor)) {
+  if (memory != nullptr && tensor.nbytes() == tensor.storage().nbytes()) {
     rd_memory_set_label(memory, label ? label->c_str() : nullptr);
   }
 }
@@ -69,10 +64,34 @@ void carry_label(const at::Tensor& source, const at::Tensor& copy) {
   }
 }
 
+namespace {
+
+using Metadata = std::unordered_map<std::string, bool>;
+
+// PyTorch stores a map of names to booleans with each tensor, so the label is stored as part of a name. Such a file loads anywhere:
+// other devices, and a torch without rustdev, ignore unknown names.
+constexpr std::string_view label_prefix = "rustdev.label=";
+
+void save_metadata(const at::Tensor& tensor, Metadata& metadata) {
+  if (const auto label = label_of(tensor)) {
+    metadata[std::string(label_prefix) + *label] = true;
+  }
+}
+
+void load_metadata(const at::Tensor& tensor, Metadata& metadata) {
+  for (const auto& [name, value] : metadata) {
+    if (value && name.starts_with(label_prefix)) {
+      set_label(tensor, name.substr(label_prefix.size()));
+    }
+  }
+}
+
+}  // namespace
+
 TORCH_LIBRARY_FRAGMENT(rustdev, m) {
+  torch::jit::TensorBackendMetaRegistry(device_type, &save_metadata, &load_metadata);
   m.def("label(Tensor self) -> str?", &label_of);
-  m.def("set_label(Tensor self, str? label) -> ()",
-        [](const at::Tensor& self, const std::optional<std::string>& label) { set_label(self, label); });
+  m.def("set_label(Tensor self, str? label) -> ()", &set_label);
 }
 
 }  // namespace rustdev

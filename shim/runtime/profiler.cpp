@@ -20,17 +20,13 @@
 #include <utility>
 #include <vector>
 
-#include "rustdev.h"
+#include "check.h"
 
 namespace rustdev {
 namespace {
 
 using libkineto::ActivityType;
 using libkineto::GenericTraceActivity;
-
-struct TraceDelete {
-  void operator()(rd_trace* trace) const { rd_trace_destroy(trace); }
-};
 
 using Types = std::set<ActivityType>;
 
@@ -50,8 +46,7 @@ uint32_t mask_of(const Types& types) {
 class Session final : public libkineto::IActivityProfilerSession {
  public:
   explicit Session(uint32_t types) : types_(types) {}
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  Session(Session&&) = delete;
   ~Session() override { end(); }
 
   void start() override {
@@ -157,7 +152,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   uint32_t types_;
   // The number of the running trace; 0 for none.
   uint64_t number_ = 0;
-  std::unique_ptr<rd_trace, TraceDelete> trace_;
+  Owned<rd_trace, rd_trace_destroy> trace_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
   std::vector<std::string> errors_;
 };

@@ -58,12 +58,8 @@ struct Stubs final : torch::profiler::impl::ProfilerStubs {
   void synchronize() const override { RD_CHECK(rd_device_synchronize(rd_device_current())); }
 };
 
-[[maybe_unused]] const bool registered = [] {  // NOLINT(bugprone-throwing-static-initialization): made while the module loads
-  // Never destroyed: PyTorch keeps the pointer to the end of the process.
-  static auto* const stubs = new Stubs();
-  torch::profiler::impl::registerPrivateUse1Methods(stubs);
-  return true;
-}();
+// Never destroyed: PyTorch keeps the pointer to the end of the process.
+__attribute__((constructor)) void register_stubs() { torch::profiler::impl::registerPrivateUse1Methods(new Stubs()); }
 
 }  // namespace
 }  // namespace rustdev

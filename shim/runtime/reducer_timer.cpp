@@ -15,7 +15,6 @@ __attribute__((weak)) ::c10::Registry<c10::DeviceType, std::unique_ptr<Timer>, c
 }  // namespace c10d
 
 namespace rustdev {
-
 namespace {
 
 // Records a point on the host and on the current stream.
@@ -50,15 +49,13 @@ struct ReducerTimer final : c10d::Timer {
   c10::Event events[5] = {make(), make(), make(), make(), make()};
 };
 
-[[maybe_unused]] const bool registered = [] {  // NOLINT(bugprone-throwing-static-initialization): made while the module loads
+__attribute__((constructor)) void register_timer() {
   if (c10d::TimerRegistry != nullptr) {
     c10d::TimerRegistry()->Register(c10::kPrivateUse1, [](c10::Device device) -> std::unique_ptr<c10d::Timer> {
       return std::make_unique<ReducerTimer>(device);
     });
   }
-  return true;
-}();
+}
 
 }  // namespace
-
 }  // namespace rustdev

@@ -1,26 +1,12 @@
 // The debug mode of waits (torch.rustdev.set_sync_debug_mode), and the reports of their beginning and end.
-#include <c10/util/Exception.h>
-
 #include "runtime/sync_debug.h"
 
 namespace rustdev {
 
 std::atomic<int32_t> wait_flags{0};
 
-namespace {
-
 // True while this thread is in a wait.
-thread_local bool inside = false;
-
-void check_mode(int32_t mode) {
-  constexpr const char* text = "called a synchronizing rustdev operation";
-  TORCH_CHECK(mode != 2, text);
-  if (mode == 1) {
-    TORCH_WARN(text);
-  }
-}
-
-}  // namespace
+static thread_local bool inside = false;
 
 void HostWait::begin(const rd_wait& wait) {
   if (inside) {
@@ -28,7 +14,11 @@ void HostWait::begin(const rd_wait& wait) {
   }
   const int32_t flags = wait_flags.load(std::memory_order_relaxed);
   if (!wait.is_asynchronous && wait.kind < RD_WAIT_DEVICE) {
-    check_mode(flags & RD_WAIT_MODE);
+    constexpr const char* text = "called a synchronizing rustdev operation";
+    TORCH_CHECK((flags & RD_WAIT_MODE) != 2, text);
+    if ((flags & RD_WAIT_MODE) == 1) {
+      TORCH_WARN(text);
+    }
   }
   inside = entered_ = true;
   if ((flags & RD_WAIT_OBSERVED) != 0) {

@@ -2,12 +2,9 @@
 // (torch.rustdev.wait_report) list all waits, and copies.
 #pragma once
 
-#include <c10/macros/Macros.h>
-
 #include <atomic>
-#include <cstdint>
 
-#include "rustdev.h"
+#include "tensor.h"
 
 namespace rustdev {
 
@@ -26,8 +23,7 @@ class HostWait {
       begin(wait);
     }
   }
-  HostWait(const HostWait&) = delete;
-  HostWait& operator=(const HostWait&) = delete;
+  HostWait(HostWait&&) = delete;
   ~HostWait() {
     if (C10_UNLIKELY(entered_)) {
       end();
@@ -42,5 +38,15 @@ class HostWait {
   uint64_t begin_ = 0;
   bool entered_ = false;
 };
+
+// Waits for the current stream and returns the value of a one-element tensor that an operator needs on the host, for example the
+// size of its result. `name`: the operator, for reports of waits.
+template <class T>
+T awaited(const at::Tensor& tensor, const char* name) {
+  const int32_t device = tensor.device().index();
+  const HostWait wait({RD_WAIT_RESULT, device, name});
+  synchronize_current_stream(device, name);
+  return tensor.item<T>();
+}
 
 }  // namespace rustdev
