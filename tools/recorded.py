@@ -4,8 +4,6 @@
 dies, the last line names the test that killed it, and the next process continues after it. The plugin works without rustdev, too.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os
@@ -13,16 +11,14 @@ import resource
 import sys
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import processes
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOOLS = Path(__file__).parent
 BAD = ("failed", "crashed")

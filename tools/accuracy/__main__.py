@@ -6,8 +6,6 @@ Prints each result and gradient whose error exceeds the rounding of its dtype, w
 writes docs/accuracy.md. The exit status is 1 if the CPU device is more accurate for a reason that is not listed.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import itertools
@@ -15,17 +13,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pages
 import rustdev
 import torch
 
 from . import enlarged, meeting
-from .measure import LUCK, STEPS, Error, errors
-
-if TYPE_CHECKING:
-    from .measure import Call
+from .measure import LUCK, STEPS, Call, Error, errors
 
 DTYPES = (torch.float16, torch.bfloat16)
 #: Time limit in seconds per operator of the database, dtype and number of terms; the remaining calls are skipped.

@@ -1,19 +1,15 @@
 """Calls of PyTorch's operator database with a dimension of the tensors repeated to many elements."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from .measure import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Maximum number of elements of a tensor or of a result.
 MAX_ELEMENTS = 1 << 20

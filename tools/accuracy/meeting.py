@@ -1,22 +1,17 @@
 """Calls that sum many terms, in the forward or the backward pass, mostly into one element."""
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from .measure import Call
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import Tensor
-
-    #: (name, function, *arguments).
-    Line = tuple[Any, ...]
+#: (name, function, *arguments).
+Line = tuple[Any, ...]
 
 
 class Terms:

@@ -7,8 +7,6 @@ from the package index and kept in target/programs with the results. The exit st
 without the device but is skipped or absent with it; if a listed failure did not happen; or if a program is unavailable.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -1,21 +1,16 @@
 """Comparison of calculations on PyTorch's CPU device and on rustdev, for the programs in ``examples/``."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor, nn
 
 #: Tolerance relative to the greatest number of a result: sums in another order accumulate over layers.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.float16: 5e-3}

@@ -22,8 +22,6 @@ Each table of the list is a program, named after its distribution::
     flaky = true                        # default: false; whether the failure is intermittent
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field

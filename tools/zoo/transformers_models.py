@@ -1,18 +1,12 @@
 """Models of Hugging Face's transformers: small configurations, and inputs."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import transformers
-from torch import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import nn
+from torch import Tensor, nn
 
 Config = dict[str, Any]
 Inputs = dict[str, Tensor]
