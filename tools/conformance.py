@@ -6,8 +6,6 @@ RESULTS is the ``results.json`` that ``tools/upstream`` writes for the tests in 
 requires the results of all tests, the page lists the entries of the database that no test ran.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

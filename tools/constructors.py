@@ -1,7 +1,5 @@
 """Extension for the reference of the documentation site (see mkdocs.yml): shows the parameters of classes with ``__new__``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import griffe

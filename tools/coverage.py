@@ -3,8 +3,6 @@
 coverage.py OUTPUT
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections import defaultdict

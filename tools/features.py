@@ -3,8 +3,6 @@
 features.py OUTPUT
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections import defaultdict
@@ -32,32 +30,21 @@ and that are defined there, is here under the same name, under another, or left 
 left out, so that a program stops where it relies on it; `torch.rustdev.nccl` raises AttributeError with the reason.
 `tests/registration/test_features.py` holds the page and the reasons against PyTorch.
 """
+TESTS = "registration/test_features.py"
 #: Features beyond names: (feature, state on this device, test).
 BEYOND = (
     ("`Tensor.rustdev()`, `is_rustdev`; of modules, storages, packed sequences", "as `cuda()`", "registration/test_names.py"),
-    ("`torch.rustdev.Stream` and `Event`", "subclasses of `torch.Stream` and `torch.Event`", "registration/test_features.py"),
+    ("`torch.rustdev.Stream` and `Event`", "subclasses of `torch.Stream` and `torch.Event`", TESTS),
     ("`Tensor.record_stream`", "keeps the memory until the stream is done with it", "registration/test_dispatch.py"),
-    (
-        "`torch.rustdev.FloatTensor`, `FloatStorage` and siblings",
-        "make, test and convert; deprecated",
-        "registration/test_features.py",
-    ),
-    ("`torch.set_default_tensor_type`", "refuses; `set_default_dtype`, `set_default_device` work", "registration/test_features.py"),
-    (
-        "`torch.use_deterministic_algorithms`",
-        "new memory is filled with NaN or the greatest integer",
-        "registration/test_features.py",
-    ),
-    (
-        "`torch.nn.attention.sdpa_kernel`, `torch.backends.rustdev`",
-        "choose between flash and math",
-        "registration/test_features.py",
-    ),
-    ("`torch.set_float32_matmul_precision`", "changes nothing: products keep float32", "registration/test_features.py"),
-    ("`torch.utils.flop_counter.FlopCounterMode`", "counts as on the CPU", "registration/test_features.py"),
-    ("`torch.testing.make_tensor`, `assert_close`", "take the device", "registration/test_features.py"),
+    ("`torch.rustdev.FloatTensor`, `FloatStorage` and siblings", "make, test and convert; deprecated", TESTS),
+    ("`torch.set_default_tensor_type`", "refuses; `set_default_dtype`, `set_default_device` work", TESTS),
+    ("`torch.use_deterministic_algorithms`", "new memory is filled with NaN or the greatest integer", TESTS),
+    ("`torch.nn.attention.sdpa_kernel`, `torch.backends.rustdev`", "choose between flash and math", TESTS),
+    ("`torch.set_float32_matmul_precision`", "changes nothing: products keep float32", TESTS),
+    ("`torch.utils.flop_counter.FlopCounterMode`", "counts as on the CPU", TESTS),
+    ("`torch.testing.make_tensor`, `assert_close`", "take the device", TESTS),
     ("`torch.testing._internal.common_device_type`", "tests for the device", "registration/test_upstream.py"),
-    ("`python -m torch.utils.collect_env`", "runs; `python -m rustdev.info` tells of the device", "registration/test_features.py"),
+    ("`python -m torch.utils.collect_env`", "runs; `python -m rustdev.info` tells of the device", TESTS),
     (
         "`sanitizer`, `RUSTDEV_SANITIZE`",
         "reports races between streams, and memory freed in use",
@@ -87,17 +74,10 @@ def states(cuda: str) -> dict[str, str]:
     """
     here, entry = MODULES[cuda]
     ours = attrgetter(here.removeprefix("torch."))(torch)
-    result = {}
-    for name in public_names(import_module(cuda)):
-        if hasattr(ours, name):
-            result[name] = "present"
-        elif name in OTHER_NAMES[entry]:
-            result[name] = f"another name: {OTHER_NAMES[entry][name]}"
-        elif name in REASONS[entry]:
-            result[name] = f"left out: {REASONS[entry][name]}"
-        else:
-            result[name] = "unknown"
-    return result
+    told = {name: f"left out: {reason}" for name, reason in REASONS[entry].items()}
+    told |= {name: f"another name: {other}" for name, other in OTHER_NAMES[entry].items()}
+    names = public_names(import_module(cuda))
+    return {name: "present" if hasattr(ours, name) else told.get(name, "unknown") for name in names}
 
 
 def listing(names: list[str]) -> str:

@@ -40,8 +40,10 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: Maximum number of recorded calls per operator, and maximum number of elements of the tensors of a call.
-CALLS, ELEMENTS = 6, 4096
+#: File of the recorded calls, and tiers of the operators that are called, as rustdev.coverage() names them.
+RECORDED, TIERS = Path("target/fuzz/calls.pickle"), ("fallback", "aten", "rust")
+#: Numbers of cases and, at most, of recorded calls of an operator, and of elements of the tensors of a call.
+CASES, CALLS, ELEMENTS = 400, 6, 4096
 #: Limit of additional address space in bytes while the cases run, and seconds without progress that count as a hang.
 SPACE, PATIENCE = 2 << 30, 4.0
 #: Number of crashes and hangs after which the rest of an operator is skipped.
@@ -88,7 +90,7 @@ class Recorder(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def record(path: Path) -> None:
+def record() -> None:
     """Run the operator database and fuzz_calls.txt on the CPU, and write the recorded calls to a file."""
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -105,8 +107,8 @@ def record(path: Path) -> None:
     kept = {name: [known[key] for key in sorted(known)] for name, known in recorder.calls.items()}
     calls = {name: random.Random(name).sample(known, min(len(known), CALLS)) for name, known in kept.items()}
     add_overloads(calls)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(calls, path)
+    RECORDED.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(calls, RECORDED)
 
 
 def run(call: Callable[[], Any], recorder: Recorder) -> None:
@@ -312,13 +314,13 @@ def end_of_child(*arguments: Any) -> int | None:
 
 def fuzz(name: str, calls: list[Any], options: argparse.Namespace) -> dict[str, Any]:
     """Run all cases of an operator and return the counts of outcomes, crashes and hangs."""
-    shared = mmap.mmap(-1, 8 + options.cases)
+    shared = mmap.mmap(-1, 8 + CASES)
     found: dict[str, list[Any]] = {"crashes": [], "hangs": []}
     skip: list[frozenset[str]] = []
     start = 0
-    while start < options.cases and len(skip) < ENOUGH:
+    while start < CASES and len(skip) < ENOUGH:
         shared[:8] = start.to_bytes(8, "little")
-        code = end_of_child(name, calls, range(start, options.cases), skip, options, shared)
+        code = end_of_child(name, calls, range(start, CASES), skip, options, shared)
         if code == 0:
             break
         number = int.from_bytes(shared[:8], "little")
@@ -337,28 +339,25 @@ def main() -> int:
     """Run all cases of the chosen operators and print a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="rustdev", choices=["rustdev", "cpu"])
-    parser.add_argument("--tier", default="fallback,aten,rust", help="tiers of the operators, as rustdev.coverage() names them")
     parser.add_argument("--only", default="", help="a part of the operators' names")
-    parser.add_argument("--cases", type=int, default=400, help="cases of an operator")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--calls", type=Path, default=Path("target/fuzz/calls.pickle"), help="recorded calls; made where missing")
     parser.add_argument("--output", type=Path, help="a JSON file for everything that was found")
     parser.add_argument("--record", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.record:
-        record(options.calls)
+        record()
         return 0
-    if not options.calls.exists():
+    if not RECORDED.exists():
         # In a separate process: backward starts threads, which do not survive a fork.
-        subprocess.run([sys.executable, "-W", "ignore", __file__, "--record", "--calls", str(options.calls)], check=True)
-    calls = torch.load(options.calls, weights_only=False)
+        subprocess.run([sys.executable, "-W", "ignore", __file__, "--record"], check=True)
+    calls = torch.load(RECORDED, weights_only=False)
     gc.freeze()
     report: dict[str, Any] = {}
     end = time.monotonic() + options.seconds
     for name, tier in torch.rustdev.coverage().items():
         is_left_out = name.startswith("aten::_") and tier != "rust" and not options.only
-        if tier not in options.tier.split(",") or not calls.get(name) or is_left_out or options.only not in name:
+        if tier not in TIERS or not calls.get(name) or is_left_out or options.only not in name:
             continue
         if time.monotonic() > end:
             print("fuzz: out of time")

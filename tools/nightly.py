@@ -7,8 +7,6 @@ too, and the report names the commits. Each target has a time limit. The output 
 report in ``target/nightly/report.md``. The exit status is 1 if a target failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -1,11 +1,6 @@
 """Tables of the pages that the tools write, in Markdown."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 
 def row(cells: Iterable[object]) -> str:

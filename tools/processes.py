@@ -1,7 +1,5 @@
 """Child processes of the tools, with a time limit."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -4,8 +4,6 @@
 dies, the last line names the test that killed it, and the next process continues after it. The plugin works without rustdev, too.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os
@@ -13,16 +11,14 @@ import resource
 import sys
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import processes
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOOLS = Path(__file__).parent
 BAD = ("failed", "crashed")
@@ -80,7 +76,6 @@ def run(
     directory: Path,
     environment: dict[str, str],
     *,
-    process: float = 3600,
     whole: float = 1e9,
     own_group: bool = False,
 ) -> Lines:
@@ -91,8 +86,7 @@ def run(
         options: Options of the plugin. Tests with a result do not run.
         directory: Working directory, and the directory that test names are relative to.
         environment: Environment variables.
-        process: Time limit of a process in seconds.
-        whole: Time limit of all processes together.
+        whole: Time limit of all processes together in seconds. That of each is an hour.
         own_group: As for `processes.run`.
 
     Returns:
@@ -107,7 +101,7 @@ def run(
     ends = time.monotonic() + whole
     with log.open("wb") as output:
         while True:
-            limit = max(1.0, min(process, ends - time.monotonic()))
+            limit = max(1.0, min(3600, ends - time.monotonic()))
             status = processes.run(
                 command, limit, own_group=own_group, cwd=directory, env=environment, stdout=output, stderr=output
             )

@@ -9,8 +9,6 @@ The components are those of this machine's build: crates whose code is in the mo
 environment provides. Build tools are left out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Runs clang-tidy on C++ files, one process per core, with the include paths of this Python's torch."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -7,23 +7,18 @@ loss and the optimizer are not. All variants alternate in one process with the s
 the blocks. `over eager` is the uncompiled model's time over the compiled one's, `over CPU` the CPU device's compiled time over it.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import re
 import sys
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import rustdev
 import torch
 from compare_models import BLOCKS, SECONDS, Contender, block, check
 from networks import TASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KINDS = ("train", "infer")
 
@@ -61,7 +56,7 @@ def measure(name: str, mode: str) -> list[Row]:
     check(host, mine)
     rows = []
     for kind in KINDS:
-        calls: list[Callable[[], object]] = [getattr(contender, kind) for contender in (eager, mine, host)]
+        calls = [getattr(contender, kind) for contender in (eager, mine, host)]
         for call in calls:
             block(call, 3)  # compiles, and captures
         count = max(1, int(SECONDS * 1e3 / block(calls[0], 2)))

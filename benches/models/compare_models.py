@@ -8,25 +8,20 @@ autocast. Factors are the CPU's time over the device's. The fallback is forbidde
 of a graph, compared with the CPU device's ordinary step. Memory is the peak of tensors and scratch memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import copy
 import itertools
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rustdev
 import torch
 from models_report import KINDS, Row, mean, memory, page, plot, record
 from networks import TASKS, Task
 from torch.profiler import ProfilerActivity, profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Number of blocks per device and approximate seconds of a block; the same for `--quick`.
 BLOCKS, SECONDS = 7, 0.2

@@ -1,19 +1,15 @@
 """Results of the benchmark of models: tables in benches/record/, and a page with a plot."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import re
 import statistics
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import rustdev
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 KINDS = {"train": "tab:blue", "graph": "tab:green", "infer": "tab:orange"}
 

@@ -1,16 +1,16 @@
 """The models of the benchmark: typical networks with inputs and targets. Most of them are those of examples/."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from collections.abc import Callable
+
 import diffusion
 import digits
 import gpt
@@ -21,9 +21,6 @@ import recommender
 import resnet
 import unet
 import vision_transformer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHARACTERS, CLASSES = 65, 10
 

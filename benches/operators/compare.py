@@ -10,8 +10,6 @@ Factors are the CPU's time over the device's: above 1 the device is faster. In t
 operator's tensors have runs on the device. A table is valid only for the processor that it names.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import itertools
@@ -20,9 +18,10 @@ import multiprocessing
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import rustdev
 import torch
@@ -30,9 +29,6 @@ from families import FAMILIES, Family
 from record import SMALL, Row, write
 from report import duration, summary, this_machine, write_page
 from torch.utils import _pytree as pytree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 #: Number of sweeps over the table. The last one measures only cases in which the two smallest times of a contender differ by more
 #: than the factor `SPREAD`.

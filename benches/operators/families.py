@@ -1,17 +1,13 @@
 """The measured operators, grouped in families with equal inputs."""
 
-from __future__ import annotations
-
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 aten = torch.ops.aten
 Sizes = dict[str, tuple[int, ...]]

@@ -7,15 +7,14 @@ of float32. With half the bytes an operator should take no longer; a ratio above
 `--output` writes the table to a file named after the processor, for which alone it is valid.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import rustdev
 import torch
@@ -23,9 +22,6 @@ from halves_cases import CASES, Case
 from record import write_table
 from report import duration, this_machine
 from torch.utils import _pytree as pytree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 #: The ratio above which a case is a finding.
 LIMIT = 2.0

@@ -1,17 +1,13 @@
 """The cases of `halves.py`: operators that networks use, at sizes where the computation dominates the call overhead."""
 
-from __future__ import annotations
-
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Sizes = tuple[int, ...]
 

@@ -7,8 +7,6 @@ case first checks that both devices compute the same values. `--output` writes t
 that figures of one processor never replace those of another.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import math
@@ -16,14 +14,11 @@ import re
 import statistics
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import rustdev
 import torch
 from compare import block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: m, n, k of a (m, k) @ b (k, n).
 SHAPES = [
@@ -67,7 +62,10 @@ def measure(dtype: torch.dtype, shape: tuple[int, int, int], *, transposed: bool
     b = torch.randn(n, k).to(dtype).t() if transposed else torch.randn(k, n).to(dtype)
     host = [a, b, torch.empty(m, n, dtype=dtype)]
     mine = [tensor.to("rustdev") for tensor in host]
-    call: Callable[..., torch.Tensor] = lambda left, right, out: torch.mm(left, right, out=out)  # noqa: E731 - one line for both
+
+    def call(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return torch.mm(left, right, out=out)
+
     tolerance = 1e-4 if dtype is torch.float32 else 4 * torch.finfo(dtype).eps
     torch.testing.assert_close(call(*mine).cpu(), call(*host), rtol=tolerance, atol=tolerance * math.sqrt(k))
     once = block(call, host, 2)

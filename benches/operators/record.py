@@ -1,17 +1,13 @@
 """Results of the benchmark of operators, and the machine that they were measured on: rows, and their tables in benches/record/."""
 
-from __future__ import annotations
-
 import csv
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from families import FAMILIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 #: Sizes at which the call overhead exceeds the computation: their pointwise operators are not compared with a copy.
 SMALL = {"1", "1k"}

@@ -5,8 +5,6 @@
 writes the page and its plot from a table that `compare.py` has written.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import math
@@ -14,17 +12,14 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rustdev
 import torch
 from families import FAMILIES
 from record import SMALL, Level, Machine, Row, read
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 #: Factor below which a case counts as slower than on the CPU; smaller differences are noise.
 SLOWER = 0.95

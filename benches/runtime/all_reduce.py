@@ -5,8 +5,6 @@
 Each process computes with one thread. The devices alternate within a round, so that other load on the machine affects both.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import statistics

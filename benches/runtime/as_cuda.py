@@ -7,23 +7,18 @@ replayed transitions (DQN) and proximal policy optimization (PPO). Blocks of bot
 end with the same parameters. Prints the processor and, for each program, the median over the rounds of the ratio of their times.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import random
 import statistics
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import rustdev
 import torch
 from torch import nn
 from torch.distributions import Categorical
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STATE, ACTIONS = 4, 2
 DQN_STEPS, DQN_BATCH = 100, 128

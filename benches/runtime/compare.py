@@ -7,8 +7,6 @@ both. Times are medians over the blocks; the ratio is the median over pairs of b
 compute the same values. A figure is valid only for the processor that is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import os
@@ -16,16 +14,13 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rustdev
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LARGE = 16 * 2**20
 

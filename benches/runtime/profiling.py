@@ -6,26 +6,22 @@ Prints the processor and, for each way to profile, the median over the rounds of
 unprofiled blocks before and after it. Starting and ending a trace is not counted.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import statistics
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rustdev
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-import profile_transformer as example
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
+import profile_transformer as example
 
 STEPS = 4
 

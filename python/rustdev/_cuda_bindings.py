@@ -25,8 +25,6 @@ from .device import (
     synchronize,
 )
 
-__all__: list[str] = []
-
 
 def _get_current_raw_stream(index: int) -> int:
     return streams.current_stream(index).rustdev_stream

@@ -9,8 +9,6 @@ import torch
 
 from ._cuda_mode import _mapped
 
-__all__: list[str] = []
-
 #: A CUDA device or its index; a negative index means the CPU.
 _Device = int | str | torch.device
 

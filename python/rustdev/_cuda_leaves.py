@@ -16,8 +16,6 @@ from torch.optim import Optimizer
 
 from ._cuda_mode import _call, _CudaMode, _rename
 
-__all__: list[str] = []
-
 #: Distributions that call other distributions and transforms, which may be user code.
 _COMPOSITE = (Independent, MixtureSameFamily, TransformedDistribution)
 

@@ -20,8 +20,6 @@ from torch.overrides import TorchFunctionMode
 from . import _rustdev
 from ._imports import _after_import
 
-__all__: list[str] = []
-
 
 class _Backward(threading.local):
     """Whether this thread is in ``backward`` or ``grad``, which PyTorch runs with the mode off the stack."""

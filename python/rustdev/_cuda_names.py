@@ -28,8 +28,6 @@ from ._profiles import _Profile
 from .device import DeviceProperties, _properties_of, init, is_available
 from .device import get_device_properties as _real_properties
 
-__all__: list[str] = []
-
 _NCCL = ("nccl", "nccl2", "nccl-lazy", "nccl-legacy")
 
 

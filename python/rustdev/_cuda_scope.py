@@ -25,8 +25,6 @@ from ._profiles import _profile
 from ._utils import _ThreadStack
 from .device import device_count, get_device_properties
 
-__all__ = ["as_cuda"]
-
 _MISSING = object()
 
 

@@ -7,8 +7,6 @@ from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import Any
 
-__all__: list[str] = []
-
 
 class _AfterImport(MetaPathFinder):
     """Meta path finder that calls a function when a module has been loaded, before its importer sees it."""

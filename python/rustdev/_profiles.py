@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from . import _rustdev
 
-__all__: list[str] = []
-
 
 class _Profile(NamedTuple):
     """Properties of an imitated GPU.

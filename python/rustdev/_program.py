@@ -9,8 +9,6 @@ import sys
 from collections.abc import Callable
 from types import CodeType, ModuleType
 
-__all__: list[str] = []
-
 
 def _script(path: str) -> tuple[CodeType, dict[str, object]]:
     """Return the code of a script and the globals of its ``__main__`` module. Both contain the absolute path."""

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from . import _rustdev
 
-__all__ = ["load", "shims"]
-
 _DIRECTORY = Path(__file__).parent / "_shim"
 
 

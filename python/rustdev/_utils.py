@@ -7,8 +7,6 @@ import torch
 
 from . import _rustdev
 
-__all__ = ["DeviceLike"]
-
 _T = TypeVar("_T")
 
 

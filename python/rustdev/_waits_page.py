@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .profiler import Task
     from .waits import Wait, WaitReport, _Span
 
-__all__: list[str] = []
-
 #: Maximum number of bars for waits, and for tasks, in a page; more would make browsers slow.
 _LIMIT = 50_000
 

@@ -8,6 +8,20 @@ import torch
 from . import _rustdev
 from ._ops.registration import composites
 
+__all__ = [
+    "FallbackStat",
+    "coverage",
+    "fallback_allowlist",
+    "fallback_blocklist",
+    "fallback_mode",
+    "fallback_stats",
+    "op_calls",
+    "reset_fallback_stats",
+    "set_fallback_allowlist",
+    "set_fallback_blocklist",
+    "set_fallback_mode",
+]
+
 Tier = Literal["rust", "aten", "fallback", "composite"]
 Mode = Literal["allow", "warn", "error"]
 

@@ -43,7 +43,7 @@ def test_the_reference_has_every_public_name() -> None:
     modules = set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE))
     absent = []
     # Storages and tensors of each dtype, of which the first page has one as an example.
-    for name in set(rustdev.__all__) - set(rustdev.legacy.__all__):
+    for name in set(rustdev.__all__) - set(rustdev.legacy.__all__):  # type: ignore[attr-defined]
         value = getattr(rustdev, name)
         module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "rustdev.random"
         if module not in modules and f"{module}.{name}" not in modules and not re.search(rf"`{name}`", pages):

@@ -1,34 +1,25 @@
 """Compare sums of many terms in float16 and bfloat16 with float64.
 
-    python -m accuracy [--terms N ...] [--only TEXT] [--output FILE] [--page FILE]
+    python -m accuracy [--terms N ...] [--only TEXT] [--page FILE]
 
 Prints each result and gradient whose error exceeds the rounding of its dtype, with the error of PyTorch's CPU device. `--page`
 writes docs/accuracy.md. The exit status is 1 if the CPU device is more accurate for a reason that is not listed.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import itertools
-import json
 import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pages
 import rustdev
 import torch
 
 from . import enlarged, meeting
-from .measure import LUCK, STEPS, Error, errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .measure import Call
+from .measure import LUCK, STEPS, Call, Error, errors
 
 DTYPES = (torch.float16, torch.bfloat16)
 #: Time limit in seconds per operator of the database, dtype and number of terms; the remaining calls are skipped.
@@ -41,42 +32,34 @@ REASONS = {
     "corrcoef": "PyTorch's formula is a difference of rounded results",
     "cumulative_trapezoid": "PyTorch's formula rounds each term",
 }
-STEPS_ROUNDED = "PyTorch's composition rounds each of its steps"
-OVERFLOW = "a step of PyTorch's formula is more than float16 holds"
-FACTOR = "PyTorch's formula rounds a factor, which the dtype may not hold, before it multiplies"
-MEAN = "PyTorch's formula: the gradient is a difference from the rounded mean"
-COUNT = "the number of terms is kept in the dtype, which does not hold it"
 #: Known reasons why the CPU device is more accurate, by prefix of the call's name.
 REASONS_OF_WORSE = {
     "nn.functional.linear_cross_entropy.chunked": "PyTorch adds chunks in float32 for CPU and CUDA alone; acc_dtype asks for it",
 }
 #: As `REASONS`, for calls of the database and for 100,000 terms. The tests, which have fewer terms, may not use these reasons.
 REASONS_OF_MORE = {
-    "logcumsumexp": REASONS["logsumexp"],
-    "nn.functional.scaled_dot_product_attention": REASONS["scaled_dot_product_attention"],
-    "torch.ops.aten._scaled_dot_product": REASONS["scaled_dot_product_attention"],
-    "special.i1e": REASONS["corrcoef"],
-    "log_softmax": "PyTorch's formula: the gradient has the exponential of the rounded result",
-    "_softmax_backward_data": OVERFLOW,
-    "cov": OVERFLOW,
-    "cumprod": OVERFLOW,
-    "std": MEAN,
-    "var": MEAN,
-    "masked.": STEPS_ROUNDED,
-    "nn.functional.cosine": STEPS_ROUNDED,
-    "nn.functional.multilabel_soft_margin_loss": STEPS_ROUNDED,
-    "nn.functional.normalize": STEPS_ROUNDED,
-    "nn.functional.linear_cross_entropy": STEPS_ROUNDED,
-    "scatter_reduce": COUNT,
-    "index_reduce": COUNT,
-    "segment_reduce": COUNT,
-    "polygamma": FACTOR,
-    "special.polygamma": FACTOR,
-    "nn.functional.cross_entropy": COUNT,
-    "cross_entropy": COUNT,
-    "nn.functional.nll_loss": COUNT,
-    "nll_loss": COUNT,
-}
+    name: reason
+    for reason, names in {
+        REASONS["logsumexp"]: ("logcumsumexp",),
+        REASONS["scaled_dot_product_attention"]: (
+            "nn.functional.scaled_dot_product_attention", "torch.ops.aten._scaled_dot_product",
+        ),
+        REASONS["corrcoef"]: ("special.i1e",),
+        "PyTorch's formula: the gradient has the exponential of the rounded result": ("log_softmax",),
+        "a step of PyTorch's formula is more than float16 holds": ("_softmax_backward_data", "cov", "cumprod"),
+        "PyTorch's formula: the gradient is a difference from the rounded mean": ("std", "var"),
+        "PyTorch's composition rounds each of its steps": (
+            "masked.", "nn.functional.cosine", "nn.functional.multilabel_soft_margin_loss", "nn.functional.normalize",
+            "nn.functional.linear_cross_entropy",
+        ),
+        "the number of terms is kept in the dtype, which does not hold it": (
+            "scatter_reduce", "index_reduce", "segment_reduce", "nn.functional.cross_entropy", "cross_entropy",
+            "nn.functional.nll_loss", "nll_loss",
+        ),
+        "PyTorch's formula rounds a factor, which the dtype may not hold, before it multiplies": ("polygamma", "special.polygamma"),
+    }.items()
+    for name in names
+}  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -94,13 +77,17 @@ class Sweep:
         try:
             found = errors(call, dtype, "rustdev")
         except Exception as error:
-            self.refused[f"{call.name} ({dtype})"] = f"{type(error).__name__}: {error}".partition("\n")[0]
+            self.refuse(call.name, dtype, error)
             return
         self.calls[call.name] += 1
         self.compared += len(found)
         for finding in filter(lambda finding: finding.is_finding, found):
             self.findings.append(finding)
             print(line(finding), flush=True)
+
+    def refuse(self, name: str, dtype: torch.dtype, error: Exception) -> None:
+        """Note the error of a call."""
+        self.refused[f"{name} ({dtype})"] = f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def line(error: Error) -> str:
@@ -114,12 +101,6 @@ def number(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:.0f}" if value < 1e6 else f"{value:.0e}"
 
 
-def database(name: str, terms: int, dtype: torch.dtype) -> Iterator[Call]:
-    """Yield the calls of an operator of the database, up to the time limit."""
-    begin = time.monotonic()
-    yield from itertools.takewhile(lambda _: time.monotonic() - begin < MAX_SECONDS, enlarged.calls(name, terms, dtype))
-
-
 def sweep(all_terms: list[int], only: str) -> Sweep:
     """Compare all calls whose names contain ``only``."""
     state = Sweep()
@@ -127,14 +108,13 @@ def sweep(all_terms: list[int], only: str) -> Sweep:
         for call in meeting.calls(terms, dtype):
             if only in call.name:
                 state.look(call, dtype)
-        for name in enlarged.names():
-            if only not in name:
-                continue
+        for name in (name for name in enlarged.names() if only in name):
+            end = time.monotonic() + MAX_SECONDS
             try:
-                for call in database(name, terms, dtype):
+                for call in itertools.takewhile(lambda _: time.monotonic() < end, enlarged.calls(name, terms, dtype)):  # noqa: B023
                     state.look(call, dtype)
             except Exception as error:
-                state.refused[f"{name} ({dtype})"] = f"{type(error).__name__}: {error}".partition("\n")[0]
+                state.refuse(name, dtype, error)
     return state
 
 
@@ -180,7 +160,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="accuracy", description=__doc__.partition("\n")[0])
     parser.add_argument("--terms", type=int, nargs="+", default=[1000, 100_000], help="how many terms a sum has")
     parser.add_argument("--only", default="", help="calls whose names have this text")
-    parser.add_argument("--output", type=Path, help="a file for all findings, JSON")
     parser.add_argument("--page", type=Path, help="the page to write")
     options = parser.parse_args()
     # With one thread the CPU sums in a fixed order.
@@ -190,8 +169,6 @@ def main() -> int:
     print(f"{state.calls.total()} calls, {state.compared} comparisons, {len(state.findings)} findings, {len(worse)} not the CPU's")
     for name, text in sorted(state.refused.items()):
         print(f"left out: {name}: {text[:150]}")
-    if options.output:
-        options.output.write_text(json.dumps([dataclasses.asdict(error) for error in state.findings], indent=1))
     if options.page:
         options.page.write_text(page(state, options.terms))
     unknown = [error for error in worse if not reason_of(error, REASONS_OF_WORSE)]

@@ -1,18 +1,15 @@
 """Calls of PyTorch's operator database with a dimension of the tensors repeated to many elements."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from .measure import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Maximum number of elements of a tensor or of a result.
 MAX_ELEMENTS = 1 << 20
@@ -22,66 +19,24 @@ MAX_CALLS = 4
 SAMPLES = 3
 #: Prefixes of operators with random or uninitialized values, and of decompositions, which take cubic time.
 LEFT_OUT = (
-    "empty",
-    "new_empty",
-    "normal",
-    "uniform",
-    "rand",
-    "bernoulli",
-    "multinomial",
-    "cauchy",
-    "geometric",
-    "exponential",
-    "log_normal",
-    "nn.functional.dropout",
-    "nn.functional.alpha_dropout",
-    "nn.functional.feature_alpha_dropout",
-    "nn.functional.rrelu",
-    "nn.functional.fractional_max_pool",
-    "nn.functional.multi_head_attention",
-    "pca_lowrank",
-    "svd_lowrank",
-    "linalg.",
-    "svd",
-    "qr",
-    "geqrf",
-    "lu",
-    "cholesky",
-    "pinverse",
-    "logdet",
-    "ormqr",
-    "triangular_solve",
-    "matrix_exp",
-    "combinations",
-    "cartesian_prod",
-    "jiterator",
-    "_refs.",
-)
+    "empty", "new_empty", "normal", "uniform", "rand", "bernoulli", "multinomial", "cauchy", "geometric", "exponential",
+    "log_normal", "nn.functional.dropout", "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout",
+    "nn.functional.rrelu", "nn.functional.fractional_max_pool", "nn.functional.multi_head_attention", "pca_lowrank", "svd_lowrank",
+    "linalg.", "svd", "qr", "geqrf", "lu", "cholesky", "pinverse", "logdet", "ormqr", "triangular_solve", "matrix_exp",
+    "combinations", "cartesian_prod", "jiterator", "_refs.",
+)  # fmt: skip
 #: Exceptions from LEFT_OUT.
-NOT_LEFT_OUT = (
-    "linalg.vector_norm",
-    "linalg.norm",
-    "linalg.vecdot",
-    "linalg.multi_dot",
-    "linalg.cross",
-    "linalg.vander",
-    "linalg.diagonal",
-)
+NOT_LEFT_OUT = tuple(f"linalg.{name}" for name in ("vector_norm", "norm", "vecdot", "multi_dot", "cross", "vander", "diagonal"))
 
 
 def names() -> list[str]:
     """Return the names of the chosen operators, with their variants."""
-    return sorted({name_of(op) for op in op_db if is_chosen(op)})
+    return sorted({name_of(op) for op in op_db if op.name in NOT_LEFT_OUT or not op.name.startswith(LEFT_OUT)})
 
 
 def name_of(op: Any) -> str:
     """Return the name of an operator with its variant, if any."""
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
-
-
-def is_chosen(op: Any) -> bool:
-    """Return whether an operator is chosen."""
-    return op.name in NOT_LEFT_OUT or not op.name.startswith(LEFT_OUT)
 
 
 def calls(name: str, terms: int, dtype: torch.dtype) -> Iterator[Call]:
@@ -98,11 +53,8 @@ def calls(name: str, terms: int, dtype: torch.dtype) -> Iterator[Call]:
                 if shapes in seen or len(seen) == MAX_CALLS:
                     continue
                 seen.add(shapes)
-                if elements(op, larger) > MAX_ELEMENTS:
-                    continue
-                yield Call(
-                    name, terms, lambda args, kwargs, op=op: op(*args, **kwargs), larger, differentiable=op.supports_autograd
-                )
+                if elements(op, larger) <= MAX_ELEMENTS:
+                    yield Call(name, terms, lambda args, kwargs, op=op: op(*args, **kwargs), larger, op.supports_autograd)
 
 
 def elements(op: Any, tree: Any) -> int:
@@ -121,9 +73,7 @@ def enlarged(tree: Any, terms: int) -> Iterator[Any]:
     first = next((leaf for leaf in found if leaf.dim() > 0), None)
     if first is None:
         return
-    for place, size in reversed(list(enumerate(first.shape))):
-        if size < 1:
-            continue
+    for place, size in reversed([it for it in enumerate(first.shape) if it[1] > 0]):
         factor = -(-terms // size)
         for chosen in (
             lambda leaf, dim, place=place: dim == place,
@@ -135,10 +85,7 @@ def enlarged(tree: Any, terms: int) -> Iterator[Any]:
                 if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
                     return leaf
                 times = [factor if n == size and chosen(leaf, dim) else 1 for dim, n in enumerate(leaf.shape)]
-                total = leaf.numel()
-                for count in times:
-                    total *= count
-                if total > MAX_ELEMENTS:
+                if leaf.numel() * math.prod(times) > MAX_ELEMENTS:
                     raise OverflowError
                 return leaf.detach().repeat(times) if times else leaf.detach()
 

@@ -1,19 +1,14 @@
 """Errors of a call's results and gradients on the device and on the CPU, in steps (ulp) of the dtype."""
 
-from __future__ import annotations
-
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils import _pytree as pytree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
 
 #: Errors up to this number of steps (ulp) count as rounding of the result and of a few intermediate results.
 STEPS = 3.0

@@ -1,22 +1,17 @@
 """Calls that sum many terms, in the forward or the backward pass, mostly into one element."""
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from .measure import Call
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import Tensor
-
-    #: (name, function, *arguments).
-    Line = tuple[Any, ...]
+#: (name, function, *arguments).
+Line = tuple[Any, ...]
 
 
 class Terms:
@@ -51,21 +46,8 @@ def calls(count: int, dtype: torch.dtype) -> Iterator[Call]:
     """Yield the calls with ``count`` terms, a multiple of 20."""
     terms = Terms(count, dtype)
     for group in (
-        meetings,
-        rows,
-        sums,
-        indices,
-        bags,
-        images,
-        pools,
-        products,
-        norms,
-        losses,
-        sequences,
-        attention,
-        sparse,
-        broadcasts,
-    ):
+        meetings, rows, sums, indices, bags, images, pools, products, norms, losses, sequences, attention, sparse, broadcasts,
+    ):  # fmt: skip
         for name, function, *arguments in group(terms):
             yield Call(name, count, function, tuple(arguments))
 
@@ -79,15 +61,14 @@ def meetings(terms: Terms) -> Iterator[Line]:
         yield f"scatter_add of two elements, {kind}", lambda x, i, y: x.scatter_add(0, i, y), target, terms.two, values
         yield f"scatter_add in a large target, {kind}", lambda x, i, y: x.scatter_add(0, i, y), terms.large, place, values
         for name in ("scatter_reduce", "index_reduce"):
-            reduce = functools.partial(_reduced, name, "mean")
-            yield f"{name} mean, {kind}", reduce, target, place, values
+            yield f"{name} mean, {kind}", functools.partial(_reduced, name, "mean"), target, place, values
         yield f"scatter_reduce sum, {kind}", functools.partial(_reduced, "scatter_reduce", "sum"), target, place, values
         yield f"index_add, {kind}", lambda x, i, y: x.index_add(0, i, y), target, place, values
         yield f"index_add with alpha, {kind}", lambda x, i, y: x.index_add(0, i, y, alpha=0.5), target, place, values
         yield f"index_put, {kind}", lambda x, i, y: x.index_put((i,), y, accumulate=True), target, place, values
         yield f"put, {kind}", lambda x, i, y: x.put(i, y, accumulate=True), target, place, values
-    yield "scatter_reduce prod", functools.partial(_reduced, "scatter_reduce", "prod"), target + 1, place, terms.factors
-    yield "index_reduce prod", functools.partial(_reduced, "index_reduce", "prod"), target + 1, place, terms.factors
+    for name in ("scatter_reduce", "index_reduce"):
+        yield f"{name} prod", functools.partial(_reduced, name, "prod"), target + 1, place, terms.factors
     yield "bincount with weights", lambda i, w: torch.bincount(i, w.detach().float()).to(w.dtype), place, terms.mixed
     yield "masked_scatter", lambda x, y: x.masked_scatter(x > 0, y), terms.mixed, terms.mixed
 
@@ -160,51 +141,29 @@ def bags(terms: Terms) -> Iterator[Line]:
         bag = functools.partial(functional.embedding_bag, mode=mode)
         yield f"embedding_bag {mode}, one bag", lambda x, i, bag=bag: bag(i.unsqueeze(0), x), table, place
         yield f"embedding_bag {mode}, bags of one", lambda x, i, bag=bag: bag(i.unsqueeze(1), x), table, place
-    yield (
-        "embedding_bag with weights",
-        lambda x, i, w: functional.embedding_bag(i.unsqueeze(0), x, mode="sum", per_sample_weights=w.unsqueeze(0)),
-        terms.table + 1,
-        place,
-        terms.mixed,
-    )
+    bag = functools.partial(functional.embedding_bag, mode="sum")
+    weighted = lambda x, i, w: bag(i.unsqueeze(0), x, per_sample_weights=w.unsqueeze(0))  # noqa: E731
+    yield "embedding_bag with weights", weighted, terms.table + 1, place, terms.mixed
 
 
 def images(terms: Terms) -> Iterator[Line]:
     """Yield upsampling of small images, which sums the gradients of many pixels."""
     size, dot, image = (terms.count // 10, 10), terms.ones[:1].reshape(1, 1, 1, 1), terms.image[:, :, :4, :4]
-    square = terms.ones[:4].reshape(1, 1, 2, 2)
-    yield "interpolate nearest", lambda x: functional.interpolate(x, size=size), dot
+    line, square, cube = (terms.ones[: 2**dims].reshape(1, 1, *[2] * dims) for dims in (1, 2, 3))
+    resize, pad = functional.interpolate, functools.partial(functional.pad, mode="replicate")
+    yield "interpolate nearest", lambda x: resize(x, size=size), dot
     for mode in ("bilinear", "bicubic"):
-        yield f"interpolate {mode}", lambda x, mode=mode: functional.interpolate(x, size=size, mode=mode), square
-        yield (
-            f"interpolate {mode} with antialias",
-            lambda x, mode=mode: functional.interpolate(x, size=(2, 2), mode=mode, antialias=True),
-            terms.image,
-        )
-    yield (
-        "interpolate linear",
-        lambda x: functional.interpolate(x, size=terms.count, mode="linear"),
-        terms.ones[:2].reshape(1, 1, 2),
-    )
-    yield (
-        "interpolate trilinear",
-        lambda x: functional.interpolate(x, size=(terms.count // 10, 5, 2), mode="trilinear"),
-        terms.ones[:8].reshape(1, 1, 2, 2, 2),
-    )
+        smaller = functools.partial(resize, size=(2, 2), mode=mode, antialias=True)
+        yield f"interpolate {mode}", functools.partial(resize, size=size, mode=mode), square
+        yield f"interpolate {mode} with antialias", smaller, terms.image
+    yield "interpolate linear", lambda x: resize(x, size=terms.count, mode="linear"), line
+    yield "interpolate trilinear", lambda x: resize(x, size=(terms.count // 10, 5, 2), mode="trilinear"), cube
     grid = torch.full((1, *size, 2), 0.25).to(terms.dtype)
     for mode in ("bilinear", "nearest", "bicubic"):
         sample = functools.partial(functional.grid_sample, mode=mode, align_corners=False)
         yield f"grid_sample {mode}", lambda x, g, sample=sample: sample(x, g.detach()), image, grid
-    yield (
-        "pad replicate",
-        lambda x: functional.pad(x.view(1, 1, -1), (terms.count, terms.count), mode="replicate"),
-        terms.mixed[:5],
-    )
-    yield (
-        "pad replicate of images",
-        lambda x: functional.pad(x.view(1, 1, 2, 2), (size[0], 0, 10, 0), mode="replicate"),
-        terms.mixed[:4],
-    )
+    yield "pad replicate", lambda x: pad(x.view(1, 1, -1), (terms.count, terms.count)), terms.mixed[:5]
+    yield "pad replicate of images", lambda x: pad(x.view(1, 1, 2, 2), (size[0], 0, 10, 0)), terms.mixed[:4]
     yield "unfold", lambda x: x.unfold(0, 500, 1), terms.mixed[:1000]
     yield "fold", lambda x: functional.fold(x[:1000].view(1, 100, 10), (10, 19), (10, 10)), terms.mixed
     yield "im2col", lambda x: functional.unfold(x, (10, 50)), terms.image[:, :, :, :100]
@@ -217,14 +176,11 @@ def pools(terms: Terms) -> Iterator[Line]:
     size = (terms.count // 10, 10)
     peak = terms.half.clone()
     peak[terms.count // 2] = 8.0
-    for name in ("adaptive_avg_pool2d", "adaptive_max_pool2d"):
-        pool = getattr(functional, name)
-        yield f"{name} to one", lambda x, pool=pool: pool(x, 1), image
-        yield f"{name} from one", lambda x, pool=pool: pool(x, size), dot
-    for name in ("adaptive_avg_pool3d", "adaptive_max_pool3d"):
-        pool = getattr(functional, name)
-        yield f"{name} to one", lambda x, pool=pool: pool(x, 1), thick
-        yield f"{name} from one", lambda x, pool=pool: pool(x, (size[0], 5, 2)), cube
+    for dims, large, one, many in ((2, image, dot, size), (3, thick, cube, (size[0], 5, 2))):
+        for kind in ("avg", "max"):
+            pool = getattr(functional, f"adaptive_{kind}_pool{dims}d")
+            yield f"{pool.__name__} to one", functools.partial(pool, output_size=1), large
+            yield f"{pool.__name__} from one", functools.partial(pool, output_size=many), one
     yield "avg_pool1d", lambda x: functional.avg_pool1d(x.view(1, 1, -1), 500, 1), terms.mixed[:2000]
     yield "avg_pool2d", lambda x: functional.avg_pool2d(x, (10, 50), 1), image[..., :300]
     yield "lp_pool2d", lambda x: functional.lp_pool2d(x, 2.0, (10, 50), 1), image[..., :300]
@@ -244,13 +200,7 @@ def products(terms: Terms) -> Iterator[Line]:
     mixed, tens, bias = terms.mixed, terms.tens, terms.mixed[:3]
     flat = mixed.view(1, 1, -1)
     yield "addmm", lambda b, x, y: torch.addmm(b, x.expand(3, -1), y.unsqueeze(1).expand(-1, 4)), mixed[:4], mixed, mixed
-    yield (
-        "addbmm",
-        lambda b, x, y: torch.addbmm(b, x, y),
-        mixed[:4],
-        mixed.view(-1, 2, 1),
-        mixed.view(-1, 1, 2)[..., :1].repeat(1, 1, 4),
-    )
+    yield "addbmm", torch.addbmm, mixed[:4], mixed.view(-1, 2, 1), mixed.view(-1, 1, 2)[..., :1].repeat(1, 1, 4)
     yield "einsum", lambda x, y: torch.einsum("i,i->", x, y), mixed, mixed
     yield "linear", functional.linear, mixed.reshape(10, -1), mixed.reshape(-1, 10).t()[:3].contiguous(), bias
     yield "linear of many rows", functional.linear, tens, mixed[:30].reshape(3, 10), bias
@@ -300,22 +250,12 @@ def losses(terms: Terms) -> Iterator[Line]:
     yield "soft_margin_loss", lambda x: functional.soft_margin_loss(x, torch.ones_like(x)), mixed
     for reduction in ("mean", "sum"):
         entropy = functools.partial(functional.cross_entropy, reduction=reduction)
+        loss = functools.partial(functional.nll_loss, reduction=reduction)
+        weighted = lambda x, i, w, loss=loss: loss(x, i, w.detach())  # noqa: E731
         yield f"cross_entropy {reduction}", entropy, tens, terms.classes
-        weighted = functools.partial(functional.nll_loss, reduction=reduction)
-        yield f"nll_loss {reduction}", weighted, tens, terms.classes
-        yield (
-            f"nll_loss with weights, {reduction}",
-            lambda x, i, w, weighted=weighted: weighted(x, i, w.detach()),
-            tens,
-            terms.classes,
-            probable[:10],
-        )
-        yield (
-            f"nll_loss of images, {reduction}",
-            weighted,
-            mixed.reshape(1, 2, -1, 10),
-            terms.two[: terms.count // 2].view(1, -1, 10),
-        )
+        yield f"nll_loss {reduction}", loss, tens, terms.classes
+        yield f"nll_loss with weights, {reduction}", weighted, tens, terms.classes, probable[:10]
+        yield f"nll_loss of images, {reduction}", loss, mixed.reshape(1, 2, -1, 10), terms.two[: terms.count // 2].view(1, -1, 10)
 
 
 def sequences(terms: Terms) -> Iterator[Line]:

@@ -4,7 +4,8 @@ import argparse
 import json
 import shlex
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .page import killer, summary, write
@@ -20,41 +21,32 @@ Trial = dict[str, Any]
 
 
 class Record:
-    """The results, stored in a file, so that an interrupted run can be continued.
+    """The results, stored in a file, so that an interrupted run can be continued. Results of changed entries are dropped.
 
-    Args:
-        table: All mutants. Results of changed entries are dropped.
-        again: Whether to repeat stages that a mutant survived.
+    Attributes:
+        control: What passed without a fault.
+        mutants: The trials of each mutant by their stage, which is "targeted", "wide" or "check".
     """
 
-    def __init__(self, table: list[Mutant], again: bool) -> None:
+    def __init__(self, table: list[Mutant]) -> None:
         read: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"control": [], "mutants": {}}
-        known = {mutant.digest: str(mutant.number) for mutant in table}
-        self.again = again
         self.control: list[str] = read["control"]
-        self.mutants: dict[str, dict[str, Any]] = {
-            known[entry["digest"]]: entry for entry in read["mutants"].values() if entry["digest"] in known
-        }
+        self.mutants: dict[Mutant, dict[str, Trial]] = {mutant: read["mutants"].get(mutant.digest, {}) for mutant in table}
 
-    def of(self, mutant: Mutant) -> dict[str, Any]:
-        """Return the results of a mutant: a trial for each stage, which are "targeted", "wide" and "check"."""
-        return self.mutants.setdefault(str(mutant.number), {"digest": mutant.digest})
-
-    def needs(self, mutant: Mutant, stage: str) -> bool:
-        """Return whether a stage must be run."""
-        trial = self.of(mutant).get(stage)
-        return trial is None or (self.again and trial["outcome"] != "killed")
-
-    def note(self, mutant: Mutant, stage: str, trial: Trial) -> None:
-        """Store and print a result."""
-        self.of(mutant)[stage] = trial
+    def run(self, mutant: Mutant, stage: str, trial: Callable[[], Trial]) -> None:
+        """Run a stage that has no result, and store and print the result."""
+        entry = self.mutants[mutant]
+        if stage in entry:
+            return
+        done = entry[stage] = trial()
         self.save()
-        by = f" by {trial['by']}" if trial["by"] else ""
-        print(f"{mutant.number} {mutant.family}, {stage}: {trial['outcome']}{by}, {trial['seconds']:.0f} s", flush=True)
+        by = f" by {done['by']}" if done["by"] else ""
+        print(f"{mutant.number} {mutant.family}, {stage}: {done['outcome']}{by}, {done['seconds']:.0f} s", flush=True)
 
     def save(self) -> None:
         """Write the file."""
-        text = json.dumps({"control": self.control, "mutants": self.mutants}, indent=1)
+        mutants = {mutant.digest: trials for mutant, trials in self.mutants.items()}
+        text = json.dumps({"control": self.control, "mutants": mutants}, indent=1)
         RESULTS.with_suffix(".new").write_text(text + "\n")
         RESULTS.with_suffix(".new").replace(RESULTS)
 
@@ -65,28 +57,25 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="X", help="numbers or families; default: all")
     parser.add_argument("--wide", default="", metavar="ARGUMENTS", help="arguments of pytest for what the named tests do not kill")
     parser.add_argument("--check", default="", metavar="ARGUMENTS", help="arguments of pytest in `make check`: does it kill?")
-    parser.add_argument("--again", action="store_true", help="run anew what survived")
     parser.add_argument("--features", default="native", help="cargo's, for the build")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/mutants.md", help="the file to write")
     arguments = parser.parse_args()
     table = load()
     wanted = [mutant for mutant in table if not arguments.only or {str(mutant.number), mutant.family} & set(arguments.only)]
     make(table, arguments.features)
-    record = Record(table, arguments.again)
+    record = Record(table)
     for mutant in wanted:
-        if record.needs(mutant, "targeted"):
-            record.note(mutant, "targeted", run(mutant.number, mutant.arguments, mutant.seconds))
-        if arguments.wide and not killer(record.of(mutant)) and record.needs(mutant, "wide"):
-            record.note(mutant, "wide", run(mutant.number, shlex.split(arguments.wide), LONG_SECONDS))
-    is_error = any(record.of(mutant)["targeted"]["outcome"] == "error" for mutant in wanted)
+        record.run(mutant, "targeted", partial(run, mutant.number, mutant.arguments, mutant.seconds))
+        if arguments.wide and not killer(record.mutants[mutant]):
+            record.run(mutant, "wide", partial(run, mutant.number, shlex.split(arguments.wide), LONG_SECONDS))
+    is_error = any(record.mutants[mutant]["targeted"]["outcome"] == "error" for mutant in wanted)
     broken = control(record, wanted)
     if arguments.check:
         tests = of_check(shlex.split(arguments.check))
         for mutant in wanted:
-            if mutant not in broken and record.needs(mutant, "check"):
-                record.note(mutant, "check", try_check(mutant, killer(record.of(mutant)), tests))
-    write(arguments.page, table, record.mutants)
-    print(f"mutants: {summary(table, record.mutants)}")
+            if mutant not in broken:
+                record.run(mutant, "check", partial(try_check, mutant, killer(record.mutants[mutant]), tests))
+    write(ROOT / "docs/mutants.md", record.mutants)
+    print(f"mutants: {summary(record.mutants)}")
     for mutant in broken:
         print(f"mutants: what kills {mutant.number} fails without it as well")
     return int(bool(broken) or is_error)
@@ -97,7 +86,7 @@ def control(record: Record, wanted: list[Mutant]) -> list[Mutant]:
 
     After a timeout or a signal the killing test is unknown, and all tests that the mutant names run.
     """
-    killed = {mutant: by for mutant in wanted if (by := killer(record.of(mutant)))}
+    killed = {mutant: by for mutant in wanted if (by := killer(record.mutants[mutant]))}
     new = sorted({by for by in killed.values() if "::" in by} - set(record.control))
     failed = failures(new, LONG_SECONDS) if new else []
     record.control += [test for test in new if test not in failed]
@@ -109,7 +98,7 @@ def control(record: Record, wanted: list[Mutant]) -> list[Mutant]:
             else:
                 broken.append(mutant)
     for mutant in broken:
-        record.mutants.pop(str(mutant.number))
+        record.mutants[mutant] = {}
     record.save()
     return broken
 

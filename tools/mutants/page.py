@@ -7,8 +7,8 @@ import pages
 
 from .table import Mutant
 
-__all__ = ["killer", "summary", "write"]
-
+#: The trials of each mutant by their stage.
+Results = dict[Mutant, dict[str, dict[str, Any]]]
 _HEAD = """\
 # Mutants
 
@@ -25,34 +25,33 @@ Rust tests are not counted.
 """
 
 
-def killer(entry: dict[str, Any]) -> str | None:
+def killer(entry: dict[str, dict[str, Any]]) -> str | None:
     """Return the test that killed a mutant, or how its run ended; None if it survived."""
     trial = _decisive(entry)
     return str(trial["by"]) if trial["outcome"] == "killed" else None
 
 
-def _decisive(entry: dict[str, Any]) -> dict[str, Any]:
+def _decisive(entry: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the decisive trial: the first that killed the mutant, else the last."""
     trials = [entry[stage] for stage in ("targeted", "wide") if stage in entry] or [{"outcome": "not run"}]
     return next((trial for trial in trials if trial["outcome"] == "killed"), trials[-1])
 
 
-def summary(mutants: list[Mutant], results: dict[str, Any]) -> str:
-    """Return a sentence with the number of killed mutants, from the results by mutant number."""
-    entries = [results[str(mutant.number)] for mutant in mutants if str(mutant.number) in results]
+def summary(results: Results) -> str:
+    """Return a sentence with the number of killed mutants."""
+    entries = [entry for entry in results.values() if entry]
     checks = [entry["check"]["outcome"] == "killed" for entry in entries if "check" in entry]
     killed = sum(killer(entry) is not None for entry in entries)
-    text = f"Of {len(mutants)} mutants {len(entries)} have been run; the tests kill {killed} of these."
+    text = f"Of {len(results)} mutants {len(entries)} have been run; the tests kill {killed} of these."
     return f"{text} Those of `make check` kill {sum(checks)} of {len(checks)}." if checks else text
 
 
-def write(path: Path, mutants: list[Mutant], results: dict[str, Any]) -> None:
-    """Write the page, from the results by mutant number."""
+def write(path: Path, results: Results) -> None:
+    """Write the page."""
     rows = []
-    for mutant in mutants:
-        entry = results.get(str(mutant.number), {})
+    for mutant, entry in results.items():
         check = {"killed": "yes", "survived": "no"}.get(entry.get("check", {}).get("outcome", ""), "")
         by = killer(entry) or _decisive(entry)["outcome"].replace("survived", "**survives**")
         rows.append((mutant.number, mutant.family, mutant.fault, f"`{by}`" if "::" in by else by, check))
-    lines = [_HEAD, summary(mutants, results), "", *pages.table(" | family | fault | killed by | check", rows)]
+    lines = [_HEAD, summary(results), "", *pages.table(" | family | fault | killed by | check", rows)]
     path.write_text("\n".join(lines) + "\n")

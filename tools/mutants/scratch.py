@@ -8,8 +8,6 @@ from pathlib import Path
 
 from .table import VARIABLE, Mutant, apply_all
 
-__all__ = ["DIRECTORY", "ROOT", "TREE", "environment", "make"]
-
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "target/mutants"
 TREE = DIRECTORY / "tree"
@@ -37,14 +35,6 @@ pub fn is(number: u32) -> bool {{
 _MODULE = "src/mutant.rs"
 
 
-def _names() -> list[str]:
-    """Return the paths of the files of the tree, including untracked files."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    return [name for name in listed if (ROOT / name).is_file()]
-
-
 def _write(target: Path, content: bytes, source: Path | None = None) -> None:
     """Write a file unless it has this content, since newer files are recompiled. A copy gets the time stamp of its source."""
     if target.exists() and target.read_bytes() == content:
@@ -58,7 +48,8 @@ def _write(target: Path, content: bytes, source: Path | None = None) -> None:
 def _place(mutants: list[Mutant]) -> None:
     """Bring the files of the copy up to date, and remove files that are not in the tree."""
     changed = {mutant.file for mutant in mutants}
-    names = _names()
+    listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True).splitlines()
+    names = [name for name in listed if (ROOT / name).is_file()]
     for name in names:
         source, is_new = ROOT / name, not (TREE / name).exists()
         content = source.read_bytes()
@@ -77,44 +68,28 @@ def _place(mutants: list[Mutant]) -> None:
                 path.unlink()
 
 
-def _lend_build() -> None:
-    """Copy the build products of the tree as a starting point, if the copy has none."""
+def environment(number: int = 0) -> dict[str, str]:
+    """Return the environment of a process that runs the copy with a fault, by its number; 0 for none."""
+    own = {"PYTHONPATH": str(TREE / "python"), VARIABLE: str(number), "TORCHINDUCTOR_CACHE_DIR": str(DIRECTORY / "inductor")}
+    return {**os.environ, **own}
+
+
+def make(mutants: list[Mutant], features: str) -> None:
+    """Bring the copy up to date with all mutants, and build its module with these features of cargo."""
+    _place(mutants)
     for name in ("release/.fingerprint", "release/build", "release/deps", "shim"):
+        # The build products of the tree are a starting point, if the copy has none.
         source, target = ROOT / "target" / name, TREE / "target" / name
         if source.is_dir() and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["cp", "-a", "--reflink=auto", str(source), str(target)], check=True)
-
-
-def environment(number: int = 0) -> dict[str, str]:
-    """Return the environment of a process that runs the copy with a fault, by its number; 0 for none."""
-    caches = DIRECTORY / "inductor"
-    return {
-        **os.environ,
-        "PYTHONPATH": str(TREE / "python"),
-        VARIABLE: str(number),
-        "TORCHINDUCTOR_CACHE_DIR": str(caches),
-    }
-
-
-def make(mutants: list[Mutant], features: str) -> None:
-    """Bring the copy up to date and build its module.
-
-    Args:
-        mutants: All mutants.
-        features: Cargo features.
-    """
-    _place(mutants)
-    _lend_build()
     variables = {**os.environ, "PYO3_PYTHON": sys.executable, "VIRTUAL_ENV": sys.prefix}
     command = ["cargo", "build", "--locked", "--release", "-p", "rustdev-module", "--features", features]
     subprocess.run(["tools/build.sh", *command], cwd=TREE, env=variables, check=True)
     package = TREE / "python/rustdev"
     shutil.copy(TREE / "target/release/lib_rustdev.so", package / "_rustdev.new")
     (package / "_rustdev.new").replace(package / "_rustdev.abi3.so")
-    program = "import rustdev; print(rustdev.__file__)"
-    found = subprocess.run(
-        [sys.executable, "-c", program], cwd=TREE, env=environment(), check=True, capture_output=True, text=True
-    ).stdout.strip()
+    program = [sys.executable, "-c", "import rustdev; print(rustdev.__file__)"]
+    found = subprocess.check_output(program, cwd=TREE, env=environment(), text=True).strip()
     if Path(found) != package / "__init__.py":
         sys.exit(f"mutants: the processes of the copy import {found}")

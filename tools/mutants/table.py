@@ -9,8 +9,6 @@ from pathlib import Path
 
 import tomllib
 
-__all__ = ["VARIABLE", "Mutant", "apply_all", "load"]
-
 #: Environment variable with the number of the selected fault; unset or 0: no fault. The package rejects unknown names with the
 #: prefix RUSTDEV_, and some tests remove such variables.
 VARIABLE = "TEST_RUSTDEV_MUTANT"
@@ -25,10 +23,6 @@ _CHOSEN = {
 _CHOSEN[".h"] = _CHOSEN[".cpp"]
 
 
-class TableError(Exception):
-    """An entry of the table cannot be applied."""
-
-
 @dataclass(frozen=True)
 class Mutant:
     """An entry of the table: one fault."""
@@ -41,6 +35,7 @@ class Mutant:
     new: str
     #: Arguments of pytest for the tests that should find the fault.
     tests: str
+    #: Whether the texts are statements; else they are expressions.
     statement: bool = False
     #: Time limit of these tests.
     seconds: int = 300
@@ -60,47 +55,36 @@ class Mutant:
         """Return the text of the file with the selectable fault.
 
         Raises:
-            TableError: If the old text does not occur exactly once.
+            ValueError: If the old text does not occur exactly once.
         """
         found = text.count(self.old)
         if found != 1:
-            raise TableError(f"mutant {self.number}: {self.file} has the old text {found} times: {self.old!r}")
+            raise ValueError(f"mutant {self.number}: {self.file} has the old text {found} times: {self.old!r}")
         begin = text.index(self.old)
         indentation = re.match(r"[ \t]*", text[text.rfind("\n", 0, begin) + 1 :])
         return text.replace(self.old, self._choice(indentation[0] if indentation else ""))
 
     def _choice(self, indentation: str) -> str:
-        suffix = Path(self.file).suffix
+        suffix, old, new = Path(self.file).suffix, self.old, self.new
         chosen = _CHOSEN[suffix].format(number=self.number)
-        if _MARK in self.new:
-            return self.new.replace(_MARK, chosen)
+        if _MARK in new:
+            return new.replace(_MARK, chosen)
+        if suffix == ".py" and self.statement:
+            new, old = (textwrap.indent(text or "pass", f"{indentation}    ") for text in (new, old))
+            return f"if {chosen}:\n{new}\n{indentation}else:\n{old}"
         if suffix == ".py":
-            return self._python_choice(chosen, indentation)
+            return f"(({new}) if {chosen} else ({old}))"
         if self.statement:
-            condition = chosen if suffix == ".rs" else f"({chosen})"
-            return f"if {condition} {{ {self.new} }} else {{ {self.old} }}"
-        if suffix == ".rs":
-            return f"(if {chosen} {{ {self.new} }} else {{ {self.old} }})"
-        return f"({chosen} ? ({self.new}) : ({self.old}))"
-
-    def _python_choice(self, chosen: str, indentation: str) -> str:
-        if not self.statement:
-            return f"(({self.new}) if {chosen} else ({self.old}))"
-        new, old = (textwrap.indent(text or "pass", f"{indentation}    ") for text in (self.new, self.old))
-        return f"if {chosen}:\n{new}\n{indentation}else:\n{old}"
+            return f"if {chosen} {{ {new} }} else {{ {old} }}"
+        return f"(if {chosen} {{ {new} }} else {{ {old} }})" if suffix == ".rs" else f"({chosen} ? ({new}) : ({old}))"
 
 
 def load() -> list[Mutant]:
-    """Return the faults of the table.
-
-    Raises:
-        TableError: If they are not numbered consecutively from 1.
-    """
-    entries = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())["mutant"]
-    mutants = [Mutant(**entry) for entry in entries]
-    if [mutant.number for mutant in mutants] != list(range(1, len(mutants) + 1)):
-        raise TableError("the numbers of the mutants are not those from 1 on, in their order")
-    return mutants
+    """Return the faults of the table, numbered from 1 in their order."""
+    families = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())
+    entries = [entry | {"family": family} for family, listed in families.items() for entry in listed]
+    is_statement = [entry["old"].endswith(";") or not entry["new"] for entry in entries]
+    return [Mutant(number, **entry, statement=is_statement[number - 1]) for number, entry in enumerate(entries, 1)]
 
 
 def apply_all(mutants: list[Mutant], name: str, text: str) -> str:

@@ -12,8 +12,6 @@ import processes
 
 from .scratch import TREE, environment
 
-__all__ = ["failures", "of_check", "run"]
-
 #: pytest's line for a test that failed or had an error.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 

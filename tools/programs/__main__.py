@@ -1,13 +1,11 @@
 """Run public programs on the device, and compare them with PyTorch's CPU device.
 
-    python -m programs [--again] [--show] [--page PATH] [NAME ...]
+    python -m programs [--page PATH] [NAME ...]
 
-Named programs always run. Without names, programs run that have no result of this selection and release yet (--again: all). Tests
-are downloaded from the package index and kept in target/programs with the results. The exit status is 1 if an unlisted test fails,
-or passes without the device but is skipped or absent with it; if a listed failure did not happen; or if a program is unavailable.
+Named programs always run. Without names, programs run that have no result of this selection and release yet. Tests are downloaded
+from the package index and kept in target/programs with the results. The exit status is 1 if an unlisted test fails, or passes
+without the device but is skipped or absent with it; if a listed failure did not happen; or if a program is unavailable.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -23,13 +21,6 @@ import pages
 from . import fetch, listed, page, run
 
 ROOT = Path(__file__).parents[2]
-
-
-def kept(root: Path, program: listed.Program, releases: dict[str, str]) -> dict[str, Any] | None:
-    """Return the result of an earlier run of the same selection."""
-    path = root / "results" / f"{program.name}.json"
-    result: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return result if result.get("digest") == program.digest(releases) else None
 
 
 def show(name: str, verdict: page.Verdict, seconds: float) -> None:
@@ -48,8 +39,6 @@ def main() -> int:
     """Run the requested programs, print the results and write the page."""
     parser = argparse.ArgumentParser(prog="programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="programs of the list (default: all)")
-    parser.add_argument("--again", action="store_true", help="run programs that have a result too")
-    parser.add_argument("--show", action="store_true", help="run nothing: print and write what earlier runs have left")
     parser.add_argument("--list", type=Path, default=listed.HERE / "programs.toml", help="the list")
     parser.add_argument("--releases", type=Path, default=listed.REQUIREMENTS, help="the releases")
     parser.add_argument("--output", type=Path, default=ROOT / "target" / "programs", help="where everything is kept")
@@ -64,19 +53,21 @@ def main() -> int:
     root = options.output.resolve()
     verdicts = {}
     for name, program in programs.items():
-        result = kept(root, program, releases)
-        asked = name in options.names if options.names else options.again or result is None
-        if asked and not options.show:
+        path, digest = root / "results" / f"{name}.json", program.digest(releases)
+        result: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        is_kept = result.get("digest") == digest  # of the same selection and releases
+        runs = name in options.names if options.names else not is_kept
+        if runs:
             try:
-                result = run.run(program, releases, root) | {"digest": program.digest(releases)}
+                result = run.run(program, releases, root) | {"digest": digest}
             except fetch.UnavailableError as error:
                 print(f"{name}: {error}", flush=True)
                 continue
-            (root / "results" / f"{name}.json").write_text(json.dumps(result, indent=1))
-        if result is not None:
+            path.write_text(json.dumps(result, indent=1))
+        if runs or is_kept:
             verdicts[name] = (program, page.judge(program, result))
-            if asked or options.show:
-                show(name, verdicts[name][1], result["seconds"])
+        if runs:
+            show(name, verdicts[name][1], result["seconds"])
     missing = [name for name in programs if name not in verdicts]
     if options.page:
         machine = f"torch {version('torch')}, Python {platform.python_version()}"

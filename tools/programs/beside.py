@@ -1,19 +1,16 @@
 """Comparison of calculations on PyTorch's CPU device and on rustdev, for the programs in ``examples/``."""
 
-from __future__ import annotations
-
+import functools
+import inspect
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor, nn
 
 #: Tolerance relative to the greatest number of a result: sums in another order accumulate over layers.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.float16: 5e-3}
@@ -65,6 +62,22 @@ def agree(calculate: Callable[[str], Any], tolerance: float | None = None) -> No
     assert any(isinstance(leaf, torch.Tensor) and leaf.device.type == "rustdev" for leaf in found), "nothing is on the device"
     for index, (theirs, mine) in enumerate(zip(wanted, found, strict=True)):
         near(torch.as_tensor(theirs), torch.as_tensor(mine), tolerance, f"result {index}")
+
+
+def agrees(tolerance: float | None = None) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Return a decorator that makes a test of a function of ``device`` and of arguments that pytest gives, see `agree`."""
+
+    def decorate(calculate: Callable[..., Any]) -> Callable[..., None]:
+        @functools.wraps(calculate)
+        def test(**given: Any) -> None:
+            agree(lambda device: calculate(device, **given), tolerance)
+
+        signature = inspect.signature(calculate)
+        others = [parameter for name, parameter in signature.parameters.items() if name != "device"]
+        setattr(test, "__signature__", signature.replace(parameters=others))  # noqa: B010 - no type of functions has it
+        return test
+
+    return decorate
 
 
 def near(theirs: Tensor, mine: Tensor, tolerance: float | None, name: str) -> None:

@@ -4,16 +4,11 @@ torch and the requirements of rustdev's tests come from the active environment. 
 installs another torch.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
 import tarfile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 

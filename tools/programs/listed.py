@@ -4,8 +4,8 @@ Each table of the list is a program, named after its distribution::
 
     [julius]
     what = "filters and resampling of sound"
-    way = "default"                     # see `WAYS`
-    tests = ["tests"]                   # files and folders of the distribution, as arguments of pytest
+    way = "default"                     # see `WAYS`; default: "example"
+    tests = ["test"]                    # files and folders, as arguments of pytest; default: "tests", or the example of this name
     arguments = ["-k", "not cosine"]    # further arguments of pytest
     without = ["tests/test_x.py::*[8]"] # excluded tests
     left_out = "test_x takes files that it downloads"  # why tests are excluded
@@ -21,8 +21,6 @@ Each table of the list is a program, named after its distribution::
     reason = "one short sentence"
     flaky = true                        # default: false; whether the failure is intermittent
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -101,6 +99,8 @@ def programs(path: Path = HERE / "programs.toml") -> dict[str, Program]:
     for name, table in tables.items():
         failures = [Failure(**failure) for failure in table.pop("failures", [])]
         takes = [taken for taken in members(table.pop("takes", []), groups) if taken != name]
+        table = {"way": "example"} | table
+        table = {"tests": [f"test_{name}.py" if table["way"] == "example" else "tests"]} | table
         read[name] = Program(name=name, failures=failures, takes=takes, **table)
     return read
 

@@ -1,18 +1,14 @@
 """Evaluation of the results: the verdict of each test, and docs/programs.md."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pages
 from recorded import BAD, has
 
 from .listed import WAYS, WHOSE, Failure, Program
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Placeholder for the result of a test that was not collected.
 ABSENT = {"outcome": "absent", "text": "it was not collected"}

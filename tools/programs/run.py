@@ -1,22 +1,16 @@
 """Runs the selected tests of a program, once without rustdev and once with it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import recorded
 
 from . import fetch
-from .listed import EXAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from .listed import Program
+from .listed import EXAMPLES, Program
 
 #: Time limits of a test and of a selection in seconds, and the memory of the devices.
 TEST_SECONDS, SELECTION_SECONDS, MEMORY = 300, 1200, "4G"

@@ -27,7 +27,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("files", nargs="*", help="run these files alone, named as seen from the tests' directory")
     parser.add_argument("--shards", type=int, default=1, help="processes that the tests of a file are split over")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds for a process")
     parser.add_argument("--output", type=Path, default=Path("target/upstream"), help="directory for results and logs")
     parser.add_argument("--resume", action="store_true", help="keep the results of an earlier run, and run what it has not run")
     parser.add_argument("-k", dest="pattern", help="as pytest's -k")
@@ -55,7 +54,7 @@ def run_shard(options: argparse.Namespace, directory: Path, file: str, shard: in
     environment = {"RUSTDEV_DEVICE_COUNT": "2", **os.environ, "PYTHONPATH": os.pathsep.join(path)}
     environment["TORCH_TEST_DEVICES"] = str(Path(__file__).with_name("device.py"))
     arguments = ["--noconftest", *(["-k", options.pattern] if options.pattern else []), file]
-    lines = run(arguments, Options(str(results), shard, options.shards), directory, environment, process=options.timeout)
+    lines = run(arguments, Options(str(results), shard, options.shards), directory, environment)
     lines.pop(SESSION, None)
     return lines
 

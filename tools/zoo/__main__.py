@@ -7,27 +7,22 @@ of three, in alternation; the sizes are far too small to measure speed, but a mo
 investigating), the operators that fell back, and the differences. The exit status is 1 if a model differs or fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import itertools
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rustdev
 import torch
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from . import torchvision_models, transformers_models
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import Tensor, nn
 
 #: Tolerance relative to the greatest number of a result, or of all gradients: sums in another order accumulate over many layers.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7}

@@ -1,17 +1,12 @@
 """Models of torchvision for small images and videos: classification, segmentation, detection."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 from torchvision import models as zoo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch import nn
 
 #: Classifiers, with the size of their images.
 CLASSIFIERS = {

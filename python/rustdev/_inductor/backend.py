@@ -9,8 +9,6 @@ from . import choices
 from .scheduling import Scheduling
 from .wrapper import CppWrapper, Wrapper
 
-__all__ = ["register"]
-
 
 class _Overrides(common.NoOpDeviceOpOverrides):
     """Device-specific code around kernel calls: none is needed, as the current stream and device are thread-local."""

@@ -14,8 +14,6 @@ from torch._inductor import exc
 from torch._inductor.cpp_builder import CppBuilder, run_compile_cmd
 from torch.utils._filelock import FileLock
 
-__all__ = ["build_missing"]
-
 #: First bytes of an ELF file: magic number, 64 bits, little endian.
 _ELF = b"\x7fELF\x02\x01"
 

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-__all__ = ["call_accumulations", "choose_layouts_and_variances", "keep_lowered", "keep_undecomposed"]
-
 #: Maximum number of elements of a variance that is computed in two passes (over cached data) instead of Welford's algorithm.
 _TWO_PASSES = 16384
 

@@ -19,8 +19,6 @@ from ..device import (
     synchronize,
 )
 
-__all__ = ["Interface"]
-
 
 def _hash_of_generator() -> str:
     """Return a hash of this package's files, on which the generated code depends."""

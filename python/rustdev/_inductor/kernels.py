@@ -12,8 +12,6 @@ from torch._inductor.utils import clear_on_fresh_cache
 
 from .. import _rustdev
 
-__all__ = ["PARTS", "connect", "flags", "kernel", "prefix"]
-
 #: Functions of the runtime, in the order of ``Runtime`` in kernel.h.
 FUNCTIONS = ("rd_stream_current", "rd_stream_submit", "rd_parallel", "rd_last_error")
 #: Number of parts of a parallel loop: enough for the threads of a large machine.

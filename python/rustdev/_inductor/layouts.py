@@ -13,8 +13,6 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch._subclasses import fake_impls
 
-__all__ = ["install"]
-
 _aten = torch.ops.aten
 
 

@@ -29,8 +29,6 @@ from torch._inductor.scheduler import SchedulerNode
 from torch._inductor.utils import get_fused_kernel_name, sympy_product
 from torch._inductor.virtualized import V
 
-__all__ = ["MARK", "Group", "KernelProxy"]
-
 #: First line of a kernel for the device: a graph may also contain kernels for the CPU.
 MARK = "// rustdev"
 #: Estimated nanoseconds per operation and element in vectorized code; loads, stores and index arithmetic count as operations.

@@ -17,8 +17,6 @@ import torch
 from ..graphs import Graph, graph, is_current_stream_capturing
 from ..streams import current_stream
 
-__all__ = ["Replays"]
-
 #: Maximum number of captures, for different sizes or because the address of an argument changed. Then calls run without captures.
 MAX_CAPTURES = 16
 

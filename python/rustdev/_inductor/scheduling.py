@@ -11,8 +11,6 @@ from torch._inductor.virtualized import V
 from .kernels import PARTS
 from .loops import Group, KernelProxy
 
-__all__ = ["Scheduling"]
-
 #: Divides loops into PARTS parts instead of the number of threads, with at least 128 elements each.
 _DIVISION: dict[str, Any] = {"cpp.threads": PARTS, "cpp.dynamic_threads": False, "cpp.min_chunk_size": 128}
 

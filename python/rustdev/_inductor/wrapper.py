@@ -12,8 +12,6 @@ from torch._inductor.virtualized import V
 from .kernels import prefix
 from .loops import MARK
 
-__all__ = ["CppWrapper", "Wrapper"]
-
 
 def _finish_kernels() -> None:
     """Generate the calls of all kernels so far. The scheduler's own flush would also free inputs of the current operator."""

@@ -39,8 +39,6 @@ from .loss import end_process
 from .views import as_bytes, as_numbers, check_reduction, gloo_reduction, is_premultiplied
 from .work import Post, RdcclWork
 
-__all__ = ["ProcessGroupRdccl"]
-
 #: Tag of the backend's internal messages.
 _ALL_TO_ALL_TAG = 2**31 - 1
 #: Backends in use. C++ keeps only the C++ half of a backend alive, so the Python half, with its methods, is kept alive here.

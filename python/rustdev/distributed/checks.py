@@ -5,22 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = [
-    "are_equal_parts",
-    "byte_counts",
-    "check_message",
-    "check_multiple",
-    "check_pair",
-    "check_root",
-    "check_same_length",
-    "check_tag",
-    "check_tensors",
-    "common_device",
-    "only",
-    "only_list",
-    "same_sizes",
-]
-
 _STRIDED = torch.strided
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from .. import _rustdev
 
-__all__ = ["finish_at_exit"]
-
 _has_failed = False
 
 

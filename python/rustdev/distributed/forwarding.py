@@ -12,8 +12,6 @@ from torch._C._distributed_c10d import Work
 
 from .work import RdcclWork, finding
 
-__all__ = ["install_work_methods"]
-
 
 def _inner(work: Work) -> RdcclWork | None:
     """Return the RdcclWork that a Work wraps; None for other backends. It registers itself in ``finding`` in ``get_future``."""

@@ -7,8 +7,6 @@ from torch.distributed import DistBackendError
 
 from .. import _rustdev
 
-__all__ = ["GroupState"]
-
 #: How long ``finish`` waits for one operation before it checks whether another has failed.
 _GLANCE_SECONDS = 0.05
 

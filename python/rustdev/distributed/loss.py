@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 
-__all__ = ["end_process"]
-
 
 def end_process(text: str) -> None:
     """Kill this process by SIGKILL.

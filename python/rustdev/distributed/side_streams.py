@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from ..streams import Stream
 
-__all__ = ["SideStreams", "side_streams"]
-
 #: The size of the device's stream pool.
 _MAX_STREAMS = 32
 

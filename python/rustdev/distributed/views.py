@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 from torch.distributed import ReduceOp
 
-__all__ = ["as_bytes", "as_numbers", "check_reduction", "gloo_reduction", "is_premultiplied"]
-
 _CPU = torch.device("cpu")
 #: Dtype of a tensor to the dtype that Gloo reduces: booleans as bytes, complex numbers as pairs.
 _NUMBERS = {dtype: dtype for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16)}

@@ -21,8 +21,6 @@ from ..streams import stream
 from .group import GroupState
 from .side_streams import side_streams
 
-__all__ = ["Post", "RdcclWork", "finding"]
-
 #: Posts an operation to Gloo.
 Post = Callable[[], Work]
 #: While ``finding.found`` is a list, ``get_future`` of an RdcclWork in this thread appends the RdcclWork to it.

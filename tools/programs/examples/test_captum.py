@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from captum import attr
-from programs.beside import agree
+from programs.beside import agrees
 from torch import Tensor, nn
 
 IMAGES, BASELINES = torch.rand(2, 3, 12, 12), torch.zeros(2, 3, 12, 12)
@@ -36,27 +36,22 @@ def network() -> nn.Sequential:
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_inputs(name: str) -> None:
-    def calculate(device: str) -> Tensor:
-        options = {key: value.to(device) if isinstance(value, Tensor) else value for key, value in INPUTS[name].items()}
-        if "feature_mask" in options:
-            cells = torch.arange(9, device=device).view(3, 3)
-            options["feature_mask"] = cells.repeat_interleave(4, 0).repeat_interleave(4, 1).repeat(1, 3, 1, 1)
-        images = IMAGES.to(device, copy=True).requires_grad_()
-        model = network().to(device)
-        return getattr(attr, name)(model).attribute(images, target=3, **options)
-
-    agree(calculate)
+@agrees()
+def test_inputs(device: str, name: str) -> Tensor:
+    options = {key: value.to(device) if isinstance(value, Tensor) else value for key, value in INPUTS[name].items()}
+    if "feature_mask" in options:
+        cells = torch.arange(9, device=device).view(3, 3)
+        options["feature_mask"] = cells.repeat_interleave(4, 0).repeat_interleave(4, 1).repeat(1, 3, 1, 1)
+    images = IMAGES.to(device, copy=True).requires_grad_()
+    model = network().to(device)
+    return getattr(attr, name)(model).attribute(images, target=3, **options)
 
 
-def test_relevance_by_layers() -> None:
+@agrees()
+def test_relevance_by_layers(device: str) -> Tensor:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 10, 5)).eval()
-
-    def calculate(device: str) -> Tensor:
-        return attr.LRP(model.to(device)).attribute(IMAGES.to(device, copy=True).requires_grad_(), target=(3, 0, 0))
-
-    agree(calculate)
+    return attr.LRP(model.to(device)).attribute(IMAGES.to(device, copy=True).requires_grad_(), target=(3, 0, 0))
 
 
 LAYERS = [
@@ -70,19 +65,15 @@ LAYERS = [
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers(name: str) -> None:
-    def calculate(device: str) -> Any:
-        model = network().to(device)
-        options = {} if name == "LayerActivation" else {"target": 3}
-        return getattr(attr, name)(model, model[3]).attribute(IMAGES.to(device, copy=True).requires_grad_(), **options)
-
-    agree(calculate)
+@agrees()
+def test_layers(device: str, name: str) -> Any:
+    model = network().to(device)
+    options = {} if name == "LayerActivation" else {"target": 3}
+    return getattr(attr, name)(model, model[3]).attribute(IMAGES.to(device, copy=True).requires_grad_(), **options)
 
 
-def test_neurons_and_noise() -> None:
-    def calculate(device: str) -> list[Any]:
-        model, images = network().to(device), IMAGES.to(device, copy=True).requires_grad_()
-        noisy = attr.NoiseTunnel(attr.Saliency(model)).attribute(images, nt_samples=3, target=3)
-        return [attr.NeuronGradient(model, model[3]).attribute(images, (2, 1, 1)), noisy]
-
-    agree(calculate)
+@agrees()
+def test_neurons_and_noise(device: str) -> list[Any]:
+    model, images = network().to(device), IMAGES.to(device, copy=True).requires_grad_()
+    noisy = attr.NoiseTunnel(attr.Saliency(model)).attribute(images, nt_samples=3, target=3)
+    return [attr.NeuronGradient(model, model[3]).attribute(images, (2, 1, 1)), noisy]

@@ -6,7 +6,7 @@ from typing import Any
 import kornia
 import pytest
 import torch
-from programs.beside import agree
+from programs.beside import agree, agrees
 from torch import Tensor
 
 IMAGES = torch.rand(2, 3, 32, 40)
@@ -60,16 +60,14 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_and_their_gradients(name: str) -> None:
-    def calculate(device: str) -> Any:
-        images = IMAGES.to(device, copy=True).requires_grad_()
-        answer = FUNCTIONS[name](images)
-        results = [result for result in (answer if isinstance(answer, (list, tuple)) else [answer]) if result.requires_grad]
-        if results:
-            torch.stack([result.pow(2).mean() for result in results]).sum().backward()
-        return answer, images.grad
-
-    agree(calculate)
+@agrees()
+def test_functions_and_their_gradients(device: str, name: str) -> Any:
+    images = IMAGES.to(device, copy=True).requires_grad_()
+    answer = FUNCTIONS[name](images)
+    results = [result for result in (answer if isinstance(answer, (list, tuple)) else [answer]) if result.requires_grad]
+    if results:
+        torch.stack([result.pow(2).mean() for result in results]).sum().backward()
+    return answer, images.grad
 
 
 @pytest.mark.parametrize("name", ["dilation", "erosion", "opening", "closing", "gradient", "top_hat", "bottom_hat"])
@@ -82,44 +80,39 @@ def test_connected_components_and_distances() -> None:
     agree(lambda device: kornia.contrib.distance_transform(MASKS.to(device)))
 
 
-def test_homographies_and_cameras() -> None:
-    def calculate(device: str) -> list[Any]:
-        corners, homography, camera = CORNERS.to(device), HOMOGRAPHY.to(device), CAMERA.to(device)
-        moved = kornia.geometry.transform_points(homography, corners)
-        depth = torch.ones(2, 1, 32, 40, device=device)
-        axis = torch.tensor([[0.1, 0.2, -0.3], [0.0, 0.0, 0.0]], device=device)
-        return [
-            moved,
-            kornia.geometry.get_perspective_transform(corners, moved),
-            kornia.geometry.find_homography_dlt(corners, moved),
-            kornia.geometry.depth_to_3d(depth, camera),
-            kornia.geometry.axis_angle_to_rotation_matrix(axis),
-            kornia.geometry.axis_angle_to_quaternion(axis),
-        ]
-
-    agree(calculate, 1e-2)
+@agrees(1e-2)
+def test_homographies_and_cameras(device: str) -> list[Any]:
+    corners, homography, camera = CORNERS.to(device), HOMOGRAPHY.to(device), CAMERA.to(device)
+    moved = kornia.geometry.transform_points(homography, corners)
+    depth = torch.ones(2, 1, 32, 40, device=device)
+    axis = torch.tensor([[0.1, 0.2, -0.3], [0.0, 0.0, 0.0]], device=device)
+    return [
+        moved,
+        kornia.geometry.get_perspective_transform(corners, moved),
+        kornia.geometry.find_homography_dlt(corners, moved),
+        kornia.geometry.depth_to_3d(depth, camera),
+        kornia.geometry.axis_angle_to_rotation_matrix(axis),
+        kornia.geometry.axis_angle_to_quaternion(axis),
+    ]
 
 
-def test_losses_and_metrics() -> None:
+@agrees()
+def test_losses_and_metrics(device: str) -> list[Tensor]:
     classes = torch.randint(0, 3, (2, 32, 40))
-
-    def calculate(device: str) -> list[Tensor]:
-        images, labels = IMAGES.to(device), classes.to(device)
-        copies, grey = images.flip(3), images[:, :1]
-        return [
-            kornia.losses.ssim_loss(images, copies, 5),
-            kornia.losses.focal_loss(images, labels, 0.5, 2.0, "mean"),
-            kornia.losses.dice_loss(images, labels),
-            kornia.losses.tversky_loss(images, labels, 0.5, 0.5),
-            kornia.losses.lovasz_softmax_loss(images, labels),
-            kornia.losses.total_variation(images),
-            kornia.losses.inverse_depth_smoothness_loss(grey, images),
-            kornia.losses.psnr_loss(images, copies, 1.0),
-            kornia.metrics.mean_iou(labels, labels.flip(1), 3),
-            kornia.metrics.confusion_matrix(labels, labels.flip(1), 3),
-        ]
-
-    agree(calculate)
+    images, labels = IMAGES.to(device), classes.to(device)
+    copies, grey = images.flip(3), images[:, :1]
+    return [
+        kornia.losses.ssim_loss(images, copies, 5),
+        kornia.losses.focal_loss(images, labels, 0.5, 2.0, "mean"),
+        kornia.losses.dice_loss(images, labels),
+        kornia.losses.tversky_loss(images, labels, 0.5, 0.5),
+        kornia.losses.lovasz_softmax_loss(images, labels),
+        kornia.losses.total_variation(images),
+        kornia.losses.inverse_depth_smoothness_loss(grey, images),
+        kornia.losses.psnr_loss(images, copies, 1.0),
+        kornia.metrics.mean_iou(labels, labels.flip(1), 3),
+        kornia.metrics.confusion_matrix(labels, labels.flip(1), 3),
+    ]
 
 
 AUGMENTATIONS = [
@@ -133,14 +126,12 @@ def test_augmentation(name: str) -> None:
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])
-def test_a_sequence_of_augmentations_with_masks(p: float) -> None:
-    def calculate(device: str) -> Any:
-        steps = kornia.augmentation.AugmentationSequential(
-            kornia.augmentation.RandomAffine((-20.0, 20.0), translate=(0.1, 0.1), p=p),
-            kornia.augmentation.ColorJiggle(0.2, 0.2, 0.2, 0.1, p=p),
-            kornia.augmentation.RandomErasing(p=p),
-            data_keys=["input", "mask"],
-        )
-        return steps(IMAGES.to(device), MASKS.to(device))
-
-    agree(calculate)
+@agrees()
+def test_a_sequence_of_augmentations_with_masks(device: str, p: float) -> Any:
+    steps = kornia.augmentation.AugmentationSequential(
+        kornia.augmentation.RandomAffine((-20.0, 20.0), translate=(0.1, 0.1), p=p),
+        kornia.augmentation.ColorJiggle(0.2, 0.2, 0.2, 0.1, p=p),
+        kornia.augmentation.RandomErasing(p=p),
+        data_keys=["input", "mask"],
+    )
+    return steps(IMAGES.to(device), MASKS.to(device))

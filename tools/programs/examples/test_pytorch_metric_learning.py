@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from programs.beside import agree, trained
+from programs.beside import agree, agrees, trained
 from pytorch_metric_learning import distances, losses, miners
 from torch import nn
 
@@ -33,14 +33,12 @@ def test_losses(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["MultiSimilarityMiner", "BatchHardMiner", "TripletMarginMiner", "PairMarginMiner", "BatchEasyHardMiner", "HDCMiner"]
 )
-def test_miners(name: str) -> None:
-    def calculate(device: str) -> list[torch.Tensor]:
-        indices = getattr(miners, name)()(FEATURES.to(device), LABELS.to(device))
-        # The distance is one of two equal elements: a pair may come before the one that it mirrors.
-        parts = [indices] if len(indices) == 3 else [indices[:2], indices[2:]]
-        return [torch.stack(part).unique(dim=1) for part in parts]
-
-    agree(calculate)
+@agrees()
+def test_miners(device: str, name: str) -> list[torch.Tensor]:
+    indices = getattr(miners, name)()(FEATURES.to(device), LABELS.to(device))
+    # The distance is one of two equal elements: a pair may come before the one that it mirrors.
+    parts = [indices] if len(indices) == 3 else [indices[:2], indices[2:]]
+    return [torch.stack(part).unique(dim=1) for part in parts]
 
 
 @pytest.mark.parametrize("name", ["CosineSimilarity", "DotProductSimilarity", "LpDistance", "SNRDistance"])
@@ -48,9 +46,7 @@ def test_distances(name: str) -> None:
     agree(lambda device: getattr(distances, name)()(FEATURES.to(device)))
 
 
-def test_a_memory_of_earlier_batches() -> None:
-    def calculate(device: str) -> list[torch.Tensor]:
-        loss = losses.CrossBatchMemory(losses.ContrastiveLoss(), embedding_size=8, memory_size=40).to(device)
-        return [loss(FEATURES.to(device), LABELS.to(device)) for _ in range(3)]
-
-    agree(calculate)
+@agrees()
+def test_a_memory_of_earlier_batches(device: str) -> list[torch.Tensor]:
+    loss = losses.CrossBatchMemory(losses.ContrastiveLoss(), embedding_size=8, memory_size=40).to(device)
+    return [loss(FEATURES.to(device), LABELS.to(device)) for _ in range(3)]

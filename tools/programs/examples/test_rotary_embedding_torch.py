@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from programs.beside import agree, trained
+from programs.beside import agrees, trained
 from rotary_embedding_torch import RotaryEmbedding, apply_rotary_emb
 from torch import Tensor, nn
 
@@ -35,19 +35,14 @@ def test_training(options: dict[str, Any]) -> None:
     trained(lambda: Attention(**options), QUERIES)
 
 
-def test_grids() -> None:
+@agrees()
+def test_grids(device: str) -> Tensor:
     images = torch.randn(1, 6, 8, 64)
-
-    def calculate(device: str) -> Tensor:
-        rotary = RotaryEmbedding(dim=16, freqs_for="pixel", max_freq=256).to(device)
-        return apply_rotary_emb(rotary.get_axial_freqs(6, 8), images.to(device))
-
-    agree(calculate)
+    rotary = RotaryEmbedding(dim=16, freqs_for="pixel", max_freq=256).to(device)
+    return apply_rotary_emb(rotary.get_axial_freqs(6, 8), images.to(device))
 
 
-def test_cached_keys() -> None:
-    def calculate(device: str) -> tuple[Tensor, Tensor]:
-        rotary = RotaryEmbedding(dim=16).to(device)
-        return rotary.rotate_queries_with_cached_keys(QUERIES[:, :, -1:].to(device), KEYS.to(device))
-
-    agree(calculate)
+@agrees()
+def test_cached_keys(device: str) -> tuple[Tensor, Tensor]:
+    rotary = RotaryEmbedding(dim=16).to(device)
+    return rotary.rotate_queries_with_cached_keys(QUERIES[:, :, -1:].to(device), KEYS.to(device))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from programs.beside import agree, moved, trained
+from programs.beside import agree, agrees, moved, trained
 from torch import Tensor, nn
 from torch_geometric import nn as graphs
 from torch_geometric import utils
@@ -71,18 +71,15 @@ AGGREGATIONS = ["Sum", "Mean", "Max", "Min", "Mul", "Var", "Std", "Softmax", "Me
 
 
 @pytest.mark.parametrize("name", AGGREGATIONS)
-def test_aggregations(name: str) -> None:
+@agrees()
+def test_aggregations(device: str, name: str) -> list[Tensor]:
     more: dict[str, dict[str, Any]] = {"Quantile": {"q": [0.25, 0.75]}, "Sort": {"k": 4}}
     options = more.get(name, {})
     values = X.abs() + 0.1
-
-    def calculate(device: str) -> list[Tensor]:
-        x = values.to(device, copy=True).requires_grad_()
-        answer = getattr(graphs.aggr, f"{name}Aggregation")(**options).to(device)(x, BATCH.to(device))
-        answer.pow(2).sum().backward()
-        return [answer, x.grad]
-
-    agree(calculate)
+    x = values.to(device, copy=True).requires_grad_()
+    answer = getattr(graphs.aggr, f"{name}Aggregation")(**options).to(device)(x, BATCH.to(device))
+    answer.pow(2).sum().backward()
+    return [answer, x.grad]
 
 
 @pytest.mark.parametrize("name", ["GRU", "LSTM", "DeepSets", "Attentional", "Set2Set"])
@@ -118,25 +115,19 @@ def test_networks_with_pooling(kind: str) -> None:
     trained(lambda: Pooled(kind), X, edges, BATCH)
 
 
-def test_dense_pooling() -> None:
+@agrees()
+def test_dense_pooling(device: str) -> Any:
     dense, kept = torch.rand(2, 8, 8), torch.randn(2, 8, 4)
-
-    def calculate(device: str) -> Any:
-        x, adjacency, groups = X.view(3, 8, 8)[:2].to(device), dense.to(device), kept.to(device)
-        return graphs.dense_diff_pool(x, adjacency, groups), graphs.dense_mincut_pool(x, adjacency, groups)
-
-    agree(calculate)
+    x, adjacency, groups = X.view(3, 8, 8)[:2].to(device), dense.to(device), kept.to(device)
+    return graphs.dense_diff_pool(x, adjacency, groups), graphs.dense_mincut_pool(x, adjacency, groups)
 
 
-def test_batches_of_graphs() -> None:
+@agrees()
+def test_batches_of_graphs(device: str) -> Any:
     parts = [Data(x=torch.randn(n, 8), edge_index=torch.randint(0, n, (2, 3 * n)), y=torch.tensor([n % 3])) for n in (5, 8, 3)]
     batch = Batch.from_data_list(parts)
-
-    def calculate(device: str) -> Any:
-        there = batch.clone().to(device)
-        return [there.x, there.edge_index, there.batch, there.ptr, there.y, *[part.x for part in there.to_data_list()]]
-
-    agree(calculate)
+    there = batch.clone().to(device)
+    return [there.x, there.edge_index, there.batch, there.ptr, there.y, *[part.x for part in there.to_data_list()]]
 
 
 def test_several_kinds_of_nodes() -> None:
@@ -155,29 +146,25 @@ def test_several_kinds_of_nodes() -> None:
     trained(make, data.x_dict, {"/".join(name): index for name, index in data.edge_index_dict.items()}, call=call)
 
 
-def test_utilities() -> None:
-    def calculate(device: str) -> Any:
-        edges, x = EDGE_INDEX.to(device), X.to(device)
-        laplacian = utils.get_laplacian(edges, WEIGHT.to(device), normalization="sym", num_nodes=NODES)
-        return [
-            utils.degree(edges[0], NODES), utils.to_undirected(edges, num_nodes=NODES), utils.coalesce(edges),
-            utils.remove_self_loops(edges)[0], utils.add_self_loops(edges, num_nodes=NODES)[0], laplacian,
-            utils.to_dense_adj(edges, max_num_nodes=NODES), utils.to_dense_batch(x, BATCH.to(device)),
-            utils.softmax(WEIGHT.to(device), edges[1], num_nodes=NODES), utils.scatter(x, BATCH.to(device), reduce="max"),
-            utils.subgraph(torch.arange(12, device=device), edges, num_nodes=NODES)[0],
-            utils.k_hop_subgraph(3, 2, edges, num_nodes=NODES)[0], utils.sort_edge_index(edges),
-            utils.to_torch_coo_tensor(edges, size=NODES).to_dense(), utils.to_torch_csr_tensor(edges, size=NODES).to_dense(),
-        ]  # fmt: skip
-
-    agree(calculate)
+@agrees()
+def test_utilities(device: str) -> Any:
+    edges, x = EDGE_INDEX.to(device), X.to(device)
+    laplacian = utils.get_laplacian(edges, WEIGHT.to(device), normalization="sym", num_nodes=NODES)
+    return [
+        utils.degree(edges[0], NODES), utils.to_undirected(edges, num_nodes=NODES), utils.coalesce(edges),
+        utils.remove_self_loops(edges)[0], utils.add_self_loops(edges, num_nodes=NODES)[0], laplacian,
+        utils.to_dense_adj(edges, max_num_nodes=NODES), utils.to_dense_batch(x, BATCH.to(device)),
+        utils.softmax(WEIGHT.to(device), edges[1], num_nodes=NODES), utils.scatter(x, BATCH.to(device), reduce="max"),
+        utils.subgraph(torch.arange(12, device=device), edges, num_nodes=NODES)[0],
+        utils.k_hop_subgraph(3, 2, edges, num_nodes=NODES)[0], utils.sort_edge_index(edges),
+        utils.to_torch_coo_tensor(edges, size=NODES).to_dense(), utils.to_torch_csr_tensor(edges, size=NODES).to_dense(),
+    ]  # fmt: skip
 
 
-def test_products_with_sparse_matrices() -> None:
-    def calculate(device: str) -> list[Tensor]:
-        matrix = utils.to_torch_csr_tensor(EDGE_INDEX.to(device), size=NODES)
-        return [utils.spmm(matrix, X.to(device), reduce) for reduce in ("sum", "mean", "min", "max")]
-
-    agree(calculate)
+@agrees()
+def test_products_with_sparse_matrices(device: str) -> list[Tensor]:
+    matrix = utils.to_torch_csr_tensor(EDGE_INDEX.to(device), size=NODES)
+    return [utils.spmm(matrix, X.to(device), reduce) for reduce in ("sum", "mean", "min", "max")]
 
 
 def test_a_table_of_nodes_moves() -> None:

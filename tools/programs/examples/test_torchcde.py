@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torchcde
-from programs.beside import agree, trained
+from programs.beside import agree, agrees, trained
 from torch import Tensor, nn
 
 
@@ -34,16 +34,13 @@ def test_training(kind: str) -> None:
     trained(Network, coefficients, getattr(torchcde, kind), tolerance=1e-5)
 
 
-def test_coefficients_of_series_with_gaps() -> None:
+@agrees(1e-6)
+def test_coefficients_of_series_with_gaps(device: str) -> list[Tensor]:
     series = torch.randn(4, 6, 3, dtype=torch.double)
     series[0, 2, 1] = series[3, 0, 0] = float("nan")
-
-    def calculate(device: str) -> list[Tensor]:
-        moved = series.to(device)
-        return [torchcde.natural_cubic_coeffs(moved), torchcde.linear_interpolation_coeffs(moved),
-                torchcde.hermite_cubic_coefficients_with_backward_differences(moved)]  # fmt: skip
-
-    agree(calculate, 1e-6)
+    moved = series.to(device)
+    return [torchcde.natural_cubic_coeffs(moved), torchcde.linear_interpolation_coeffs(moved),
+            torchcde.hermite_cubic_coefficients_with_backward_differences(moved)]  # fmt: skip
 
 
 def test_logsignature_free_parts() -> None:

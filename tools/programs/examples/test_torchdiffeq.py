@@ -2,22 +2,14 @@
 
 import pytest
 import torch
-from programs.beside import agree, trained
+from programs.beside import agrees, trained
 from torch import Tensor, nn
 from torchdiffeq import odeint, odeint_adjoint, odeint_event
 
+STARTS, TIMES = torch.tensor([[2.0, 0.5], [1.0, -1.0]], dtype=torch.double), torch.linspace(0.0, 1.0, 6, dtype=torch.double)
 SOLVERS = (
-    "dopri5",
-    "dopri8",
-    "bosh3",
-    "fehlberg2",
-    "adaptive_heun",
-    "euler",
-    "midpoint",
-    "rk4",
-    "explicit_adams",
-    "implicit_adams",
-)
+    "dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun", "euler", "midpoint", "rk4", "explicit_adams", "implicit_adams",
+)  # fmt: skip
 
 
 class Field(nn.Module):
@@ -33,20 +25,16 @@ class Field(nn.Module):
 
 @pytest.mark.parametrize("method", SOLVERS)
 def test_solvers(method: str) -> None:
-    start, times = torch.tensor([[2.0, 0.5], [1.0, -1.0]], dtype=torch.double), torch.linspace(0.0, 1.0, 6, dtype=torch.double)
-    trained(Field, start, times, call=lambda field, y, t: odeint(field, y, t, method=method), tolerance=1e-5)
+    trained(Field, STARTS, TIMES, call=lambda field, y, t: odeint(field, y, t, method=method), tolerance=1e-5)
 
 
 def test_the_adjoint() -> None:
-    start, times = torch.tensor([[2.0, 0.5]], dtype=torch.double), torch.linspace(0.0, 1.0, 6, dtype=torch.double)
-    trained(Field, start, times, call=lambda field, y, t: odeint_adjoint(field, y, t), tolerance=1e-5)
+    trained(Field, STARTS[:1], TIMES, call=lambda field, y, t: odeint_adjoint(field, y, t), tolerance=1e-5)
 
 
-def test_an_event() -> None:
-    def calculate(device: str) -> tuple[Tensor, Tensor]:
-        start = torch.tensor([1.0, 0.0], dtype=torch.double, device=device)
-        begins = torch.tensor(0.0, dtype=torch.double, device=device)
-        fall = lambda t, y: torch.stack([y[1], torch.full_like(y[1], -9.8)])  # noqa: E731
-        return odeint_event(fall, start, begins, event_fn=lambda t, y: y[0], odeint_interface=odeint)
-
-    agree(calculate, 1e-6)
+@agrees(1e-6)
+def test_an_event(device: str) -> tuple[Tensor, Tensor]:
+    start = torch.tensor([1.0, 0.0], dtype=torch.double, device=device)
+    begins = torch.tensor(0.0, dtype=torch.double, device=device)
+    fall = lambda t, y: torch.stack([y[1], torch.full_like(y[1], -9.8)])  # noqa: E731
+    return odeint_event(fall, start, begins, event_fn=lambda t, y: y[0], odeint_interface=odeint)

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torchmetrics
 import torchmetrics.functional as functional
-from programs.beside import agree, moved
+from programs.beside import agree, agrees, moved
 from torch import Tensor
 
 CLASSES = torch.randint(0, 5, (3, 64))
@@ -63,41 +63,34 @@ def found(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if found(name)])
-def test_metrics(name: str) -> None:
+@agrees()
+def test_metrics(device: str, name: str) -> list[Any]:
     options, predictions, targets = METRICS[name]
-
-    def calculate(device: str) -> list[Any]:
-        metric = found(name)(**options).to(device)
-        values = []
-        for prediction, target in zip(moved(predictions, device), moved(targets, device), strict=True):
-            more = {"indexes": torch.arange(64, device=device) // 16} if name.startswith("Retrieval") else {}
-            values.append(metric(prediction, target, **more))
-        return [*values, metric.compute()]
-
-    agree(calculate)
+    metric = found(name)(**options).to(device)
+    values = []
+    for prediction, target in zip(moved(predictions, device), moved(targets, device), strict=True):
+        more = {"indexes": torch.arange(64, device=device) // 16} if name.startswith("Retrieval") else {}
+        values.append(metric(prediction, target, **more))
+    return [*values, metric.compute()]
 
 
-def test_a_collection() -> None:
-    def calculate(device: str) -> Any:
-        named = {name: found(name)(**MANY) for name in ("Accuracy", "F1Score", "ConfusionMatrix", "AUROC")}
-        metrics = torchmetrics.MetricCollection(named).to(device)
-        for prediction, target in zip(moved(SCORES, device), moved(CLASSES, device), strict=True):
-            metrics.update(prediction, target)
-        return metrics.compute()
-
-    agree(calculate)
+@agrees()
+def test_a_collection(device: str) -> Any:
+    named = {name: found(name)(**MANY) for name in ("Accuracy", "F1Score", "ConfusionMatrix", "AUROC")}
+    metrics = torchmetrics.MetricCollection(named).to(device)
+    for prediction, target in zip(moved(SCORES, device), moved(CLASSES, device), strict=True):
+        metrics.update(prediction, target)
+    return metrics.compute()
 
 
-def test_aggregation_and_windows() -> None:
-    def calculate(device: str) -> list[Any]:
-        made = [torchmetrics.MeanMetric(), torchmetrics.MaxMetric(), torchmetrics.CatMetric(), torchmetrics.RunningMean(window=2)]
-        for metric in made:
-            metric.to(device)
-            for batch in moved(NUMBERS, device):
-                metric.update(batch)
-        return [metric.compute() for metric in made]
-
-    agree(calculate)
+@agrees()
+def test_aggregation_and_windows(device: str) -> list[Any]:
+    made = [torchmetrics.MeanMetric(), torchmetrics.MaxMetric(), torchmetrics.CatMetric(), torchmetrics.RunningMean(window=2)]
+    for metric in made:
+        metric.to(device)
+        for batch in moved(NUMBERS, device):
+            metric.update(batch)
+    return [metric.compute() for metric in made]
 
 
 def test_functions_of_pairs() -> None:
