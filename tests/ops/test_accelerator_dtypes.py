@@ -8,8 +8,6 @@ import torch
 from comparison import CPU, INTEGERS, compare, compare_errors
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 WIDE = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 CLASSES = torch.tensor([3, 0, 1, 4])
 LABELS = torch.tensor([[0, 1, -1, 2, 3], [4, -1, 0, 1, 2], [2, 3, 4, -1, 0], [1, -1, 2, 3, 4]])

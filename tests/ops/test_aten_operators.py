@@ -67,7 +67,6 @@ LARGE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]] = 
 }
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("name", LARGE)
 def test_batches_are_divided_among_the_threads(name: str) -> None:
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
@@ -113,7 +112,6 @@ def new_stream() -> Iterator[torch.Stream]:
         yield stream
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("name", QUEUED)
 def test_no_call_waits(name: str) -> None:
     x = matrices(2, 3, 8, 8).to(DEVICE)
@@ -124,7 +122,6 @@ def test_no_call_waits(name: str) -> None:
     stream.synchronize()
 
 
-@pytest.mark.usefixtures("strict")
 def test_captures_hold_them() -> None:
     x, a = image(2, 3, 8, 8).to(DEVICE), matrices(4, 4).to(DEVICE)
     graph = torch.rustdev.Graph()
@@ -140,7 +137,6 @@ def test_captures_hold_them() -> None:
         torch.testing.assert_close(inverse.cpu(), torch.linalg.inv(a.cpu()))
 
 
-@pytest.mark.usefixtures("strict")
 def test_errors_are_pytorch_s() -> None:
     singular = torch.zeros(3, 3, device=DEVICE)
     with pytest.raises(torch.linalg.LinAlgError, match="singular"):
@@ -163,7 +159,6 @@ REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
 }
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("name", REFUSED)
 def test_values_are_refused_at_the_next_wait(name: str) -> None:
     x = matrices(2, 3, 8, 8).to(DEVICE)
@@ -186,7 +181,6 @@ WIDENED: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], boo
 }
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("name", WIDENED)
 def test_float16_is_float32_rounded_once(name: str) -> None:
     call, shapes, has_gradients = WIDENED[name]
@@ -205,6 +199,7 @@ def test_float16_is_float32_rounded_once(name: str) -> None:
             torch.testing.assert_close(one, other.half(), rtol=0, atol=0)
 
 
+@pytest.mark.usefixtures("fallback")
 def test_operands_of_two_floating_point_dtypes_are_refused() -> None:
     narrow, wide = torch.ones(3, 3).half(), torch.ones(2, 3, 3)
     compare_errors(torch.addbmm, narrow, wide, wide)

@@ -10,8 +10,6 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.rustdev import profiler
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 D = "rustdev"
 #: Query [batch, heads, length, size], then heads and length of key and value.
 SHAPES = [

@@ -15,8 +15,6 @@ TOLERANCE = {torch.float16: 6e-3, torch.bfloat16: 5e-2, torch.float32: 2e-5, tor
 SHAPES = [(8, 3), (4, 5, 7), (2, 3, 8, 9), (3, 40, 5, 5), (2, 4, 3, 3, 3), (2, 6, 100, 50), (700, 2, 2, 2)]
 ALL = [True, True, True]
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Return values around 1."""

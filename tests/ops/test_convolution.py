@@ -14,8 +14,6 @@ from comparison import assert_any_threads, assert_near, compare, compare_gradien
 from torch.nn import functional
 from torch.rustdev import profiler
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 D = "rustdev"
 DTYPES = [torch.bfloat16, torch.float16]
 #: Function, input, weight, further arguments.

@@ -13,7 +13,6 @@ REAL = [torch.bool, *INTEGERS, torch.uint16, torch.uint32, torch.uint64, *FLOATS
 DTYPES = [*REAL, torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32, *COMPLEX]
 
 pytestmark = [
-    pytest.mark.usefixtures("strict"),
     pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
     pytest.mark.filterwarnings("ignore:Casting complex values to real"),
 ]

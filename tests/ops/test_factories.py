@@ -7,8 +7,6 @@ import pytest
 import torch
 from comparison import CPU, compare, compare_errors
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 Call = Callable[[torch.device], torch.Tensor]
 ONE_OPERATOR: dict[str, Call] = {
     "zeros": lambda device: torch.zeros(2, 3, device=device),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from comparison import compare, compare_gradients
 
+pytestmark = pytest.mark.usefixtures("fallback")
 #: An operator without a kernel of ours, with two results and an overload of another name.
 OPERATOR = "aten::frexp.Tensor_out"
 

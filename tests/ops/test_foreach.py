@@ -59,8 +59,6 @@ CASES = [(case, dtype) for dtype in FLOATS for case in CALLS]
 CASES += [(case, dtype) for dtype in (torch.uint8, torch.int8, torch.int32, torch.int64) for case in OF_INTEGERS]
 CASES += [(case, dtype) for dtype in COMPLEX for case in OF_COMPLEX]
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def make(seed: int, dtype: torch.dtype) -> list[torch.Tensor]:
     """Return tensors of several shapes, one of them not contiguous, without values near 0."""

@@ -4,8 +4,6 @@ import pytest
 import torch
 from comparison import FLOATS, TOLERANCE, compare
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def unscale(grads: list[torch.Tensor], found: float, factor: float) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Unscale gradients in place; return them and what was found."""

@@ -8,8 +8,6 @@ import torch
 from comparison import TOLERANCE, assert_any_threads, compare, compare_errors
 from torch.nn import functional
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 Call = Callable[..., Any]
 
 

@@ -15,7 +15,6 @@ TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 4e-2, torch.float32: 2e-4, tor
 TOLERANCE |= {torch.complex64: 2e-4, torch.complex128: 1e-10}
 close = functools.partial(compare, rtol=TOLERANCE)
 
-pytestmark = pytest.mark.usefixtures("strict")
 dtypes = pytest.mark.parametrize("dtype", EVERY[1:], ids=str)
 
 

@@ -40,6 +40,7 @@ EXPECTED = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("fallback")
 #: Samples among which one with several operands is looked for.
 SAMPLES = 8
 

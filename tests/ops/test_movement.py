@@ -10,8 +10,6 @@ from torch.nn import functional
 aten = torch.ops.aten
 DTYPES = [torch.bool, torch.int16, torch.bfloat16, torch.float32, torch.int64, torch.complex128]
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def make(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Return small whole numbers, and NaN, infinities and negative zeros among them."""

@@ -7,9 +7,6 @@ import torch
 from comparison import compare_gradients
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("strict")
-
-
 CONVOLUTIONS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "plain": (lambda: nn.Conv2d(3, 5, 3), (4, 3, 9, 8)),
     "no_bias": (lambda: nn.Conv2d(3, 5, 3, bias=False), (4, 3, 9, 8)),

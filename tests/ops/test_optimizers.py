@@ -38,8 +38,6 @@ ROWS = {
     torch.optim.Adagrad: "_fused_adagrad_",
 }
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def make_parameters(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
     """Return parameters of several shapes, the same for every device."""

@@ -23,8 +23,6 @@ DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int
 #: Of gradients where windows overlap.
 SUMS = TOLERANCE | {torch.float16: 4e-3, torch.bfloat16: 4e-2}
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def compare_pooling(values: torch.Tensor, window: tuple[object, ...]) -> None:
     """Pool on both devices, forth and back."""

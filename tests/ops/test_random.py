@@ -38,10 +38,7 @@ WHOLE: dict[str, Fill] = {name: fill for name, fill in FILLS.items() if "random"
 WHOLE["random_from"] = lambda tensor: tensor.random_(torch.iinfo(tensor.dtype).min, None)
 PERMUTATION: dict[str, Fill] = {"randperm": lambda tensor: torch.randperm(5, out=tensor.resize_(5))}
 
-pytestmark = [
-    pytest.mark.usefixtures("strict"),
-    pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 of_floats = pytest.mark.parametrize("dtype", FLOATS, ids=str)
 
 

@@ -7,8 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 STEPS, BATCH, INPUTS, SIZE = 5, 9, 7, 6
 LAYERS = [
     {"num_layers": layers, "bidirectional": bidirectional, "bias": bias, "batch_first": batch_first}

@@ -8,8 +8,6 @@ DTYPES = [torch.bool, torch.uint8, torch.int16, torch.float16, torch.bfloat16, t
 # Around one line, lines that one thread sorts, and those that all do.
 SHAPES: list[tuple[int, ...]] = [(), (1,), (5, 0), (100,), (7, 2000), (3, 20_000)]
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def make(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Return values with ties, NaN and both zeros."""

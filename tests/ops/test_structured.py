@@ -30,10 +30,7 @@ aten = torch.ops.aten
 
 close = functools.partial(compare, rtol=TOLERANCE)
 
-pytestmark = [
-    pytest.mark.usefixtures("strict"),
-    pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 by_dtype = pytest.mark.parametrize("dtype", EVERY, ids=str)
 
 SHAPES = [((3, 4), (3, 4)), ((5000,), (5000,)), ((3, 1), (1, 4)), ((3, 1), (1, 3)), ((4,), (2, 3, 4)), ((0, 4), (4,)), ((), (3,))]

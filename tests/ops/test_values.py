@@ -12,8 +12,6 @@ BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 HALVES = FLOATS[:2]
 COUNT = 5000
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def any_bits(dtype: torch.dtype, seed: int) -> torch.Tensor:
     """Return numbers of any bits: of all magnitudes, infinities and NaN."""

@@ -7,8 +7,6 @@ import pytest
 import torch
 from comparison import CPU, compare, compare_errors
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 Call = Callable[[torch.Tensor], Any]
 #: Of numbers (2, 3, 4): results, their strides and offsets, and memory in common are the CPU's.
 CALLS: dict[str, Call] = {

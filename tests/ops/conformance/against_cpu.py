@@ -226,6 +226,27 @@ class AgainstCpu(TestCase):
             return None
         return expected, device()
 
+    def hold(
+        self, comparison: "Comparison", given: Any, run: Callable[[Any, str], Any], *, aliases: bool = False, **what: bool
+    ) -> None:
+        """Hold results of the device, or its refusal, against the CPU's.
+
+        Args:
+            comparison: compares.
+            given: the arguments, on the CPU.
+            run: makes the call with arguments on a device.
+            aliases: whether it counts which results are views of which arguments.
+            what: counts, see ``Comparison.results``.
+        """
+        device = str(comparison.device)
+        mine, wide = on_device(given, device), precise(given)
+        results = self.on_both(lambda: run(given, "cpu"), lambda: run(mine, device))
+        if results is not None:
+            expected, actual = results
+            comparison.results(actual, expected, exact=lambda change: run(change(wide), "cpu"), **what)
+            if aliases:
+                comparison.aliases(actual, mine, expected, given)
+
     def refusal_of_device(self, refusal: Exception) -> type[Exception]:
         """Return the exception that the device shall raise where the CPU raises this one."""
         return type(refusal)
