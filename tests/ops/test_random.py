@@ -1,16 +1,13 @@
 """Random numbers: distributions, dtypes, layouts, generators and offsets, dropout, errors."""
 
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from comparison import CPU, FLOATS, INTEGERS, assert_any_threads, compare_outcomes, layouts
-from torch import nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
 DTYPES = [torch.bool, *INTEGERS, *UNSIGNED, *FLOATS, torch.complex64, torch.complex32, torch.float8_e4m3fn]
@@ -270,19 +267,6 @@ def test_every_call_takes_four_numbers(call: Callable[[], object], taken: int) -
     assert generator.get_offset() - before == taken
 
 
-def test_the_offset_is_taken_when_the_operator_is_called() -> None:
-    torch.rustdev.manual_seed(3)
-    expected = empty().normal_().cpu()
-    go = threading.Event()
-    torch.rustdev.launch_host_func(go.wait)
-    torch.rustdev.manual_seed(3)
-    tensor = empty().normal_()
-    assert torch.rustdev.default_generators[0].get_offset() == 4
-    torch.rustdev.manual_seed(4)
-    go.set()
-    assert torch.equal(tensor.cpu(), expected)
-
-
 @pytest.mark.parametrize("name", FILLS)
 def test_layouts_are_filled(name: str) -> None:
     whole = full(-7.0, 60, 80, 6)
@@ -342,29 +326,6 @@ def test_dropout_at_its_limits() -> None:
     result, mask = (part.cpu() for part in torch.native_dropout(full(float("inf")), 0.5, True))
     assert torch.equal(result.isinf(), mask)
     assert torch.equal(result.isnan(), ~mask)
-
-
-def test_other_kinds_of_dropout() -> None:
-    x = full(1.0, 40, 50, 3)
-    whole = functional.dropout1d(x, 0.5).cpu()
-    assert torch.equal(whole.amin(2), whole.amax(2))
-    assert whole.unique().tolist() == [0.0, 2.0]
-    assert functional.alpha_dropout(x, 0.5, training=True).cpu().unique().numel() == 2
-
-
-@pytest.mark.parametrize("use_reentrant", [True, False])
-def test_dropout_under_checkpoint(use_reentrant: bool) -> None:
-    def run(checkpointed: bool) -> list[Any]:
-        torch.rustdev.manual_seed(11)
-        leaf = torch.linspace(1, 2, 4096).reshape(64, 64).to(D).requires_grad_()
-        module = nn.Sequential(nn.Dropout(0.3), nn.Tanh(), nn.Dropout(0.5))
-        output = checkpoint(module, leaf, use_reentrant=use_reentrant) if checkpointed else module(leaf)
-        torch.rand(5, device=D)
-        output.square().sum().backward()
-        assert 0 < int(leaf.grad.count_nonzero()) < 4096
-        return [output.detach().cpu(), leaf.grad.cpu(), torch.rustdev.default_generators[0].get_offset()]
-
-    torch.testing.assert_close(run(checkpointed=True), run(checkpointed=False), rtol=0, atol=0)
 
 
 #: Of ones.
