@@ -117,19 +117,6 @@ def test_memory_is_linear_in_the_length() -> None:
     assert torch.rustdev.max_memory_allocated() - before < 2048 * 2048 * 4
 
 
-def test_modules_of_attention() -> None:
-    torch.manual_seed(0)
-    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
-    x = torch.randn(2, 9, 32)
-    padding = torch.zeros(2, 9, dtype=torch.bool)
-    padding[1, 6:] = True
-    expected = layer(x, src_key_padding_mask=padding)
-    layer.to(D)
-    found = layer(x.to(D), src_key_padding_mask=padding.to(D))
-    torch.testing.assert_close(found.cpu()[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
-    found.sum().backward()
-
-
 @pytest.mark.parametrize("sizes", [(0, 2, 3, 8), (2, 0, 3, 8), (2, 2, 0, 8)])
 def test_attention_over_nothing(sizes: tuple[int, ...]) -> None:
     compare_gradients(functional.scaled_dot_product_attention, *(torch.randn(sizes) for _ in range(3)))

@@ -59,6 +59,7 @@ AcceleratorError: out of bounds|out of range
         Z(1, 2, 1, 2, 2) + 2**40)
     F.ctc_loss(L(), I([[1, 3, 2**31 - 1], [4, 4, 1]]), [6, 5], [3, 2])
     F.ctc_loss(L(), I([[1, 3, -(2**40)], [4, 4, 1]]), I([6, 5]), I([3, 2]))
+    F.multi_margin_loss(T(2, 8), I([9, 9]))
     torch.segment_reduce(T(6, 3), 'max', offsets=I([0, 2**31 - 1, 3, 6]))
     torch.segment_reduce(T(6, 3), 'min', lengths=I([2, 2**40]), unsafe=True)
 RuntimeError: 1 elements
@@ -102,6 +103,8 @@ RuntimeError: 2 numbers
         [True, True, True])
 RuntimeError: target_lengths between 0 and 3
     A._ctc_loss_backward(T(2), L(), I([[1, 3, 2], [4, 4, 1]]), [6, 5], [1000, 1000], T(2), T(2, 6, 7), 0)
+AcceleratorError: invalid max index
+    F.max_unpool2d(T(1, 1, 2, 2), Z(1, 1, 2, 2) + 900, 2)
 AcceleratorError: pair
     torch.linalg.ldl_solve(T(5, 5), I([1, 2, 3, 4, -1]).int(), T(5, 5))
 RuntimeError: an index .* less than 3, but got 9

@@ -95,17 +95,3 @@ def test_new_memory_is_marked_for_deterministic_algorithms() -> None:
         compare(lambda device: torch.empty_like(torch.empty(3, device=device)), CPU)
     finally:
         torch.use_deterministic_algorithms(False)
-
-
-def test_record_stream() -> None:
-    stream = torch.rustdev.Stream()
-    tensor = torch.ones(1000, device="rustdev")
-    with torch.rustdev.stream(stream):
-        torch.rustdev._sleep(50_000_000)
-        result = tensor + 1
-    tensor.record_stream(stream)
-    del tensor
-    other = torch.zeros(1000, device="rustdev")
-    other.fill_(9)
-    stream.synchronize()
-    assert result.cpu().eq(2).all()
