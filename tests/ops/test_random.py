@@ -16,19 +16,20 @@ DIFFERENTIABLE = FLOATS if torch.__version__ < "2.15" else [*FLOATS, torch.compl
 D = torch.device("rustdev")
 COUNT = 50_000
 
-Fill = Callable[[torch.Tensor], torch.Tensor]
+#: Fills a tensor, by the default generator or another.
+Fill = Callable[..., torch.Tensor]
 FILLS: dict[str, Fill] = {
-    "uniform": lambda tensor: tensor.uniform_(-1, 3),
-    "normal": lambda tensor: tensor.normal_(2, 0.5),
-    "log_normal": lambda tensor: tensor.log_normal_(0, 0.25),
-    "exponential": lambda tensor: tensor.exponential_(0.5),
-    "cauchy": lambda tensor: tensor.cauchy_(1, 2),
-    "geometric": lambda tensor: tensor.geometric_(0.5),
-    "bernoulli": lambda tensor: tensor.bernoulli_(0.3),
-    "bernoulli_tensor": lambda tensor: tensor.bernoulli_(torch.full_like(tensor, 0.3, dtype=torch.float32)),
-    "random": lambda tensor: tensor.random_(),
-    "random_to": lambda tensor: tensor.random_(2),
-    "random_from_to": lambda tensor: tensor.random_(3, 9),
+    "uniform": lambda tensor, **options: tensor.uniform_(-1, 3, **options),
+    "normal": lambda tensor, **options: tensor.normal_(2, 0.5, **options),
+    "log_normal": lambda tensor, **options: tensor.log_normal_(0, 0.25, **options),
+    "exponential": lambda tensor, **options: tensor.exponential_(0.5, **options),
+    "cauchy": lambda tensor, **options: tensor.cauchy_(1, 2, **options),
+    "geometric": lambda tensor, **options: tensor.geometric_(0.5, **options),
+    "bernoulli": lambda tensor, **options: tensor.bernoulli_(0.3, **options),
+    "bernoulli_tensor": lambda tensor, **options: tensor.bernoulli_(torch.full_like(tensor, 0.3, dtype=torch.float32), **options),
+    "random": lambda tensor, **options: tensor.random_(**options),
+    "random_to": lambda tensor, **options: tensor.random_(2, **options),
+    "random_from_to": lambda tensor, **options: tensor.random_(3, 9, **options),
 }
 #: Of integers.
 WHOLE: dict[str, Fill] = {name: fill for name, fill in FILLS.items() if "random" in name}
@@ -201,14 +202,8 @@ def test_counts_of_other_kinds() -> None:
 
 Draw = Callable[[torch.Generator | None], torch.Tensor]
 DRAWS: list[Draw] = [
-    lambda generator: empty().uniform_(generator=generator),
-    lambda generator: empty().normal_(generator=generator),
-    lambda generator: empty().exponential_(generator=generator),
-    lambda generator: empty().log_normal_(generator=generator),
-    lambda generator: empty().cauchy_(generator=generator),
-    lambda generator: empty().geometric_(0.1, generator=generator),
+    *(lambda generator, fill=fill: fill(empty(), generator=generator) for fill in FILLS.values()),
     lambda generator: empty(torch.int64).random_(generator=generator),
-    lambda generator: empty().bernoulli_(0.5, generator=generator),
     lambda generator: torch.bernoulli(full(0.5), generator=generator),
     lambda generator: torch.multinomial(full(1, 1000, 50), 1, generator=generator),
     lambda generator: torch.multinomial(full(1, 3, 50), 40_000, True, generator=generator),
