@@ -140,6 +140,8 @@ def test_captures_hold_them() -> None:
         torch.testing.assert_close(inverse.cpu(), torch.linalg.inv(a.cpu()))
 
 
+CLASSES, LABELS = torch.tensor([3, 0, 1, 4]), torch.tensor([[0, 1, -1, 2, 3], [4, -1, 0, 1, 2], [2, 3, 4, -1, 0], [1, -1, 2, 3, 4]])
+shrink = partial(functional.interpolate, size=(5, 4), antialias=True)
 #: PyTorch's kernels are slow with 16 bit floats, or round more than once: sizes of operands, and whether gradients are such, too.
 WIDENED: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], bool]] = {
     "grid_sample": (partial(functional.grid_sample, mode="bicubic", align_corners=False), [(2, 3, 5, 6), (2, 4, 3, 2)], True),
@@ -150,24 +152,35 @@ WIDENED: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], boo
     "addbmm": (torch.addbmm, [(4, 5), (6, 4, 7), (6, 7, 5)], False),
     "matrix_exp": (torch.linalg.matrix_exp, [(3, 4, 4)], False),
 }
+#: Likewise, of kernels that the CPU does not have: but for the last bit of results, and the last two of gradients.
+ROUGH: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], bool]] = {
+    "avg_pool3d": (lambda x: functional.avg_pool3d(x, 3, 2, 1), [(2, 3, 7, 8, 9)], True),
+    "bilinear, antialiased": (partial(shrink, mode="bilinear"), [(2, 3, 11, 12)], True),
+    "bicubic, antialiased": (partial(shrink, mode="bicubic"), [(2, 3, 11, 12)], True),
+    "multi_margin_loss": (lambda x: functional.multi_margin_loss(x, CLASSES.to(DEVICE), reduction="none"), [(4, 5)], True),
+    "multilabel_margin_loss": (lambda x: functional.multilabel_margin_loss(x, LABELS.to(DEVICE), reduction="none"), [(4, 5)], True),
+    "weight_norm": (lambda v, g: torch._weight_norm(v, g, 0), [(6, 5, 3), (6, 1, 1)], True),
+}
 
 
-@pytest.mark.parametrize("name", WIDENED)
-def test_float16_is_float32_rounded_once(name: str) -> None:
-    call, shapes, has_gradients = WIDENED[name]
-    given = [torch.randn(shape).to(DEVICE, torch.float16) for shape in shapes]
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", WIDENED | ROUGH)
+def test_16_bit_floats_are_float32_rounded_once(name: str, dtype: torch.dtype) -> None:
+    call, shapes, has_gradients = (WIDENED | ROUGH)[name]
+    given = [torch.randn(shape).to(DEVICE, dtype) for shape in shapes]
     # Each operand alone has a gradient as well: the others are not wanted then.
     for wanted in [given, *([it] for it in given)] if has_gradients else [given]:
         results = []
-        for dtype in (torch.float16, torch.float32):
-            leaves = [it.to(dtype, copy=True).requires_grad_(any(it is one for one in wanted)) for it in given]
+        for computed in (dtype, torch.float32):
+            leaves = [it.to(computed, copy=True).requires_grad_(any(it is one for one in wanted)) for it in given]
             result = call(*leaves)
             results.append([result.detach()])
             if has_gradients:
-                grad = torch.linspace(-1, 1, result.numel()).view(result.shape).half().to(DEVICE, dtype)
+                grad = torch.linspace(-1, 1, result.numel()).view(result.shape).to(DEVICE, dtype).to(computed)
                 results[-1] += torch.autograd.grad(result, [leaf for leaf in leaves if leaf.requires_grad], grad)
-        for one, other in zip(*results, strict=True):
-            torch.testing.assert_close(one, other.half(), rtol=0, atol=0)
+        for place, (one, other) in enumerate(zip(*results, strict=True)):
+            tolerance = (4 if place else 1) * torch.finfo(dtype).eps if name in ROUGH else 0
+            torch.testing.assert_close(one, other.to(dtype), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.usefixtures("fallback")
