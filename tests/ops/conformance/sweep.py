@@ -91,13 +91,7 @@ class Sweep(AgainstCpu):
     ) -> None:
         """Hold one call on the device against the same on the CPU, and the memory of all its arguments after it.
 
-        Args:
-            comparison: compares.
-            what: the layout, for a fault's description.
-            run: makes the call with arguments on a device.
-            given: the arguments, on the CPU.
-            values: whether values count.
-            plain: the written tensors as they are without memory in common. Values count where the CPU's are these.
+        ``plain`` returns the written tensors as they are without memory in common: values count where the CPU's are these.
         """
         mine, wide, before = on_device(given, comparison.device.type), precise(given), describe(given)
         expected, refusal = outcome(lambda: run(given, "cpu"))
