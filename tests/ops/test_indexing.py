@@ -8,8 +8,6 @@ import torch
 from comparison import TOLERANCE, assert_any_threads, compare, compare_errors
 from torch.nn import functional
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 Call = Callable[..., Any]
 
 
@@ -45,20 +43,6 @@ def test_gather_and_scatter(shape: tuple[int, ...], index_shape: tuple[int, ...]
     compare(lambda x, i: x.scatter_(dim, i, 1), tensor, index)
     if dtype != torch.float16:
         compare(lambda x, i, y: x.scatter_add_(dim, i, y), tensor, index, source)
-
-
-@pytest.mark.filterwarnings("ignore:.*is in beta")  # the CPU's own, once in a process
-@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
-@pytest.mark.parametrize("include_self", [True, False])
-def test_scatter_reduce(reduce: str, include_self: bool) -> None:
-    for dtype in (torch.float32, torch.int32):
-        tensor, source = (torch.testing.make_tensor(size, dtype=dtype, device="cpu", low=-3, high=4) for size in ((9, 5), (30, 5)))
-        index = integers(9, 30, 5)
-        compare(lambda x, i, y: x.scatter_reduce(0, i, y, reduce, include_self=include_self), tensor, index, source)
-        if reduce != "sum":
-            compare(
-                lambda x, i, y: x.index_reduce_(0, i, y, reduce, include_self=include_self), tensor, index[:, 0].clone(), source
-            )
 
 
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean"])
@@ -141,13 +125,9 @@ def test_what_masks_select(shape: tuple[int, ...]) -> None:
     compare(torch.nonzero, tensor.relu())
     compare(lambda x: torch.nonzero_static(x, size=20, fill_value=-3), mask)
     compare(torch.nonzero, mask)
-
-
-def test_masks_are_broadcast() -> None:
-    tensor, mask = torch.randn(30, 20), torch.rand(20) < 0.5
-    compare(lambda x, m: x.masked_select(m), tensor, mask)
-    compare(lambda x, m: x.masked_fill(m, 3), tensor.t(), mask.unsqueeze(1))
-    compare(lambda x, m, y: x.masked_scatter_(m, y), tensor, mask, torch.randn(600))
+    if shape == (30, 50):
+        compare(lambda x, m: x.masked_fill(m, 3), tensor.t(), mask[:1].t())
+        compare(lambda x, m, y: x.masked_scatter_(m, y), tensor, mask[0], torch.randn(tensor.numel()))
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 aten = torch.ops.aten
 Call = Callable[..., Any]
-pytestmark = pytest.mark.usefixtures("strict")
 
 #: Operators whose result shares one element: sizes of operands, sizes of the result, and a call if it is another one.
 INTO_ONE: dict[str, tuple[list[tuple[int, ...]], tuple[int, ...], Call | None]] = {

@@ -10,8 +10,6 @@ from torch.nn import functional
 SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (3, 1000), (1000, 3), (4, 5, 6)]
 close = functools.partial(compare, rtol=TOLERANCE)
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def check(name: str, dtype: torch.dtype) -> None:
     """Compare an operator along each dimension of tensors of each shape and layout, the last of which has NaN among its numbers."""

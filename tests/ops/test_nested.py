@@ -7,7 +7,10 @@ import torch
 from comparison import assert_same
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+pytestmark = [
+    pytest.mark.usefixtures("fallback"),
+    pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning"),
+]
 
 DEVICES = ["rustdev", "cpu"]
 LAYOUTS = [torch.jagged, torch.strided]

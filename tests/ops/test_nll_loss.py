@@ -10,8 +10,6 @@ from torch.nn import functional
 aten = torch.ops.aten
 SHAPES: list[tuple[int, ...]] = [(7,), (5, 3), (0, 3), (9000, 4), (2, 3, 4, 5), (1, 3, 1, 7), (0, 3, 2, 2)]
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

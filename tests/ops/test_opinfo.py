@@ -93,7 +93,6 @@ def to_device(value: object) -> object:
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")  # the CPU's own warning, once in a process
-@pytest.mark.usefixtures("strict")
 @pytest.mark.every_operator
 @pytest.mark.parametrize(("op", "dtype"), CASES, **by_name)
 def test_samples(op: Any, dtype: torch.dtype) -> None:
@@ -124,7 +123,6 @@ def outcome(op: Any, given: tuple[Any, ...]) -> list[torch.Tensor]:
     return [*results, *(gradient for gradient in gradients if gradient is not None)]
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize(("op", "dtype"), AS_TASKS, **by_name)
 def test_samples_and_gradients(op: Any, dtype: torch.dtype) -> None:
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK[1:])

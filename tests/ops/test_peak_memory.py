@@ -11,8 +11,6 @@ import pytest
 import torch
 from families import FAMILIES, IMAGES, MODEL, Family, edges, positions
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 #: Elements of an operand, much more than what is used again and again.
 SHAPE = (2048, 4096)
 #: What tasks, queues and caches may take beside the tensors, in bytes.

@@ -9,8 +9,6 @@ import pytest
 import rustdev
 import torch
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 SHAPES = [(), (0,), (2,), (1,), (2, 2), (0, 3), (1, 2, 2), (1, 1, 4, 4), (2, 0, 3), (1, 1, 2, 2, 2)]
 DTYPES = [*[torch.float32] * 6, *[torch.int64] * 3, torch.bool, torch.complex64, torch.bfloat16, torch.uint8]
 #: Calls of each overload.

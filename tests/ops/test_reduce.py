@@ -14,8 +14,6 @@ SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (1000,), (3, 100), (40, 5, 6)]
 DIMS = [(0, 2), (2, 1), (0, 1, 2)]
 close = partial(compare, rtol=SUMS)
 
-pytestmark = pytest.mark.usefixtures("strict")
-
 
 @pytest.mark.parametrize("dtype", EVERY, ids=str)
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "nansum", "count_nonzero"])

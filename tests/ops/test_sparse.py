@@ -1,4 +1,4 @@
-"""Sparse COO tensors as gradients of embeddings: autograd, clipping and optimizers, without the fallback."""
+"""Sparse COO tensors as gradients of embeddings: autograd, clipping and optimizers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from comparison import assert_same
 if TYPE_CHECKING:
     from torch import Tensor
 
+pytestmark = pytest.mark.usefixtures("fallback")
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 
 
@@ -59,7 +60,6 @@ def test_a_dense_sum_into_a_transposed_tensor() -> None:
 
 def test_indices_that_are_not_contiguous() -> None:
     """PyTorch's kernels read such indices as if they were, past their end."""
-    torch.rustdev.set_fallback_mode("allow")
     rows = torch.tensor([[0, 9], [0, 9], [2, 9], [3, 9]], device="rustdev")[:, 0]
     starts = torch.tensor([[0, 9], [2, 9], [2, 9], [3, 9], [4, 9]], device="rustdev")[:, 0]
     columns = torch.tensor([[3, 9], [1, 9], [2, 9], [0, 9]], device="rustdev")[:, 0]
@@ -72,7 +72,6 @@ def test_indices_that_are_not_contiguous() -> None:
 @pytest.mark.parametrize("index", [torch.int64, torch.int32])
 def test_gradients_of_reduced_products(reduce: str, index: torch.dtype) -> None:
     """What the greatest and the least are is a second result of the forward, made only where something requires a gradient."""
-    torch.rustdev.set_fallback_mode("allow")
     plain = torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, -1.0], [0.0, 0.0, 0.0]]).to_sparse_csr()
     parts = plain.crow_indices().to(index), plain.col_indices().to(index), plain.values()
     found = []
@@ -111,7 +110,6 @@ def test_products_are_rounded_once(dtype: torch.dtype) -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     gradient = sparse("rustdev")
-    torch.rustdev.set_fallback_mode("allow")
     with pytest.raises(RuntimeError, match="same size"):
         torch.zeros(5, 3, device="rustdev").add_(gradient)
     with pytest.raises(RuntimeError, match="same device"):

@@ -43,7 +43,6 @@ def test_sums_are_rounded_once(accuracy: ModuleType, group: str, dtype: torch.dt
     assert wrong == []
 
 
-@pytest.mark.usefixtures("strict")
 def test_a_sum_is_divided_by_a_count_that_its_dtype_does_not_hold() -> None:
     size = 2**17
     x = torch.full((size,), 0.25, dtype=torch.float16, device="rustdev", requires_grad=True)
@@ -53,7 +52,6 @@ def test_a_sum_is_divided_by_a_count_that_its_dtype_does_not_hold() -> None:
     assert torch.equal(gradient.cpu(), torch.full((size,), 1 / size, dtype=torch.float16))
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 50])
 def test_the_order_of_indices_does_not_matter(dtype: torch.dtype, rows: int) -> None:
@@ -77,7 +75,6 @@ def test_the_order_of_indices_does_not_matter(dtype: torch.dtype, rows: int) -> 
             assert torch.equal(found.cpu(), exact)
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_is_there_counts_in_sums_and_means(dtype: torch.dtype) -> None:
@@ -105,7 +102,6 @@ def test_what_is_there_counts_in_sums_and_means(dtype: torch.dtype) -> None:
         assert found.cpu().tolist() == [100.0, 5.0, 7.0]
 
 
-@pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tables_of_which_few_rows_are_used(dtype: torch.dtype) -> None:
     table = torch.zeros(5000, 24, dtype=dtype, device="rustdev", requires_grad=True)

@@ -12,7 +12,6 @@ from torch.utils import _pytree as pytree
 
 aten = torch.ops.aten
 rustdev = torch.ops.rustdev
-pytestmark = pytest.mark.usefixtures("strict")
 
 
 KIND = {"device": "rustdev", "dtype": torch.float32}

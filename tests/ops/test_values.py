@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from comparison import FLOATS, TOLERANCE, assert_same, compare, compare_gradients
+from comparison import CPU, FLOATS, TOLERANCE, assert_same, compare, compare_errors, compare_gradients
 from torch.nn import functional
 
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 HALVES = FLOATS[:2]
 COUNT = 5000
-
-pytestmark = pytest.mark.usefixtures("strict")
 
 
 def any_bits(dtype: torch.dtype, seed: int) -> torch.Tensor:
@@ -136,16 +134,16 @@ def test_kaiser_window(length: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    "options",
     [
-        ({"window_length": -1}, "kaiser_window requires non-negative window_length, got window_length=-1"),
-        ({"window_length": 4, "dtype": torch.int64}, "kaiser_window expects floating point dtypes, got: "),
-        ({"window_length": 4, "dtype": torch.complex64}, "not implemented for 'ComplexFloat'"),
-        ({"window_length": 4, "layout": torch.sparse_coo}, "kaiser_window is not implemented for sparse types, got: "),
+        {"window_length": -1},
+        {"window_length": 4, "dtype": torch.int64},
+        {"window_length": 4, "dtype": torch.complex64},
+        {"window_length": 4, "layout": torch.sparse_coo},
     ],
     ids=str,
 )
-def test_kaiser_window_refuses_what_the_cpu_refuses(options: dict[str, Any], text: str) -> None:
-    for device in ("cpu", "rustdev"):
-        with pytest.raises(RuntimeError, match=text):
-            torch.kaiser_window(**options, device=device)
+def test_kaiser_window_refuses_what_the_cpu_refuses(options: dict[str, Any]) -> None:
+    # Two of the texts name the device.
+    has_device = options.get("dtype") is torch.int64 or "layout" in options
+    compare_errors(lambda device: torch.kaiser_window(**options, device=device), CPU, text=not has_device)

@@ -59,16 +59,7 @@ Storages = dict[tuple[int, torch.dtype], tuple[torch.UntypedStorage, torch.Tenso
 
 
 def to_device(value: Any, device: str, storages: Storages | None = None) -> Any:
-    """Move a tensor with its strides and its place in its storage; leave anything else as it is.
-
-    Args:
-        value: what to move.
-        device: where to.
-        storages: what was moved before; tensors that share memory go on sharing it.
-
-    Returns:
-        What was moved.
-    """
+    """Move a tensor with its strides and its place in its storage, which may be among those moved before; leave anything else."""
     if isinstance(value, torch.nn.Module):
         return copy.deepcopy(value).to(device)
     if not isinstance(value, torch.Tensor):
@@ -105,13 +96,7 @@ def on_device(tree: Any, device: str) -> Any:
 def precise(tree: Any, eps: float = 0.0, seed: int = 0) -> Any:
     """Return copies of a tree's tensors in the widest dtype, and arguments that name a dtype likewise.
 
-    Args:
-        tree: what to copy.
-        eps: every number is moved by at most so much of itself.
-        seed: which way.
-
-    Returns:
-        The copies.
+    Every number is moved by at most ``eps`` of itself; which way, the seed says.
     """
     made: dict[int, torch.Tensor] = {}
     generator = torch.Generator().manual_seed(seed)
@@ -226,6 +211,22 @@ class AgainstCpu(TestCase):
             return None
         return expected, device()
 
+    def hold(
+        self, comparison: "Comparison", given: Any, run: Callable[[Any, str], Any], *, aliases: bool = False, **what: bool
+    ) -> None:
+        """Hold what ``run`` makes of arguments on the device, or its refusal, against the CPU's.
+
+        With ``aliases``, which results are views of which arguments counts, too; for the rest see ``Comparison.results``.
+        """
+        device = str(comparison.device)
+        mine, wide = on_device(given, device), precise(given)
+        results = self.on_both(lambda: run(given, "cpu"), lambda: run(mine, device))
+        if results is not None:
+            expected, actual = results
+            comparison.results(actual, expected, exact=lambda change: run(change(wide), "cpu"), **what)
+            if aliases:
+                comparison.aliases(actual, mine, expected, given)
+
     def refusal_of_device(self, refusal: Exception) -> type[Exception]:
         """Return the exception that the device shall raise where the CPU raises this one."""
         return type(refusal)
@@ -262,14 +263,9 @@ class Comparison:
         strides: bool = True,
         exact: Callable[[Callable[[Any], Any]], Any] = lambda change: None,
     ) -> None:
-        """Compare trees: structure, dtypes, shapes, strides, devices and values.
+        """Compare trees: structure, dtypes, shapes, devices, and strides and values where these count.
 
-        Args:
-            actual: the device's results.
-            expected: the CPU's.
-            values: whether values count.
-            strides: whether strides count.
-            exact: the same call with what ``precise`` makes of its arguments, for values of which the CPU's may not be the better.
+        ``exact`` is the same call with what ``precise`` makes of its arguments, for values of which the CPU's may not be better.
         """
         mine, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
 

@@ -121,6 +121,14 @@ def patterns(dtype: torch.dtype) -> torch.Tensor:
     return torch.cat((spaced.view(whole), family("all", dtype).view(whole))).view(dtype)
 
 
+#: Smaller tensors, by their names.
+SMALLER: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
+    "no rows": lambda value, number: value[:0].clone() if value.dim() else value,
+    "no columns": lambda value, number: value[..., :0].clone() if value.dim() else value,
+    "one element": lambda value, number: value[(slice(1),) * value.dim()].clone(),
+}
+
+
 @dataclass(frozen=True)
 class Case:
     """A call: the family of its values, the form of its other arguments, and its input, positional and named arguments."""
@@ -205,17 +213,6 @@ def _families(op: Any, dtype: torch.dtype) -> list[str]:
     return ["usual", "large", "all"] if dtype is not torch.bool else []
 
 
-def _smaller() -> dict[str, Callable[[torch.Tensor, int], torch.Tensor]]:
-    def one(value: torch.Tensor, number: int) -> torch.Tensor:
-        return value[(slice(1),) * value.dim()].clone()
-
-    return {
-        "no rows": lambda value, number: value[:0].clone() if value.dim() else value,
-        "no columns": lambda value, number: value[..., :0].clone() if value.dim() else value,
-        "one element": one,
-    }
-
-
 def _alike(form: str, given: Any, data: set[int]) -> Iterator[Case]:
     """Yield an element-by-element call with every value, with all pairs or triples of extremes, and with single ones."""
     tensors = _tensors(given)
@@ -268,16 +265,7 @@ def _with_scalars(op: Any, dtype: torch.dtype, requires_grad: bool) -> Iterator[
 
 
 def cases(op: Any, dtype: torch.dtype, *, requires_grad: bool = False) -> Iterator[Case]:
-    """Yield the calls of an operator with extremes of a dtype.
-
-    Args:
-        op: the operator's entry of PyTorch's database.
-        dtype: the dtype.
-        requires_grad: whether the tensors that can require gradients.
-
-    Yields:
-        The calls; the CPU refuses some of them.
-    """
+    """Yield the calls of an operator of PyTorch's database with extremes of a dtype; the CPU refuses some of them."""
     if dtype is torch.bcomplex32:
         # PyTorch cannot make them.
         return
@@ -316,6 +304,6 @@ def _cases(op: Any, dtype: torch.dtype, requires_grad: bool) -> Iterator[Case]:
             if name == "with nan" and requires_grad and op.name in NUMBERED:
                 continue
             yield Case(name, form, change(given, data, functools.partial(_filled, name)))
-        for name, smaller in _smaller().items() if op.name not in SIZED else ():
+        for name, smaller in SMALLER.items() if op.name not in SIZED else ():
             yield Case(name, form, change(given, data, smaller))
     yield from _with_scalars(op, dtype, requires_grad)

@@ -41,45 +41,19 @@ def expanded(value: torch.Tensor) -> torch.Tensor | None:
     return None if dim is None else value.narrow(dim, 0, 1).clone().expand_as(value)
 
 
-def overlapping(value: torch.Tensor) -> torch.Tensor | None:
-    """Return windows of memory, each a place further than the one before."""
-    return laid(value, [1] * value.dim()) if sum(size > 1 for size in value.shape) > 1 else None
-
-
-def transposed(value: torch.Tensor) -> torch.Tensor | None:
-    """Return a copy whose last two dimensions are exchanged in memory."""
-    dims = list(range(value.dim()))
-    return ordered(value, [*dims[:-2], dims[-1], dims[-2]]) if value.dim() > 1 else None
-
-
-def permuted(value: torch.Tensor) -> torch.Tensor | None:
-    """Return a copy whose dimensions lie in memory in reverse."""
-    return ordered(value, list(reversed(range(value.dim())))) if value.dim() > 2 else None
-
-
-def channels_last(value: torch.Tensor) -> torch.Tensor | None:
-    """Return a copy whose second dimension is the innermost."""
-    return ordered(value, [0, *range(2, value.dim()), 1]) if value.dim() > 3 else None
-
-
-def stepped(value: torch.Tensor) -> torch.Tensor | None:
-    """Return a copy that has every second element of its memory."""
-    return laid(value, contiguous_strides(list(value.shape), 2)) if value.dim() else None
-
-
-def misaligned(value: torch.Tensor) -> torch.Tensor:
-    """Return a copy an element into its memory."""
-    return laid(value, contiguous_strides(list(value.shape)), 1)
-
-
-def far(value: torch.Tensor) -> torch.Tensor:
-    """Return a copy many elements into its memory."""
-    return laid(value, contiguous_strides(list(value.shape)), FAR)
-
-
 #: By name: a copy of a tensor in this layout, or nothing where it cannot have it.
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
-    layout.__name__: layout for layout in (expanded, overlapping, transposed, permuted, channels_last, stepped, misaligned, far)
+    "expanded": expanded,
+    # Windows of memory, each a place further than the one before.
+    "overlapping": lambda it: laid(it, [1] * it.dim()) if sum(size > 1 for size in it.shape) > 1 else None,
+    # The last two dimensions are exchanged, all are reversed, or the second is the innermost.
+    "transposed": lambda it: ordered(it, [*range(it.dim() - 2), it.dim() - 1, it.dim() - 2]) if it.dim() > 1 else None,
+    "permuted": lambda it: ordered(it, list(reversed(range(it.dim())))) if it.dim() > 2 else None,
+    "channels_last": lambda it: ordered(it, [0, *range(2, it.dim()), 1]) if it.dim() > 3 else None,
+    # Every second element of memory; one element into it; many.
+    "stepped": lambda it: laid(it, contiguous_strides(list(it.shape), 2)) if it.dim() else None,
+    "misaligned": lambda it: laid(it, contiguous_strides(list(it.shape)), 1),
+    "far": lambda it: laid(it, contiguous_strides(list(it.shape)), FAR),
 }
 #: Those of written tensors in which elements share memory: only where the order of writes is all the same, values are defined.
 SHARING = {"expanded", "overlapping", "shared", "shifted"}

@@ -63,17 +63,9 @@ def faults(
     That is where it is further from the exact one than some steps, and than the CPU's: in the same place where operators work
     element by element, else in its worst. Errors that roundings of the inputs explain are let pass as well.
 
-    Args:
-        one: the device's.
-        other: the CPU's.
-        exact: what ``precise`` makes of the call, for some movement of its inputs and a seed.
-        pointwise: whether the operator works element by element.
-        signs: whether those of zeros count.
-        overflowing: whether sums and products may overflow on their way, by the order of their terms and by fused multiply-add:
-            all that is not finite is the same then.
-
-    Returns:
-        A mask.
+    ``exact`` returns what ``precise`` makes of the call, for some movement of its inputs and a seed; ``signs`` says whether signs
+    of zeros count. Where sums and products may overflow on their way, by the order of their terms and by fused multiply-add
+    (``overflowing``), all that is not finite is the same.
     """
     wrong = ~same(one, other, signs=signs)
     if overflowing and not pointwise:

@@ -31,6 +31,7 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
 
 
+@functools.cache
 def schemas() -> dict[str, list[Any]]:
     """Return the overloads of each of ATen's operators."""
     found = defaultdict(list)
@@ -168,7 +169,7 @@ def forms(name: str, overloads: list[Any]) -> Iterator[tuple[Any, Call]]:
     calls = [*recorded().get(name, []), *(recorded().get(name[:-1], []) if name.endswith("_") else [])]
     functional = [call for call in calls if not written(call.overload)]
     if not calls:
-        stems = schemas_cached().get(name.removesuffix("_"), [])
+        stems = schemas().get(name.removesuffix("_"), [])
         functional = [call for it in stems if not written(it) for call in islice(_accepted(it), 1)]
     for overload in filter(written, overloads):
         own = [call for call in calls if call.overload is overload]
@@ -181,12 +182,6 @@ def takes(overload: Any, call: Call) -> bool:
     given = {key for key, value in named(call).items() if value is not None and key not in FACTORY}
     needed = {it.name for it in arguments if not it.has_default_value()}
     return needed <= given <= {it.name for it in arguments}
-
-
-@functools.cache
-def schemas_cached() -> dict[str, list[Any]]:
-    """Return what ``schemas`` returns."""
-    return schemas()
 
 
 def _accepted(overload: Any) -> Iterator[Call]:

@@ -20,11 +20,16 @@ POINTWISE = (
     "abs angle asin asinh atan atanh ceil conj_physical deg2rad erf erfinv expm1 floor frac log1p nan_to_num neg rad2deg round sgn "
     "sign sin sinh sqrt tan tanh trunc"
 )
+MEMBERS = "is_coalesced _dimI _dimV sparse_dim dense_dim _nnz _indices _values indices values"
+MEMBERS += " crow_indices col_indices ccol_indices row_indices"
 
 CALLS: dict[str, tuple[str, ...]] = {
     name: (f"torch.{name}(S)", f"S.clone().{name}_()", f"torch.{name}(S, out=torch.zeros_like(S))") for name in POINTWISE.split()
 }
 CALLS |= {name: (f"torch.{name}(S)",) for name in ("isinf", "isnan", "signbit", "isneginf", "isposinf", "positive", "square")}
+CALLS |= {name: (f"S.{name}()",) for name in MEMBERS.split()}
+for name, blocks in (("csr", ""), ("csc", ""), ("bsr", "(2, 2)"), ("bsc", "(2, 2)")):
+    CALLS[f"_to_sparse_{name}"] = (f"S.to_sparse_{name}({blocks})", f"D.to_sparse_{name}({blocks})")
 CALLS |= {
     # sums, products and powers of elements
     "add": (
@@ -101,10 +106,6 @@ CALLS |= {
     # other layouts and dtypes
     "_to_dense": ("S.to_dense()", "S.to_dense(dtype=torch.float64)"),
     "_to_sparse": ("S.to_sparse()", "S.to_sparse(1)", "S.to_sparse(layout=torch.sparse_coo)", "D.to_sparse()", "D.to_sparse(1)"),
-    "_to_sparse_csr": ("S.to_sparse_csr()", "D.to_sparse_csr()"),
-    "_to_sparse_csc": ("S.to_sparse_csc()", "D.to_sparse_csc()"),
-    "_to_sparse_bsr": ("S.to_sparse_bsr((2, 2))", "D.to_sparse_bsr((2, 2))"),
-    "_to_sparse_bsc": ("S.to_sparse_bsc((2, 2))", "D.to_sparse_bsc((2, 2))"),
     "clone": ("S.clone()", "S.detach()", "S.to(torch.float64)", "S.bool()"),
     "empty_like": ("torch.empty_like(S).shape", "torch.zeros_like(S)", "torch.ones_like(S)", "torch.randn_like(S).shape"),
     "zeros": ("torch.zeros((4, 6), dtype=S.dtype, layout=S.layout, device=device)",),
@@ -113,20 +114,6 @@ CALLS |= {
     # members
     "_coalesce": ("S.coalesce()",),
     "_coalesced": ("S.clone()._coalesced_(False)",),
-    "is_coalesced": ("S.is_coalesced()",),
-    "_dimI": ("S._dimI()",),
-    "_dimV": ("S._dimV()",),
-    "sparse_dim": ("S.sparse_dim()",),
-    "dense_dim": ("S.dense_dim()",),
-    "_nnz": ("S._nnz()",),
-    "_indices": ("S._indices()",),
-    "_values": ("S._values()",),
-    "indices": ("S.indices()",),
-    "values": ("S.values()",),
-    "crow_indices": ("S.crow_indices()",),
-    "col_indices": ("S.col_indices()",),
-    "ccol_indices": ("S.ccol_indices()",),
-    "row_indices": ("S.row_indices()",),
     "resize_as_sparse": ("S.clone().resize_as_sparse_(S2)._nnz()",),
     "sparse_resize": ("S.clone().sparse_resize_((8, 8), 2, 0).to_dense()",),
     "sparse_resize_and_clear": ("S.clone().sparse_resize_and_clear_((8, 8), 2, 0)",),

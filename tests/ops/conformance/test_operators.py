@@ -48,25 +48,26 @@ class TestOperators(AgainstCpu):
         self.check_forward("noncontiguous", device, dtype, op, lambda sample: sample.noncontiguous())
 
     def check_forward(self, kind: str, device: str, dtype: torch.dtype, op: Any, change: Any) -> None:
+        def run(given: Any, on: str) -> Any:
+            return seeded(lambda: call(op, given, on))
+
         comparison = Comparison(self, device, op.name)
         with expecting(kind, op.formatted_name, dtype):
             for sample in map(change, few(op.sample_inputs("cpu", dtype))):
-                given = arguments(sample)
-                mine, wide = on_device(given, device), precise(given)
-                results = self.on_both(
-                    lambda given=given: seeded(lambda: call(op, given)),
-                    lambda mine=mine: seeded(lambda: call(op, mine, device)),
-                )
-                if results is None:
-                    continue
-                expected, actual = results
-                comparison.results(
-                    actual,
-                    expected,
-                    values=not is_random(op, sample),
-                    exact=lambda change, wide=wide: seeded(lambda: call(op, change(wide))),
-                )
-                comparison.aliases(actual, mine, expected, given)
+                self.hold(comparison, arguments(sample), run, values=not is_random(op, sample), aliases=True)
+
+    def check_samples(
+        self, kind: str, device: str, dtype: torch.dtype, op: Any, run: Any, *, differentiates: bool = False, in_place: bool = False
+    ) -> None:
+        """Hold what ``run`` makes of the samples whose results are not random."""
+        comparison = Comparison(self, device, op.name)
+        with expecting(kind, op.formatted_name, dtype):
+            for sample in few(op.sample_inputs("cpu", dtype, requires_grad=differentiates)):
+                if not is_random(op, sample) and not (in_place and sample.broadcasts_input):
+                    given = copy.deepcopy(arguments(sample)) if in_place else arguments(sample)
+                    # Some samples are views that were made without autograd, which the CPU gives no gradient.
+                    given = on_device(given, "cpu") if kind == "backward" else given
+                    self.hold(comparison, given, run, strides=not differentiates)
 
     @ops([op for op in op_db if op.supports_out], dtypes=OpDTypes.any_one)
     def test_out(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -83,64 +84,33 @@ class TestOperators(AgainstCpu):
                         lambda given=given, host=host: call(op, given, out=host),
                         lambda mine=mine, target=target: call(op, mine, out=target),
                     )
-                    if results is not None:
-                        comparison.results(results[1], results[0], exact=lambda change, wide=wide: call(op, change(wide)))
-                        comparison.results(target, host, exact=lambda change, wide=wide: call(op, change(wide)))
+                    for actual, expected in [(results[1], results[0]), (target, host)] if results is not None else []:
+                        comparison.results(actual, expected, exact=lambda change, wide=wide: call(op, change(wide)))
 
     @ops([op for op in op_db if op.get_inplace() is not None], dtypes=OpDTypes.any_common_cpu_cuda_one)
     def test_inplace(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        comparison, inplace = Comparison(self, device, op.name), op.get_inplace()
-        with expecting("inplace", op.formatted_name, dtype):
-            for sample in few(op.sample_inputs("cpu", dtype)):
-                if sample.broadcasts_input or is_random(op, sample):
-                    continue
-                given = copy.deepcopy(arguments(sample))
-                mine, wide = on_device(given, device), precise(given)
-                results = self.on_both(lambda given=given: call(inplace, given), lambda mine=mine: call(inplace, mine))
-                if results is not None:
-                    self.assertIs(results[1], mine[0])
-                    comparison.results(results[1], results[0], exact=lambda change, wide=wide: call(inplace, change(wide)))
+        def run(given: Any, on: str) -> Any:
+            result = call(op.get_inplace(), given)
+            self.assertIs(result, given[0])
+            return result
+
+        self.check_samples("inplace", device, dtype, op, run, in_place=True)
 
     @ops([op for op in op_db if op.error_inputs_func is not None], dtypes=OpDTypes.none)
     def test_errors(self, device: str, op: Any) -> None:
         with expecting("errors", op.formatted_name):
             for error in op.error_inputs("cpu"):
-                sample = error.sample_input
-                given = arguments(sample)
+                given = arguments(error.sample_input)
                 mine = on_device(given, device)
                 self.on_both(lambda given=given: call(op, given), lambda mine=mine: call(op, mine))
 
     @gradients
     def test_backward(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        comparison = Comparison(self, device, op.name)
-        with expecting("backward", op.formatted_name, dtype):
-            for sample in few(op.sample_inputs("cpu", dtype, requires_grad=True)):
-                if is_random(op, sample):
-                    continue
-                # Some samples are views that were made without autograd, which the CPU gives no gradient.
-                given = on_device(arguments(sample), "cpu")
-                mine, wide = on_device(given, device), precise(given)
-                results = self.on_both(lambda given=given: gradient(op, given), lambda mine=mine: gradient(op, mine))
-                if results is not None:
-                    comparison.results(
-                        results[1], results[0], strides=False, exact=lambda change, wide=wide: gradient(op, change(wide))
-                    )
+        self.check_samples("backward", device, dtype, op, lambda given, on: gradient(op, given), differentiates=True)
 
     @ops([op for op in op_db if op.supports_forward_ad], allowed_dtypes=(torch.float32,))
     def test_forward_ad(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        comparison = Comparison(self, device, op.name)
-        with expecting("forward_ad", op.formatted_name, dtype):
-            for sample in few(op.sample_inputs("cpu", dtype, requires_grad=True)):
-                if is_random(op, sample):
-                    continue
-                given = arguments(sample)
-                mine, wide = on_device(given, device), precise(given)
-                comparison.results(
-                    tangents(op, mine),
-                    tangents(op, given),
-                    strides=False,
-                    exact=lambda change, wide=wide: tangents(op, change(wide)),
-                )
+        self.check_samples("forward_ad", device, dtype, op, lambda given, on: tangents(op, given), differentiates=True)
 
 
 instantiate_device_type_tests(TestOperators, globals())

@@ -42,32 +42,16 @@ class TestSparse(Sweep):
                 for gradients in (False, True) if dtype.is_floating_point or dtype.is_complex else (False,):
                     given, mine = (names(kind, dtype, index, it, gradients=gradients) for it in ("cpu", device))
                     what = f"{expression}, {str(index)[6:]}{', gradients' * gradients}"
-                    self.hold(
-                        comparison,
-                        f"{kind} {str(dtype)[6:]}",
-                        what,
-                        outcome(lambda given=given, expression=expression: outcome_of(expression, given)),
-                        outcome(lambda mine=mine, expression=expression: outcome_of(expression, mine)),
+                    (expected, refusal), (actual, mistake) = (
+                        outcome(lambda it=it, call=expression: outcome_of(call, it)) for it in (given, mine)
                     )
+                    part = f"{kind} {str(dtype)[6:]}"
+                    if self.refuses_alike(part, refusal, mistake, what):
+                        try:
+                            comparison.results(actual, expected, strides=False)
+                        except AssertionError as difference:
+                            self.differs(part, difference, what)
         self.tell("sparse", name)
-
-    def hold(
-        self,
-        comparison: Comparison,
-        layout: str,
-        what: str,
-        theirs: tuple[Any, Exception | None],
-        mine: tuple[Any, Exception | None],
-    ) -> None:
-        """Hold an outcome on the device against the CPU's, and note how it differs."""
-        if type(theirs[1]) is not type(mine[1]):
-            told, ours = (f"{type(it).__name__}: {str(it)[:90]}" if it else "nothing" for it in (theirs[1], mine[1]))
-            self.faults.setdefault((layout, f"raises {ours!r} where the CPU raises {told!r}"), what)
-        elif theirs[1] is None:
-            try:
-                comparison.results(mine[0], theirs[0], strides=False)
-            except AssertionError as difference:
-                self.faults.setdefault((layout, f"differs: {' '.join(str(difference).split())[:160]}"), what)
 
     @ops([op for op in op_db if next(samples(op, torch.float32, requires_grad=False), None) is not None], dtypes=OpDTypes.supported)
     def test_sparse_samples(self, device: str, dtype: torch.dtype, op: Any) -> None:

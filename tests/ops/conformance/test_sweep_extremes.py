@@ -4,15 +4,15 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import pytest
 import torch
-from against_cpu import AgainstCpu, Comparison, call, gradient, is_random, on_device, precise, seeded
-from expected import EXPECTED, SOME_PROCESSORS, UNSTABLE_INDICES
+from against_cpu import Comparison, call, gradient, is_random, on_device, precise, seeded
+from expected import UNSTABLE_INDICES
 from extremes import ALIKE, OVERFLOWING, Case, cases, change, is_pointwise
 from nearness import faults, is_within_rounding_of_ones
+from sweep import Sweep
+from sweep import outcome as result_or_refusal
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput
@@ -37,20 +37,10 @@ SOLVING |= {"pca_lowrank", "pinverse", "svd", "svd_lowrank", "triangular_solve"}
 #: Dtypes that few operators are listed with, and more take.
 UNLISTED = [torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu]
 UNLISTED += [torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float16, torch.bfloat16, torch.bool]
-#: So many differences are told of a failing test.
-TOLD = 12
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A way in which the device is wrong: the case, what is wrong, and where."""
-
-    case: Case
-    what: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.case.family} ({self.case.form}): {self.what}: {self.text}"
+#: A way in which the device is wrong: what is wrong, and where.
+Difference = tuple[str, str]
 
 
 def forward(op: Any, given: Any, device: str) -> Any:
@@ -65,10 +55,8 @@ def backward(op: Any, given: Any, device: str) -> Any:
 
 def outcome(run: Run, op: Any, given: Any, device: str) -> Any:
     """Return what a call results in: trees of tensors, or its exception."""
-    try:
-        results = run(op, given, device)
-        torch.accelerator.synchronize()
-    except Exception as refusal:
+    results, refusal = result_or_refusal(lambda: run(op, given, device))
+    if refusal is not None:
         # A call that is refused at last may have left tasks that fail.
         with contextlib.suppress(torch.AcceleratorError):
             torch.accelerator.synchronize()
@@ -98,12 +86,12 @@ def differences(comparison: Comparison, op: Any, case: Case, run: Run) -> Iterat
     if isinstance(expected, Exception) or isinstance(actual, Exception):
         takes_more = isinstance(expected, NotImplementedError) and not isinstance(actual, Exception)
         if not takes_more and not is_same_refusal(actual, expected):
-            yield Difference(case, "error", f"{described(actual)} beside the CPU's {described(expected)}")
+            yield "error", f"{described(actual)} beside the CPU's {described(expected)}"
         return
     exact = wide(run, op, case.given)
     one, other = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
     if len(one) != len(other):
-        yield Difference(case, "number of results", f"{len(one)} beside the CPU's {len(other)}")
+        yield "number of results", f"{len(one)} beside the CPU's {len(other)}"
         return
     for place, (result, host) in enumerate(zip(one, other, strict=True)):
         # Gradients go to the elements that are named.
@@ -111,13 +99,13 @@ def differences(comparison: Comparison, op: Any, case: Case, run: Run) -> Iterat
             continue
         if not isinstance(host, torch.Tensor):
             if result != host and not (result != result and host != host) and not is_by_chance(op, case, run):
-                yield Difference(case, f"result {place}", f"{result} beside the CPU's {host}")
+                yield f"result {place}", f"{result} beside the CPU's {host}"
             continue
         try:
             comparison.tensors(result, host, strides=run is forward)
             comparison.same(result.shape, host.shape, "shape")
         except AssertionError as error:
-            yield Difference(case, f"result {place}", str(error))
+            yield f"result {place}", str(error)
             continue
         if host.layout is torch.strided and not host.is_quantized:
 
@@ -203,7 +191,7 @@ def of_values(
         inputs = [it[at].item() for it in pytree.tree_leaves(case.given) if isinstance(it, torch.Tensor) and it.shape == one.shape]
         near = reference[at].item() if isinstance(reference, torch.Tensor) and reference.shape == one.shape else None
         told.append(f"at {list(at)} of {inputs}: {one[at].item()}, CPU {other[at].item()}, exact {near}")
-    yield Difference(case, what, f"{len(positions)} of {one.numel()} {one.dtype}; " + "; ".join(dict.fromkeys(told)))
+    yield what, f"{len(positions)} of {one.numel()} {one.dtype}; " + "; ".join(dict.fromkeys(told))
 
 
 def is_by_chance(op: Any, case: Case, run: Run) -> bool:
@@ -223,7 +211,7 @@ def taken(op: Any, dtype: torch.dtype) -> Iterator[Case]:
             yield from calls
 
 
-class TestExtremes(AgainstCpu):
+class TestExtremes(Sweep):
     """Names of tests are those of the kinds in expected.py."""
 
     @ops(op_db, dtypes=OpDTypes.supported)
@@ -240,24 +228,12 @@ class TestExtremes(AgainstCpu):
         self.sweep("extremes_unlisted", device, op, None, calls, forward)
 
     def sweep(self, kind: str, device: str, op: Any, dtype: torch.dtype | None, calls: Iterable[Case], run: Run) -> None:
-        """Compare calls; the kinds in expected.py are followed by the family of values that a difference is expected of."""
+        """Compare calls; parts of a test are families of values."""
         comparison = Comparison(self, device, op.name)
-        found = [difference for case in calls for difference in differences(comparison, op, case, run)]
-        entries = {
-            entry[0].removeprefix(kind).removeprefix(": "): entry
-            for entry in EXPECTED
-            if entry[0].partition(": ")[0] == kind and entry[1] == op.formatted_name and entry[2] in (None, dtype)
-        }
-        reasons = {family: EXPECTED[entry] for family, entry in entries.items()}
-        families = {it.case.family for it in found}
-        lasting = [family for family, entry in entries.items() if entry not in SOME_PROCESSORS]
-        gone = [it for it in lasting if it not in families and not (it == "" and found)]
-        unexpected = [str(it) for it in found if it.case.family not in reasons and "" not in reasons]
-        unexpected += [f"{it or 'all'}: holds now: take it out of expected.py" for it in gone]
-        if unexpected:
-            self.fail("\n".join(unexpected[:TOLD]))
-        if reasons:
-            pytest.xfail(next(iter(reasons.values())))
+        for case in calls:
+            for what, text in differences(comparison, op, case, run):
+                self.faults.setdefault((case.family, f"{what}: {text}"), f"({case.form})")
+        self.tell(kind, op.formatted_name, dtype)
 
 
 instantiate_device_type_tests(TestExtremes, globals())

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from against_cpu import Comparison, expecting
+from against_cpu import Comparison
 from layouts import LAYOUTS, SHARING, is_plain, relaid, replaced, separate, shifted, tensors
 from overloads import Call, copied, forms, named, schemas, writers, written
 from sweep import Sweep, outcome
@@ -67,27 +67,26 @@ class TestOverloads(Sweep):
     @parametrize("name", [name for name in writers() if name not in DEADLY])
     def test_overload(self, device: str, name: str) -> None:
         comparison = Comparison(self, device, name)
-        with expecting("overload", name):
-            for overload, call in forms(name, SCHEMAS[name]):
-                targets = targets_of(overload, call)
-                if not targets:
-                    continue
-                keys = {it.name for it in overload._schema.arguments}
-                given = {key: value for key, value in named(call).items() if key in keys}
-                state = torch.get_rng_state()
-                outcome(lambda overload=overload, given=given, targets=targets: overload(**copied({**given, **targets})))
-                values = torch.equal(state, torch.get_rng_state()) and not any(part in name for part in UNWRITTEN)
-                for what, arguments in variants(given, targets):
-                    apart = separate(arguments)
-                    self.check(
-                        comparison,
-                        f"{overload._schema.overload_name or 'default'} {what}",
-                        lambda arguments, _device, overload=overload: overload(**arguments),
-                        arguments,
-                        values=values,
-                        plain=(lambda overload=overload, apart=apart: overload(**apart)) if what in SHARING else None,
-                    )
-            self.tell("overload", name)
+        for overload, call in forms(name, SCHEMAS[name]):
+            targets = targets_of(overload, call)
+            if not targets:
+                continue
+            keys = {it.name for it in overload._schema.arguments}
+            given = {key: value for key, value in named(call).items() if key in keys}
+            state = torch.get_rng_state()
+            outcome(lambda overload=overload, given=given, targets=targets: overload(**copied({**given, **targets})))
+            values = torch.equal(state, torch.get_rng_state()) and not any(part in name for part in UNWRITTEN)
+            for what, arguments in variants(given, targets):
+                apart = separate(arguments)
+                self.check(
+                    comparison,
+                    f"{overload._schema.overload_name or 'default'} {what}",
+                    lambda arguments, _device, overload=overload: overload(**arguments),
+                    arguments,
+                    values=values,
+                    plain=(lambda overload=overload, apart=apart: overload(**apart)) if what in SHARING else None,
+                )
+        self.tell("overload", name)
 
 
 instantiate_device_type_tests(TestOverloads, globals())
