@@ -495,20 +495,6 @@ def test_accelerator() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
-def test_devices_of_other_objects() -> None:
-    x = torch.ones(1, device="cuda:1")
-    seen = (
-        torch.cuda.Stream(x.device),
-        torch.cuda.current_stream(1),
-        x.untyped_storage(),
-        torch.zeros(1, device=1).untyped_storage(),
-    )
-    assert {each.device for each in seen} == {x.device}
-    assert torch.Generator(x.device).device == x.device
-    assert torch.ones(1, device=torch.Generator(x.device).device).device == x.device
-
-
-@pytest.mark.usefixtures("cuda")
 def test_bindings_that_libraries_call() -> None:
     torch._C._cuda_attach_out_of_memory_observer(lambda device, asked, total, free: seen.append(asked))
     seen: list[int] = []

@@ -3,7 +3,6 @@
 import children
 import pytest
 import torch
-from torch.nn import functional
 
 
 def raised(match: str) -> object:
@@ -31,13 +30,6 @@ def test_an_index_out_of_range_of_what_stays_a_call() -> None:
     result = compiled(torch.zeros(5, device="rustdev"), torch.tensor([3, 7], device="rustdev"))
     with raised("index failed.*out of bounds"):
         result.cpu()
-
-
-def test_an_index_of_an_embedding_out_of_range() -> None:
-    compiled = torch.compile(lambda at, weight: functional.embedding(at, weight) * 2, fullgraph=True)
-    compiled(torch.tensor([3, 5], device="rustdev"), torch.ones(5, 8, device="rustdev"))
-    with raised("out of bounds"):
-        torch.rustdev.synchronize()
 
 
 @pytest.mark.parametrize("size", [10, 100_000], ids=["on one thread", "on several"])

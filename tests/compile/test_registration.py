@@ -66,8 +66,3 @@ def test_an_older_release_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch, "__version__", "2.14.1+cpu")
     monkeypatch.setattr(_inductor, "_after_import", lambda name, then: pytest.fail(f"{name} is changed"))
     _inductor._install()
-
-
-@pytest.mark.parametrize(("version", "supported"), [("2.13.0", False), ("2.14.1", False), ("2.15.0+cu130", True), ("3.0", True)])
-def test_supported_releases(version: str, supported: bool) -> None:
-    assert _inductor._is_supported(version) is supported

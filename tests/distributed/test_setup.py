@@ -46,12 +46,6 @@ def test_torch_without_distributed_gets_no_registration() -> None:
     assert said == "False\n"
 
 
-def test_registering_twice_changes_nothing() -> None:
-    plugin = dist.Backend._plugins["RDCCL"]
-    torch.rustdev.distributed.register()
-    assert dist.Backend._plugins["RDCCL"] is plugin
-
-
 def test_options_of_other_backends_are_refused() -> None:
     with pytest.raises(TypeError, match="rdccl takes no options"):
         dist.init_process_group("rdccl", store=dist.HashStore(), rank=0, world_size=1, pg_options=dist.ProcessGroupGloo._Options())

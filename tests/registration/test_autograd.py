@@ -1,6 +1,5 @@
 """Autograd: first and second gradients, the stream of a backward, devices, threads, hooks, modes and torch.func."""
 
-import copy
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,6 @@ from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 ops = torch.ops.rustdev
 
@@ -54,15 +52,6 @@ def test_the_forward_alone_of_operators_with_gradients(check: Callable[..., bool
     torch.testing.assert_close(ops.geglu(gate, up).cpu(), functional.gelu(gate.cpu()) * up.cpu())
     slope = torch.func.grad(lambda gate: ops.geglu(gate, up.detach()).sum())(gate.detach())
     torch.testing.assert_close(slope, torch.autograd.grad(ops.geglu(gate, up).sum(), gate)[0])
-
-
-def test_swiglu_against_autograds_own() -> None:
-    gate, up = tensor(3, 4), tensor(3, 4)
-    host_gate, host_up = host(gate, up)
-    ops.swiglu(gate, up).square().sum().backward()
-    (functional.silu(host_gate) * host_up).square().sum().backward()
-    torch.testing.assert_close(gate.grad.cpu(), host_gate.grad)
-    torch.testing.assert_close(up.grad.cpu(), host_up.grad)
 
 
 def saved(function: Callable[[], torch.Tensor]) -> list[torch.Tensor]:
@@ -161,23 +150,6 @@ class NoteStream(torch.autograd.Function):
         return grad, None
 
 
-def test_backward_runs_on_the_stream_of_its_forward() -> None:
-    x = tensor(3)
-    side = torch.rustdev.Stream()
-    notes: list[tuple[int, int]] = []
-    side.wait_stream(torch.rustdev.current_stream())
-    with torch.rustdev.stream(side):
-        y = NoteStream.apply(ops.swiglu(x, x), notes)
-        # The backward of `y` has to wait for this one's gradient, and the default stream for the backward.
-        torch.rustdev._sleep(50_000_000)
-    torch.rustdev.current_stream().wait_stream(side)
-    y.sum().backward()
-    assert notes == [(0, side.stream_id)]
-    (reference,) = host(x)
-    (functional.silu(reference) * reference).sum().backward()
-    torch.testing.assert_close(x.grad.cpu(), reference.grad)
-
-
 def test_a_graph_over_two_devices() -> None:
     notes: list[tuple[int, int]] = []
     gate, up = tensor(4), tensor(4, device="rustdev:1")
@@ -219,31 +191,6 @@ def test_threads_share_a_leaf() -> None:
 # ---- hooks and modes -----------------------------------------------------------------------------------------------------------
 
 
-def test_hooks_see_and_change_gradients() -> None:
-    x = tensor(3)
-    y = ops.swiglu(x, x)
-    order: list[str] = []
-    y.register_hook(lambda grad: (order.append("tensor"), grad * 2)[1])
-    y.grad_fn.register_prehook(lambda grads: (order.append("pre"), None)[1])
-    y.grad_fn.register_hook(lambda inputs, outputs: (order.append("node"), None)[1])
-    x.register_post_accumulate_grad_hook(lambda leaf: order.append("accumulated"))
-    y.sum().backward()
-    assert order == ["tensor", "pre", "node", "accumulated"] or order == ["pre", "tensor", "node", "accumulated"]
-    (reference,) = host(x)
-    (functional.silu(reference) * reference * 2).sum().backward()
-    torch.testing.assert_close(x.grad.cpu(), reference.grad)
-
-
-def test_saved_tensors_can_go_to_the_host() -> None:
-    gate, up = tensor(3), tensor(3)
-    with torch.autograd.graph.save_on_cpu():
-        y = ops.swiglu(gate, up)
-    y.sum().backward()
-    host_gate, host_up = host(gate, up)
-    (functional.silu(host_gate) * host_up).sum().backward()
-    torch.testing.assert_close([gate.grad.cpu(), up.grad.cpu()], [host_gate.grad, host_up.grad])
-
-
 def test_saved_tensors_are_freed_and_checked() -> None:
     gate, up = tensor(3), tensor(3)
     y = ops.swiglu(gate, up)
@@ -255,49 +202,6 @@ def test_saved_tensors_are_freed_and_checked() -> None:
         up.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
-
-
-def test_anomaly_mode_names_the_forward() -> None:
-    x = tensor(3)
-    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"):
-        anomaly = torch.autograd.detect_anomaly(check_nan=True)
-    nan = torch.tensor(float("nan"), dtype=torch.float64, device="rustdev")
-    with anomaly:
-        loss = (x * nan).sum()
-        with pytest.warns(UserWarning, match="Error detected in MulBackward0"), pytest.raises(RuntimeError, match="nan values"):
-            loss.backward()
-
-
-class Block(nn.Module):
-    """A feed-forward block with rotary embedding and dropout."""
-
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.gate, self.up, self.down = (nn.Linear(width, width, dtype=torch.float64) for _ in range(3))
-        self.dropout = nn.Dropout(0.5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Run the block with the fused operators."""
-        cos, sin = angles(x.shape[-2], x.shape[-1] // 2)
-        return x + self.dropout(self.down(ops.swiglu(self.gate(ops.rotary(x, cos, sin)), self.up(x))))
-
-
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_activation_checkpoint(reentrant: bool) -> None:
-    block = Block().to("rustdev")
-    other = copy.deepcopy(block)
-    x = tensor(2, 3, 8)
-    torch.manual_seed(1)
-    expected = block(x).sum()
-    expected.backward()
-    wanted, x.grad = x.grad, None
-    torch.manual_seed(1)
-    found = checkpoint(other, x, use_reentrant=reentrant).sum()
-    found.backward()
-    assert torch.equal(found, expected)
-    assert torch.equal(x.grad, wanted)
-    for one, two in zip(block.parameters(), other.parameters(), strict=True):
-        assert torch.equal(one.grad, two.grad)
 
 
 # ---- torch.func ----------------------------------------------------------------------------------------------------------------

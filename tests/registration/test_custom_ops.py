@@ -115,16 +115,6 @@ def test_opcheck(name: str) -> None:
     assert any(torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key) for key in keys)
 
 
-@pytest.mark.parametrize("name", samples())
-def test_meta_tells_sizes_and_strides(name: str) -> None:
-    arguments = samples()[name]
-    moved = [argument.detach().to("meta") for argument in arguments]
-    found, expected = getattr(ops, name)(*moved), getattr(ops, name)(*(argument.detach() for argument in arguments))
-    for one, other in zip(*(value if isinstance(value, tuple) else (value,) for value in (found, expected)), strict=True):
-        assert one.is_meta
-        assert (one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype)
-
-
 def test_autocast_takes_the_widest_or_keeps_the_vectors() -> None:
     low, full = tensor(3, 4, dtype=torch.bfloat16), tensor(3, 4)
     cos, sin = angles(3, 2)
@@ -154,23 +144,6 @@ def test_functionalization_takes_the_update_out() -> None:
     assert ops.residual_add_.default not in called
     close(arguments[0], expected)
     close(torch.func.functionalize(update)(tensor(2, 4).copy_(arguments[0]), *arguments[1:])[1], expected[1] * 2)
-
-
-def test_compiled_ahead_of_time() -> None:
-    def model(gate: torch.Tensor, up: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        y = ops.swiglu(gate, up)
-        ops.residual_add_(x, y.detach(), y.detach())
-        return (y * x).sum()
-
-    def run(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
-        gate, up, x = (torch.linspace(-1, 1, 12).reshape(3, 4).to("rustdev") * scale for scale in (1, 2, 3))
-        gate.requires_grad_()
-        up.requires_grad_()
-        loss = function(gate, up, x)
-        return [loss.detach().cpu(), x.cpu(), *(grad.cpu() for grad in torch.autograd.grad(loss, (gate, up)))]
-
-    torch._dynamo.reset()
-    torch.testing.assert_close(run(torch.compile(model, backend="aot_eager", fullgraph=True)), run(model))
 
 
 @pytest.mark.parametrize(
@@ -259,13 +232,3 @@ def test_operator_from_python() -> None:
     with torch.autocast("rustdev", dtype=torch.bfloat16):
         assert scaled_sin(x, 2.0).dtype is torch.bfloat16
     close(torch.vmap(lambda row: scaled_sin(row, 3.0))(x), x.detach().cpu().sin() * 3)
-
-
-def test_operator_from_python_with_a_kernel_for_the_device_alone() -> None:
-    with torch.library._scoped_library("rustdev_tests", "FRAGMENT") as library:
-        library.define("twice(Tensor x) -> Tensor")
-        library.impl("twice", lambda x: x + x, "PrivateUse1")
-        x = tensor(3)
-        close(torch.ops.rustdev_tests.twice(x), x.cpu() * 2)
-        with pytest.raises(NotImplementedError, match="rustdev_tests::twice"):
-            torch.ops.rustdev_tests.twice(x.cpu())

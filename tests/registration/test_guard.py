@@ -168,15 +168,6 @@ def test_the_default_device_is_restored_after_an_exception() -> None:
     assert torch.zeros(1).device == torch.device("cpu")
 
 
-def test_accelerator_sets_the_thread_s_device() -> None:
-    torch.accelerator.set_device_index(1)
-    assert torch.empty(1, device="rustdev").device.index == 1
-    assert in_thread(torch.accelerator.current_device_index) == 0
-    with pytest.raises(RuntimeError, match="invalid device ordinal 2"):
-        torch.accelerator.set_device_index(2)
-    assert torch.accelerator.current_device_index() == 1
-
-
 def test_operators_run_on_their_tensors_device_and_stream(start: State) -> None:
     tensor = torch.zeros(4, device="rustdev:1")
     with torch.rustdev.stream(Stream(1)):
@@ -256,34 +247,6 @@ def test_events_order_work_across_devices() -> None:
     second.synchronize()
     assert event.query()
     assert target.tolist() == [7.0] * 256
-
-
-def test_events_measure_time_of_their_own_device() -> None:
-    start, end = (torch.Event("rustdev:1", enable_timing=True) for _ in range(2))
-    with torch.Stream("rustdev:1") as stream:
-        start.record()
-        torch.rustdev._sleep(20 * MILLISECOND)
-        end.record(stream)
-    end.synchronize()
-    assert start.device == torch.device("rustdev:1")
-    assert 19.0 <= start.elapsed_time(end) < 5000.0
-
-
-def test_generic_streams_answer() -> None:
-    stream = torch.Stream("rustdev:1", priority=-1)
-    same = torch.rustdev.ExternalStream(stream.native_handle, device=1)
-    assert same == stream
-    assert same.priority == -1
-    assert stream.device == torch.device("rustdev:1")
-    with stream:
-        torch.rustdev._sleep(200 * MILLISECOND)
-    assert not stream.query()
-    waiting = torch.Stream("rustdev:0")
-    waiting.wait_stream(stream)
-    waiting.synchronize()
-    assert stream.query()
-    if hasattr(stream, "is_capturing"):
-        assert not stream.is_capturing()
 
 
 def test_streams_of_the_cpu_do_not_disturb(start: State) -> None:

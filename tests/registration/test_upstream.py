@@ -109,19 +109,3 @@ def test_every_outcome_is_told(tmp_path: Path) -> None:
     assert "test_b_fails_rustdev` failed: AssertionError: Scalars are not equal!" in run.stdout
     assert "test_c_kills_its_process_rustdev` crashed: signal 6" in run.stdout
     assert (output / "summary.md").read_text() == run.stdout
-
-
-def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
-    (tmp_path / "test_outcomes.py").write_text(OUTCOMES)
-    names = [f"test_outcomes.py::TestOutcomesRUSTDEV::{name}_rustdev" for name in ("test_b_fails", "test_d_runs_behind_it")]
-    lines = [{"test": names[0], "outcome": "passed"}, {"test": names[1], "outcome": "started"}]
-    (tmp_path / "output").mkdir()
-    (tmp_path / "output/test_outcomes-0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run = upstream(tmp_path, "-k", "test_b or test_d", "--output", tmp_path / "output", "--resume")
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert outcomes(tmp_path / "output") == {"test_b_fails_rustdev": "passed", "test_d_runs_behind_it_rustdev": "passed"}
-    assert "1 passed" in (tmp_path / "output/test_outcomes-0.log").read_text(), "the one test that was not finished"
-
-
-def test_a_directory_without_such_tests(tmp_path: Path) -> None:
-    assert "no device-generic test files" in upstream(tmp_path).stderr

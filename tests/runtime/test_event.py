@@ -1,7 +1,5 @@
 """Events: recording, waiting, timing, across streams and devices, and errors."""
 
-import gc
-
 import pytest
 import torch
 
@@ -64,18 +62,6 @@ def test_event_orders_two_streams(device: int) -> None:
         torch.rustdev._sleep(SHORT)
     torch.rustdev.launch_host_func(lambda: order.append("producer"), producer)
     consumer.wait_event(producer.record_event())
-    torch.rustdev.launch_host_func(lambda: order.append("consumer"), consumer)
-    consumer.synchronize()
-    assert order == ["producer", "consumer"]
-
-
-def test_wait_stream() -> None:
-    order: list[str] = []
-    producer, consumer = Stream(), Stream()
-    with torch.rustdev.stream(producer):
-        torch.rustdev._sleep(SHORT)
-    torch.rustdev.launch_host_func(lambda: order.append("producer"), producer)
-    consumer.wait_stream(producer)
     torch.rustdev.launch_host_func(lambda: order.append("consumer"), consumer)
     consumer.synchronize()
     assert order == ["producer", "consumer"]
@@ -150,19 +136,3 @@ def test_wrong_types_are_refused() -> None:
     for call in (lambda: Event().record(3), lambda: Event().wait("rustdev"), lambda: Event().elapsed_time(4)):
         with pytest.raises(TypeError, match="expected a torch"):
             call()
-
-
-def test_destroyed_while_pending() -> None:
-    order: list[str] = []
-    producer, consumer = Stream(), Stream()
-    with torch.rustdev.stream(producer):
-        torch.rustdev._sleep(SHORT)
-    torch.rustdev.launch_host_func(lambda: order.append("producer"), producer)
-    event = Event(enable_timing=True)
-    event.record(producer)
-    event.wait(consumer)
-    del event
-    gc.collect()
-    torch.rustdev.launch_host_func(lambda: order.append("consumer"), consumer)
-    consumer.synchronize()
-    assert order == ["producer", "consumer"]

@@ -568,36 +568,6 @@ def test_the_profiler_sees_allocations_and_frees() -> None:
     assert sizes == [7 * MIB, -7 * MIB]
 
 
-def test_memory_can_be_freed_by_another_thread() -> None:
-    code = """
-        import threading, torch
-        blocks = [torch.empty(1000, device="rustdev") for _ in range(100)]
-        thread = threading.Thread(target=blocks.clear)
-        thread.start(); thread.join()
-        print(torch.rustdev.memory_allocated())
-    """
-    assert run(code).split() == ["0"]
-
-
-def test_a_forked_child_frees_nothing_and_cannot_allocate() -> None:
-    code = """
-        import os, torch, warnings
-        block = torch.empty(1000, device="rustdev")
-        before = torch.rustdev.memory_allocated()
-        warnings.simplefilter("ignore")
-        child = os.fork()
-        if child == 0:
-            del block
-            try:
-                torch.empty(10, device="rustdev")
-            except RuntimeError as error:
-                os._exit(7 if "forked subprocess" in str(error) else 8)
-            os._exit(9)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), torch.rustdev.memory_allocated() - before)
-    """
-    assert run(code).split() == ["7", "0"]
-
-
 def test_older_names_warn_and_work() -> None:
     block = tensor(5 * MIB)
     with pytest.warns(FutureWarning, match="memory_reserved"):

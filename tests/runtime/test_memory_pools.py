@@ -123,26 +123,6 @@ def test_a_block_concerns_one_thread() -> None:
     assert pool_of(tensor(1)) == (0, 0)
 
 
-def test_many_threads_use_pools_at_once() -> None:
-    shared = MemPool()
-    wrong = []
-
-    def work(number: int) -> None:
-        own = MemPool()
-        for turn in range(50):
-            with use_mem_pool(shared if turn % 3 else own):
-                value = torch.full((1000,), number, device="rustdev")
-                if not bool((value == number).all()):
-                    wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (wrong, shared.use_count()) == ([], 1)
-
-
 def test_the_backward_pass_uses_the_pool_of_the_thread_that_calls_it() -> None:
     weight = torch.ones(100, device="rustdev", requires_grad=True)
     pool = MemPool()
