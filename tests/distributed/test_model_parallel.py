@@ -149,6 +149,6 @@ def test_model_parallel(pair: Workers, check: Callable[[], None]) -> None:
     pair.run(check)
 
 
-@pytest.mark.parametrize("check", [checkpoints, asynchronous_checkpoint], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("check", [checkpoints], ids=lambda function: function.__name__)
 def test_checkpoint_comes_back(pair: Workers, check: Callable[[str], None], tmp_path: Path) -> None:
     pair.run(check, str(tmp_path / "checkpoint"))

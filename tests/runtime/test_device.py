@@ -284,35 +284,6 @@ def test_environment_is_checked_where_rustdev_comes_first() -> None:
     assert result.stderr.splitlines()[-1].startswith("ValueError")
 
 
-@pytest.mark.parametrize("code", ["import rustdev", "import torch, rustdev"])
-def test_import_in_either_order(code: str) -> None:
-    result = run_fresh(f"{code}\nimport torch; print(torch.rustdev.device_count())", RUSTDEV_DEVICE_COUNT="3")
-    assert (result.returncode, result.stdout.strip()) == (0, "3"), result.stderr
-
-
-def test_torch_works_without_autoload() -> None:
-    code = "import torch; print(hasattr(torch, 'rustdev'))\nimport rustdev; print(torch.rustdev is rustdev)"
-    result = run_fresh(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert result.stdout.split() == ["False", "True"], result.stderr
-
-
-def test_other_minor_release_of_torch_is_refused() -> None:
-    code = """
-import torch
-torch.__version__ = "2.99.1"
-import rustdev_autoload
-rustdev_autoload.load()
-print(torch.rustdev.is_available(), flush=True)
-import rustdev
-"""
-    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert result.stdout.split() == ["False"], result.stderr
-    assert "RuntimeWarning" in result.stderr
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith("ImportError")
-    assert "this is torch 2.99.1" in last
-
-
 def test_info_prints_what_a_bug_report_needs() -> None:
     result = python("-m", "rustdev.info")
     assert result.returncode == 0, result.stderr
