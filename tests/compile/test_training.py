@@ -1,15 +1,12 @@
 """Compiled training: models, optimizers, autocast, custom operators of rustdev."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 from generated import sources
 from torch import nn
 from torch.nn import functional
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Block(nn.Module):
