@@ -104,13 +104,6 @@ def test_names_of_devices() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
-def test_modules() -> None:
-    for model in (nn.Linear(2, 2).cuda(), nn.Linear(2, 2).to("cuda"), nn.Linear(2, 2, device="cuda"), nn.Linear(2, 2).cuda(0)):
-        assert next(model.parameters()).device == torch.device("cuda:0")
-    assert torch._C._nn._parse_to("cuda")[0] == torch.device("cuda")  # as modules of other libraries ask it
-
-
-@pytest.mark.usefixtures("cuda")
 def test_data_parallel_threads() -> None:
     for ids in ([0], None):
         model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).cuda()
@@ -597,29 +590,6 @@ def test_what_runs_without_the_mode_calls_programs_with_it() -> None:
     with pytest.raises(ValueError, match="Expected parameter"):
         torch.distributions.Normal(place, place - 1, validate_args=True)
     assert len(torch.overrides._get_current_function_mode_stack()) == 1
-
-
-def test_compiled_steps_of_optimizers() -> None:
-    def compiled(device: str) -> list[str]:
-        """The graphs of a step."""
-        graphs: list[str] = []
-
-        def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
-            graphs.append(str([(node.op, str(node.target)) for node in graph.graph.nodes if node.op != "placeholder"]))
-            return graph.forward
-
-        weight = nn.Parameter(torch.ones(3, device=device))
-        weight.grad = torch.ones(3, device=device)
-        step = torch.compile(torch.optim.SGD([weight], lr=0.5, momentum=0.5).step, backend=backend)
-        for expected in (0.5, -0.25):
-            step()
-            assert weight.tolist() == [expected] * 3
-        return graphs
-
-    with rustdev.as_cuda():
-        inside = compiled("cuda")
-    assert inside == compiled("rustdev")
-    assert any("_foreach" in graph for graph in inside)
 
 
 @pytest.mark.usefixtures("cuda")

@@ -98,15 +98,6 @@ def test_scripts_are_saved_and_loaded(location: str | None) -> None:
     check_alike(loaded(torch.ones(4, 3, device=device)), expected, device)
 
 
-def test_scripts_name_the_device() -> None:
-    @torch.jit.script
-    def make(n: int) -> torch.Tensor:
-        return torch.ones(n, device="rustdev:1") * 3
-
-    assert make(4).device == torch.device("rustdev:1")
-    assert make(4).tolist() == [3.0] * 4
-
-
 def test_traces_run_and_are_saved() -> None:
     model = Straight().eval()
     expected = model(example("cpu"))
@@ -130,15 +121,6 @@ def test_exported_programs_round_trip(dynamic: bool) -> None:
     assert loaded.state_dict["convolution.weight"].device == torch.device("rustdev:0")
     check_alike(loaded.module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
     check_alike(loaded.run_decompositions().module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
-
-
-def test_exported_programs_move_between_devices() -> None:
-    from torch.export.passes import move_to_device_pass
-
-    model = Straight().eval()
-    expected = model(example("cpu"))
-    program = move_to_device_pass(torch.export.export(model, (example("cpu"),)), "rustdev:1")
-    check_alike(program.module()(example("rustdev:1")), expected, "rustdev:1")
 
 
 def test_fx_tracing_of_operators_names_the_device() -> None:

@@ -81,20 +81,6 @@ def test_the_first_use_is_what_initializes() -> None:
     assert told.keys() == uses.keys()
 
 
-def test_seeds_that_are_set_before_the_first_use_count() -> None:
-    code = """
-import torch
-assert not torch.rustdev.is_initialized()
-torch.manual_seed(5)
-first = torch.rand(4, device="rustdev")
-torch.rustdev.manual_seed(5)
-assert torch.equal(first, torch.rand(4, device="rustdev"))
-print("equal")
-"""
-    result = run(code)
-    assert (result.stdout, result.stderr) == ("equal\n", "")
-
-
 def test_set_device() -> None:
     assert torch.rustdev.current_device() == 0
     torch.rustdev.set_device(1)
@@ -106,66 +92,41 @@ def test_set_device() -> None:
     assert torch.rustdev.current_device() == 1
 
 
-def test_device_context_nests_and_restores() -> None:
-    with torch.rustdev.device(1):
-        assert torch.rustdev.current_device() == 1
-        with torch.rustdev.device("rustdev:0"):
-            assert torch.rustdev.current_device() == 0
-        with torch.rustdev.device(None):
-            assert torch.rustdev.current_device() == 1
-        assert torch.rustdev.current_device() == 1
-    assert torch.rustdev.current_device() == 0
-
-
 def test_device_of() -> None:
-    with torch.rustdev.device_of(torch.empty(1, device="rustdev:1")):
-        assert torch.rustdev.current_device() == 1
-    with torch.rustdev.device_of(torch.empty(1, device="rustdev:1").untyped_storage()):
-        assert torch.rustdev.current_device() == 1
-    with torch.rustdev.device_of(torch.empty(1)):
-        assert torch.rustdev.current_device() == 0
+    tensor = torch.empty(1, device="rustdev:1")
+    for given, index in ((tensor, 1), (tensor.untyped_storage(), 1), (torch.empty(1), 0)):
+        with torch.rustdev.device_of(given), torch.rustdev.device(None):
+            assert torch.rustdev.current_device() == index
 
 
-@pytest.mark.parametrize("index", [2, 7, 63])
+@pytest.mark.parametrize("index", [2, 63, 200, 1 << 40])
 def test_index_out_of_range(index: int) -> None:
-    for call in (
-        lambda: torch.empty(1, device=f"rustdev:{index}"),
-        lambda: torch.rustdev.set_device(index),
-        lambda: torch.rustdev.synchronize(index),
-        lambda: torch.rustdev.get_device_properties(index),
-        lambda: torch.rustdev.current_stream(index),
-        lambda: torch.rustdev.Stream(index),
-        lambda: torch.Stream(f"rustdev:{index}"),
-        lambda: torch.rustdev.device(index).__enter__(),
-        lambda: torch.Generator(f"rustdev:{index}"),
-        lambda: torch.rustdev.get_rng_state(index),
-    ):
-        with pytest.raises(RuntimeError, match=f"invalid device ordinal {index}"):
-            call()
-    assert torch.rustdev.current_device() == 0
-    assert torch.ones(2, device="rustdev").sum().item() == 2
-
-
-@pytest.mark.parametrize("index", [200, 1 << 40])
-def test_index_that_no_device_could_have(index: int) -> None:
-    for call in (
+    calls = [
         lambda: torch.rustdev.set_device(index),
         lambda: torch.rustdev.device(index).__enter__(),
         lambda: torch.rustdev.synchronize(index),
         lambda: torch.rustdev._exchange_device(index),
-    ):
+    ]
+    if index < 64:
+        calls += [
+            lambda: torch.empty(1, device=f"rustdev:{index}"),
+            lambda: torch.rustdev.get_device_properties(index),
+            lambda: torch.rustdev.current_stream(index),
+            lambda: torch.rustdev.Stream(index),
+            lambda: torch.Stream(f"rustdev:{index}"),
+            lambda: torch.Generator(f"rustdev:{index}"),
+            lambda: torch.rustdev.get_rng_state(index),
+        ]
+    for call in calls:
         with pytest.raises(RuntimeError, match=f"invalid device ordinal {index}"):
             call()
     with torch.rustdev.device(-(1 << 40)):
         assert torch.rustdev.current_device() == 0
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda:0", torch.device("meta"), 1.5])
-def test_other_devices_are_refused(device: object) -> None:
-    with pytest.raises(ValueError, match="Expected a rustdev device"):
-        torch.rustdev.set_device(device)
-    with pytest.raises(ValueError, match="Expected a rustdev device"):
-        torch.rustdev.synchronize(device)
+    for device in ("cpu", "cuda:0", torch.device("meta"), 1.5):
+        for function in (torch.rustdev.set_device, torch.rustdev.synchronize):
+            with pytest.raises(ValueError, match="Expected a rustdev device"):
+                function(device)
+    assert torch.ones(2, device="rustdev").sum().item() == 2
 
 
 def test_properties() -> None:
@@ -204,11 +165,11 @@ def test_threads() -> None:
         ("RUSTDEV_DEVICE_COUNT", "0"),
         ("RUSTDEV_DEVICE_COUNT", "two"),
         ("RUSTDEV_MEMORY_LIMIT", "12Q"),
-        ("RUSTDEV_MEMORY_LIMIT", "8iiBB"),
         ("RUSTDEV_MEMORY_LIMIT", "8000000T"),
         ("RUSTDEV_VISIBLE_DEVICES", "0,0"),
         ("RUSTDEV_VISIBLE_DEVICES", "2"),
         ("RUSTDEV_SPEED", "1"),
+        ("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:2"),
     ],
 )
 def test_environment_is_checked_at_import(name: str, value: str) -> None:
@@ -267,15 +228,6 @@ print([line.split() for line in info.describe().splitlines() if line.startswith(
 """
     result = run(code, RUSTDEV_VISIBLE_DEVICES="")
     assert result.stdout.splitlines() == ["False 0 False", "[] 2.0", "[['devices:', '0']]"], result.stderr
-
-
-def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
-    code = "import torch; torch.rustdev.init(); print(torch.rustdev.memory_stats()['max_split_size'] >> 20)"
-    result = run(code, PYTORCH_ALLOC_CONF="pinned_max_cached_size_mb:64,max_split_size_mb:32")
-    assert result.stdout.split() == ["32"], result.stderr
-    result = run(code, PYTORCH_ALLOC_CONF="garbage_collection_threshold:2")
-    assert "PYTORCH_ALLOC_CONF" in result.stderr
-    assert "the device rustdev is not available" in result.stderr
 
 
 def test_environment_is_checked_where_rustdev_comes_first() -> None:

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import pickle
 
 import pytest
 import torch
@@ -40,21 +39,6 @@ def test_load_keeps_views_of_one_storage() -> None:
     first, second = torch.load(saved([base[2:5], base[::2]]))
     first.zero_()
     assert second.tolist() == [0.0, 0.0, 0.0, 6.0, 8.0]
-
-
-def test_save_after_asynchronous_work() -> None:
-    tensor = torch.zeros(4, device="rustdev")
-    torch.rustdev._sleep(20_000_000)
-    tensor.add_(3)
-    assert torch.load(saved(tensor)).tolist() == [3.0] * 4
-
-
-def test_pickle() -> None:
-    tensor = torch.arange(4.0, device="rustdev:1", requires_grad=True)
-    again = pickle.loads(pickle.dumps(tensor))
-    assert again.device == tensor.device
-    assert again.requires_grad
-    assert again.tolist() == tensor.tolist()
 
 
 def test_deepcopy() -> None:
