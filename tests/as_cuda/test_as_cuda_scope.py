@@ -418,20 +418,6 @@ def test_a_real_gpu_is_not_hidden_by_accident(monkeypatch: pytest.MonkeyPatch) -
         assert torch.cuda.is_bf16_supported()
 
 
-def test_profiles() -> None:
-    with rustdev.as_cuda(profile="t4-16g"):
-        properties = torch.cuda.get_device_properties("cuda")
-        assert (properties.major, properties.minor) == torch.cuda.get_device_capability() == (7, 5)
-        assert properties.total_memory <= 16 << 30
-        assert properties.name == torch.cuda.get_device_name(0)
-        assert properties.name.startswith("Tesla T4 (rustdev")
-        assert not torch.cuda.is_bf16_supported(including_emulation=False)
-        with pytest.raises(torch.OutOfMemoryError):
-            torch.empty((16 << 30) + 1, dtype=torch.uint8, device="cuda")
-    with pytest.raises(ValueError, match="there is no profile 't5'; there are t4-16g"):
-        rustdev.as_cuda(profile="t5")
-
-
 @pytest.mark.usefixtures("cuda")
 def test_compiled_functions_are_one_graph() -> None:
     place = torch.device("cuda", 1)

@@ -170,10 +170,3 @@ def test_inside_a_capture_of_the_program() -> None:
     x.copy_(batch(1))
     graph.replay()
     torch.testing.assert_close(result, batch(1).exp() - 1)
-
-
-def test_other_modes_do_not_replay(replayed: list[int]) -> None:
-    call = torch.compile(lambda x: x * 3)
-    for index in range(4):
-        call(batch(index))
-    assert not replayed

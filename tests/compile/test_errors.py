@@ -25,13 +25,6 @@ def test_an_index_out_of_range(size: int) -> None:
     assert compiled(x, at).sum().item() == 1
 
 
-def test_an_index_out_of_range_of_what_stays_a_call() -> None:
-    compiled = torch.compile(lambda x, at: x[at] + 1, fullgraph=True)
-    result = compiled(torch.zeros(5, device="rustdev"), torch.tensor([3, 7], device="rustdev"))
-    with raised("index failed.*out of bounds"):
-        result.cpu()
-
-
 @pytest.mark.parametrize("size", [10, 100_000], ids=["on one thread", "on several"])
 def test_integer_division_by_zero(size: int) -> None:
     compiled = torch.compile(lambda x, y: x // y, fullgraph=True)

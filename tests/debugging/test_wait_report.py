@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import warnings
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -163,17 +162,6 @@ def test_reports_may_be_nested(tmp_path: Path) -> None:
     assert later.waits == []
 
 
-def test_a_wait_that_fails_is_reported_and_raises() -> None:
-    def fail() -> None:
-        raise ValueError("planted")
-
-    x = torch.ones(2, device="rustdev")
-    torch.rustdev.launch_host_func(fail, torch.rustdev.current_stream())
-    with torch.rustdev.wait_report() as report, pytest.raises(torch.AcceleratorError, match="planted"):
-        x[0].item()
-    assert [wait.count for wait in report.waits] == [1]
-
-
 def test_a_library_is_named_beside_the_users_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "site-packages"
     library.mkdir()
@@ -181,34 +169,6 @@ def test_a_library_is_named_beside_the_users_line(tmp_path: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(library))
     (wait,) = report_of(tmp_path, "import planted_library\nplanted_library.read(x)").waits
     assert (wait.line, wait.library) == (4, f"{library}/planted_library.py:2 in read")
-
-
-def test_a_thread_without_the_users_code_has_no_frame() -> None:
-    x = torch.ones(2, device="rustdev")[0]
-    with torch.rustdev.wait_report() as report:
-        thread = threading.Thread(target=x.item)
-        thread.start()
-        thread.join()
-    (wait,) = report.waits
-    assert (wait.where, wait.count) == ("no Python frame", 1)
-    assert "threading.py" in wait.library
-
-
-def test_waits_of_autograds_threads(tmp_path: Path) -> None:
-    program = BEGIN + PLANTED["in a backward"][0] + "\n"
-    (tmp_path / "program.py").write_text(program)
-    done = trace(tmp_path, "program.py", RUSTDEV_AUTOGRAD_THREADS="1")
-    assert "item() at program.py:7\n" in done.stderr
-
-
-def test_the_pinning_thread_of_a_loader() -> None:
-    data = torch.utils.data.TensorDataset(torch.arange(8.0))
-    loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=1)
-    with torch.rustdev.wait_report() as report:
-        batches = [batch.to("rustdev", non_blocking=True) for (batch,) in loader]
-    assert torch.cat(batches).tolist() == list(range(8))
-    assert report.waits == []
-    assert [(copy.count, copy.bytes, copy.name) for copy in report.copies] == [(2, 32, "Memcpy HtoD (Pinned -> Device)")]
 
 
 class Page(HTMLParser):
@@ -254,14 +214,6 @@ def test_the_page_holds_the_lines_and_the_timeline(tmp_path: Path) -> None:
     assert {"MainThread", "rustdev:0 stream 0"} <= lanes.keys()
     assert len(lanes["MainThread"]) == 1
     assert len(lanes["rustdev:0 stream 0"]) == len([task for task in report.tasks if task.run != (0, 0)])
-
-
-def test_a_report_goes_without_tasks_while_a_trace_is_taken(tmp_path: Path) -> None:
-    with torch.rustdev.profiler.profile(), torch.rustdev.wait_report(tasks=True) as report:
-        torch.ones(2, device="rustdev")[0].item()
-    assert report.tasks is None
-    report.save_html(tmp_path / "page.html")
-    assert "The streams' work was not recorded." in Page((tmp_path / "page.html").read_text()).texts
 
 
 PROGRAM = """\

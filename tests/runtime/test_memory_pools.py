@@ -129,16 +129,6 @@ def test_a_pool_serves_the_devices_that_it_is_used_for() -> None:
     assert sorted(segment["device"] for segment in pool.snapshot() if segment["total_size"] == 30 * MIB) == [0, 1]
 
 
-def test_streams_have_their_own_memory_of_a_pool() -> None:
-    pool, stream = MemPool(), torch.rustdev.Stream()
-    with use_mem_pool(pool):
-        address = tensor(30).data_ptr()
-        with torch.rustdev.stream(stream):
-            value = tensor(30)
-    assert value.data_ptr() != address
-    assert {segment["stream"] for segment in pool.snapshot()} == {torch.rustdev.current_stream().stream_id, stream.stream_id}
-
-
 def test_tensors_outlive_the_pool_and_its_memory_goes_with_the_last() -> None:
     reserved = torch.rustdev.memory_reserved()
     pool = MemPool()
