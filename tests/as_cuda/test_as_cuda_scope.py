@@ -203,23 +203,6 @@ def test_functions_of_cuda() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
-def test_random_numbers() -> None:
-    torch.cuda.manual_seed_all(7)
-    state = torch.cuda.get_rng_state("cuda:0")
-    x = torch.randn(3, device="cuda")
-    torch.cuda.set_rng_state(state)
-    assert torch.equal(x, torch.randn(3, device="cuda"))
-    for devices in ([0, 1], [x.device], (d for d in ("cuda:0", x.device))):
-        with torch.random.fork_rng(devices=devices, device_type="cuda"), torch.random.fork_rng(devices=[x.device]):
-            torch.cuda.manual_seed(3)
-    generator = torch.Generator(device="cuda").manual_seed(7)
-    assert isinstance(generator, torch.Generator)
-    assert torch.equal(x, torch.randn(3, device="cuda", generator=generator))
-    torch.manual_seed(7)
-    assert torch.equal(x, torch.randn(3, device="cuda"))
-
-
-@pytest.mark.usefixtures("cuda")
 def test_classes_with_type_parameters_keep_them() -> None:
     """Programs that are imported in the scope have them in annotations, as torch.distributed.checkpoint does."""
     alias: Any = torch.futures.Future[list[int]]
@@ -255,30 +238,6 @@ def test_streams_events_and_graphs() -> None:
     x.fill_(4)
     graph.replay()
     assert y.tolist() == [8, 8]
-
-
-@pytest.mark.usefixtures("cuda")
-def test_mixed_precision() -> None:
-    x = torch.ones(2, 2, device="cuda")
-    for context in (torch.autocast("cuda"), torch.autocast(x.device.type, dtype=torch.float16), torch.amp.autocast("cuda")):
-        with context:
-            assert torch.is_autocast_enabled()
-            assert torch.is_autocast_enabled("cuda")
-            assert (x @ x).dtype == torch.float16
-    for dtype in (torch.float32, torch.float64):  # of which the CPU device warns
-        with torch.autocast("cuda", dtype=dtype):
-            assert torch.get_autocast_dtype("cuda") == dtype
-            assert (x.half() @ x.half()).dtype == dtype
-    with pytest.warns(FutureWarning, match="deprecated"):
-        context = torch.cuda.amp.autocast(dtype=torch.bfloat16)
-    with context:
-        assert torch.get_autocast_gpu_dtype() == torch.get_autocast_dtype("cuda") == torch.bfloat16
-        assert (x @ x).dtype == torch.bfloat16
-    with pytest.warns(FutureWarning, match="deprecated"):
-        old = torch.cuda.amp.GradScaler(init_scale=8.0)
-    for scaler in (old, torch.amp.GradScaler("cuda", init_scale=8.0), torch.amp.GradScaler(init_scale=8.0)):
-        assert scaler.is_enabled()
-        assert scaler.scale(x).tolist() == [[8, 8], [8, 8]]
 
 
 class Triple(torch.autograd.Function):

@@ -100,17 +100,6 @@ def test_the_forward_alone_in_place() -> None:
         ops.residual_add_(residual, x, bias).sum().backward()
 
 
-def test_pytorchs_fallback_warns() -> None:
-    with torch.library._scoped_library("rustdev_tests", "FRAGMENT") as library:
-        library.define("plus_one(Tensor x) -> Tensor")
-        library.impl("plus_one", lambda x: x + 1, "PrivateUse1")
-        x = tensor(3)
-        result = torch.ops.rustdev_tests.plus_one(x)
-        torch.testing.assert_close(result.detach().cpu(), x.detach().cpu() + 1)
-        with pytest.warns(UserWarning, match="an autograd kernel was not registered"):
-            (result.sum() + x.sum()).backward()
-
-
 def test_angles_have_no_gradient() -> None:
     x, (cos, sin) = tensor(3, 4), angles(3, 2)
     with pytest.raises(NotImplementedError, match="no gradient for its angles"):

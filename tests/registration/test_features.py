@@ -189,20 +189,6 @@ def test_how_legacy_tensors_are_made() -> None:
     assert nn.Linear(2, 2).type(torch.rustdev.HalfTensor).weight.type() == "torch.rustdev.HalfTensor"
 
 
-@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
-def test_defaults() -> None:
-    with pytest.raises(TypeError, match="invalid type object"):
-        torch.set_default_tensor_type(torch.rustdev.FloatTensor)
-    try:
-        torch.set_default_device("rustdev:1")
-        torch.set_default_dtype(torch.float64)
-        made = torch.randn(2)
-    finally:
-        torch.set_default_device(None)
-        torch.set_default_dtype(torch.float32)
-    assert (made.device, made.dtype) == (torch.device("rustdev:1"), torch.float64)
-
-
 @pytest.mark.parametrize("name", STORAGE_TYPES)
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_legacy_storage_types(name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import children
 import pytest
@@ -50,33 +50,6 @@ def test_tensors_move_to_the_current_device() -> None:
         assert torch.ones(1).untyped_storage().rustdev().device.index == 1
 
 
-def test_tensors_move_without_waiting() -> None:
-    source = torch.full((512,), 4.0).pin_memory()
-    torch.rustdev._sleep(200_000_000)
-    moved = source.rustdev(non_blocking=True)
-    assert not torch.rustdev.current_stream().query()
-    assert moved.sum().item() == 2048.0
-    torch.rustdev._sleep(20_000_000)
-    torch.ones(3).rustdev(non_blocking=False)
-    assert torch.rustdev.current_stream().query()
-
-
-def test_subclasses_see_the_generated_methods() -> None:
-    names: list[str] = []
-
-    class Logged(torch.Tensor):
-        @classmethod
-        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            names.append(func.__name__)
-            return super().__torch_function__(func, types, args, kwargs)
-
-    moved = torch.ones(2).as_subclass(Logged).rustdev(1)
-    assert isinstance(moved, Logged)
-    assert moved.device == torch.device("rustdev:1")
-    assert moved.is_rustdev
-    assert names.count("rustdev") == 1
-
-
 def test_modules_move_with_buffers_and_gradients() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     module(torch.ones(3, 2)).sum().backward()
@@ -113,20 +86,6 @@ def test_other_objects_move() -> None:
     ):
         with pytest.raises(RuntimeError, match=text):
             call()
-
-
-def test_the_names_are_taken() -> None:
-    torch.utils.rename_privateuse1_backend("rustdev")
-    with pytest.raises(RuntimeError, match="already been set! Current backend: rustdev"):
-        torch.utils.rename_privateuse1_backend("other")
-    with pytest.raises(RuntimeError, match="already been registered with is_rustdev"):
-        torch.utils.generate_methods_for_privateuse1_backend()
-    with pytest.raises(RuntimeError, match="runtime module of 'rustdev' has already been registered"):
-        torch._register_device_module("rustdev", torch.rustdev)
-    with pytest.raises(RuntimeError, match="Expected one of cpu"):
-        torch.device("otherdev")
-    assert torch._C._get_privateuse1_backend_name() == "rustdev"
-    assert torch.ones(1).rustdev().is_rustdev
 
 
 def test_a_slot_that_is_taken_refuses_us() -> None:

@@ -82,21 +82,6 @@ def test_copies_keep_the_label(duplicate: Callable[[torch.Tensor], torch.Tensor]
         assert source[1, 2].item() == 5.0
 
 
-def test_deepcopies_of_views_subclasses_and_modules_keep_the_label() -> None:
-    class Sub(torch.Tensor):
-        def new_empty(self, *args: Any, **options: Any) -> Sub:
-            return super().new_empty(*args, **options).as_subclass(Sub)
-
-    assert get_label(copy.deepcopy(labelled()[1:])) == "encoder.weight"
-    sub = copy.deepcopy(labelled().as_subclass(Sub))
-    assert isinstance(sub, Sub)
-    assert get_label(sub) == "encoder.weight"
-    assert get_label(copy.deepcopy(torch.ones(2, device="rustdev"))) is None
-    module = nn.Linear(2, 2).rustdev()
-    torch.rustdev.label_module(module)
-    assert get_label(copy.deepcopy(module).bias) == "bias"
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_files_keep_the_label(zipped: bool, weights_only: bool) -> None:

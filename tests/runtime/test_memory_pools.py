@@ -297,21 +297,6 @@ def test_a_graph_takes_its_memory_from_a_pool_and_keeps_it(
 
 
 @graphs
-def test_the_last_of_capture_and_block_counts() -> None:
-    pool, graph = MemPool(), torch.rustdev.Graph()
-    x = torch.ones(4, device="rustdev")
-    with use_mem_pool(pool):
-        with torch.rustdev.graph(graph):
-            own = x * 2
-            with use_mem_pool(pool):
-                chosen = x * 3
-            again = x * 4
-        outside = x * 5
-    assert [pool_of(value) for value in (own, chosen, again, outside)] == [graph.pool(), pool.id, graph.pool(), pool.id]
-    assert graph.pool() != pool.id
-
-
-@graphs
 def test_a_graph_keeps_the_pool_that_it_took_memory_from() -> None:
     pool, graph = MemPool(), torch.rustdev.Graph()
     name = pool.id

@@ -109,33 +109,6 @@ def test_bad_states_are_refused(state: torch.Tensor, error: type[Exception], tex
     assert torch.equal(torch.rustdev.get_rng_state(), before)
 
 
-def test_offset() -> None:
-    torch.rustdev.manual_seed(1)
-    assert torch.rustdev._get_rng_state_offset() == 0
-    first = draw()
-    offset = torch.rustdev._get_rng_state_offset()
-    second = draw()
-    torch.rustdev._set_rng_state_offset(0)
-    assert draw() == first
-    torch.rustdev._set_rng_state_offset(offset)
-    assert draw() == second
-    with pytest.raises(RuntimeError, match="multiple of 4"):
-        torch.rustdev._set_rng_state_offset(3)
-
-
-def test_generator_of_its_own() -> None:
-    generator = torch.Generator("rustdev:1")
-    assert generator.device == torch.device("rustdev:1")
-    generator.manual_seed(11)
-    before = torch.rustdev.get_rng_state(1)
-    first = torch.rand(8, device="rustdev:1", generator=generator)
-    assert torch.equal(torch.rustdev.get_rng_state(1), before)
-    generator.manual_seed(11)
-    assert torch.equal(torch.rand(8, device="rustdev:1", generator=generator), first)
-    torch.rustdev.default_generators[1].manual_seed(11)
-    assert torch.equal(torch.rand(8, device="rustdev:1"), first)
-
-
 def test_generator_shares_state() -> None:
     generator, other = torch.Generator("rustdev").manual_seed(4), torch.Generator("rustdev").manual_seed(5)
     other.graphsafe_set_state(generator.graphsafe_get_state())
