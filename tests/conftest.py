@@ -33,7 +33,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "clock: fails on a busy machine, as it measures time; no other test runs meanwhile")
     config.addinivalue_line("markers", "slow: not among the tests of `make check`, as it takes seconds")
     config.addinivalue_line("markers", "every_operator: among the tests of `make check` with all its parameters")
-    config.addinivalue_line("markers", "stress: runs for a minute; on demand, with TEST_RUSTDEV_STRESS=1")
 
 
 @pytest.fixture(autouse=True)

@@ -62,10 +62,3 @@ def test_a_child_that_crashes_and_one_that_does_not_end() -> None:
     while child.exists() and time.monotonic() < ends:
         time.sleep(0.01)
     assert not child.exists()
-
-
-def test_children_of_children() -> None:
-    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(os.getppid())'])"
-    parents = {children.python("-c", program, nested=True).stdout for _ in range(2)}
-    assert len(parents) == 1, "the server is the parent"
-    assert children.python("-c", program).stdout not in parents

@@ -53,14 +53,3 @@ def test_other_devices_keep_their_strides() -> None:
 def test_compiled(name: str, last: tuple[bool, bool]) -> None:
     x, weight = (it.requires_grad_() for it in arguments(name, last, batch=True))
     check(lambda x, weight: CONVOLUTIONS[name](x.sin(), weight).relu(), x, weight, rtol=1e-4, atol=1e-4)
-
-
-def test_exported() -> None:
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-            return functional.conv_transpose2d(x, weight)
-
-    x, weight = (it.to("rustdev") for it in arguments("conv_transpose2d", (True, True), batch=True))
-    program = torch.export.export(Model(), (x, weight))
-    (output,) = (node for node in program.graph.nodes if node.target is torch.ops.aten.conv_transpose2d.input)
-    assert output.meta["val"].stride() == Model()(x, weight).stride()

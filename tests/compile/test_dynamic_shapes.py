@@ -18,25 +18,6 @@ def test_one_graph_for_all_sizes() -> None:
     assert len(made) == 1
 
 
-def test_a_size_becomes_dynamic_when_it_changes() -> None:
-    compiled = torch.compile(lambda x: x.cos() + 1, fullgraph=True)
-    with sources() as made:
-        for size in range(3, 9):
-            x = torch.randn(size)
-            torch.testing.assert_close(compiled(x.to("rustdev")).cpu(), x.cos() + 1)
-    assert len(made) == 2
-
-
-def test_backward() -> None:
-    compiled = torch.compile(lambda x: (x.tanh() ** 2).mean(), fullgraph=True, dynamic=True)
-    for size in (5, 50, 17):
-        x = torch.randn(size, 3)
-        one, other = (x.to(device).requires_grad_() for device in ("rustdev", "cpu"))
-        compiled(one).backward()
-        (other.tanh() ** 2).mean().backward()
-        torch.testing.assert_close(one.grad.cpu(), other.grad)
-
-
 def test_a_size_that_depends_on_values() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         compiled = torch.compile(lambda x: x[x > 0].exp() * 2, fullgraph=True)

@@ -3,7 +3,6 @@
 import children
 import pytest
 import torch
-from torch.nn import functional
 
 
 def raised(match: str) -> object:
@@ -24,20 +23,6 @@ def test_an_index_out_of_range(size: int) -> None:
         result.cpu()
     at.zero_()
     assert compiled(x, at).sum().item() == 1
-
-
-def test_an_index_out_of_range_of_what_stays_a_call() -> None:
-    compiled = torch.compile(lambda x, at: x[at] + 1, fullgraph=True)
-    result = compiled(torch.zeros(5, device="rustdev"), torch.tensor([3, 7], device="rustdev"))
-    with raised("index failed.*out of bounds"):
-        result.cpu()
-
-
-def test_an_index_of_an_embedding_out_of_range() -> None:
-    compiled = torch.compile(lambda at, weight: functional.embedding(at, weight) * 2, fullgraph=True)
-    compiled(torch.tensor([3, 5], device="rustdev"), torch.ones(5, 8, device="rustdev"))
-    with raised("out of bounds"):
-        torch.rustdev.synchronize()
 
 
 @pytest.mark.parametrize("size", [10, 100_000], ids=["on one thread", "on several"])

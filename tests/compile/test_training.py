@@ -1,16 +1,12 @@
 """Compiled training: models, optimizers, autocast, custom operators of rustdev."""
 
-import importlib
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
-from generated import check, sources
+from generated import sources
 from torch import nn
 from torch.nn import functional
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Block(nn.Module):
@@ -49,18 +45,6 @@ def test_a_transformer_trains_as_on_the_cpu() -> None:
     assert losses(Block().to("rustdev"), x.to("rustdev"), y.to("rustdev"), compiled=True) == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_model_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
-    digits = importlib.import_module("digits")
-    x, y = torch.rand(8, 1, 8, 8), torch.randint(10, (8,))
-    torch.manual_seed(1)
-    expected = losses(digits.network(), x, y, compiled=False)
-    torch.manual_seed(1)
-    assert losses(digits.network().to("rustdev"), x.to("rustdev"), y.to("rustdev"), compiled=True) == pytest.approx(
-        expected, rel=1e-4
-    )
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(dtype: torch.dtype) -> None:
     def step(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -96,20 +80,6 @@ def test_compiled_optimizers(make: Callable[..., torch.optim.Optimizer]) -> None
     torch.testing.assert_close(actual, steps("cpu", compiled=False))
 
 
-def test_our_operators() -> None:
-    ops = torch.ops.rustdev
-
-    def fused(gate: torch.Tensor, up: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        y = ops.swiglu(gate * 2, up)
-        return (y + ops.rotary(x, x.sin()[..., :4].contiguous(), x.cos()[..., :4].contiguous())).relu()
-
-    arguments = [torch.randn(3, 8, device="rustdev") for _ in range(3)]
-    with sources() as made:
-        result = torch.compile(fused, fullgraph=True)(*arguments)
-    assert made
-    torch.testing.assert_close(result, fused(*arguments))
-
-
 def test_gradients_of_our_operators() -> None:
     def fused(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         return torch.ops.rustdev.swiglu(gate.tanh(), up) * 3
@@ -118,28 +88,3 @@ def test_gradients_of_our_operators() -> None:
     expected = torch.autograd.grad(fused(*arguments).sum(), arguments)
     actual = torch.autograd.grad(torch.compile(fused, fullgraph=True)(*arguments).sum(), arguments)
     torch.testing.assert_close(actual, expected)
-
-
-def test_recomputed_activations() -> None:
-    def model(x: torch.Tensor) -> torch.Tensor:
-        return torch.utils.checkpoint.checkpoint(lambda x: x.sin().exp(), x, use_reentrant=False) * 2
-
-    x = torch.randn(4, 30, device="rustdev", requires_grad=True)
-    (expected,) = torch.autograd.grad(model(x).sum(), x)
-    (actual,) = torch.autograd.grad(torch.compile(model, fullgraph=True)(x).sum(), x)
-    torch.testing.assert_close(actual, expected)
-
-
-@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune-no-cudagraphs"])
-def test_modes(mode: str) -> None:
-    with torch.no_grad():
-        x, w = torch.randn(4, 8, device="rustdev"), torch.randn(8, 8, device="rustdev")
-        result = torch.compile(lambda x, w: (x @ w).relu() * 2, mode=mode, fullgraph=True)(x, w)
-        torch.testing.assert_close(result.cpu(), (x.cpu() @ w.cpu()).relu() * 2)
-
-
-def test_a_transform_of_torch_func() -> None:
-    def loss(x: torch.Tensor) -> torch.Tensor:
-        return (x.sin() ** 2).sum()
-
-    check(lambda x: torch.func.vmap(torch.func.grad(loss))(x), torch.randn(5, 9))

@@ -78,16 +78,6 @@ def reads_a_pinned_copy_too_early(waits: bool) -> list[float]:
     return [host[0].item(), host[-1].item()]
 
 
-@planted(1, 1)
-def overwrites_a_pinned_source_too_early(waits: bool) -> list[float]:
-    host = torch.ones(4).pin_memory()
-    x = host.to("rustdev", non_blocking=True)
-    if waits:
-        torch.rustdev.current_stream().synchronize()
-    host.zero_()
-    return read(x)
-
-
 @planted(2, 2)
 def frees_what_another_stream_uses(waits: bool) -> list[float]:
     x = torch.ones(1000, device="rustdev")
@@ -99,46 +89,6 @@ def frees_what_another_stream_uses(waits: bool) -> list[float]:
     del x
     torch.full((1000,), 9.0, device="rustdev")
     return read(y)
-
-
-@planted(2, 2)
-def waits_for_an_event_from_before_the_write(waits: bool) -> list[float]:
-    x = ones()
-    event = torch.rustdev.Event()
-    event.record(SIDE)
-    with torch.rustdev.stream(SIDE):
-        x.add_(1)
-    if waits:
-        event.record(SIDE)
-    torch.rustdev.current_stream().wait_event(event)
-    return read(x.clone())
-
-
-@planted(4, 4)
-def waits_for_one_of_two_producers(waits: bool) -> list[float]:
-    x, y = ones(), ones()
-    with torch.rustdev.stream(SIDE):
-        x.add_(1)
-    with torch.rustdev.stream(OTHER):
-        y.add_(1)
-    torch.rustdev.current_stream().wait_stream(SIDE)
-    if waits:
-        torch.rustdev.current_stream().wait_stream(OTHER)
-    return read(x + y)
-
-
-@planted(5, 5)
-def updates_one_tensor_on_two_streams(waits: bool) -> list[float]:
-    x = ones()
-    x.add_(1)
-    SIDE.wait_stream(torch.rustdev.current_stream())
-    with torch.rustdev.stream(SIDE):
-        x.mul_(2)
-    if waits:
-        OTHER.wait_stream(SIDE)
-    with torch.rustdev.stream(OTHER):
-        x.add_(1)
-    return read(x)
 
 
 @planted(0, 15)
@@ -171,20 +121,6 @@ def writes_the_source_of_a_copy_between_devices(waits: bool) -> list[float]:
         x.zero_()
     torch.rustdev.synchronize(1)
     return read(y)
-
-
-@planted(0.5, 0.5)
-def uses_parameters_before_their_update(waits: bool) -> list[float]:
-    weight = torch.nn.Parameter(ones())
-    optimizer = torch.optim.SGD([weight], 0.5)
-    weight.grad = ones()
-    with torch.rustdev.stream(SIDE):
-        optimizer.step()
-    if waits:
-        torch.rustdev.current_stream().wait_stream(SIDE)
-    with torch.no_grad():
-        output = weight * 1
-    return read(output)
 
 
 @planted(21, 21)

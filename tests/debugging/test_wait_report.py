@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import warnings
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -104,22 +103,6 @@ def test_a_planted_wait_is_reported_at_its_line(tmp_path: Path, program: str) ->
     assert all(wait.title in report.table() and wait.source in report.table() for wait in report.waits)
 
 
-@pytest.mark.parametrize("program", PLANTED)
-def test_the_debug_mode_tells_of_the_same_waits(tmp_path: Path, program: str) -> None:
-    hidden = [wait for wait in PLANTED[program][1] if wait[1] not in ("device", "stream", "event")]
-    path = tmp_path / "planted.py"
-    path.write_text(BEGIN + PLANTED[program][0])
-    torch.rustdev.set_sync_debug_mode("warn")
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            exec(compile(path.read_text(), str(path), "exec"), {"__name__": "planted"})
-    finally:
-        torch.rustdev.set_sync_debug_mode("default")
-    synchronizing = [warning for warning in caught if "synchronizing" in str(warning.message)]
-    assert len(synchronizing) == sum(count for *_, count in hidden)
-
-
 def test_printing_is_one_row_of_all_its_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = report_of(tmp_path, "print(x)")
     assert "device='rustdev:0'" in capsys.readouterr().out
@@ -179,56 +162,6 @@ def test_reports_may_be_nested(tmp_path: Path) -> None:
     assert later.waits == []
 
 
-def test_a_report_ends_with_an_exception() -> None:
-    x = torch.ones(2, device="rustdev")
-    reports = []
-
-    def read_and_fail() -> None:
-        with torch.rustdev.wait_report() as report:
-            reports.append(report)
-            x[0].item()
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        read_and_fail()
-    x[0].item()
-    assert [wait.count for wait in reports[0].waits] == [1]
-
-
-def test_a_wait_that_fails_is_reported_and_raises() -> None:
-    def fail() -> None:
-        raise ValueError("planted")
-
-    x = torch.ones(2, device="rustdev")
-    torch.rustdev.launch_host_func(fail, torch.rustdev.current_stream())
-    with torch.rustdev.wait_report() as report, pytest.raises(torch.AcceleratorError, match="planted"):
-        x[0].item()
-    assert [wait.count for wait in report.waits] == [1]
-
-
-def test_the_error_mode_raises_before_an_operator_waits() -> None:
-    x = torch.ones(6, device="rustdev")
-    x.nonzero()
-    torch.rustdev._sleep(300_000_000)
-    torch.rustdev.set_sync_debug_mode("error")
-    try:
-        with pytest.raises(RuntimeError, match="synchronizing"):
-            x.nonzero()
-        assert not torch.rustdev.current_stream().query()
-    finally:
-        torch.rustdev.set_sync_debug_mode("default")
-
-
-def test_the_debug_mode_stays_as_it_was_set() -> None:
-    torch.rustdev.set_sync_debug_mode("warn")
-    try:
-        with torch.rustdev.wait_report():
-            assert torch.rustdev.get_sync_debug_mode() == 1
-        assert torch.rustdev.get_sync_debug_mode() == 1
-    finally:
-        torch.rustdev.set_sync_debug_mode("default")
-
-
 def test_a_library_is_named_beside_the_users_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "site-packages"
     library.mkdir()
@@ -236,34 +169,6 @@ def test_a_library_is_named_beside_the_users_line(tmp_path: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(library))
     (wait,) = report_of(tmp_path, "import planted_library\nplanted_library.read(x)").waits
     assert (wait.line, wait.library) == (4, f"{library}/planted_library.py:2 in read")
-
-
-def test_a_thread_without_the_users_code_has_no_frame() -> None:
-    x = torch.ones(2, device="rustdev")[0]
-    with torch.rustdev.wait_report() as report:
-        thread = threading.Thread(target=x.item)
-        thread.start()
-        thread.join()
-    (wait,) = report.waits
-    assert (wait.where, wait.count) == ("no Python frame", 1)
-    assert "threading.py" in wait.library
-
-
-def test_waits_of_autograds_threads(tmp_path: Path) -> None:
-    program = BEGIN + PLANTED["in a backward"][0] + "\n"
-    (tmp_path / "program.py").write_text(program)
-    done = trace(tmp_path, "program.py", RUSTDEV_AUTOGRAD_THREADS="1")
-    assert "item() at program.py:7\n" in done.stderr
-
-
-def test_the_pinning_thread_of_a_loader() -> None:
-    data = torch.utils.data.TensorDataset(torch.arange(8.0))
-    loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=1)
-    with torch.rustdev.wait_report() as report:
-        batches = [batch.to("rustdev", non_blocking=True) for (batch,) in loader]
-    assert torch.cat(batches).tolist() == list(range(8))
-    assert report.waits == []
-    assert [(copy.count, copy.bytes, copy.name) for copy in report.copies] == [(2, 32, "Memcpy HtoD (Pinned -> Device)")]
 
 
 class Page(HTMLParser):
@@ -309,14 +214,6 @@ def test_the_page_holds_the_lines_and_the_timeline(tmp_path: Path) -> None:
     assert {"MainThread", "rustdev:0 stream 0"} <= lanes.keys()
     assert len(lanes["MainThread"]) == 1
     assert len(lanes["rustdev:0 stream 0"]) == len([task for task in report.tasks if task.run != (0, 0)])
-
-
-def test_a_report_goes_without_tasks_while_a_trace_is_taken(tmp_path: Path) -> None:
-    with torch.rustdev.profiler.profile(), torch.rustdev.wait_report(tasks=True) as report:
-        torch.ones(2, device="rustdev")[0].item()
-    assert report.tasks is None
-    report.save_html(tmp_path / "page.html")
-    assert "The streams' work was not recorded." in Page((tmp_path / "page.html").read_text()).texts
 
 
 PROGRAM = """\
@@ -379,11 +276,3 @@ def test_modules_are_run_and_pages_written(tmp_path: Path) -> None:
     texts = Page((tmp_path / "page.html").read_text()).texts
     assert os.path.join("package", "__main__.py") + ":3" in texts
     assert "No module named no_such_thing" in trace(tmp_path, "-m", "no_such_thing", code=1).stderr
-
-
-def test_a_page_that_cannot_be_written_is_said_and_changes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("print(1)")
-    done = trace(tmp_path, "--html", "missing/page.html", "program.py")
-    assert done.stdout == "1\n"
-    assert "cannot write" in done.stderr
-    assert "Traceback" not in done.stderr

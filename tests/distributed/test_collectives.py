@@ -309,64 +309,6 @@ def test_four_ranks_agree_as_well(four: Workers) -> None:
     four.run(in_fours)
 
 
-def refusals() -> None:
-    matrix, floats = mine(torch.float32, 4, 4), mine(torch.float32, 4)
-    ranks = dist.get_world_size()
-    cases: list[tuple[type[Exception], str, Callable[[], object]]] = [
-        (ValueError, "must be contiguous", lambda: dist.all_reduce(matrix[:, :2])),
-        (ValueError, "must be contiguous", lambda: dist.broadcast(matrix[::2], 0)),
-        (ValueError, "same strides", lambda: dist.all_gather([matrix] * ranks, matrix.t())),
-        (ValueError, "needs dense tensors", lambda: dist.all_reduce(matrix.to_sparse())),
-        (TypeError, "cannot reduce tensors of torch.int16", lambda: dist.all_reduce(mine(torch.int16))),
-        (TypeError, "by RedOpType.BAND", lambda: dist.all_reduce(floats, dist.ReduceOp.BAND)),
-        (TypeError, "by RedOpType.AVG", lambda: dist.all_reduce(mine(torch.int32), dist.ReduceOp.AVG)),
-        (ValueError, "times the elements", lambda: dist.all_gather_into_tensor(floats, floats)),
-        (ValueError, "tensors of one size", lambda: dist.scatter(floats, [matrix] * ranks, dist.get_rank())),
-        (ValueError, "split sizes", lambda: dist.all_to_all_single(floats, floats, [1] * ranks, [9] * ranks)),
-        (ValueError, "cannot divide", lambda: dist.all_to_all_single(floats[:1], floats[:1])),
-    ]
-    nobody = dist.BroadcastOptions()
-    nobody.rootRank = 9
-    backend = dist.group.WORLD._get_backend(device())
-    cases.append((ValueError, "invalid root rank", lambda: backend.broadcast([floats], nobody)))
-    for kind, text, call in cases:
-        with pytest.raises(kind, match=text):
-            call()
-    dist.all_reduce(floats)  # none of them was sent, and the group works on
-    expect(floats, sum(everyones(torch.float32, 4)))
-
-
-def test_bad_arguments_are_refused_before_anything_is_sent(pair: Workers) -> None:
-    pair.run(refusals)
-
-
-def lists_of_other_lengths() -> None:
-    """What Gloo raises for CPU tensors is raised for the device's, and the group works on."""
-    group = dist.group.WORLD
-    for where in ("cpu", device()):
-        one = torch.ones(4, device=where)
-        calls = {
-            "all_gather, none": lambda one=one: dist.all_gather([], one),
-            "all_gather, one too many": lambda one=one: dist.all_gather([one] * (dist.get_world_size() + 1), one),
-            "allgather, no list": lambda one=one: group.allgather([], [one]),
-            "allgather, two lists": lambda one=one: group.allgather([[one], [one]], [one]),
-            "allgather_coalesced, no list": lambda one=one: group.allgather_coalesced([], [one]),
-            "allgather_coalesced, empty lists": lambda one=one: group.allgather_coalesced([[]] * dist.get_world_size(), [one]),
-            "reduce_scatter, none": lambda one=one: dist.reduce_scatter(one, []),
-            "all_to_all, none": lambda one=one: dist.all_to_all([], [one]),
-        }
-        for name, call in calls.items():
-            with pytest.raises(RuntimeError, match=r"list|tensor|size") as refusal:
-                call()
-            assert refusal.type is RuntimeError, name
-        dist.all_reduce(one)
-        assert one.tolist() == [dist.get_world_size()] * 4
-
-
-def test_lists_of_other_lengths_raise_what_gloo_raises(pair: Workers) -> None:
-    pair.run(lists_of_other_lengths)
-
-
 def barriers() -> None:
     store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 import torch.distributed as dist
+from workers import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,20 +38,8 @@ def join():
 """
 
 
-def process_id() -> int:
-    return os.getpid()
-
-
-def join(store: str, ranks: dict[int, int]) -> tuple[int, torch.Tensor]:
-    rank = ranks[os.getpid()]
-    dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=60))
-    tensor = torch.ones(4, device="rustdev")
-    dist.all_reduce(tensor)
-    return rank, tensor
-
-
-def destroy_behind_a_queue(store: str, ranks: dict[int, int]) -> None:
-    rank, tensor = join(store, ranks)
+def destroy_behind_a_queue(store: str) -> None:
+    rank, tensor = joined(store)
     if rank == 0:
         torch.rustdev._sleep(300_000_000)
     for _ in range(2):
@@ -62,8 +51,8 @@ def destroy_behind_a_queue(store: str, ranks: dict[int, int]) -> None:
     assert tensor.tolist() == [2.0] * 4
 
 
-def destroy_behind_messages(store: str, ranks: dict[int, int]) -> None:
-    rank, tensor = join(store, ranks)
+def destroy_behind_messages(store: str) -> None:
+    rank, tensor = joined(store)
     # More than sockets buffer.
     data = torch.full((1 << 20,), 5.0, device="rustdev")
     if rank == 0:
@@ -81,22 +70,9 @@ def destroy_behind_messages(store: str, ranks: dict[int, int]) -> None:
     assert tensor.tolist() == [2.0] * 4
 
 
-def destroy_one_group_of_two(store: str, ranks: dict[int, int]) -> None:
-    rank, tensor = join(store, ranks)
-    group = dist.new_group()
-    if rank == 0:
-        torch.rustdev._sleep(300_000_000)
-    work = dist.all_reduce(tensor, group=group, async_op=True)
-    dist.destroy_process_group(group)
-    assert work.is_completed()
-    dist.all_reduce(tensor)
-    dist.destroy_process_group()
-    assert tensor.tolist() == [8.0] * 4
-
-
-def abort_behind_a_queue(store: str, ranks: dict[int, int]) -> None:
+def abort_behind_a_queue(store: str) -> None:
     """What was not begun never is, and fails; nobody waits."""
-    rank, tensor = join(store, ranks)
+    rank, tensor = joined(store)
     if rank == 0:
         torch.rustdev._sleep(300_000_000)
         work = dist.all_reduce(tensor, async_op=True)
@@ -108,13 +84,13 @@ def abort_behind_a_queue(store: str, ranks: dict[int, int]) -> None:
         dist.distributed_c10d._abort_process_group()
     assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4
     # Another group works.
-    assert join(f"{store} again", ranks)[1].tolist() == [2.0] * 4
+    assert joined(f"{store} again")[1].tolist() == [2.0] * 4
     dist.destroy_process_group()
 
 
-def destroy_behind_a_silent_rank(store: str, ranks: dict[int, int]) -> None:
+def destroy_behind_a_silent_rank(store: str) -> None:
     """The group's time bounds the wait, on the rank that is lost and on the other."""
-    _, tensor = join(store, ranks)
+    _, tensor = joined(store)
     dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=1))
     with torch.rustdev.inject_faults("peer:1:1"):
         dist.all_reduce(tensor)
@@ -126,16 +102,14 @@ def destroy_behind_a_silent_rank(store: str, ranks: dict[int, int]) -> None:
 ENDINGS = (
     destroy_behind_a_queue,
     destroy_behind_messages,
-    destroy_one_group_of_two,
     abort_behind_a_queue,
     destroy_behind_a_silent_rank,
 )
 
 
 @pytest.mark.parametrize("check", ENDINGS, ids=lambda function: function.__name__)
-def test_group(joiners: Workers, check: Callable[[str, dict[int, int]], None], tmp_path: Path) -> None:
-    ranks = {process: rank for rank, process in enumerate(joiners.run(process_id))}
-    joiners.run(check, str(tmp_path / "store"), ranks)
+def test_group(joiners: Workers, check: Callable[[str], None], tmp_path: Path) -> None:
+    joiners.run(check, str(tmp_path / "store"))
 
 
 def start(program: Path, store: Path, rank: int) -> subprocess.Popen[str]:

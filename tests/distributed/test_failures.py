@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 import torch.distributed as dist
-from workers import Workers
+from workers import Workers, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,17 +26,8 @@ def breakable(tmp_path: Path) -> Iterator[Workers]:
     workers.stop()
 
 
-def join(store: str, rank: int) -> torch.Tensor:
-    dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=60))
-    tensor = torch.ones(4, device="rustdev")
-    dist.all_reduce(tensor)
-    assert tensor.tolist() == [2.0] * 4
-    return tensor
-
-
-def late(store: str, ranks: dict[int, int]) -> list[str]:
-    rank = ranks[os.getpid()]
-    tensor = join(store, rank)
+def late(store: str) -> list[str]:
+    rank, tensor = joined(store)
     errors = []
     dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=1))
     if rank == 0:
@@ -55,30 +45,21 @@ def late(store: str, ranks: dict[int, int]) -> list[str]:
         time.sleep(3)
     dist.destroy_process_group()
     # Another group works.
-    join(f"{store} again", rank)
+    joined(f"{store} again")
     dist.destroy_process_group()
     return errors
 
 
-def process_id() -> int:
-    return os.getpid()
-
-
-def ranks_of(workers: Workers) -> dict[int, int]:
-    return {process: rank for rank, process in enumerate(workers.run(process_id))}
-
-
 def test_timeout_is_an_error_of_the_stream_and_then_of_the_group(joiners: Workers, tmp_path: Path) -> None:
-    errors = joiners.run(late, str(tmp_path / "late"), ranks_of(joiners))
+    errors = joiners.run(late, str(tmp_path / "late"))
     for error in errors[0]:
         assert "all_reduce of rank 0 of 2 in rdccl group" in error
         assert "Timed out" in error or "timed out" in error or "timeout" in error.lower()
     assert "make a new group" in errors[0][1]
 
 
-def waited_on_the_host(store: str, ranks: dict[int, int]) -> None:
-    rank = ranks[os.getpid()]
-    tensor = join(store, rank)
+def waited_on_the_host(store: str) -> None:
+    rank, tensor = joined(store)
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
         begin = time.perf_counter()
@@ -96,13 +77,12 @@ def waited_on_the_host(store: str, ranks: dict[int, int]) -> None:
 
 @pytest.mark.clock
 def test_wait_with_a_time_holds_the_host_no_longer(joiners: Workers, tmp_path: Path) -> None:
-    joiners.run(waited_on_the_host, str(tmp_path / "store"), ranks_of(joiners))
+    joiners.run(waited_on_the_host, str(tmp_path / "store"))
 
 
-def lost(store: str, ranks: dict[int, int]) -> dict[str, str]:
+def lost(store: str) -> dict[str, str]:
     """Rank 1 ends without a word; rank 0 notices it in each of several groups, and returns the errors."""
-    rank = ranks[os.getpid()]
-    join(store, rank)
+    rank, _ = joined(store)
     groups = [dist.new_group() for _ in USES]
     for group in groups:
         dist.all_reduce(torch.ones(4, device="rustdev"), group=group)
@@ -155,9 +135,9 @@ USES = (reduce_and_read, receive_and_read, wait_for_a_future, reduce_again, make
 
 @pytest.mark.clock
 def test_lost_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
-    ranks = ranks_of(breakable)
+    breakable.start()
     for connection in breakable.connections:
-        connection.send((lost, (str(tmp_path / "store"), ranks)))
+        connection.send((lost, (str(tmp_path / "store"),)))
     is_well, errors = breakable.connections[0].recv()
     assert is_well, errors
     for name, error in errors.items():
@@ -167,10 +147,9 @@ def test_lost_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) 
     assert breakable.processes[1].exitcode == 7
 
 
-def answer_no_more(store: str, ranks: dict[int, int]) -> list[str]:
+def answer_no_more(store: str) -> list[str]:
     """Rank 1 is silent from its third operation on: both ranks see that, each in its own words, and can go on in a new group."""
-    rank = ranks[os.getpid()]
-    tensor = join(store, rank)
+    _, tensor = joined(store)
     dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=2))
     with torch.rustdev.inject_faults("peer:1:3"):
         for _ in range(2):
@@ -186,14 +165,14 @@ def answer_no_more(store: str, ranks: dict[int, int]) -> list[str]:
         dist.all_reduce(tensor)
     assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4
     dist.destroy_process_group()
-    join(f"{store} again", rank)
+    joined(f"{store} again")
     dist.destroy_process_group()
     return [str(failure.value), str(refusal.value)]
 
 
 @pytest.mark.clock
 def test_injected_silence_of_a_rank_is_an_error_on_both(joiners: Workers, tmp_path: Path) -> None:
-    errors = joiners.run(answer_no_more, str(tmp_path / "silent"), ranks_of(joiners))
+    errors = joiners.run(answer_no_more, str(tmp_path / "silent"))
     for error in errors[0]:
         assert "all_reduce of rank 0 of 2 in rdccl group" in error
         assert "timed out" in error.lower()
@@ -203,41 +182,16 @@ def test_injected_silence_of_a_rank_is_an_error_on_both(joiners: Workers, tmp_pa
         assert "injected by peer:1:3" in error
 
 
-def end_in_an_operation(store: str, ranks: dict[int, int]) -> str:
-    rank = ranks[os.getpid()]
-    tensor = join(store, rank)
-    with torch.rustdev.inject_faults("exit:1:2"):
-        dist.all_reduce(tensor)
-        tensor.tolist()
-        dist.all_reduce(tensor)
-        with pytest.raises(torch.AcceleratorError) as failure:
-            tensor.tolist()
-    dist.destroy_process_group()
-    return str(failure.value)
-
-
-def test_injected_end_of_a_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
-    ranks = ranks_of(breakable)
-    for connection in breakable.connections:
-        connection.send((end_in_an_operation, (str(tmp_path / "store"), ranks)))
-    is_well, error = breakable.connections[0].recv()
-    assert is_well, error
-    assert "all_reduce of rank 0 of 2 in rdccl group" in error
-    assert "timed out" not in error.lower()
-    breakable.processes[1].join(30)
-    assert breakable.processes[1].exitcode == -signal.SIGKILL
-
-
-def leave_an_operation(store: str, ranks: dict[int, int]) -> None:
+def leave_an_operation(store: str) -> None:
     """Has one begin when the process ends, which the other rank never joins: it ends with the group's time."""
-    tensor = join(store, ranks[os.getpid()])
+    _, tensor = joined(store)
     dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=2))
     atexit.register(lambda: dist.all_reduce(tensor))
     dist.destroy_process_group = lambda: None  # which the worker would call
 
 
 def test_process_with_an_operation_under_way_ends(breakable: Workers, tmp_path: Path) -> None:
-    breakable.run(leave_an_operation, str(tmp_path / "store"), ranks_of(breakable))
+    breakable.run(leave_an_operation, str(tmp_path / "store"))
     breakable.connections[0].send(None)
     breakable.processes[0].join(50)
     assert breakable.processes[0].exitcode == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -40,17 +40,6 @@ def layouts() -> None:
         assert torch.equal(moved.full_tensor().cpu(), whole)
     partial = DTensor.from_local(torch.ones(4, device=device()), mesh(), [Partial()])
     assert partial.full_tensor().tolist() == [dist.get_world_size()] * 4
-
-
-def products() -> None:
-    torch.manual_seed(1)
-    a, b = torch.randn(8, 6), torch.randn(6, 4)
-    left = distribute_tensor(a.to(device()), mesh(), [Shard(1)]).requires_grad_()
-    right = distribute_tensor(b.to(device()), mesh(), [Shard(0)])
-    product = left @ right
-    torch.testing.assert_close(product.full_tensor().cpu(), a @ b)
-    product.sum().backward()
-    torch.testing.assert_close(left.grad.full_tensor().cpu(), torch.ones(8, 4) @ b.t())
 
 
 def random_numbers() -> None:
@@ -123,16 +112,6 @@ def checkpoints(path: str) -> None:
         assert torch.equal(other_optimizer.state[parameter]["exp_avg"].full_tensor(), moment)
 
 
-def asynchronous_checkpoint(path: str) -> None:
-    model, _ = trained(1)
-    saved = {"model": get_state_dict(model, [])[0]}
-    checkpoint.async_save(saved, checkpoint_id=path).result()
-    loaded = {"model": get_state_dict(trained(2)[0], [])[0]}
-    checkpoint.load(loaded, checkpoint_id=path)
-    for name, wanted in saved["model"].items():
-        assert torch.equal(loaded["model"][name].full_tensor(), wanted.full_tensor())
-
-
 def functional_collectives() -> None:
     warnings.simplefilter("ignore", FutureWarning)  # some have other names in torch 2.15
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -156,24 +135,12 @@ def functional_collectives() -> None:
     assert torch.equal(parts[1].cpu(), gathered.cpu() * 2)
 
 
-def gradients_through_functional_collectives() -> None:
-    warnings.simplefilter("ignore", FutureWarning)  # its name in torch 2.15 is another
-    ranks = dist.get_world_size()
-    tensor = torch.ones(3, device=device(), requires_grad=True)
-    gathered: Any = functional.all_gather_tensor_autograd(tensor, 0, dist.group.WORLD)
-    (gathered * torch.arange(3.0 * ranks, device=device())).sum().backward()
-    wanted = torch.arange(3.0 * ranks).chunk(ranks)[dist.get_rank()] * ranks
-    assert torch.equal(tensor.grad.cpu(), wanted)
-
-
 MODEL_PARALLEL = (
     layouts,
-    products,
     random_numbers,
     tensor_parallel,
     pipelines,
     functional_collectives,
-    gradients_through_functional_collectives,
 )
 
 
@@ -182,25 +149,6 @@ def test_model_parallel(pair: Workers, check: Callable[[], None]) -> None:
     pair.run(check)
 
 
-@pytest.mark.parametrize("check", [checkpoints, asynchronous_checkpoint], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("check", [checkpoints], ids=lambda function: function.__name__)
 def test_checkpoint_comes_back(pair: Workers, check: Callable[[str], None], tmp_path: Path) -> None:
     pair.run(check, str(tmp_path / "checkpoint"))
-
-
-def two_dimensions() -> None:
-    grid = init_device_mesh("rustdev", (2, 2), mesh_dim_names=("data", "model"))
-    torch.manual_seed(2)
-    reference = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
-    model = copy.deepcopy(reference).to(device())
-    parallelize_module(model, grid["model"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
-    fully_shard(model, mesh=grid["data"])
-    x = torch.randn(8, 6)
-    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
-    model(x.chunk(2)[grid["data"].get_local_rank()].to(device())).square().mean().backward()
-    reference(x).square().mean().backward()
-    for parameter, expected in zip(model.parameters(), reference.parameters(), strict=True):
-        torch.testing.assert_close(parameter.grad.full_tensor().cpu(), expected.grad, rtol=1e-4, atol=1e-5)
-
-
-def test_shards_of_tensor_parallel_layers(four: Workers) -> None:
-    four.run(two_dimensions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from datetime import timedelta
@@ -13,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch._C import _distributed_c10d as c10d
-from workers import Workers, device
+from workers import Workers, device, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -327,17 +326,11 @@ def test_shapes_do_not_matter_where_the_memory_is_the_same(pair: Workers) -> Non
     pair.run(shapes_of_own_parts)
 
 
-def join(store: str, ranks_by_process: dict[int, int]) -> int:
-    rank = ranks_by_process[os.getpid()]
-    dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=60))
-    return rank
-
-
-def refused_by_the_root(store: str, ranks_by_process: dict[int, int]) -> list[str]:
+def refused_by_the_root(store: str) -> list[str]:
     """Only the root knows its list. The next operations are right; in the end the others' fails, and says which one."""
     errors = []
     for number, name in enumerate(("gather", "scatter")):
-        rank = join(f"{store}{number}", ranks_by_process)
+        rank = join(f"{store}{number}")
         tensor = torch.ones(4, device="rustdev")
         dist.all_reduce(tensor)
         short = [torch.ones(3, device="rustdev")] * 2 if rank == 0 else None
@@ -365,12 +358,7 @@ def refused_by_the_root(store: str, ranks_by_process: dict[int, int]) -> list[st
     return errors
 
 
-def process_id() -> int:
-    return os.getpid()
-
-
 def test_what_the_root_alone_refuses_gives_no_wrong_numbers(joiners: Workers, tmp_path: Path) -> None:
-    ranks_by_process = {process: rank for rank, process in enumerate(joiners.run(process_id))}
-    refusals, failures = joiners.run(refused_by_the_root, str(tmp_path / "store"), ranks_by_process)
+    refusals, failures = joiners.run(refused_by_the_root, str(tmp_path / "store"))
     assert [it.split()[0] for it in refusals] == ["gather", "scatter"]
     assert [it.split()[0] for it in failures] == ["gather", "scatter"]

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 import torch.distributed as dist
+import workers
 from children import run_fresh
+from workers import join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,21 +37,6 @@ def test_import_registers_and_loads_nothing_else() -> None:
         "Backend.backend_capability['rdccl'], [name for name in sys.modules if name.startswith('rustdev.distributed')])"
     )
     assert said == "rdccl ['rustdev'] ['rustdev.distributed']\n"
-
-
-def test_torch_without_distributed_gets_no_registration() -> None:
-    said = python(
-        "import sys, torch; del sys.modules['torch.distributed.distributed_c10d']; import rustdev;"
-        "print('torch.distributed.distributed_c10d' in sys.modules)",
-        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
-    )
-    assert said == "False\n"
-
-
-def test_registering_twice_changes_nothing() -> None:
-    plugin = dist.Backend._plugins["RDCCL"]
-    torch.rustdev.distributed.register()
-    assert dist.Backend._plugins["RDCCL"] is plugin
 
 
 def test_options_of_other_backends_are_refused() -> None:
@@ -116,24 +103,14 @@ def test_mesh_chooses_the_device_and_data_parallelism_is_timed_without_a_warning
     assert "arn" not in result.stderr
 
 
-def join(store: str, ranks: dict[int, int], **options: Any) -> int:
-    rank = ranks[os.getpid()]
-    dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=30), **options)
-    return rank
-
-
-def process_id() -> int:
-    return os.getpid()
-
-
 def expect_sum(kind: str = "rustdev", group: Any = None) -> None:
     tensor = torch.full((4,), dist.get_rank() + 1.0, device=kind)
     dist.all_reduce(tensor, group=group)
     assert tensor.tolist() == [3.0] * 4
 
 
-def by_default(store: str, ranks: dict[int, int]) -> None:
-    join(store, ranks)
+def by_default(store: str) -> None:
+    join(store, 30)
     assert dist.get_backend_config() == "rustdev:rdccl"
     expect_sum()
     backend = dist.group.WORLD._get_backend(torch.device("rustdev"))
@@ -144,22 +121,22 @@ def by_default(store: str, ranks: dict[int, int]) -> None:
         dist.all_reduce(torch.ones(4))
 
 
-def with_gloo_for_the_cpu(store: str, ranks: dict[int, int]) -> None:
-    join(store, ranks, backend="cpu:gloo,rustdev:rdccl")
+def with_gloo_for_the_cpu(store: str) -> None:
+    join(store, 30, backend="cpu:gloo,rustdev:rdccl")
     expect_sum("rustdev")
     expect_sum("cpu")
 
 
-def with_a_device(store: str, ranks: dict[int, int]) -> None:
-    rank = ranks[os.getpid()]
-    join(store, ranks, device_id=torch.device("rustdev", rank))
+def with_a_device(store: str) -> None:
+    rank = workers.own_rank
+    join(store, 30, device_id=torch.device("rustdev", rank))
     torch.rustdev.set_device(rank)
     expect_sum(f"rustdev:{rank}")
     dist.barrier()
 
 
-def with_subgroups(store: str, ranks: dict[int, int]) -> None:
-    rank = join(store, ranks)
+def with_subgroups(store: str) -> None:
+    rank = join(store, 30)
     groups = [dist.new_group([0]), dist.new_group([1]), dist.new_group([1, 0], timeout=timedelta(seconds=20))]
     tensor = torch.ones(4, device="rustdev")
     dist.all_reduce(tensor, group=groups[rank])
@@ -176,11 +153,11 @@ def with_subgroups(store: str, ranks: dict[int, int]) -> None:
     expect_sum()
 
 
-def in_debug_mode(store: str, ranks: dict[int, int]) -> None:
+def in_debug_mode(store: str) -> None:
     os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
     dist.set_debug_level_from_env()
     try:
-        rank = join(store, ranks)
+        rank = join(store, 30)
         import gc
 
         gc.collect()
@@ -197,18 +174,9 @@ def in_debug_mode(store: str, ranks: dict[int, int]) -> None:
         dist.set_debug_level_from_env()
 
 
-def with_another_timeout(store: str, ranks: dict[int, int]) -> None:
-    join(store, ranks)
-    backend = dist.group.WORLD._get_backend(torch.device("rustdev"))
-    set_timeout = getattr(dist, "set_timeout", dist.distributed_c10d._set_pg_timeout)  # its name before torch 2.15
-    set_timeout(timedelta(seconds=12), dist.group.WORLD)
-    assert backend.options._timeout == timedelta(seconds=12)
-    expect_sum()
-
-
-def join_and(check: Callable[[str, dict[int, int]], None], store: str, ranks: dict[int, int]) -> None:
+def join_and(check: Callable[[str], None], store: str) -> None:
     try:
-        check(store, ranks)
+        check(store)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -219,10 +187,9 @@ def join_and(check: Callable[[str, dict[int, int]], None], store: str, ranks: di
         assert not backend._in_use
 
 
-SETUPS = (by_default, with_gloo_for_the_cpu, with_a_device, with_subgroups, in_debug_mode, with_another_timeout)
+SETUPS = (by_default, with_gloo_for_the_cpu, with_a_device, with_subgroups, in_debug_mode)
 
 
 @pytest.mark.parametrize("check", SETUPS, ids=lambda function: function.__name__)
-def test_group(joiners: Workers, check: Callable[[str, dict[int, int]], None], tmp_path: Path) -> None:
-    ranks = {process: rank for rank, process in enumerate(joiners.run(process_id))}
-    joiners.run(join_and, check, str(tmp_path / "store"), ranks)
+def test_group(joiners: Workers, check: Callable[[str], None], tmp_path: Path) -> None:
+    joiners.run(join_and, check, str(tmp_path / "store"))

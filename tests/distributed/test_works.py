@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from rustdev.distributed.group import GroupState
-from rustdev.distributed.side_streams import side_streams
 from rustdev.distributed.work import RdcclWork
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -82,22 +80,6 @@ def work_says_when_it_is_done() -> None:
     assert work.is_success()
     assert work.exception() is None
     assert work.wait()
-    assert tensor.tolist() == [2.0] * 4
-
-
-def compute_overlaps() -> None:
-    """While an operation waits for the other rank, what does not need its result runs."""
-    tensor, independent = ones(), ones()
-    store = dist.distributed_c10d._get_default_store()
-    if dist.get_rank() == 0:
-        work = dist.all_reduce(tensor, async_op=True)
-        assert (independent + 1).tolist() == [2.0] * 4
-        assert not work.is_completed()
-        store.set("computed", "yes")
-    else:
-        store.wait(["computed"])
-        work = dist.all_reduce(tensor, async_op=True)
-    work.wait()
     assert tensor.tolist() == [2.0] * 4
 
 
@@ -188,22 +170,6 @@ def memory_is_given_back() -> None:
     assert torch.rustdev.memory_allocated() == before
 
 
-def saving_waits_for_a_late_rank() -> None:
-    """torch.save holds Python's lock while it copies, which the end of an operation needs."""
-    tensor = ones()
-    store = dist.distributed_c10d._get_default_store()
-    if dist.get_rank() == 0:
-        dist.all_reduce(tensor)
-        threading.Timer(0.2, lambda: store.set("saving", "yes")).start()
-        file = io.BytesIO()
-        torch.save(tensor, file)
-        file.seek(0)
-        assert torch.load(file).tolist() == [2.0] * 4
-    else:
-        store.wait(["saving"])
-        dist.all_reduce(tensor)
-
-
 def many_in_flight() -> None:
     """More than a pool has streams, on several streams, with groups in the order of their calls."""
     tensors = [torch.full((100,), float(index), device=device()) for index in range(40)]
@@ -219,18 +185,6 @@ def many_in_flight() -> None:
         work.wait()
     for index, tensor in enumerate(tensors):
         assert tensor.tolist() == [2.0 * (index + 1)] * 100
-
-
-def side_streams_are_bounded() -> None:
-    """However many operations wait: each takes a stream for its while, and none is made or kept twice."""
-    tensors = [ones() for _ in range(100)]
-    torch.rustdev.synchronize()
-    torch.rustdev._sleep(50 * MILLISECOND)
-    for tensor in tensors:
-        dist.all_reduce(tensor, async_op=True).wait()
-    assert len(side_streams(device().index)._free) <= 32
-    for tensor in tensors:
-        assert tensor.tolist() == [2.0] * 4
 
 
 def both_devices_in_one_group() -> None:
@@ -292,15 +246,12 @@ ASYNCHRONY = (
     host_goes_on_behind_a_long_task,
     host_goes_on_while_another_rank_is_late,
     work_says_when_it_is_done,
-    compute_overlaps,
     waiting_is_the_streams_own,
     issued_on_a_side_stream,
     futures_hold_streams,
     memory_stays_until_it_is_done,
     memory_is_given_back,
-    saving_waits_for_a_late_rank,
     many_in_flight,
-    side_streams_are_bounded,
     both_devices_in_one_group,
 )
 

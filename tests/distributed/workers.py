@@ -25,6 +25,10 @@ START_SECONDS = 240
 TIMEOUT = timedelta(seconds=30)
 
 
+#: The rank of this process among those of a group.
+own_rank = 0
+
+
 def device() -> torch.device:
     """This rank's device: ranks have different ones, so that what mixes indices up fails."""
     return torch.device("rustdev", dist.get_rank() % torch.rustdev.device_count())
@@ -32,6 +36,8 @@ def device() -> torch.device:
 
 def serve(rank: int, size: int, store: str, backend: str | None, connection: Connection) -> None:
     """A worker: joins the group, then calls the functions that it is sent and answers with what they return or raise."""
+    global own_rank
+    own_rank = rank
     if backend is not None:
         dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size, timeout=TIMEOUT)
         torch.rustdev.set_device(device())
@@ -52,6 +58,21 @@ def serve(rank: int, size: int, store: str, backend: str | None, connection: Con
         connection.send(answer)
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def join(store: str, seconds: float = 60, **options: Any) -> int:
+    """Join a group of two that finds itself in a file, and return the rank."""
+    timeout = timedelta(seconds=seconds)
+    dist.init_process_group(init_method=f"file://{store}", rank=own_rank, world_size=2, timeout=timeout, **options)
+    return own_rank
+
+
+def joined(store: str) -> tuple[int, torch.Tensor]:
+    """Join a group of two; return the rank, and a tensor that both have reduced to [2, 2, 2, 2]."""
+    rank, tensor = join(store), torch.ones(4, device="rustdev")
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [2.0] * 4
+    return rank, tensor
 
 
 class Workers:

@@ -75,28 +75,6 @@ def test_whole_training_steps_equal_eager(name: str) -> None:
         assert torch.equal(parameter.cpu(), other.cpu())
 
 
-def test_convolutions_train() -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(3), nn.Flatten(), nn.Linear(16, 3)).to(
-        DEVICE
-    )
-    x, target = torch.randn(5, 2, 9, 9, device=DEVICE), torch.tensor([0, 1, 2, 0, 1]).to(DEVICE)
-    optimizer = torch.optim.Adam(model.parameters(), capturable=True)
-    with torch.rustdev.stream(torch.rustdev.Stream()):
-        train_step(model, optimizer, x, target)
-    torch.rustdev.synchronize()
-    eager_model = copy.deepcopy(model)
-    eager_optimizer = torch.optim.Adam(eager_model.parameters(), capturable=True)
-    eager_optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    graph = torch.rustdev.Graph()
-    with torch.rustdev.graph(graph):
-        loss = train_step(model, optimizer, x, target)
-    for _ in range(3):
-        graph.replay()
-        torch.testing.assert_close(loss, train_step(eager_model, eager_optimizer, x, target), rtol=0, atol=0)
-    assert model[1].num_batches_tracked.item() == eager_model[1].num_batches_tracked.item() == 4
-
-
 def test_graphed_modules_train_as_others_do() -> None:
     model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3)).to(DEVICE)
     eager = copy.deepcopy(model)
@@ -177,11 +155,6 @@ def test_unused_inputs() -> None:
     graphed(a, b).sum().backward()
     assert a.grad.tolist() == [2.0, 2.0]
     assert b.grad is None
-
-
-def test_inference_needs_no_backward_graph() -> None:
-    graphed = torch.rustdev.make_graphed_callables(lambda x: x + 1, (torch.zeros(3, device=DEVICE),))
-    assert graphed(torch.ones(3, device=DEVICE)).tolist() == [2.0] * 3
 
 
 def test_what_make_graphed_callables_refuses() -> None:

@@ -2,94 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
-import einops
 import pytest
 import safetensors
 import torch
-import torchmetrics
 import torchvision
-from einops.layers.torch import Rearrange
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-
-#: The arguments of update(), by kind.
-BATCHES: dict[str, Callable[[], tuple[torch.Tensor, ...]]] = {
-    "classes": lambda: (torch.randn(40, 5).softmax(1), torch.randint(5, (40,))),
-    "numbers": lambda: (torch.randn(40), torch.randn(40)),
-    "images": lambda: (torch.rand(2, 3, 24, 24), torch.rand(2, 3, 24, 24)),
-    "texts": lambda: (torch.randn(2, 7, 5), torch.randint(5, (2, 7))),
-    "ranks": lambda: (torch.rand(40), torch.randint(2, (40,)), torch.arange(40) // 10),
-    "values": lambda: (torch.randn(40),),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "kind"),
-    [
-        ("classification.MulticlassAccuracy", {"num_classes": 5}, "classes"),
-        ("classification.MulticlassF1Score", {"num_classes": 5}, "classes"),
-        ("classification.MulticlassConfusionMatrix", {"num_classes": 5}, "classes"),
-        ("classification.MulticlassAUROC", {"num_classes": 5}, "classes"),
-        ("classification.MulticlassCalibrationError", {"num_classes": 5}, "classes"),
-        ("MeanSquaredError", {}, "numbers"),
-        ("R2Score", {}, "numbers"),
-        ("PearsonCorrCoef", {}, "numbers"),
-        ("SpearmanCorrCoef", {}, "numbers"),
-        ("image.StructuralSimilarityIndexMeasure", {"data_range": 1.0}, "images"),
-        ("image.PeakSignalNoiseRatio", {"data_range": 1.0}, "images"),
-        ("text.Perplexity", {}, "texts"),
-        ("retrieval.RetrievalMAP", {}, "ranks"),
-        ("MeanMetric", {}, "values"),
-    ],
-)
-def test_metrics(name: str, arguments: dict[str, Any], kind: str) -> None:
-    wanted = operator.attrgetter(name)(torchmetrics)(**arguments)
-    metric = wanted.clone().to("rustdev")
-    for _ in range(3):
-        batch = BATCHES[kind]()
-        wanted.update(*batch)
-        metric.update(*(tensor.to("rustdev") for tensor in batch))
-    result = metric.compute()
-    assert result.device.type == "rustdev"
-    torch.testing.assert_close(result.cpu(), wanted.compute(), rtol=1e-4, atol=1e-5)
-
-
-def test_a_collection_of_metrics() -> None:
-    metrics = torchmetrics.MetricCollection([torchmetrics.MeanSquaredError(), torchmetrics.MeanAbsoluteError()]).to("rustdev")
-    values, wanted = torch.randn(2, 50, device="rustdev")
-    result = metrics(values, wanted)
-    assert {value.device.type for value in result.values()} == {"rustdev"}
-    assert result["MeanAbsoluteError"].item() == pytest.approx((values - wanted).abs().mean().item(), rel=1e-5)
-
-
-def test_einops() -> None:
-    images = torch.randn(2, 3, 8, 6, device="rustdev", requires_grad=True)
-    patches = einops.rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=2, q=3)
-    wanted = einops.rearrange(images.detach().cpu(), "b c (h p) (w q) -> b (h w) (p q c)", p=2, q=3)
-    assert patches.device == images.device
-    assert torch.equal(patches.detach().cpu(), wanted)
-    patches.square().sum().backward()
-    torch.testing.assert_close(images.grad, 2 * images.detach())
-    host = images.detach().cpu()
-    torch.testing.assert_close(
-        einops.reduce(images, "b c h w -> b c", "mean").detach().cpu(), einops.reduce(host, "b c h w -> b c", "mean")
-    )
-    assert einops.repeat(images, "b c h w -> b c (2 h) w").shape == (2, 3, 16, 6)
-    product = einops.einsum(images, images, "b c h w, b d h w -> b c d").detach().cpu()
-    torch.testing.assert_close(product, einops.einsum(host, host, "b c h w, b d h w -> b c d"), rtol=1e-4, atol=1e-4)
-    parts, shapes = einops.pack([images, images], "b * h w")
-    assert torch.equal(einops.unpack(parts, shapes, "b * h w")[1], images)
-    assert nn.Sequential(Rearrange("b c h w -> b (c h w)"), nn.Linear(144, 2)).to("rustdev")(images).shape == (2, 2)
 
 
 @pytest.mark.parametrize("device", ["rustdev", "rustdev:1", 1, torch.device("rustdev:1")], ids=str)
@@ -160,13 +85,6 @@ def test_transforms_of_boxes_and_masks() -> None:
     assert result["boxes"].tolist() == [[42.0, 6.0, 58.0, 24.0]]
 
 
-def test_mixing_of_batches() -> None:
-    images, labels = torch.rand(4, 3, 8, 8, device="rustdev"), torch.arange(4, device="rustdev")
-    mixed, shares = v2.MixUp(num_classes=4)(images, labels)
-    assert mixed.device.type == shares.device.type == "rustdev"
-    torch.testing.assert_close(shares.sum(1).cpu(), torch.ones(4))
-
-
 def test_operators_of_torchvision() -> None:
     boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0], [1.0, 1.0, 10.0, 10.0], [20.0, 20.0, 30.0, 30.0]])
     scores = torch.tensor([0.9, 0.8, 0.7])
@@ -177,13 +95,3 @@ def test_operators_of_torchvision() -> None:
     wanted = torchvision.ops.roi_align(images, [boxes], 3)
     result = torchvision.ops.roi_align(images.to("rustdev"), [boxes.to("rustdev")], 3)
     torch.testing.assert_close(result.cpu(), wanted)
-
-
-def test_a_model_of_torchvision() -> None:
-    torch.manual_seed(0)
-    model = torchvision.models.resnet18(num_classes=4).eval()
-    images = torch.randn(2, 3, 64, 64)
-    wanted = model(images).detach()
-    result = model.to("rustdev")(images.to("rustdev"))
-    assert result.device.type == "rustdev"
-    torch.testing.assert_close(result.detach().cpu(), wanted, rtol=1e-3, atol=1e-3)

@@ -29,12 +29,6 @@ def test_gpt_learns_a_text_by_heart(tmp_path: Path, more: list[str]) -> None:
     assert lines[-5:] == ["abcdefgh"] * 5
 
 
-def test_gpt_refuses_what_it_cannot_read(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("short")
-    with pytest.raises(AssertionError, match="too short"):
-        program("gpt.py", "--text", str(tmp_path / "text"))
-
-
 def test_the_other_programs_report() -> None:
     lines = program("diffusion.py", "--steps", "3")
     assert "parameters on rustdev" in lines[0]

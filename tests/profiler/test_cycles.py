@@ -28,13 +28,6 @@ def test_each_cycle_has_the_tasks_of_its_active_steps(tmp_path: Path) -> None:
         assert [name.split("#")[0] for name in steps_on_stream] == ["ProfilerStep", "ProfilerStep"]
 
 
-def test_traces_follow_one_another(take: Take) -> None:
-    x = torch.ones(1000, device="rustdev")
-    assert take(lambda: x.exp()).names() == ["exp"]
-    x.log()
-    assert take(lambda: x.sin()).names() == ["sin"]
-
-
 def test_a_trace_that_ends_inside_an_operator_leaves_no_link_behind(take: Take) -> None:
     x = torch.ones(1000, device="rustdev")
     outer = profile(activities=EVERYTHING)

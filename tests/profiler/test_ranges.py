@@ -54,16 +54,6 @@ def test_pushed_ranges_nest_and_tell_their_depth(take: Take) -> None:
     assert sorted(trace.names("gpu_user_annotation")) == ["one", "two"]
 
 
-def test_depths_belong_to_the_thread() -> None:
-    nvtx.range_push("here")
-    seen = []
-    thread = threading.Thread(target=lambda: seen.extend((nvtx.range_pop(), nvtx.range_push("there"), nvtx.range_pop())))
-    thread.start()
-    thread.join()
-    assert seen == [-1, 0, 0]
-    assert nvtx.range_pop() == 0
-
-
 def test_a_range_formats_its_message_and_decorates(take: Take) -> None:
     @nvtx.range("decorated")
     def function() -> None:
@@ -77,12 +67,6 @@ def test_a_range_formats_its_message_and_decorates(take: Take) -> None:
         nvtx.mark("here")
 
     assert take(work).names("user_annotation") == ["step 3 of 7", "decorated", "decorated", "here"]
-
-
-def test_a_range_is_closed_by_an_exception() -> None:
-    with pytest.raises(KeyError), nvtx.range("broken"):
-        raise KeyError
-    assert nvtx.range_pop() == -1
 
 
 def test_started_ranges_end_in_any_order_and_on_any_thread(take: Take) -> None:

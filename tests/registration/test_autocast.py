@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
@@ -20,53 +19,24 @@ def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("low", LOW)
-def test_lower_precision_policy(low: torch.dtype) -> None:
-    a, b = tensor(4, 8), tensor(8, 3)
+def test_policies(low: torch.dtype) -> None:
+    a, b, x, full = tensor(4, 8), tensor(8, 3), tensor(3, 5, dtype=low), tensor(3, 5)
     with torch.autocast(DEVICE, dtype=low):
-        products = [a @ b, torch.mm(a, b), torch.nn.functional.linear(a, b.t()), torch.einsum("ij,jk->ik", a, b)]
-    for product in products:
-        assert product.dtype is low
-        assert product.device.type == DEVICE
-        torch.testing.assert_close(product.cpu(), a.cpu().to(low) @ b.cpu().to(low), rtol=2e-2, atol=2e-2)
-
-
-@pytest.mark.parametrize("low", LOW)
-def test_fp32_policy(low: torch.dtype) -> None:
-    x = tensor(6, dtype=low)
-    with torch.autocast(DEVICE, dtype=low):
+        for product in (a @ b, torch.mm(a, b), torch.nn.functional.linear(a, b.t()), torch.einsum("ij,jk->ik", a, b)):
+            assert (product.dtype, product.device.type) == (low, DEVICE)
+            torch.testing.assert_close(product.cpu(), a.cpu().to(low) @ b.cpu().to(low), rtol=2e-2, atol=2e-2)
         for function in (torch.exp, torch.expm1, torch.sinh, torch.nn.functional.softplus):
-            y = function(x)
-            assert y.dtype is torch.float32
-            torch.testing.assert_close(y.cpu(), function(x.cpu().float()))
-        assert torch.nn.functional.mse_loss(x, x).dtype is torch.float32
-
-
-@pytest.mark.parametrize("low", LOW)
-def test_fp32_with_output_dtype_policy(low: torch.dtype) -> None:
-    x = tensor(3, 5, dtype=low)
-    with torch.autocast(DEVICE, dtype=low):
-        assert torch.softmax(x, 1).dtype is torch.float32
+            torch.testing.assert_close(function(x).cpu(), function(x.cpu().float()))
+        for wide in (
+            torch.nn.functional.mse_loss(x, x), torch.softmax(x, 1), x.sum(), torch.cumsum(x, 0), torch.norm(x, 2),
+            torch.ops.aten.norm(x, 2), torch.ops.aten.norm(x, 2, [0], False), torch.addcmul(full, x, x), torch.atan2(x, full),
+            torch.dot(x[0], full[0]), torch.relu(full), full + full,
+        ):  # fmt: skip
+            assert wide.dtype is torch.float32
         assert torch.softmax(x, 1, dtype=torch.float64).dtype is torch.float64
-        assert x.sum().dtype is torch.float32
-        assert torch.cumsum(x, 0).dtype is torch.float32
-        assert torch.norm(x, 2).dtype is torch.float32
-    torch.testing.assert_close(torch.norm(x.float(), 2).cpu(), torch.norm(x.cpu().float(), 2))
-
-
-def test_norms_are_computed_in_float32() -> None:
-    half = torch.ones(4, device="rustdev", dtype=torch.float16)
-    with torch.autocast("rustdev", dtype=torch.float16):
-        norms = [torch.ops.aten.norm(half, 2), torch.ops.aten.norm(half, 2, [0], False)]
-    assert [norm.dtype for norm in norms] == [torch.float32] * 2
-    assert [norm.item() for norm in norms] == [2.0, 2.0]
-
-
-def test_promote_policy() -> None:
-    low, full = tensor(4, dtype=torch.bfloat16), tensor(4)
-    with torch.autocast(DEVICE, dtype=torch.bfloat16):
-        assert torch.addcmul(full, low, low).dtype is torch.float32
-        assert torch.atan2(low, full).dtype is torch.float32
-        assert torch.dot(low, full).dtype is torch.float32
+        torch.testing.assert_close(torch.norm(x, 2).cpu(), torch.norm(x.cpu().float(), 2))
+    with pytest.warns(UserWarning, match="rustdev"), torch.autocast(DEVICE, dtype=torch.int32):
+        assert not torch.is_autocast_enabled(DEVICE)
 
 
 def test_banned_operator_has_pytorch_text() -> None:
@@ -74,13 +44,6 @@ def test_banned_operator_has_pytorch_text() -> None:
     with torch.autocast(DEVICE, dtype=torch.bfloat16), pytest.raises(RuntimeError, match="unsafe to autocast"):
         torch.nn.functional.binary_cross_entropy(p, p)
     assert torch.nn.functional.binary_cross_entropy(p, p).item() == pytest.approx(0.6931472)
-
-
-def test_other_operators_fall_through() -> None:
-    x = tensor(4)
-    with torch.autocast(DEVICE, dtype=torch.bfloat16):
-        assert torch.relu(x).dtype is torch.float32
-        assert (x + x).dtype is torch.float32
 
 
 def test_nesting_and_disabled_regions() -> None:
@@ -118,15 +81,6 @@ def test_weight_casts_are_cached(cached: bool, casts: int) -> None:
         layer(x)
         layer(x)
     assert counter.count == casts
-
-
-def test_unsupported_dtype_warns_and_disables() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        context = torch.autocast(DEVICE, dtype=torch.int32)
-    assert any("rustdev" in str(warning.message) for warning in caught)
-    with context:
-        assert not torch.is_autocast_enabled(DEVICE)
 
 
 def test_module_functions() -> None:
@@ -167,43 +121,6 @@ def test_grad_scaler_skips_and_backs_off(bad: float) -> None:
     scaled_step(scaler, weight, 1.0)
     assert torch.equal(scaled_step(scaler, weight, 1.0), torch.full((3,), -0.5))
     assert scaler.get_scale() == 16.0
-
-
-def test_grad_scaler_state_round_trip() -> None:
-    weight = torch.ones(3, device=DEVICE, requires_grad=True)
-    scaler = torch.amp.GradScaler(DEVICE, init_scale=4.0, growth_interval=3)
-    scaled_step(scaler, weight, 1.0)
-    other = torch.amp.GradScaler(DEVICE)
-    other.load_state_dict(scaler.state_dict())
-    assert other.state_dict() == scaler.state_dict()
-    for _ in range(2):
-        scaled_step(other, weight, 1.0)
-    assert other.get_scale() == 8.0
-
-
-@pytest.mark.parametrize("low", LOW)
-def test_mixed_precision_training_follows_the_cpu(low: torch.dtype) -> None:
-    def train(device: str) -> list[float]:
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)).to(device)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler(device, enabled=low is torch.float16)
-        x = torch.linspace(-1, 1, 64).reshape(8, 8).to(device)
-        y = torch.linspace(0, 1, 8).reshape(8, 1).to(device)
-        losses = []
-        for _ in range(10):
-            optimizer.zero_grad()
-            with torch.autocast(device, dtype=low):
-                loss = nn.functional.mse_loss(model(x), y)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            losses.append(loss.item())
-        return losses
-
-    ours, theirs = train(DEVICE), train("cpu")
-    assert ours[-1] < ours[0]
-    assert ours == pytest.approx(theirs, rel=5e-2, abs=5e-3)
 
 
 def test_names_of_cuda_amp() -> None:

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from comparison import assert_same, copied
+from comparison import assert_same, compare_gradients, copied
 from torch.nn import functional
 
 aten = torch.ops.aten
@@ -85,12 +86,8 @@ def reason(name: str) -> str | None:
     return REASONS.get(name.partition(".")[0]) or next((why for part, why in VENDORS.items() if part in name), None)
 
 
-def test_the_list_is_read() -> None:
-    assert len(DECLARED) > 800
-    assert {"add.out", "mm.dtype", "_thnn_fused_lstm_cell", "batch_norm_stats", "_cudnn_rnn"} <= set(DECLARED)
-
-
 def test_no_operator_is_left_out() -> None:
+    assert {"add.out", "mm.dtype", "_thnn_fused_lstm_cell", "batch_norm_stats", "_cudnn_rnn"} <= set(DECLARED), "the list is read"
     left = [name for name in DECLARED if not served(name) and not reason(name)]
     assert not left, f"neither kernel nor fallback nor reason: {', '.join(left)}"
 
@@ -102,48 +99,35 @@ def test_reasons_are_needed() -> None:
     assert not set(REASONS) - needed
 
 
-def test_what_the_list_names_without_a_cpu_kernel_has_a_tier() -> None:
-    coverage = torch.rustdev.coverage()
-    for name in ("mm.dtype", "batch_norm_stats", "_thnn_fused_gru_cell", "_fused_rms_norm_backward", "linear_backward"):
-        assert coverage[f"aten::{name}"] == "composite"
-    assert coverage["aten::_scaled_mm"] == "fallback"
-    assert coverage["aten::record_stream"] == "rust"
-
-
 # ---- values: compositions on the CPU ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_products_with_out_dtype(dtype: torch.dtype) -> None:
-    a, b = torch.randn(3, 40).to(dtype), torch.randn(40, 5).to(dtype)
-    addend = torch.randn(3, 5).to(dtype)
-    wide = (a.float() @ b.float()).contiguous()
+    a, b, addend = (torch.randn(shape).to(dtype) for shape in ((3, 40), (40, 5), (3, 5)))
+    full, product = torch.float32, a.float() @ b.float()
     da, db, daddend = copied((a, b, addend))
-    full = torch.float32
-    assert_same(torch.mm(da, db, out_dtype=full), wide)
-    assert_same(torch.bmm(da[None], db[None], out_dtype=full), wide[None])
-    assert_same(torch.addmm(daddend, da, db, beta=0.5, alpha=2, out_dtype=full), addend.float() * 0.5 + wide * 2)
-    assert_same(torch.baddbmm(daddend[None], da[None], db[None], out_dtype=full), (addend.float() + wide)[None])
-    assert_same(torch.mm(da, db, out_dtype=dtype), a @ b, rtol=2e-2, atol=2e-2)
-    out = torch.empty(3, 5, device="rustdev")
-    assert torch.mm(da, db, out_dtype=full, out=out) is out
-    assert_same(out, wide)
-    for call in (
-        lambda out: aten.bmm.dtype_out(da[None], db[None], full, out=out),
-        lambda out: aten.addmm.dtype_out(daddend, da, db, full, out=out),
-        lambda out: aten.baddbmm.dtype_out(daddend[None], da[None], db[None], full, out=out),
+    for found, expected in (
+        (torch.mm(da, db, out_dtype=full), product),
+        (torch.bmm(da[None], db[None], out_dtype=full), product[None]),
+        (torch.addmm(daddend, da, db, beta=0.5, alpha=2, out_dtype=full), addend.float() * 0.5 + product * 2),
+        (torch.baddbmm(daddend[None], da[None], db[None], out_dtype=full), (addend.float() + product)[None]),
     ):
-        result = torch.empty(0, device="rustdev")
-        assert call(result) is result
-        assert_same(result.reshape(3, 5), wide if call.__code__.co_names[1] == "bmm" else wide + addend.float())
-
-
-def test_products_refuse_other_out_dtypes() -> None:
-    a = torch.ones(2, 2, device="rustdev")
+        assert_same(found, expected)
+    assert_same(torch.mm(da, db, out_dtype=dtype), a @ b, rtol=2e-2, atol=2e-2)
+    for operator, given, expected in (
+        (aten.mm, (da, db), product),
+        (aten.bmm, (da[None], db[None]), product[None]),
+        (aten.addmm, (daddend, da, db), product + addend.float()),
+        (aten.baddbmm, (daddend[None], da[None], db[None]), (product + addend.float())[None]),
+    ):
+        out = torch.empty(0, device="rustdev")
+        assert operator.dtype_out(*given, full, out=out) is out
+        assert_same(out, expected)
     with pytest.raises(RuntimeError, match="out_dtype"):
-        torch.mm(a, a, out_dtype=torch.float16)
+        torch.mm(da.float(), db.float(), out_dtype=torch.float16)
     with pytest.raises(RuntimeError, match="one dtype"):
-        torch.mm(a.half(), a.bfloat16(), out_dtype=torch.float32)
+        torch.mm(da.half(), db.bfloat16(), out_dtype=full)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -209,93 +193,40 @@ def test_batch_norm_statistics_of_equal_groups_and_updates() -> None:
     assert [one is not None for one in reduced] == [False, False, True, False]
 
 
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_sync_batch_norm_of_one_process(monkeypatch: pytest.MonkeyPatch, layout: torch.memory_format) -> None:
-    """PyTorch's own module function, whose collectives have nobody to talk to."""
-
-    class Group:
-        def _get_backend_name(self) -> str:
-            return "gloo"
-
-    monkeypatch.setattr(torch.distributed, "all_gather", lambda parts, one, *_, **__: parts[0].copy_(one))
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda *_, **__: None)
-    x, grad = (torch.randn(4, 3, 2, 5).contiguous(memory_format=layout) for _ in range(2))
-    leaves = [x, torch.rand(3) + 0.5, torch.randn(3)]
-    running = torch.zeros(3), torch.ones(3)
-    ours, theirs = ([one.to(device).requires_grad_() for one in leaves] for device in ("rustdev", "cpu"))
-    device_running = copied(running)
-    found = torch.nn.modules._functions.SyncBatchNorm.apply(*ours, *device_running, 1e-5, 0.1, Group(), 1)
-    expected = functional.batch_norm(theirs[0], *running, *theirs[1:], True, 0.1, 1e-5)
-    found.backward(grad.to("rustdev"))
-    expected.backward(grad)
-    assert found.stride() == expected.stride()
-    assert_same((found.detach(), *device_running), (expected.detach(), *running), rtol=1e-4, atol=1e-4)
-    assert_same([one.grad for one in ours], [one.grad for one in theirs], rtol=1e-3, atol=1e-4)
-
-
-def cell_sizes(gates: int) -> tuple[torch.Tensor, ...]:
-    """Return the leaves of a recurrent cell: input, hidden, the weights and biases of both."""
-    return (
-        torch.randn(4, 5),
-        torch.randn(4, 6),
-        torch.randn(gates * 6, 5),
-        torch.randn(gates * 6, 6),
-        torch.randn(gates * 6),
-        torch.randn(gates * 6),
-    )
-
-
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_recurrent_cells(kind: str, bias: bool) -> None:
-    sizes = cell_sizes(4 if kind == "lstm" else 3)
-    state, weights = torch.randn(4, 6), torch.randn(4, 6)
+    def cell(x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, *weights: torch.Tensor) -> Any:
+        return torch.lstm_cell(x, (h, c), *weights) if kind == "lstm" else torch.gru_cell(x, h + c, *weights)
 
-    def run(device: str) -> list[torch.Tensor]:
-        x, h, w_in, w_hidden, b_in, b_hidden = (one.to(device).requires_grad_() for one in sizes)
-        c = state.to(device).requires_grad_()
-        biases = (b_in, b_hidden) if bias else (None, None)
-        leaves = [x, h, w_in, w_hidden, *(biases if bias else ())]
-        if kind == "lstm":
-            hy, cy = torch.lstm_cell(x, (h, c), w_in, w_hidden, *biases)
-            results, leaves = [hy, cy], [*leaves, c]
-        else:
-            results = [torch.gru_cell(x, h, w_in, w_hidden, *biases)]
-        total = sum((one * weights.to(device)).sum() * (index + 1) for index, one in enumerate(results))
-        return [*(one.detach() for one in results), *torch.autograd.grad(total, leaves)]
-
-    assert_same(run("rustdev"), run("cpu"), rtol=1e-4, atol=1e-5)
+    rows = 6 * (4 if kind == "lstm" else 3)
+    shapes = [(4, 5), (4, 6), (4, 6), (rows, 5), (rows, 6), *[(rows,), (rows,)] * bias]
+    compare_gradients(cell, *map(torch.randn, shapes), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (6,), (2, 3, 6)])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_rms_norm_and_its_gradient(shape: tuple[int, ...], weighted: bool) -> None:
-    x, weight, grad = torch.randn(shape).requires_grad_(), torch.randn(6).requires_grad_(), torch.randn(shape)
-    used = weight if weighted else None
-    expected = functional.rms_norm(x, (6,), used, 1e-5)
-    expected.backward(grad)
-    dx, dweight, dgrad = copied((x.detach(), weight.detach(), grad))
-    out, rstd = torch.ops.aten._fused_rms_norm(dx, [6], dweight if weighted else None, 1e-5)
-    assert_same(out, expected.detach(), rtol=1e-5, atol=1e-5)
-    found = aten._fused_rms_norm_backward(dgrad, dx, [6], rstd, dweight if weighted else None, [True, weighted])
-    assert_same(found[0], x.grad, rtol=1e-4, atol=1e-5)
-    if weighted:
-        assert_same(found[1], weight.grad, rtol=1e-4, atol=1e-5)
-    else:
-        assert found[1] is None
-    leaf = copied(x.detach()).requires_grad_()
-    functional.rms_norm(leaf, (6,), dweight if weighted else None, 1e-5).backward(dgrad)
-    assert_same(leaf.grad, x.grad, rtol=1e-4, atol=1e-5)
+    def norm(x: torch.Tensor, *weight: torch.Tensor) -> torch.Tensor:
+        return functional.rms_norm(x, (6,), *weight or (None,), 1e-5)
+
+    leaves = [torch.randn(shape), *[torch.randn(6)] * weighted]
+    compare_gradients(norm, *leaves, rtol=1e-4, atol=1e-5)
+    grad, (expected, pull) = torch.randn(shape), torch.func.vjp(norm, *leaves)
+    (dx, *weight), dgrad = copied((leaves, grad))
+    out, rstd = aten._fused_rms_norm(dx, [6], *weight or (None,), 1e-5)
+    assert_same(out, expected, rtol=1e-5, atol=1e-5)
+    found = aten._fused_rms_norm_backward(dgrad, dx, [6], rstd, *weight or (None,), [True, weighted])
+    assert (found[1] is not None) is weighted
+    assert_same([one for one in found if one is not None], list(pull(grad)), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
 def test_linear_backward(shape: tuple[int, ...]) -> None:
-    x, weight, bias = torch.randn(shape).requires_grad_(), torch.randn(4, 5).requires_grad_(), torch.randn(4).requires_grad_()
-    output = functional.linear(x, weight, bias)
-    grad = torch.randn_like(output)
-    output.backward(grad)
-    arguments = copied((x.detach(), grad, weight.detach()))
-    assert_same(aten.linear_backward(*arguments, [True, True, True]), (x.grad, weight.grad, bias.grad), rtol=1e-4, atol=1e-5)
+    x, weight, bias = torch.randn(shape), torch.randn(4, 5), torch.randn(4)
+    output, pull = torch.func.vjp(functional.linear, x, weight, bias)
+    arguments = copied((x, grad := torch.randn_like(output), weight))
+    assert_same(aten.linear_backward(*arguments, [True, True, True]), pull(grad), rtol=1e-4, atol=1e-5)
     assert [one is None for one in aten.linear_backward(*arguments, [False, True, False])] == [True, False, True]
 
 
@@ -312,12 +243,11 @@ def test_linear_backward(shape: tuple[int, ...]) -> None:
     ],
 )
 def test_matmul_backward(left: tuple[int, ...], right: tuple[int, ...]) -> None:
-    a, b = torch.randn(left).requires_grad_(), torch.randn(right).requires_grad_()
-    output = a @ b
-    grad = torch.randn_like(output)
-    output.backward(grad)
-    arguments = copied((grad, a.detach(), b.detach()))
-    assert_same(aten.matmul_backward(*arguments, [True, True]), (a.grad, b.grad), rtol=1e-4, atol=1e-5)
+    a, b = torch.randn(left), torch.randn(right)
+    output, pull = torch.func.vjp(torch.matmul, a, b)
+    arguments = copied((grad := torch.randn_like(output), a, b))
+    expected = [one.contiguous() for one in pull(grad)]
+    assert_same(list(aten.matmul_backward(*arguments, [True, True])), expected, rtol=1e-4, atol=1e-5)
     assert aten.matmul_backward(*arguments, [True, False])[1] is None
 
 
@@ -325,18 +255,12 @@ def test_depthwise_convolutions() -> None:
     x, weight, bias = torch.randn(2, 3, 6, 6), torch.randn(6, 1, 3, 3), torch.randn(6)
     expected = functional.conv2d(x, weight, bias, (2, 1), (1, 0), (1, 2), 3)
     dx, dweight, dbias = copied((x, weight, bias))
-    assert_same(aten._conv_depthwise2d(dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2]), expected, rtol=1e-4, atol=1e-4)
-    out = torch.empty(0, device="rustdev")
-    aten._conv_depthwise2d.out(dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2], out=out)
-    assert_same(out, expected, rtol=1e-4, atol=1e-4)
+    given = dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2]
+    assert_same(aten._conv_depthwise2d(*given), expected, rtol=1e-4, atol=1e-4)
+    assert_same(aten._conv_depthwise2d.out(*given, out=torch.empty(0, device="rustdev")), expected, rtol=1e-4, atol=1e-4)
     x, weight = torch.randn(1, 2, 4, 4, 4), torch.randn(2, 1, 2, 2, 2)
-    expected = functional.conv3d(x, weight, None, 1, 1, 1, 2)
-    assert_same(
-        aten.conv_depthwise3d(*copied((x, weight)), [2, 2, 2], None, [1, 1, 1], [1, 1, 1], [1, 1, 1]),
-        expected,
-        rtol=1e-4,
-        atol=1e-4,
-    )
+    found = aten.conv_depthwise3d(*copied((x, weight)), [2, 2, 2], None, [1, 1, 1], [1, 1, 1], [1, 1, 1])
+    assert_same(found, functional.conv3d(x, weight, None, 1, 1, 1, 2), rtol=1e-4, atol=1e-4)
 
 
 def test_fused_dropout_scales_what_it_keeps() -> None:
@@ -362,24 +286,6 @@ def test_scaled_product_of_float8() -> None:
     torch.testing.assert_close(expected.float(), a.float() @ b.float(), rtol=2e-2, atol=2e-2)
     da, db = a.view(torch.uint8).to("rustdev").view(a.dtype), b.t().view(torch.uint8).to("rustdev").view(a.dtype).t()
     assert_same(torch._scaled_mm(da, db, *copied(scales), out_dtype=torch.bfloat16), expected)
-
-
-def test_record_stream_keeps_memory_from_reuse() -> None:
-    side = torch.rustdev.Stream()
-    x = torch.ones(1 << 16, device="rustdev")
-    pointer = x.data_ptr()
-    with torch.rustdev.stream(side):
-        torch.rustdev._sleep(200_000_000)
-    x.record_stream(side)
-    del x
-    assert torch.empty(1 << 16, device="rustdev").data_ptr() != pointer
-    side.synchronize()
-
-
-def test_attention_has_a_way() -> None:
-    query = torch.randn(2, 3, 5, 8)
-    expected = functional.scaled_dot_product_attention(query, query, query)
-    assert_same(functional.scaled_dot_product_attention(*copied((query, query, query))), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_composite_operators_are_composite_for_subclasses() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,27 +98,6 @@ def test_scripts_are_saved_and_loaded(location: str | None) -> None:
     check_alike(loaded(torch.ones(4, 3, device=device)), expected, device)
 
 
-def test_scripts_train() -> None:
-    x = torch.linspace(-2, 3, 12).reshape(4, 3)
-    model = Branching()
-    model(x).square().sum().backward()
-    expected = model.layer.weight.grad
-    assert expected.any()
-    model.zero_grad()
-    script = torch.jit.script(model.rustdev())
-    script(x.rustdev()).square().sum().backward()
-    check_alike(script.layer.weight.grad, expected, "rustdev:0")
-
-
-def test_scripts_name_the_device() -> None:
-    @torch.jit.script
-    def make(n: int) -> torch.Tensor:
-        return torch.ones(n, device="rustdev:1") * 3
-
-    assert make(4).device == torch.device("rustdev:1")
-    assert make(4).tolist() == [3.0] * 4
-
-
 def test_traces_run_and_are_saved() -> None:
     model = Straight().eval()
     expected = model(example("cpu"))
@@ -143,28 +121,6 @@ def test_exported_programs_round_trip(dynamic: bool) -> None:
     assert loaded.state_dict["convolution.weight"].device == torch.device("rustdev:0")
     check_alike(loaded.module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
     check_alike(loaded.run_decompositions().module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
-
-
-def test_exported_programs_move_between_devices() -> None:
-    from torch.export.passes import move_to_device_pass
-
-    model = Straight().eval()
-    expected = model(example("cpu"))
-    program = move_to_device_pass(torch.export.export(model, (example("cpu"),)), "rustdev:1")
-    check_alike(program.module()(example("rustdev:1")), expected, "rustdev:1")
-
-
-def test_fx_graphs_run_and_are_rewritten() -> None:
-    model = Straight().eval()
-    expected = model(example("cpu"))
-    graph = torch.fx.symbolic_trace(model.rustdev(1))
-    check_alike(graph(example("rustdev:1")), expected, "rustdev:1")
-    for node in graph.graph.nodes:
-        if node.op == "call_module" and node.target == "norm":
-            node.replace_all_uses_with(node.args[0])
-            graph.graph.erase_node(node)
-    graph.recompile()
-    check_alike(graph(example("rustdev:1")), model.cpu().convolution(example("cpu")).flatten(1) + 1, "rustdev:1")
 
 
 def test_fx_tracing_of_operators_names_the_device() -> None:
@@ -204,11 +160,6 @@ def test_data_loaders_pin_memory(workers: int) -> None:
     assert total.tolist() == [float(sum(index * index for index in range(24)))] * 8
 
 
-def test_data_loaders_pin_nothing_unless_asked() -> None:
-    rows, _ = next(iter(DataLoader(Squares(), batch_size=5)))
-    assert not rows.is_pinned()
-
-
 def test_transfers_of_a_data_loader_overlap_compute() -> None:
     loader = DataLoader(TensorDataset(torch.arange(40.0).reshape(10, 4)), batch_size=2, pin_memory=True)
     compute, transfers = torch.rustdev.current_stream(), torch.rustdev.Stream()
@@ -227,41 +178,3 @@ def test_transfers_of_a_data_loader_overlap_compute() -> None:
     for index in range(1, len(copied)):
         assert copied[index].elapsed_time(computed[index - 1]) > 0, "a batch arrives while the batch before is computed with"
     assert sum(result.item() for result in results) == sum(range(40))
-
-
-@pytest.mark.clock
-def test_non_blocking_copies_return_at_once_both_ways() -> None:
-    source, target = torch.arange(1024.0).pin_memory(), torch.zeros(1024).pin_memory()
-    start = time.perf_counter()
-    torch.rustdev._sleep(1000 * MILLISECOND)
-    moved = source.to("rustdev", non_blocking=True)
-    target.copy_(moved.mul(2), non_blocking=True)
-    event = torch.rustdev.current_stream().record_event()
-    assert time.perf_counter() - start < 0.9
-    assert not event.query()
-    assert target.sum().item() == 0
-    event.synchronize()
-    assert torch.equal(target, source * 2)
-
-
-def test_non_blocking_copies_to_a_new_host_tensor_are_pinned_or_wait() -> None:
-    device = torch.arange(64.0, device="rustdev")
-    torch.rustdev._sleep(100 * MILLISECOND)
-    host = device.add(1).to("cpu", non_blocking=True)
-    if not host.is_pinned():
-        assert torch.rustdev.current_stream().query(), "a copy into pageable memory has to be over when the call returns"
-    torch.rustdev.synchronize()
-    assert torch.equal(host, torch.arange(64.0) + 1)
-
-
-def test_data_loaders_shuffle_and_collate_tensors_of_the_device() -> None:
-    data = TensorDataset(torch.arange(12.0, device="rustdev:1"))
-    order = [
-        batch.tolist() for (batch,) in DataLoader(data, batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(3))
-    ]
-    again = [
-        batch.tolist() for (batch,) in DataLoader(data, batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(3))
-    ]
-    assert order == again
-    assert sorted(number for batch in order for number in batch) == list(range(12))
-    assert next(iter(DataLoader(data, batch_size=4)))[0].device == torch.device("rustdev:1")

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import children
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
 
 D = "rustdev"
 
@@ -67,39 +66,6 @@ def test_the_users_switch_holds() -> None:
         assert not on_callers_thread()
         assert not on_callers_thread()
     assert on_callers_thread()
-
-
-def test_two_devices_in_one_graph() -> None:
-    x = torch.ones(3, device="rustdev:0", requires_grad=True)
-    y = torch.ones(3, device="rustdev:1", requires_grad=True)
-    ((x * 2).to("rustdev:1") * y).sum().backward()
-    assert x.grad is not None
-    assert y.grad is not None
-    assert (x.grad.tolist(), x.grad.device.index) == ([2.0] * 3, 0)
-    assert (y.grad.tolist(), y.grad.device.index) == ([2.0] * 3, 1)
-
-
-def test_streams_of_the_forward_are_those_of_the_backward() -> None:
-    stream = torch.rustdev.Stream()
-    streams: list[torch.Stream] = []
-    x = torch.ones(3, device=D, requires_grad=True)
-    stream.wait_stream(torch.rustdev.current_stream())
-    with torch.rustdev.stream(stream):
-        y = x * 2
-        y.register_hook(lambda _grad: streams.append(torch.rustdev.current_stream()))
-        total = y.sum()
-    total.backward()
-    assert streams == [stream]
-    assert torch.rustdev.current_stream() == torch.rustdev.default_stream()
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoint_and_reentrant_backward(reentrant: bool) -> None:
-    x = torch.ones(3, device=D, requires_grad=True)
-    y = checkpoint(lambda given: checkpoint(torch.sin, given, use_reentrant=reentrant) * 2, x, use_reentrant=reentrant)
-    y.sum().backward()
-    assert x.grad is not None
-    torch.testing.assert_close(x.grad.cpu(), 2 * torch.cos(torch.ones(3)))
 
 
 def test_an_error_in_the_backward_leaves_the_device_usable() -> None:

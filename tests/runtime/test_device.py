@@ -1,18 +1,8 @@
 """Devices: count, selection, properties, and errors."""
 
-import threading
-
 import pytest
 import torch
 from children import python, run, run_fresh
-
-
-def test_torch_rustdev_is_the_package() -> None:
-    import rustdev
-
-    assert torch.rustdev is rustdev
-    assert torch._C._get_privateuse1_backend_name() == "rustdev"
-    assert torch.get_device_module("rustdev") is rustdev
 
 
 def test_count_and_availability() -> None:
@@ -91,20 +81,6 @@ def test_the_first_use_is_what_initializes() -> None:
     assert told.keys() == uses.keys()
 
 
-def test_seeds_that_are_set_before_the_first_use_count() -> None:
-    code = """
-import torch
-assert not torch.rustdev.is_initialized()
-torch.manual_seed(5)
-first = torch.rand(4, device="rustdev")
-torch.rustdev.manual_seed(5)
-assert torch.equal(first, torch.rand(4, device="rustdev"))
-print("equal")
-"""
-    result = run(code)
-    assert (result.stdout, result.stderr) == ("equal\n", "")
-
-
 def test_set_device() -> None:
     assert torch.rustdev.current_device() == 0
     torch.rustdev.set_device(1)
@@ -116,129 +92,41 @@ def test_set_device() -> None:
     assert torch.rustdev.current_device() == 1
 
 
-def test_device_context_nests_and_restores() -> None:
-    with torch.rustdev.device(1):
-        assert torch.rustdev.current_device() == 1
-        with torch.rustdev.device("rustdev:0"):
-            assert torch.rustdev.current_device() == 0
-        with torch.rustdev.device(None):
-            assert torch.rustdev.current_device() == 1
-        assert torch.rustdev.current_device() == 1
-    assert torch.rustdev.current_device() == 0
-
-
-def test_device_context_restores_after_an_exception() -> None:
-    with pytest.raises(KeyError), torch.rustdev.device(1):
-        raise KeyError
-    assert torch.rustdev.current_device() == 0
-
-
 def test_device_of() -> None:
-    with torch.rustdev.device_of(torch.empty(1, device="rustdev:1")):
-        assert torch.rustdev.current_device() == 1
-    with torch.rustdev.device_of(torch.empty(1, device="rustdev:1").untyped_storage()):
-        assert torch.rustdev.current_device() == 1
-    with torch.rustdev.device_of(torch.empty(1)):
-        assert torch.rustdev.current_device() == 0
+    tensor = torch.empty(1, device="rustdev:1")
+    for given, index in ((tensor, 1), (tensor.untyped_storage(), 1), (torch.empty(1), 0)):
+        with torch.rustdev.device_of(given), torch.rustdev.device(None):
+            assert torch.rustdev.current_device() == index
 
 
-def test_current_device_is_of_the_thread() -> None:
-    seen = []
-    torch.rustdev.set_device(1)
-    thread = threading.Thread(target=lambda: seen.append(torch.rustdev.current_device()))
-    thread.start()
-    thread.join()
-    assert seen == [0]
-
-
-def test_factories_use_the_current_device() -> None:
-    torch.rustdev.set_device(1)
-    assert torch.empty(2, device="rustdev").device == torch.device("rustdev:1")
-    assert torch.empty(2, device="rustdev:0").device == torch.device("rustdev:0")
-
-
-def test_default_device() -> None:
-    with torch.device("rustdev:1"):
-        assert torch.empty(2).device == torch.device("rustdev:1")
-    torch.set_default_device("rustdev")
-    try:
-        assert torch.empty(2).device == torch.device("rustdev:0")
-    finally:
-        torch.set_default_device(None)
-
-
-@pytest.mark.parametrize("index", [2, 7, 63])
+@pytest.mark.parametrize("index", [2, 63, 200, 1 << 40])
 def test_index_out_of_range(index: int) -> None:
-    for call in (
-        lambda: torch.empty(1, device=f"rustdev:{index}"),
-        lambda: torch.rustdev.set_device(index),
-        lambda: torch.rustdev.synchronize(index),
-        lambda: torch.rustdev.get_device_properties(index),
-        lambda: torch.rustdev.current_stream(index),
-        lambda: torch.rustdev.Stream(index),
-        lambda: torch.Stream(f"rustdev:{index}"),
-        lambda: torch.rustdev.device(index).__enter__(),
-        lambda: torch.Generator(f"rustdev:{index}"),
-        lambda: torch.rustdev.get_rng_state(index),
-    ):
-        with pytest.raises(RuntimeError, match=f"invalid device ordinal {index}"):
-            call()
-    assert torch.rustdev.current_device() == 0
-    assert torch.ones(2, device="rustdev").sum().item() == 2
-
-
-@pytest.mark.parametrize("index", [200, 1 << 40])
-def test_index_that_no_device_could_have(index: int) -> None:
-    for call in (
+    calls = [
         lambda: torch.rustdev.set_device(index),
         lambda: torch.rustdev.device(index).__enter__(),
         lambda: torch.rustdev.synchronize(index),
         lambda: torch.rustdev._exchange_device(index),
-    ):
+    ]
+    if index < 64:
+        calls += [
+            lambda: torch.empty(1, device=f"rustdev:{index}"),
+            lambda: torch.rustdev.get_device_properties(index),
+            lambda: torch.rustdev.current_stream(index),
+            lambda: torch.rustdev.Stream(index),
+            lambda: torch.Stream(f"rustdev:{index}"),
+            lambda: torch.Generator(f"rustdev:{index}"),
+            lambda: torch.rustdev.get_rng_state(index),
+        ]
+    for call in calls:
         with pytest.raises(RuntimeError, match=f"invalid device ordinal {index}"):
             call()
     with torch.rustdev.device(-(1 << 40)):
         assert torch.rustdev.current_device() == 0
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda:0", torch.device("meta"), 1.5])
-def test_other_devices_are_refused(device: object) -> None:
-    with pytest.raises(ValueError, match="Expected a rustdev device"):
-        torch.rustdev.set_device(device)
-    with pytest.raises(ValueError, match="Expected a rustdev device"):
-        torch.rustdev.synchronize(device)
-
-
-def test_negative_sizes_are_refused() -> None:
-    with pytest.raises(RuntimeError, match="negative dimension"):
-        torch.empty(-1, device="rustdev")
-    with pytest.raises(RuntimeError, match="-1"):
-        torch.empty_strided((2, 2), (-1, 1), device="rustdev")
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.UntypedStorage(-4, device="rustdev")
+    for device in ("cpu", "cuda:0", torch.device("meta"), 1.5):
+        for function in (torch.rustdev.set_device, torch.rustdev.synchronize):
+            with pytest.raises(ValueError, match="Expected a rustdev device"):
+                function(device)
     assert torch.ones(2, device="rustdev").sum().item() == 2
-
-
-def test_tensors_of_two_devices_are_refused() -> None:
-    first, second = torch.ones(4, device="rustdev:0"), torch.ones(4, device="rustdev:1")
-    with pytest.raises(RuntimeError, match="same device"):
-        first + second
-    with pytest.raises(RuntimeError, match="same device"):
-        first.add_(second)
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.mm(first.view(2, 2), second.view(2, 2))
-    assert (first + second.to("rustdev:0")).tolist() == [2.0] * 4
-
-
-def test_cpu_and_device_tensors_are_refused() -> None:
-    device, cpu = torch.ones(4, device="rustdev"), torch.ones(4)
-    with pytest.raises(RuntimeError, match="same device"):
-        device + cpu
-    with pytest.raises(RuntimeError, match="same device"):
-        cpu.add_(device)
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.mm(device.view(2, 2), cpu.view(2, 2))
-    assert (device + torch.tensor(1.0)).tolist() == [2.0] * 4
 
 
 def test_properties() -> None:
@@ -277,11 +165,11 @@ def test_threads() -> None:
         ("RUSTDEV_DEVICE_COUNT", "0"),
         ("RUSTDEV_DEVICE_COUNT", "two"),
         ("RUSTDEV_MEMORY_LIMIT", "12Q"),
-        ("RUSTDEV_MEMORY_LIMIT", "8iiBB"),
         ("RUSTDEV_MEMORY_LIMIT", "8000000T"),
         ("RUSTDEV_VISIBLE_DEVICES", "0,0"),
         ("RUSTDEV_VISIBLE_DEVICES", "2"),
         ("RUSTDEV_SPEED", "1"),
+        ("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:2"),
     ],
 )
 def test_environment_is_checked_at_import(name: str, value: str) -> None:
@@ -342,48 +230,10 @@ print([line.split() for line in info.describe().splitlines() if line.startswith(
     assert result.stdout.splitlines() == ["False 0 False", "[] 2.0", "[['devices:', '0']]"], result.stderr
 
 
-def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
-    code = "import torch; torch.rustdev.init(); print(torch.rustdev.memory_stats()['max_split_size'] >> 20)"
-    result = run(code, PYTORCH_ALLOC_CONF="pinned_max_cached_size_mb:64,max_split_size_mb:32")
-    assert result.stdout.split() == ["32"], result.stderr
-    result = run(code, PYTORCH_ALLOC_CONF="garbage_collection_threshold:2")
-    assert "PYTORCH_ALLOC_CONF" in result.stderr
-    assert "the device rustdev is not available" in result.stderr
-
-
 def test_environment_is_checked_where_rustdev_comes_first() -> None:
     result = run_fresh("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
     assert "RuntimeWarning" not in result.stderr
     assert result.stderr.splitlines()[-1].startswith("ValueError")
-
-
-@pytest.mark.parametrize("code", ["import rustdev", "import torch, rustdev"])
-def test_import_in_either_order(code: str) -> None:
-    result = run_fresh(f"{code}\nimport torch; print(torch.rustdev.device_count())", RUSTDEV_DEVICE_COUNT="3")
-    assert (result.returncode, result.stdout.strip()) == (0, "3"), result.stderr
-
-
-def test_torch_works_without_autoload() -> None:
-    code = "import torch; print(hasattr(torch, 'rustdev'))\nimport rustdev; print(torch.rustdev is rustdev)"
-    result = run_fresh(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert result.stdout.split() == ["False", "True"], result.stderr
-
-
-def test_other_minor_release_of_torch_is_refused() -> None:
-    code = """
-import torch
-torch.__version__ = "2.99.1"
-import rustdev_autoload
-rustdev_autoload.load()
-print(torch.rustdev.is_available(), flush=True)
-import rustdev
-"""
-    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert result.stdout.split() == ["False"], result.stderr
-    assert "RuntimeWarning" in result.stderr
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith("ImportError")
-    assert "this is torch 2.99.1" in last
 
 
 def test_info_prints_what_a_bug_report_needs() -> None:

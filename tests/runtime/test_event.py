@@ -1,6 +1,7 @@
 """Events: recording, waiting, timing, across streams and devices, and errors."""
 
 import gc
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -28,54 +29,43 @@ def test_never_recorded_event_is_done() -> None:
     torch.rustdev.synchronize()
 
 
-def test_query_and_synchronize() -> None:
-    event = Event()
-    torch.rustdev._sleep(SHORT)
-    event.record()
-    assert not event.query()
-    event.synchronize()
-    assert event.query()
-
-
 def test_event_covers_only_what_was_submitted_before() -> None:
     event = Event()
     event.record()
     torch.rustdev._sleep(LONG)
     event.synchronize()
     assert not torch.rustdev.current_stream().query()
-
-
-def test_record_again_replaces_the_point() -> None:
-    event = Event()
     event.record()
+    assert not event.query(), "a recording replaces the one before"
     event.synchronize()
-    torch.rustdev._sleep(SHORT)
-    event.record()
-    assert not event.query()
-    event.synchronize()
+    assert event.query()
     assert torch.rustdev.current_stream().query()
 
 
+def destroyed_while_pending(producer: Stream, consumer: Stream) -> None:
+    event = Event(enable_timing=True)
+    event.record(producer)
+    event.wait(consumer)
+    del event
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda producer, consumer: consumer.wait_event(producer.record_event()),
+        lambda producer, consumer: consumer.wait_stream(producer),
+        destroyed_while_pending,
+    ],
+)
 @pytest.mark.parametrize("device", [0, 1])
-def test_event_orders_two_streams(device: int) -> None:
+def test_streams_wait_for_each_other(device: int, wait: Callable[[Stream, Stream], None]) -> None:
     order: list[str] = []
     producer, consumer = Stream(0), Stream(device)
     with torch.rustdev.stream(producer):
         torch.rustdev._sleep(SHORT)
     torch.rustdev.launch_host_func(lambda: order.append("producer"), producer)
-    consumer.wait_event(producer.record_event())
-    torch.rustdev.launch_host_func(lambda: order.append("consumer"), consumer)
-    consumer.synchronize()
-    assert order == ["producer", "consumer"]
-
-
-def test_wait_stream() -> None:
-    order: list[str] = []
-    producer, consumer = Stream(), Stream()
-    with torch.rustdev.stream(producer):
-        torch.rustdev._sleep(SHORT)
-    torch.rustdev.launch_host_func(lambda: order.append("producer"), producer)
-    consumer.wait_stream(producer)
+    wait(producer, consumer)
     torch.rustdev.launch_host_func(lambda: order.append("consumer"), consumer)
     consumer.synchronize()
     assert order == ["producer", "consumer"]
@@ -103,24 +93,6 @@ def test_elapsed_time_resolves_microseconds() -> None:
     assert len(times) > 1
 
 
-def test_elapsed_time_without_timing_is_refused() -> None:
-    start, end = Event(), Event(enable_timing=True)
-    start.record()
-    end.record()
-    torch.rustdev.synchronize()
-    with pytest.raises(ValueError, match="enable_timing=True"):
-        start.elapsed_time(end)
-    with pytest.raises(ValueError, match="enable_timing=True"):
-        end.elapsed_time(start)
-
-
-def test_elapsed_time_of_an_event_never_recorded_is_refused() -> None:
-    start, end = Event(enable_timing=True), Event(enable_timing=True)
-    start.record()
-    with pytest.raises(ValueError, match="must be recorded"):
-        start.elapsed_time(end)
-
-
 def test_elapsed_time_of_an_event_not_done_is_refused() -> None:
     start, end = Event(enable_timing=True), Event(enable_timing=True)
     start.record()
@@ -132,37 +104,27 @@ def test_elapsed_time_of_an_event_not_done_is_refused() -> None:
     assert start.elapsed_time(end) > 0
 
 
-def test_record_on_a_stream_of_another_device_is_refused() -> None:
-    event = Event()
-    event.record(Stream(0))
-    with pytest.raises(RuntimeError, match="does not match recording stream's device"):
-        event.record(Stream(1))
-    event.record(Stream(0))
+def recorded(timing: bool = True, stream: torch.Stream | None = None) -> Event:
+    """Return an event that is recorded and complete."""
+    event = Event(enable_timing=timing)
+    event.record(stream)
     event.synchronize()
+    return event
 
 
-def test_record_on_a_cpu_stream_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="does not match"):
-        Event().record(torch.Stream("cpu"))
-
-
-def test_wrong_types_are_refused() -> None:
-    for call in (lambda: Event().record(3), lambda: Event().wait("rustdev"), lambda: Event().elapsed_time(4)):
-        with pytest.raises(TypeError, match="expected a torch"):
-            call()
-
-
-def test_destroyed_while_pending() -> None:
-    order: list[str] = []
-    producer, consumer = Stream(), Stream()
-    with torch.rustdev.stream(producer):
-        torch.rustdev._sleep(SHORT)
-    torch.rustdev.launch_host_func(lambda: order.append("producer"), producer)
-    event = Event(enable_timing=True)
-    event.record(producer)
-    event.wait(consumer)
-    del event
-    gc.collect()
-    torch.rustdev.launch_host_func(lambda: order.append("consumer"), consumer)
-    consumer.synchronize()
-    assert order == ["producer", "consumer"]
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: recorded(timing=False).elapsed_time(recorded()), ValueError, "enable_timing=True"),
+        (lambda: recorded().elapsed_time(recorded(timing=False)), ValueError, "enable_timing=True"),
+        (lambda: recorded().elapsed_time(Event(enable_timing=True)), ValueError, "must be recorded"),
+        (lambda: recorded(stream=Stream(0)).record(Stream(1)), RuntimeError, "does not match recording stream's device"),
+        (lambda: Event().record(torch.Stream("cpu")), RuntimeError, "does not match"),
+        (lambda: Event().record(3), TypeError, "expected a torch"),
+        (lambda: Event().wait("rustdev"), TypeError, "expected a torch"),
+        (lambda: Event().elapsed_time(4), TypeError, "expected a torch"),
+    ],
+)
+def test_wrong_uses_are_refused(call: Callable[[], object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()

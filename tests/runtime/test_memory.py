@@ -3,7 +3,8 @@
 import gc
 import os
 import pickle
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import children
 import pytest
 import torch
 from torch.cuda import _memory_viz
-from torch.profiler import ProfilerActivity, profile
 
 memory = torch.rustdev.memory
 
@@ -19,25 +19,10 @@ MIB = 1 << 20
 KINDS = ("all", "small_pool", "large_pool")
 VALUES = ("current", "peak", "allocated", "freed")
 PER_KIND = (
-    "allocation",
-    "segment",
-    "active",
-    "inactive_split",
-    "allocated_bytes",
-    "reserved_bytes",
-    "active_bytes",
-    "inactive_split_bytes",
-    "requested_bytes",
+    "allocation segment active inactive_split allocated_bytes reserved_bytes active_bytes inactive_split_bytes requested_bytes"
 )
-COUNTS = (
-    "num_alloc_retries",
-    "num_ooms",
-    "num_oom_rejections",
-    "num_sync_all_streams",
-    "num_device_alloc",
-    "num_device_free",
-    "max_split_size",
-)
+COUNTS = "num_alloc_retries num_ooms num_oom_rejections num_sync_all_streams num_device_alloc num_device_free max_split_size"
+STATS = {f"{name}.{kind}.{value}" for name in PER_KIND.split() for kind in KINDS for value in VALUES}
 
 
 @pytest.fixture(autouse=True)
@@ -61,25 +46,133 @@ def tensor(size: int, device: str = "rustdev") -> torch.Tensor:
 
 def run(code: str, **environment: str) -> str:
     """What a fresh process prints."""
-    done = children.run(code, **environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return children.run("import torch\n" + textwrap.dedent(code), check=True, **environment).stdout
+
+
+#: Programs, their environment and what they print. Segments that other tests' tensors keep open would serve these requests too.
+ALONE: dict[str, tuple[str, dict[str, str], str]] = {
+    "reserved bytes are exact": (
+        """
+        reserved = torch.rustdev.memory_reserved
+        found = [reserved()]
+        small = torch.empty(1000, dtype=torch.uint8, device="rustdev")
+        found.append(reserved() >> 20)
+        large = torch.empty(3 << 20, dtype=torch.uint8, device="rustdev")
+        found.append(reserved() >> 20)
+        del small, large
+        torch.rustdev.empty_cache()
+        print(*found, reserved())
+        """, {}, "0 2 22 0",
+    ),
+    "blocks above max_split_size are not split": (
+        """
+        large = torch.empty(100 << 20, dtype=torch.uint8, device="rustdev")
+        stats = torch.rustdev.memory_stats()
+        print(stats["max_split_size"] >> 20, stats["oversize_allocations.current"], stats["oversize_segments.current"])
+        del large
+        small = torch.empty(12 << 20, dtype=torch.uint8, device="rustdev")
+        print(torch.rustdev.memory_reserved() >> 20)
+        """, {"PYTORCH_ALLOC_CONF": "pinned_max_cached_size_mb:64,max_split_size_mb:32"}, "32 1 1 112",
+    ),
+    "history may start before the device is used": (
+        """
+        torch.rustdev.memory._record_memory_history(max_entries=10)
+        block = torch.empty(1000, device="rustdev:1")
+        traces = torch.rustdev.memory._snapshot()["device_traces"]
+        print(len(traces), *(event["action"] for event in traces[1]))
+        """, {}, "2 segment_alloc alloc snapshot",
+    ),
+    "settings are in the snapshot": (
+        """
+        settings = torch.rustdev.memory._snapshot()["allocator_settings"]
+        print(settings["PYTORCH_ALLOC_CONF"], settings["max_split_size"] >> 20, settings["garbage_collection_threshold"])
+        """,
+        {"RUSTDEV_ALLOC_CONF": "max_split_size_mb:64,garbage_collection_threshold:0.75"},
+        "max_split_size_mb:64,garbage_collection_threshold:0.75 64 0.75",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_process_of_its_own(name: str) -> None:
+    code, environment, printed = ALONE[name]
+    assert run(code, **environment).split() == printed.split()
+
+
+def test_the_cache_makes_room() -> None:
+    code = """
+        blocks = [torch.empty(60 << 20, dtype=torch.uint8, device="rustdev") for _ in range(4)]
+        del blocks
+        whole = torch.empty(250 << 20, dtype=torch.uint8, device="rustdev")
+        stats = torch.rustdev.memory_stats()
+        print(stats["num_alloc_retries"], stats["num_ooms"], stats["num_device_free"])
+    """
+    assert run(code, RUSTDEV_MEMORY_LIMIT="256M") == "1 0 4\n"
+
+
+def test_processes_of_a_machine_share_what_is_available() -> None:
+    code = "print(torch.rustdev.mem_get_info()[1])"
+    one, four = (int(run(code, LOCAL_WORLD_SIZE=count)) for count in ("1", "4"))
+    assert four < one / 2
+    assert int(run(code, LOCAL_WORLD_SIZE="4", RUSTDEV_MEMORY_LIMIT="512M")) == 512 * MIB
+
+
+def history(**settings: object) -> Callable[[], None]:
+    """Return a call that records with settings."""
+    return lambda: memory._record_memory_history(**settings)
+
+
+device = torch.rustdev
+WRONG: list[tuple[Callable[[], object], type[Exception], str | None]] = [
+    (lambda: device.caching_allocator_delete(12345), RuntimeError, "no live block"),
+    (lambda: device.caching_allocator_alloc(-1), ValueError, "negative"),
+    (lambda: device.caching_allocator_alloc(10, stream=1 << 40), RuntimeError, "no stream"),
+    (lambda: device.caching_allocator_alloc(10, 0, device.current_stream(1)), ValueError, "memory of rustdev:0 cannot belong to"),
+    (lambda: device.caching_allocator_alloc(10, 0, torch.Stream("cpu")), ValueError, "memory of rustdev:0 cannot belong to"),
+    (lambda: device.caching_allocator_alloc(10, stream="default"), TypeError, None),
+    (lambda: device.set_per_process_memory_fraction(-0.1), ValueError, "between 0 and 1"),
+    (lambda: device.set_per_process_memory_fraction(1.5), ValueError, "between 0 and 1"),
+    (lambda: device.set_per_process_memory_fraction(1), TypeError, "float"),
+    (lambda: device.attach_out_of_memory_observer(3), TypeError, "expected a function, got int"),
+    *(
+        (lambda function=function: function(99), RuntimeError, "invalid device ordinal")
+        for function in (device.memory_stats, device.mem_get_info)
+    ),
+    *(
+        (lambda function=function: function("cpu"), ValueError, "rustdev device")
+        for function in (device.memory_stats, device.mem_get_info)
+    ),
+    (history(enabled="some"), ValueError, "some"),
+    (history(context="some"), ValueError, "some"),
+    (history(stacks="some"), ValueError, "some"),
+    (history(skip_actions=["some"]), ValueError, "some"),
+    (history(max_entries=-1), ValueError, "negative"),
+    (history(record_pinned_host_memory=True), NotImplementedError, "pinned"),
+    (history(record_cuda=False), NotImplementedError, "pinned"),
+    (lambda: device.caching_allocator_enable(False), NotImplementedError, "cannot be switched off"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), WRONG)
+def test_wrong_uses_are_refused(call: Callable[[], object], error: type[Exception], text: str | None) -> None:
+    with pytest.raises(error, match=text):
+        call()
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------------
 
 
 def test_the_keys_are_those_of_torch_cuda() -> None:
-    keys = {f"{name}.{kind}.{value}" for name in PER_KIND for kind in KINDS for value in VALUES}
-    keys |= {f"{name}.{value}" for name in ("oversize_allocations", "oversize_segments") for value in VALUES}
-    keys |= set(COUNTS)
+    keys = STATS | {f"{name}.{value}" for name in ("oversize_allocations", "oversize_segments") for value in VALUES}
+    keys |= set(COUNTS.split())
     stats = torch.rustdev.memory_stats()
-    assert set(stats) == keys
     assert list(stats) == sorted(keys)
     assert all(isinstance(value, int) for value in stats.values())
     nested = torch.rustdev.memory_stats_as_nested_dict()
     assert nested["allocated_bytes"]["all"]["current"] == stats["allocated_bytes.all.current"]
     assert nested["reserved_bytes_by_private_pools"] == {}
+    torch.rustdev.caching_allocator_enable()
+    assert torch.rustdev.get_allocator_backend() == "native"
 
 
 def test_allocated_bytes_are_exact() -> None:
@@ -99,25 +192,6 @@ def test_allocated_bytes_are_exact() -> None:
     assert torch.rustdev.memory_reserved() == torch.rustdev.max_memory_reserved()
 
 
-def test_reserved_bytes_are_exact() -> None:
-    # In a process of its own: segments that another test's tensors keep open serve these requests too.
-    printed = run(
-        """
-        import torch, rustdev
-        reserved = torch.rustdev.memory_reserved
-        before = reserved()
-        small = torch.empty(1000, dtype=torch.uint8, device="rustdev")
-        after_small = reserved()
-        large = torch.empty(3 << 20, dtype=torch.uint8, device="rustdev")
-        after_large = reserved()
-        del small, large
-        torch.rustdev.empty_cache()
-        print(before, after_small >> 20, after_large >> 20, reserved())
-        """
-    )
-    assert printed == "0 2 22 0\n"
-
-
 def test_devices_are_counted_apart() -> None:
     held = tensor(MIB, "rustdev:1")
     for device in (1, "rustdev:1", torch.device("rustdev:1")):
@@ -127,19 +201,6 @@ def test_devices_are_counted_apart() -> None:
         assert torch.rustdev.memory_allocated() == MIB
     del held
     assert torch.rustdev.memory_allocated(1) == 0
-
-
-def test_tensors_without_elements_take_nothing() -> None:
-    before = torch.rustdev.memory_stats()
-    empty = tensor(0)
-    assert empty.data_ptr() == 0
-    assert empty.device == torch.device("rustdev:0")
-    assert torch.rustdev.memory_stats() == before
-
-
-def test_memory_is_aligned() -> None:
-    for size in (1, 511, 513, 2 * MIB + 1):
-        assert tensor(size).data_ptr() % 512 == 0
 
 
 def test_peaks_and_histories_can_be_reset() -> None:
@@ -155,21 +216,19 @@ def test_peaks_and_histories_can_be_reset() -> None:
 
 
 def test_torch_accelerator_tells_the_same() -> None:
-    held = tensor(5 * MIB)
-    accelerator = torch.accelerator
-    assert accelerator.memory_allocated() == torch.rustdev.memory_allocated() >= held.nbytes
-    assert accelerator.memory_reserved() == torch.rustdev.memory_reserved()
-    assert accelerator.max_memory_allocated() == torch.rustdev.max_memory_allocated()
-    assert accelerator.max_memory_reserved() == torch.rustdev.max_memory_reserved()
+    held, accelerator = tensor(5 * MIB), torch.accelerator
+    for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
+        assert getattr(accelerator, name)() == getattr(torch.rustdev, name)() >= held.nbytes
     assert accelerator.memory.get_memory_info() == torch.rustdev.mem_get_info()
     ours, theirs = torch.rustdev.memory_stats(), accelerator.memory_stats()
     assert {key: ours[key] for key in theirs if key in ours} == {key: theirs[key] for key in theirs if key in ours}
-    assert set(theirs) >= {f"{name}.{kind}.{value}" for name in PER_KIND for kind in KINDS for value in VALUES}
+    assert set(theirs) >= STATS
     del held
     accelerator.empty_cache()
     accelerator.reset_peak_memory_stats()
     accelerator.reset_accumulated_memory_stats()
     assert torch.rustdev.max_memory_reserved() == torch.rustdev.memory_reserved()
+    assert accelerator.memory_stats()["allocation.all.allocated"] == 0
 
 
 def test_memory_info_is_the_budget_and_what_is_left_of_it() -> None:
@@ -198,8 +257,12 @@ def test_summary_is_a_table() -> None:
 
 
 def test_freed_memory_is_used_again() -> None:
-    for size in (1000, 3 * MIB, 333 * MIB + 17):
+    before = torch.rustdev.memory_stats()
+    assert tensor(0).data_ptr() == 0
+    assert torch.rustdev.memory_stats() == before, "tensors without elements take nothing"
+    for size in (1, 513, 1000, 3 * MIB, 333 * MIB + 17):
         address = tensor(size).data_ptr()
+        assert address % 512 == 0
         segments = torch.rustdev.memory_stats()["num_device_alloc"]
         for _ in range(5):
             assert tensor(size).data_ptr() == address
@@ -264,17 +327,6 @@ def test_raw_memory_without_a_tensor() -> None:
     for on in (stream, stream.stream_id):
         torch.rustdev.caching_allocator_delete(torch.rustdev.caching_allocator_alloc(1000, stream=on))
     assert torch.rustdev.caching_allocator_alloc(0) == 0
-    with pytest.raises(RuntimeError, match="no live block"):
-        torch.rustdev.caching_allocator_delete(address)
-    with pytest.raises(ValueError, match="negative"):
-        torch.rustdev.caching_allocator_alloc(-1)
-    with pytest.raises(RuntimeError, match="no stream"):
-        torch.rustdev.caching_allocator_alloc(10, stream=1 << 40)
-    for stream in (torch.rustdev.current_stream(1), torch.Stream("cpu")):
-        with pytest.raises(ValueError, match="memory of rustdev:0 cannot belong to a stream of "):
-            torch.rustdev.caching_allocator_alloc(10, 0, stream)
-    with pytest.raises(TypeError):
-        torch.rustdev.caching_allocator_alloc(10, stream="default")
 
 
 # ---- limits -----------------------------------------------------------------------------------------------------------
@@ -282,31 +334,22 @@ def test_raw_memory_without_a_tensor() -> None:
 
 def test_out_of_memory_tells_the_sizes_and_the_device_works_on() -> None:
     held = tensor(3 * MIB)
-    _, total = torch.rustdev.mem_get_info()
-    ooms = torch.rustdev.memory_stats()["num_ooms"]
+    ooms, seen = torch.rustdev.memory_stats()["num_ooms"], []
+    torch.rustdev.attach_out_of_memory_observer(lambda *sizes: seen.append(sizes))
+    free, total = torch.rustdev.mem_get_info()
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate") as caught:
         tensor(total * 2)
-    text = str(caught.value)
-    assert "total capacity" in text
-    assert "is free" in text
-    assert "is allocated" in text
-    assert "reserved but unallocated" in text
-    assert f"{torch.rustdev.memory_allocated() / MIB:.2f} MiB is allocated" in text
+    for text in (
+        "total capacity",
+        "is free",
+        "reserved but unallocated",
+        f"{torch.rustdev.memory_allocated() / MIB:.2f} MiB is allocated",
+    ):
+        assert text in str(caught.value)
     stats = torch.rustdev.memory_stats()
     assert (stats["num_ooms"], stats["num_alloc_retries"]) == (ooms + 1, 1)
+    assert seen == [(0, 2 * total, total, free)], "an observer sees the error first"
     assert (held.fill_(2) + 1).cpu().eq(3).all()
-
-
-def test_the_cache_makes_room() -> None:
-    code = """
-        import torch
-        blocks = [torch.empty(60 << 20, dtype=torch.uint8, device="rustdev") for _ in range(4)]
-        del blocks
-        whole = torch.empty(250 << 20, dtype=torch.uint8, device="rustdev")
-        stats = torch.rustdev.memory_stats()
-        print(stats["num_alloc_retries"], stats["num_ooms"], stats["num_device_free"])
-    """
-    assert run(code, RUSTDEV_MEMORY_LIMIT="256M").split() == ["1", "0", "4"]
 
 
 def test_devices_share_four_fifths_of_what_is_available() -> None:
@@ -346,26 +389,6 @@ def test_devices_share_four_fifths_of_what_is_available() -> None:
     assert run(code, RUSTDEV_DEVICE_COUNT="2").split() == ["True", "True", "short", "2"]
 
 
-def test_processes_of_a_machine_share_what_is_available() -> None:
-    code = "import torch; print(torch.rustdev.mem_get_info()[1])"
-    one, four = (int(run(code, LOCAL_WORLD_SIZE=count)) for count in ("1", "4"))
-    assert four < one / 2
-    assert int(run(code, LOCAL_WORLD_SIZE="4", RUSTDEV_MEMORY_LIMIT="512M")) == 512 * MIB
-
-
-def test_blocks_above_max_split_size_are_not_split() -> None:
-    code = """
-        import torch
-        large = torch.empty(100 << 20, dtype=torch.uint8, device="rustdev")
-        stats = torch.rustdev.memory_stats()
-        print(stats["max_split_size"], stats["oversize_allocations.current"], stats["oversize_segments.current"])
-        del large
-        small = torch.empty(12 << 20, dtype=torch.uint8, device="rustdev")
-        print(torch.rustdev.memory_reserved() >> 20)
-    """
-    assert run(code, RUSTDEV_ALLOC_CONF="max_split_size_mb:32").split() == [str(32 * MIB), "1", "1", "112"]
-
-
 def test_fraction_limits_the_process() -> None:
     assert torch.rustdev.get_per_process_memory_fraction() == 1.0
     _, total = torch.rustdev.mem_get_info(1)
@@ -375,33 +398,6 @@ def test_fraction_limits_the_process() -> None:
     with pytest.raises(torch.OutOfMemoryError, match="This process may use"):
         tensor(60 * MIB, "rustdev:1")
     assert held.nbytes + tensor(60 * MIB).nbytes == 120 * MIB
-    for wrong in (-0.1, 1.5):
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            torch.rustdev.set_per_process_memory_fraction(wrong)
-    with pytest.raises(TypeError, match="float"):
-        torch.rustdev.set_per_process_memory_fraction(1)
-
-
-def test_observers_are_functions() -> None:
-    with pytest.raises(TypeError, match="expected a function, got int"):
-        torch.rustdev.attach_out_of_memory_observer(3)
-
-
-def test_observers_see_the_error_first() -> None:
-    seen: list[tuple[int, int, int, int]] = []
-    torch.rustdev.attach_out_of_memory_observer(lambda *sizes: seen.append(sizes))
-    free, total = torch.rustdev.mem_get_info(1)
-    with pytest.raises(torch.OutOfMemoryError):
-        tensor(2 * total, "rustdev:1")
-    assert seen == [(1, 2 * total, total, free)]
-
-
-def test_devices_that_do_not_exist_are_refused() -> None:
-    for function in (torch.rustdev.memory_stats, torch.rustdev.mem_get_info, torch.rustdev.reset_peak_memory_stats):
-        with pytest.raises(RuntimeError, match="invalid device ordinal"):
-            function(99)
-        with pytest.raises(ValueError, match="rustdev device"):
-            function("cpu")
 
 
 # ---- history and snapshots ----------------------------------------------------------------------------------------------
@@ -462,51 +458,6 @@ def test_history_keeps_the_newest_and_skips_what_is_not_wanted() -> None:
     assert not trace[2]["frames"]
 
 
-def test_history_may_start_before_the_device_is_used() -> None:
-    code = """
-        import torch
-        torch.rustdev.memory._record_memory_history(max_entries=10)
-        block = torch.empty(1000, device="rustdev:1")
-        traces = torch.rustdev.memory._snapshot()["device_traces"]
-        print(len(traces), *(event["action"] for event in traces[1]))
-    """
-    assert run(code).split() == ["2", "segment_alloc", "alloc", "snapshot"]
-
-
-def test_wrong_history_settings_are_refused() -> None:
-    for wrong in ({"enabled": "some"}, {"context": "some"}, {"stacks": "some"}, {"skip_actions": ["some"]}, {"max_entries": -1}):
-        with pytest.raises(ValueError, match=r"some|negative"):
-            memory._record_memory_history(**wrong)
-
-
-def test_history_takes_every_keyword_of_cuda() -> None:
-    memory._record_memory_history(
-        "all", "all", "python", 10, None, True, compile_context=True, global_record_annotations=True, skip_actions=["snapshot"]
-    )
-    del_me = allocate_here(2 * MIB)
-    assert actions(memory._snapshot()["device_traces"][0])[-1] == "alloc"
-    assert del_me.nbytes == 2 * MIB
-    with pytest.raises(NotImplementedError, match="pinned"):
-        memory._record_memory_history(record_pinned_host_memory=True)
-    with pytest.raises(NotImplementedError, match="pinned"):
-        memory._record_memory_history(record_cuda=False)
-
-
-def test_history_of_the_older_form() -> None:
-    memory._record_memory_history(True, trace_alloc_max_entries=3, trace_alloc_record_context=True, clear_history=True)
-    blocks = [allocate_here(size * MIB) for size in (30, 40, 50, 60)]
-    trace = memory._snapshot()["device_traces"][0]
-    assert len(trace) == 3
-    assert trace[1]["action"] == "alloc"
-    assert trace[1]["frames"]
-    memory._record_memory_history(True)
-    blocks.append(allocate_here(70 * MIB))
-    assert len(memory._snapshot()["device_traces"][0]) == 1
-    assert memory._allocation_traceback(blocks[-1].data_ptr())
-    memory._record_memory_history(False)
-    assert memory._snapshot()["device_traces"][0] == []
-
-
 def test_snapshot_describes_every_segment() -> None:
     blocks = [tensor(size) for size in (1000, 3 * MIB, 30 * MIB)]
     segments = memory.memory_snapshot()
@@ -546,56 +497,7 @@ def test_memory_viz_shows_the_snapshot(tmp_path: Path) -> None:
     assert len(blocks) == 2
 
 
-def test_settings_are_in_the_snapshot() -> None:
-    code = """
-        import torch
-        settings = torch.rustdev.memory._snapshot()["allocator_settings"]
-        print(settings["PYTORCH_ALLOC_CONF"], settings["max_split_size"], settings["garbage_collection_threshold"])
-    """
-    conf = "max_split_size_mb:64,garbage_collection_threshold:0.75"
-    assert run(code, RUSTDEV_ALLOC_CONF=conf).split() == [conf, str(64 * MIB), "0.75"]
-
-
 # ---- profiler, threads, processes -----------------------------------------------------------------------------------------
-
-
-def test_the_profiler_sees_allocations_and_frees() -> None:
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        block = tensor(7 * MIB)
-        del block
-    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
-    sizes = [event.nbytes() for event in events if event.device_type() == torch.profiler.DeviceType.PrivateUse1]
-    assert sizes == [7 * MIB, -7 * MIB]
-
-
-def test_memory_can_be_freed_by_another_thread() -> None:
-    code = """
-        import threading, torch
-        blocks = [torch.empty(1000, device="rustdev") for _ in range(100)]
-        thread = threading.Thread(target=blocks.clear)
-        thread.start(); thread.join()
-        print(torch.rustdev.memory_allocated())
-    """
-    assert run(code).split() == ["0"]
-
-
-def test_a_forked_child_frees_nothing_and_cannot_allocate() -> None:
-    code = """
-        import os, torch, warnings
-        block = torch.empty(1000, device="rustdev")
-        before = torch.rustdev.memory_allocated()
-        warnings.simplefilter("ignore")
-        child = os.fork()
-        if child == 0:
-            del block
-            try:
-                torch.empty(10, device="rustdev")
-            except RuntimeError as error:
-                os._exit(7 if "forked subprocess" in str(error) else 8)
-            os._exit(9)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), torch.rustdev.memory_allocated() - before)
-    """
-    assert run(code).split() == ["7", "0"]
 
 
 def test_older_names_warn_and_work() -> None:
@@ -623,10 +525,3 @@ def test_memory_of_the_device_and_of_its_process() -> None:
     gc.collect()
     torch.rustdev.empty_cache()
     assert torch.rustdev.list_gpu_processes(1) == "GPU:1\nno processes are running"
-
-
-def test_names_that_mean_nothing_here_say_so() -> None:
-    torch.rustdev.caching_allocator_enable()
-    with pytest.raises(NotImplementedError, match="cannot be switched off"):
-        torch.rustdev.caching_allocator_enable(False)
-    assert torch.rustdev.get_allocator_backend() == "native"

@@ -4,7 +4,8 @@ import gc
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import children
@@ -56,15 +57,6 @@ def test_a_block_takes_its_memory_from_the_pool() -> None:
     assert {segment["segment_pool_id"] for segment in pool.snapshot(include_traces=False)} == {pool.id}
 
 
-def test_the_names_are_those_of_cuda() -> None:
-    one, other = MemPool(None, False, False), MemPool(use_on_oom=False, no_split=False)
-    assert one.allocator is None
-    assert one.id != other.id
-    assert (one.id[0], one.use_count()) == (0, 1)
-    assert torch.rustdev.memory.MemPool is MemPool
-    assert torch.rustdev.memory.use_mem_pool is use_mem_pool
-
-
 def test_free_memory_of_the_pool_serves_it_again_and_nobody_else() -> None:
     pool = MemPool()
     with use_mem_pool(pool):
@@ -77,7 +69,8 @@ def test_free_memory_of_the_pool_serves_it_again_and_nobody_else() -> None:
 
 
 def test_blocks_nest_and_the_same_pool_may_be_used_twice() -> None:
-    outer, inner = MemPool(), MemPool()
+    outer, inner = MemPool(None, False, False), MemPool(use_on_oom=False, no_split=False)
+    assert (outer.allocator, outer.id[0], outer.use_count()) == (None, 0, 1)
     found = []
     with use_mem_pool(outer):
         with use_mem_pool(inner):
@@ -86,18 +79,12 @@ def test_blocks_nest_and_the_same_pool_may_be_used_twice() -> None:
                 assert (outer.use_count(), inner.use_count()) == (3, 2)
             found.append(pool_of(tensor(1)))
         found.append(pool_of(tensor(1)))
-    found.append(pool_of(tensor(1)))
-    assert found == [outer.id, inner.id, outer.id, (0, 0)]
-    assert (outer.use_count(), inner.use_count()) == (1, 1)
-
-
-def test_an_error_leaves_the_block_as_any_other_end() -> None:
-    outer, inner = MemPool(), MemPool()
-    with use_mem_pool(outer):
         with pytest.raises(ZeroDivisionError), use_mem_pool(inner):
             _ = 1 // 0
-        assert pool_of(tensor(1)) == outer.id
-    assert pool_of(tensor(1)) == (0, 0)
+        found.append(pool_of(tensor(1)))
+    found.append(pool_of(tensor(1)))
+    assert found == [outer.id, inner.id, outer.id, outer.id, (0, 0)]
+    assert (outer.use_count(), inner.use_count()) == (1, 1)
 
 
 def test_a_block_concerns_one_thread() -> None:
@@ -123,26 +110,6 @@ def test_a_block_concerns_one_thread() -> None:
     assert pool_of(tensor(1)) == (0, 0)
 
 
-def test_many_threads_use_pools_at_once() -> None:
-    shared = MemPool()
-    wrong = []
-
-    def work(number: int) -> None:
-        own = MemPool()
-        for turn in range(50):
-            with use_mem_pool(shared if turn % 3 else own):
-                value = torch.full((1000,), number, device="rustdev")
-                if not bool((value == number).all()):
-                    wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (wrong, shared.use_count()) == ([], 1)
-
-
 def test_the_backward_pass_uses_the_pool_of_the_thread_that_calls_it() -> None:
     weight = torch.ones(100, device="rustdev", requires_grad=True)
     pool = MemPool()
@@ -162,16 +129,6 @@ def test_a_pool_serves_the_devices_that_it_is_used_for() -> None:
     assert sorted(segment["device"] for segment in pool.snapshot() if segment["total_size"] == 30 * MIB) == [0, 1]
 
 
-def test_streams_have_their_own_memory_of_a_pool() -> None:
-    pool, stream = MemPool(), torch.rustdev.Stream()
-    with use_mem_pool(pool):
-        address = tensor(30).data_ptr()
-        with torch.rustdev.stream(stream):
-            value = tensor(30)
-    assert value.data_ptr() != address
-    assert {segment["stream"] for segment in pool.snapshot()} == {torch.rustdev.current_stream().stream_id, stream.stream_id}
-
-
 def test_tensors_outlive_the_pool_and_its_memory_goes_with_the_last() -> None:
     reserved = torch.rustdev.memory_reserved()
     pool = MemPool()
@@ -189,21 +146,6 @@ def test_tensors_outlive_the_pool_and_its_memory_goes_with_the_last() -> None:
     assert sizes(torch.rustdev.memory_snapshot(name)) == [16]
     assert kept.sum().item() == 7 * 4 * MIB
     del kept
-    assert torch.rustdev.memory_snapshot(name) == []
-
-
-def test_memory_that_tasks_use_waits_for_them() -> None:
-    pool = MemPool()
-    name = pool.id
-    with use_mem_pool(pool):
-        value = tensor(30)
-    gate = threading.Event()
-    torch.rustdev.launch_host_func(gate.wait)
-    value.fill_(1)
-    del value, pool
-    assert sizes(torch.rustdev.memory_snapshot(name)) == [30]
-    gate.set()
-    torch.rustdev.empty_cache()
     assert torch.rustdev.memory_snapshot(name) == []
 
 
@@ -237,9 +179,7 @@ def test_no_split_gives_whole_segments(no_split: bool) -> None:
     assert (len(blocks) == 6) == no_split
 
 
-def run(code: str) -> list[str]:
-    """What a fresh process with a device of 256 MiB prints."""
-    preamble = """
+PREAMBLE = """
 import torch
 from torch.rustdev import MemPool, use_mem_pool
 
@@ -256,79 +196,94 @@ def fill(pool, *mibs):
     with use_mem_pool(pool):
         return [tensor(mib) for mib in mibs]
 """
-    done = children.run(preamble + textwrap.dedent(code), RUSTDEV_MEMORY_LIMIT="256M")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
-def test_free_memory_of_a_pool_is_used_in_need_if_it_says_so() -> None:
-    code = """
-        keeps, lends = MemPool(), MemPool(use_on_oom=True)
-        fill(keeps, 100)
-        print(attempt(200))
-        del keeps
-        fill(lends, 100)
-        print(attempt(100), len(lends.snapshot()))
-        torch.rustdev.empty_cache()
-        held = tensor(150)
-        torch.rustdev.synchronize()
-        lent = tensor(90)
-        print([segment["active_size"] >> 20 for segment in lends.snapshot()])
-        lent.fill_(1)
-        print(attempt(20))
-        del lent
-        held = None
-        print(attempt(200), torch.rustdev.memory_stats()["num_ooms"])
-    """
-    assert run(code) == ["no memory", "100 1", "[90]", "no memory", "200 2"]
-
-
-def test_memory_of_another_stream_is_lent_as_well() -> None:
-    code = """
-        lends = MemPool(use_on_oom=True)
-        with torch.rustdev.stream(torch.rustdev.Stream()):
-            torch.rustdev._sleep(20_000_000)
-            fill(lends, 100, 100)
-        print(attempt(150), len(lends.snapshot()), torch.rustdev.memory_stats()["num_ooms"])
-    """
-    assert run(code) == ["150 0 0"]
-
-
-def test_memory_of_a_graph_is_not_lent() -> None:
-    code = """
-        lends = MemPool(use_on_oom=True)
-        x, graph = torch.ones(8 << 20, device="rustdev"), torch.rustdev.Graph()
-        with torch.rustdev.graph(graph, pool=lends):
-            y = (x * 2) + 1
-        print(attempt(180))  # of the 160 MiB that nobody has
-        held = tensor(150)
-        with torch.rustdev.stream(torch.rustdev.graph._default_stream()):
-            print(attempt(30))
-        graph.replay()
-        print(y.sum().item() == 3 * (8 << 20))
-    """
-    assert run(code) == ["no memory", "no memory", "True"]
-
-
-def test_an_allocation_in_a_pool_gives_the_general_cache_back_first() -> None:
-    code = """
-        tensor(200)
-        pool = MemPool()
-        print(len(fill(pool, 220)[0]) >> 20, attempt(100))
-    """
-    assert run(code) == ["220 no memory"]
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        (
+            """
+            keeps, lends = MemPool(), MemPool(use_on_oom=True)
+            fill(keeps, 100)
+            print(attempt(200))
+            del keeps
+            fill(lends, 100)
+            print(attempt(100), len(lends.snapshot()))
+            torch.rustdev.empty_cache()
+            held = tensor(150)
+            torch.rustdev.synchronize()
+            lent = tensor(90)
+            print([segment["active_size"] >> 20 for segment in lends.snapshot()])
+            lent.fill_(1)
+            print(attempt(20))
+            del lent
+            held = None
+            print(attempt(200), torch.rustdev.memory_stats()["num_ooms"])
+            """,
+            ["no memory", "100 1", "[90]", "no memory", "200 2"],
+        ),
+        (
+            """
+            lends = MemPool(use_on_oom=True)
+            with torch.rustdev.stream(torch.rustdev.Stream()):
+                torch.rustdev._sleep(20_000_000)
+                fill(lends, 100, 100)
+            print(attempt(150), len(lends.snapshot()), torch.rustdev.memory_stats()["num_ooms"])
+            """,
+            ["150 0 0"],
+        ),
+        (
+            """
+            lends = MemPool(use_on_oom=True)
+            x, graph = torch.ones(8 << 20, device="rustdev"), torch.rustdev.Graph()
+            with torch.rustdev.graph(graph, pool=lends):
+                y = (x * 2) + 1
+            print(attempt(180))  # of the 160 MiB that nobody has
+            held = tensor(150)
+            with torch.rustdev.stream(torch.rustdev.graph._default_stream()):
+                print(attempt(30))
+            graph.replay()
+            print(y.sum().item() == 3 * (8 << 20))
+            """,
+            ["no memory", "no memory", "True"],
+        ),
+        ("tensor(200); pool = MemPool(); print(len(fill(pool, 220)[0]) >> 20, attempt(100))", ["220 no memory"]),
+    ],
+    ids=["a pool that lends", "another stream", "a graph lends nothing", "the general cache first"],
+)
+def test_memory_that_a_device_of_256_mib_lends(code: str, printed: list[str]) -> None:
+    assert children.run(PREAMBLE + textwrap.dedent(code), check=True, RUSTDEV_MEMORY_LIMIT="256M").stdout.splitlines() == printed
 
 
 graphs = pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="this torch has no graphs of accelerators")
 
 
+def capture_begin(graph: torch.rustdev.Graph, pool: MemPool) -> AbstractContextManager[object]:
+    """Capture between calls."""
+    stack = ExitStack()
+    stack.enter_context(torch.rustdev.stream(torch.rustdev.Stream()))
+    graph.capture_begin(pool=pool)
+    stack.callback(graph.capture_end)
+    return stack
+
+
 @graphs
-@pytest.mark.parametrize("by_name", [False, True])
-def test_a_graph_takes_its_memory_from_a_pool_and_keeps_it(by_name: bool) -> None:
+@pytest.mark.parametrize(
+    "capture",
+    [
+        lambda graph, pool: torch.rustdev.graph(graph, pool=pool),
+        lambda graph, pool: torch.rustdev.graph(graph, pool=pool.id),
+        capture_begin,
+    ],
+)
+def test_a_graph_takes_its_memory_from_a_pool_and_keeps_it(
+    capture: Callable[[torch.rustdev.Graph, MemPool], AbstractContextManager[object]],
+) -> None:
     pool, graph = MemPool(), torch.rustdev.Graph()
     name = pool.id
     x = torch.arange(4.0, device="rustdev")
-    with torch.rustdev.graph(graph, pool=pool.id if by_name else pool):
+    torch.rustdev.synchronize()
+    with capture(graph, pool):
         y = x * 2 + 1
     assert (graph.pool(), pool.use_count(), pool_of(y)) == (name, 2, name)
     del pool
@@ -339,38 +294,6 @@ def test_a_graph_takes_its_memory_from_a_pool_and_keeps_it(by_name: bool) -> Non
     torch.rustdev.synchronize()
     del y
     assert torch.rustdev.memory_snapshot(name) == []
-
-
-@graphs
-def test_other_ways_to_name_the_pool_of_a_graph() -> None:
-    pool = MemPool()
-    one = torch.rustdev.Graph(pool=pool)
-    with torch.rustdev.stream(torch.rustdev.Stream()), one:
-        _ = torch.ones(3, device="rustdev") * 2
-    other = torch.rustdev.Graph()
-    with torch.rustdev.stream(torch.rustdev.Stream()):
-        other.capture_begin(pool=pool)
-        _ = torch.ones(3, device="rustdev") * 2
-        other.capture_end()
-    assert (one.pool(), other.pool()) == (pool.id, pool.id)
-    layer = torch.nn.Linear(3, 3).rustdev()
-    call = torch.rustdev.make_graphed_callables(layer, (torch.ones(2, 3, device="rustdev"),), pool=pool)
-    assert pool_of(call(torch.zeros(2, 3, device="rustdev"))) == pool.id
-
-
-@graphs
-def test_the_last_of_capture_and_block_counts() -> None:
-    pool, graph = MemPool(), torch.rustdev.Graph()
-    x = torch.ones(4, device="rustdev")
-    with use_mem_pool(pool):
-        with torch.rustdev.graph(graph):
-            own = x * 2
-            with use_mem_pool(pool):
-                chosen = x * 3
-            again = x * 4
-        outside = x * 5
-    assert [pool_of(value) for value in (own, chosen, again, outside)] == [graph.pool(), pool.id, graph.pool(), pool.id]
-    assert graph.pool() != pool.id
 
 
 @graphs

@@ -1,6 +1,5 @@
 """Random generators: seeds, states, offsets, and errors."""
 
-import pickle
 import struct
 
 import pytest
@@ -65,14 +64,6 @@ def test_state_is_seed_and_offset() -> None:
     assert offset % 4 == 0
 
 
-def test_state_round_trip() -> None:
-    draw()
-    state = torch.rustdev.get_rng_state()
-    first = draw()
-    torch.rustdev.set_rng_state(state)
-    assert draw() == first
-
-
 def test_state_round_trip_of_all_devices() -> None:
     torch.rustdev.manual_seed_all(3)
     draw("rustdev:1")
@@ -118,43 +109,6 @@ def test_bad_states_are_refused(state: torch.Tensor, error: type[Exception], tex
     assert torch.equal(torch.rustdev.get_rng_state(), before)
 
 
-def test_offset() -> None:
-    torch.rustdev.manual_seed(1)
-    assert torch.rustdev._get_rng_state_offset() == 0
-    first = draw()
-    offset = torch.rustdev._get_rng_state_offset()
-    second = draw()
-    torch.rustdev._set_rng_state_offset(0)
-    assert draw() == first
-    torch.rustdev._set_rng_state_offset(offset)
-    assert draw() == second
-    with pytest.raises(RuntimeError, match="multiple of 4"):
-        torch.rustdev._set_rng_state_offset(3)
-
-
-def test_generator_of_its_own() -> None:
-    generator = torch.Generator("rustdev:1")
-    assert generator.device == torch.device("rustdev:1")
-    generator.manual_seed(11)
-    before = torch.rustdev.get_rng_state(1)
-    first = torch.rand(8, device="rustdev:1", generator=generator)
-    assert torch.equal(torch.rustdev.get_rng_state(1), before)
-    generator.manual_seed(11)
-    assert torch.equal(torch.rand(8, device="rustdev:1", generator=generator), first)
-    torch.rustdev.default_generators[1].manual_seed(11)
-    assert torch.equal(torch.rand(8, device="rustdev:1"), first)
-
-
-def test_generator_clone_and_state() -> None:
-    generator = torch.Generator("rustdev").manual_seed(4)
-    torch.rand(5, device="rustdev", generator=generator)
-    clone = generator.clone_state()
-    assert torch.equal(clone.get_state(), generator.get_state())
-    first = torch.rand(5, device="rustdev", generator=generator)
-    assert not torch.equal(clone.get_state(), generator.get_state())
-    assert torch.equal(torch.rand(5, device="rustdev", generator=clone), first)
-
-
 def test_generator_shares_state() -> None:
     generator, other = torch.Generator("rustdev").manual_seed(4), torch.Generator("rustdev").manual_seed(5)
     other.graphsafe_set_state(generator.graphsafe_get_state())
@@ -169,15 +123,6 @@ def test_generator_of_another_device_is_refused() -> None:
         torch.rand(4, device="rustdev:0", generator=torch.Generator("cpu"))
 
 
-def test_fork_rng_restores() -> None:
-    torch.rustdev.manual_seed(2)
-    before = torch.rustdev.get_rng_state()
-    with torch.random.fork_rng(devices=[0], device_type="rustdev"):
-        draw()
-        assert not torch.equal(torch.rustdev.get_rng_state(), before)
-    assert torch.equal(torch.rustdev.get_rng_state(), before)
-
-
 def test_numbers_are_those_of_the_order_of_submission() -> None:
     torch.rustdev.manual_seed(6)
     expected = [draw(), draw()]
@@ -190,23 +135,3 @@ def test_numbers_are_those_of_the_order_of_submission() -> None:
         second = torch.rand(8, device="rustdev")
     torch.rustdev.synchronize()
     assert [first.tolist(), second.tolist()] == expected
-
-
-def test_generator_is_pickled_and_copied() -> None:
-    generator = torch.Generator("rustdev:1").manual_seed(12)
-    torch.rand(5, device="rustdev:1", generator=generator)
-    again = pickle.loads(pickle.dumps(generator))
-    assert again.device == generator.device
-    assert torch.equal(again.get_state(), generator.get_state())
-
-
-def test_checkpoint_repeats_the_numbers() -> None:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        masks.append((x * torch.rand(16, device="rustdev")).detach())
-        return x * masks[-1]
-
-    masks: list[torch.Tensor] = []
-    leaf = torch.ones(16, device="rustdev", requires_grad=True)
-    torch.utils.checkpoint.checkpoint(function, leaf, use_reentrant=False).sum().backward()
-    assert len(masks) == 2
-    assert torch.equal(*masks)

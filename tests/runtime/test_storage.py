@@ -2,8 +2,6 @@
 
 import copy
 import io
-import pickle
-from pathlib import Path
 
 import pytest
 import torch
@@ -31,15 +29,6 @@ def test_save_and_load(dtype: torch.dtype) -> None:
     assert torch.equal(loaded.cpu(), source)
 
 
-def test_load_with_map_location() -> None:
-    tensor = torch.arange(4.0, device="rustdev:1")
-    for location in ("cpu", "rustdev:0", torch.device("rustdev", 0), {"rustdev:1": "rustdev:0"}, lambda storage, _: storage):
-        loaded = torch.load(saved(tensor), map_location=location)
-        assert loaded.device.type == "cpu" or loaded.device.index == 0
-        assert loaded.tolist() == [0.0, 1.0, 2.0, 3.0]
-    assert torch.load(saved(torch.arange(3)), map_location="rustdev:1").device == torch.device("rustdev:1")
-
-
 def test_load_to_a_device_that_does_not_exist_is_refused() -> None:
     with pytest.raises(RuntimeError, match="device_count"):
         torch.load(saved(torch.ones(2)), map_location="rustdev:5")
@@ -50,30 +39,6 @@ def test_load_keeps_views_of_one_storage() -> None:
     first, second = torch.load(saved([base[2:5], base[::2]]))
     first.zero_()
     assert second.tolist() == [0.0, 0.0, 0.0, 6.0, 8.0]
-
-
-def test_save_and_load_a_state_dict(tmp_path: Path) -> None:
-    model = torch.nn.Linear(3, 2).rustdev()
-    torch.save(model.state_dict(), tmp_path / "model.pt")
-    for options in ({}, {"mmap": True, "map_location": "cpu"}):
-        other = torch.nn.Linear(3, 2).rustdev()
-        other.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True, **options))
-        assert torch.equal(other.weight, model.weight)
-
-
-def test_save_after_asynchronous_work() -> None:
-    tensor = torch.zeros(4, device="rustdev")
-    torch.rustdev._sleep(20_000_000)
-    tensor.add_(3)
-    assert torch.load(saved(tensor)).tolist() == [3.0] * 4
-
-
-def test_pickle() -> None:
-    tensor = torch.arange(4.0, device="rustdev:1", requires_grad=True)
-    again = pickle.loads(pickle.dumps(tensor))
-    assert again.device == tensor.device
-    assert again.requires_grad
-    assert again.tolist() == tensor.tolist()
 
 
 def test_deepcopy() -> None:
@@ -93,21 +58,6 @@ def test_print() -> None:
     assert "device='rustdev:0'" in repr(torch.rand(3, 4, device="rustdev", requires_grad=True))
     assert repr(torch.empty(0, device="rustdev")) == "tensor([], device='rustdev:0')"
     assert "..." in repr(torch.zeros(2000, device="rustdev"))
-
-
-def test_generated_methods() -> None:
-    tensor = torch.ones(3)
-    assert not tensor.is_rustdev
-    assert tensor.rustdev().device == torch.device("rustdev:0")
-    assert tensor.rustdev(1).is_rustdev
-    assert tensor.rustdev(1).device.index == 1
-    storage = tensor.untyped_storage()
-    assert not storage.is_rustdev
-    assert storage.rustdev().is_rustdev
-    packed = torch.nn.utils.rnn.pack_sequence([torch.ones(2, 1), torch.ones(1, 1)])
-    assert not packed.is_rustdev
-    assert packed.rustdev().is_rustdev
-    assert torch.nn.Linear(1, 1).rustdev(1).weight.device == torch.device("rustdev:1")
 
 
 def test_untyped_storage() -> None:

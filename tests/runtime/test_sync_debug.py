@@ -66,14 +66,6 @@ def test_what_waits_raises(call: Callable[[torch.Tensor], object]) -> None:
     assert device_values().tolist() == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("call", WAITING.values(), ids=WAITING.keys())
-def test_what_waits_warns(call: Callable[[torch.Tensor], object]) -> None:
-    values = device_values()
-    torch.rustdev.set_sync_debug_mode("warn")
-    with pytest.warns(UserWarning, match=TEXT):
-        call(values)
-
-
 @pytest.mark.parametrize("call", QUIET.values(), ids=QUIET.keys())
 def test_what_does_not_wait_is_quiet(call: Callable[[torch.Tensor], object]) -> None:
     values = device_values()

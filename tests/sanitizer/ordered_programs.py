@@ -55,20 +55,6 @@ def by_events() -> None:
 
 
 @ordered
-def an_event_that_is_recorded_again() -> None:
-    x, side, event = ones(), Stream(), Event()
-    for _ in range(3):
-        x.add_(1)
-        event.record()
-        side.wait_event(event)
-        with stream(side):
-            y = x * 3
-        event.record(side)
-        event.wait()
-    expect(y, full(12))
-
-
-@ordered
 def by_the_host() -> None:
     x, first, second, third = ones(), Stream(), Stream(), Stream()
     with stream(first):
@@ -109,35 +95,6 @@ def by_reading_a_value() -> None:
 
 
 @ordered
-def along_a_chain() -> None:
-    x, streams = ones(), [Stream() for _ in range(5)]
-    before = current_stream()
-    for following in streams:
-        following.wait_stream(before)
-        with stream(following):
-            x.add_(1)
-        before = following
-    current_stream().wait_stream(before)
-    expect(x, full(6))
-
-
-@ordered
-def a_diamond() -> None:
-    x = ones() + 1
-    first, second, third = forked(), forked(), Stream()
-    with stream(first):
-        y = x * 2
-    with stream(second):
-        z = x * 3
-    third.wait_stream(first)
-    third.wait_stream(second)
-    with stream(third):
-        total = y + z
-    current_stream().wait_stream(third)
-    expect(total, full(10))
-
-
-@ordered
 def two_readers() -> None:
     x = ones() + 1
     sides = [forked() for _ in range(3)]
@@ -168,32 +125,10 @@ def fill_parts(parts: list[torch.Tensor]) -> None:
 
 
 @ordered
-def halves() -> None:
-    x = ones()
-    fill_parts([x[:8], x[8:]])
-    expect(x, torch.tensor([1.0] * 8 + [2.0] * 8))
-
-
-@ordered
 def columns() -> None:
     x = ones(6, 9)
     fill_parts([x[:, :2], x[:, 2:5], x[:, 5:]])
     expect(x, torch.tensor([1.0] * 2 + [2.0] * 3 + [3.0] * 4).expand(6, 9))
-
-
-@ordered
-def every_second_element() -> None:
-    x = ones()
-    fill_parts([x[::2], x[1::2]])
-    expect(x, torch.tensor([1.0, 2.0] * 8))
-
-
-@ordered
-def blocks_of_three_dimensions() -> None:
-    x = ones(4, 6, 5)
-    fill_parts([x[:, :2, :3], x[:, :2, 3:], x[:, 2:4, :3], x[:, 4:]])
-    expect(x[:, 0, 0], full(1, 4))
-    expect(x[:, 3, 2], full(3, 4))
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------------------
@@ -252,18 +187,6 @@ def freed_on_its_own_stream_and_used_again() -> None:
 
 
 @ordered
-def streams_with_memory_of_their_own() -> None:
-    sides = [Stream() for _ in range(4)]
-    for _ in range(5):
-        for side in sides:
-            with stream(side):
-                x = torch.ones(1000, device="rustdev")
-                y = (x + 1) * (x + 2)
-                del x
-                del y
-
-
-@ordered
 def caches_are_emptied() -> None:
     side = forked()
     for _ in range(3):
@@ -275,19 +198,6 @@ def caches_are_emptied() -> None:
         torch.rustdev.synchronize()
         del x, y
         torch.rustdev.empty_cache()
-
-
-@ordered
-def a_chosen_pool() -> None:
-    pool, side = torch.rustdev.MemPool(), Stream()
-    with torch.rustdev.use_mem_pool(pool):
-        x = torch.ones(1000, device="rustdev")
-    side.wait_stream(current_stream())
-    with stream(side):
-        y = x + 1
-    current_stream().wait_stream(side)
-    del x
-    expect(y, full(2, 1000))
 
 
 # ---- the host -------------------------------------------------------------------------------------------------------------------
@@ -306,22 +216,6 @@ def staging_through_pinned_memory() -> None:
         x.record_stream(current_stream())
         expect(y, full(value + 1))
         copied.synchronize()
-
-
-@ordered
-def results_through_pinned_memory() -> None:
-    buffers, side = [pinned(), pinned()], Stream()
-    x = ones()
-    for step in range(4):
-        x.add_(1)
-        buffer = buffers[step % 2]
-        side.wait_stream(current_stream())
-        with stream(side):
-            buffer.copy_(x, non_blocking=True)
-            copied = side.record_event()
-        current_stream().wait_event(copied)
-        copied.synchronize()
-        assert buffer.tolist() == [2.0 + step] * 16
 
 
 @ordered
@@ -348,27 +242,6 @@ def a_loader_that_pins() -> None:
 
 
 @ordered
-def the_next_batch_is_fetched_meanwhile() -> None:
-    batches, side = [torch.full((8, 4), float(value)).pin_memory() for value in range(5)], Stream()
-    model = torch.nn.Linear(4, 1, device="rustdev")
-
-    def fetch(index: int) -> torch.Tensor | None:
-        if index == len(batches):
-            return None
-        with stream(side):
-            return batches[index].to("rustdev", non_blocking=True)
-
-    following = fetch(0)
-    for index in range(len(batches)):
-        current_stream().wait_stream(side)
-        batch = following
-        assert batch is not None
-        batch.record_stream(current_stream())
-        following = fetch(index + 1)
-        model(batch).sum().backward()
-
-
-@ordered
 def kernels_of_the_cpu() -> None:
     x, side = ones(), Stream()
     for _ in range(3):
@@ -390,17 +263,6 @@ def a_callback_tells_the_host() -> None:
     torch.rustdev.launch_host_func(done.set, side)
     assert done.wait(60)
     expect(x * 2, full(4))
-
-
-@ordered
-def a_callback_waits_for_another() -> None:
-    first, second, done = forked(), forked(), threading.Event()
-    with stream(first):
-        x = torch.ones(16, device="rustdev") + 1
-    torch.rustdev.launch_host_func(done.set, first)
-    torch.rustdev.launch_host_func(lambda: done.wait(60), second)
-    with stream(second):
-        expect(x * 2, full(4))
 
 
 # ---- training -------------------------------------------------------------------------------------------------------------------
@@ -446,19 +308,6 @@ def training_with_a_fused_optimizer() -> None:
 
 
 @ordered
-def training_with_autocast_and_a_scaler() -> None:
-    network, scaler = model(), torch.amp.GradScaler("rustdev")
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    for _ in range(3):
-        with torch.autocast("rustdev", dtype=torch.bfloat16):
-            loss = network(torch.randn(4, 1, 8, 8, device="rustdev")).float().square().mean()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
-
-
-@ordered
 def backward_on_a_side_stream() -> None:
     network, side = model(), Stream()
     side.wait_stream(current_stream())
@@ -469,20 +318,6 @@ def backward_on_a_side_stream() -> None:
         assert parameter.grad is not None
         parameter.grad.record_stream(current_stream())
         parameter.grad.add_(1)
-
-
-@ordered
-def halves_of_a_network_on_two_streams() -> None:
-    first, second = torch.nn.Linear(4, 4, device="rustdev"), torch.nn.Linear(4, 1, device="rustdev")
-    side = forked()
-    x = torch.randn(8, 4, device="rustdev")
-    hidden = first(x)
-    side.wait_stream(current_stream())
-    with stream(side):
-        loss = second(hidden).sum()
-    current_stream().wait_stream(side)
-    loss.backward()
-    torch.rustdev.synchronize()
 
 
 # ---- graphs ---------------------------------------------------------------------------------------------------------------------
@@ -540,15 +375,6 @@ def graphs_that_share_a_pool() -> None:
     expect(x, full(5))
 
 
-@ordered
-def graphed_callables() -> None:
-    layer = torch.nn.Linear(4, 4, device="rustdev")
-    x = torch.randn(2, 4, device="rustdev", requires_grad=True)
-    graphed = torch.rustdev.make_graphed_callables(layer, (x,))
-    for _ in range(3):
-        graphed(torch.randn(2, 4, device="rustdev", requires_grad=True)).sum().backward()
-
-
 # ---- two devices ----------------------------------------------------------------------------------------------------------------
 
 
@@ -561,13 +387,6 @@ def copies_between_devices() -> None:
     x.copy_(y)
     expect(z, full(7))
     expect(x, full(6))
-
-
-@ordered
-def a_pipeline_over_two_devices() -> None:
-    first, second = torch.nn.Linear(4, 4, device="rustdev:0"), torch.nn.Linear(4, 1, device="rustdev:1")
-    for _ in range(3):
-        second(first(torch.randn(8, 4, device="rustdev:0")).to("rustdev:1")).sum().backward()
 
 
 @ordered

@@ -1,8 +1,9 @@
 """Small programs with one missing wait each. Their results are still correct, because tasks run in order of submission."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -18,12 +19,24 @@ Program = Callable[[], Outcome]
 
 @dataclass(frozen=True)
 class Planted:
-    """A program, the kind of its fault and the operators of both sides."""
+    """A program, the kind of its fault, the operators of both sides, and the functions in one of which the fault is completed."""
 
+    name: str
     program: Program
     kind: str
     first: str | None
     second: str
+    functions: tuple[Callable[..., Any], ...]
+
+    @property
+    def lines(self) -> set[int | None]:
+        """The lines of the functions."""
+        return {line for function in self.functions for _, _, line in function.__code__.co_lines()}
+
+    def matches(self, report: torch.rustdev.SanitizerReport) -> bool:
+        """Return whether a report is of the planted fault."""
+        first = None if report.first is None else report.first.operator
+        return (report.kind, first, report.second.operator) == (self.kind, self.first, self.second)
 
 
 PLANTED: list[Planted] = []
@@ -33,7 +46,7 @@ def planted(kind: str, first: str | None, second: str) -> Callable[[Program], Pr
     """Add a program to the list."""
 
     def add(program: Program) -> Program:
-        PLANTED.append(Planted(program, kind, first, second))
+        PLANTED.append(Planted(program.__name__, program, kind, first, second, (program,)))
         return program
 
     return add
@@ -51,6 +64,11 @@ def full(value: float, *sizes: int) -> torch.Tensor:
     return torch.full(sizes or (16,), float(value))
 
 
+def pinned(*sizes: int) -> torch.Tensor:
+    """Return zeros in pinned memory."""
+    return torch.zeros(*(sizes or (16,))).pin_memory()
+
+
 def forked() -> Stream:
     """Return a stream that has waited for the current one."""
     side = Stream()
@@ -58,7 +76,117 @@ def forked() -> Stream:
     return side
 
 
-# ---- two streams ----------------------------------------------------------------------------------------------------------------
+# ---- an access on a side stream, and one on the current stream that does not wait for it -----------------------------------------
+
+
+def beside(
+    name: str,
+    fault: tuple[str, str, str],
+    make: Callable[[], Any],
+    first: Callable[[Any], Any],
+    second: Callable[[Any, Any], Any],
+    expected: torch.Tensor,
+    of_first: bool = False,
+) -> None:
+    """Add such a program to the list.
+
+    Args:
+        name: of the program.
+        fault: its kind and the operators of both sides.
+        make: makes what the accesses are given.
+        first: the access on the side stream.
+        second: the access on the current stream, which is also given the result of the first.
+        expected: the result of the second access.
+        of_first: whether it is that of the first.
+    """
+
+    def program() -> Outcome:
+        given = make()
+        with stream(forked()):
+            one = first(given)
+        other = second(given, one)
+        torch.rustdev.synchronize()
+        return torch.as_tensor(one if of_first else other), expected
+
+    PLANTED.append(Planted(name, program, *fault, (second,)))
+
+
+def captured() -> tuple[torch.rustdev.RustdevGraph, torch.Tensor, torch.Tensor]:
+    """Return a graph that triples its input, that and the output."""
+    x, graph = ones(), torch.rustdev.RustdevGraph()
+    with torch.rustdev.graph(graph):
+        y = x * 3
+    torch.rustdev.synchronize()
+    return graph, x, y
+
+
+def stepped() -> tuple[torch.nn.Parameter, torch.optim.Optimizer]:
+    """Return a weight with a gradient, and its optimizer."""
+    weight = torch.nn.Parameter(ones())
+    weight.grad = ones()
+    return weight, torch.optim.SGD([weight], lr=1.0, foreach=True)
+
+
+RACE, FREED, HOST = "unordered", "freed-in-use", "host-memory"
+beside("a_result_is_read_too_early", (RACE, "add", "mul"), ones, lambda x: x + 1, lambda _, y: y * 3, full(6))
+beside("a_write_overtakes_a_read", (RACE, "mul", "add"), ones, lambda x: x * 3, lambda x, _: x.add_(1), full(3), of_first=True)
+beside("two_streams_write", (RACE, "fill_", "fill_"), ones, lambda x: x.fill_(5), lambda x, _: x.fill_(7), full(7))
+beside("a_slice_is_written", (RACE, "fill_", "sum"), ones, lambda x: x[:8].fill_(3), lambda x, _: x.sum(), torch.tensor(32.0))
+beside("slices_overlap", (RACE, "fill_", "fill_"), ones, lambda x: x[:8].fill_(3), lambda x, _: x[6:10].fill_(3), full(3, 4))
+beside(
+    "columns_overlap", (RACE, "fill_", "fill_"), lambda: ones(8, 8),
+    lambda x: x[:, :4].fill_(3), lambda x, _: x[:, 3:6].fill_(3), full(3, 8, 3),
+)  # fmt: skip
+beside(
+    "a_transposed_view_is_read", (RACE, "add", "copy_"), lambda: ones(8, 4),
+    lambda x: x.add_(2), lambda x, _: x.t().contiguous(), full(3, 4, 8),
+)  # fmt: skip
+beside("an_out_argument", (RACE, "add", "mul"), ones, lambda x: torch.add(x, 1, out=x), lambda x, _: x * 3, full(6))
+beside("a_copy", (RACE, "copy_", "mul"), lambda: ones(2, 16), lambda x: x[0].copy_(x[1]), lambda x, _: x[0] * 3, full(3))
+beside(
+    "a_list_of_tensors_is_changed", (RACE, "_foreach_add.Scalar", "mul"), lambda: [ones(), ones(), ones()],
+    lambda tensors: torch._foreach_add_(tensors, 1), lambda tensors, _: tensors[2] * 3, full(6),
+)  # fmt: skip
+beside("a_part_of_a_cat", (RACE, "add", "cat"), ones, lambda x: x + 1, lambda x, y: torch.cat([x + 1, y]), full(2, 32))
+beside("an_index_reads", (RACE, "add", "gather"), ones, lambda x: x + 1, lambda x, y: y.gather(0, x.long()), full(2))
+beside(
+    "an_optimizer_steps_while_the_weights_are_read", (RACE, "mul", "_foreach_add.List"), stepped,
+    lambda given: given[0].detach() * 3, lambda given, _: given[1].step(), full(3), of_first=True,
+)  # fmt: skip
+beside("a_value_is_read", (RACE, "sum", "item"), ones, lambda x: x.sum(), lambda _, y: y.item(), torch.tensor(16.0))
+beside("a_tensor_goes_to_the_host", (RACE, "add", "copy_"), ones, lambda x: x + 1, lambda _, y: y.cpu(), full(2))
+beside(
+    "a_kernel_of_the_cpu_reads", (RACE, "add", "aten::special_airy_ai"), ones,
+    lambda x: x + 1, lambda _, y: torch.special.airy_ai(y), torch.special.airy_ai(full(2)),
+)  # fmt: skip
+beside("the_output_of_a_replay", (RACE, "graph", "add"), captured, lambda it: it[0].replay(), lambda it, _: it[2] + 1, full(4))
+beside(
+    "the_input_of_a_replay", (RACE, "graph", "fill_"), captured, lambda it: it[0].replay(), lambda it, _: it[1].fill_(2), full(2)
+)
+beside("freed", (FREED, "mul", "free"), lambda: [ones()], lambda it: it[0] * 3, lambda it, _: it.clear(), full(3), of_first=True)
+beside(
+    "a_source_is_freed_while_it_is_copied", (FREED, "copy_", "free"), lambda: [ones(), pinned()],
+    lambda it: it[1].copy_(it[0], non_blocking=True), lambda it, _: it.clear(), full(1), of_first=True,
+)  # fmt: skip
+beside(
+    "a_staging_buffer_is_read_before_it_is_full", (HOST, "copy_", "copy_"), lambda: (ones(), pinned()),
+    lambda it: it[1].copy_(it[0], non_blocking=True), lambda it, _: it[1].to("rustdev", non_blocking=True), full(1),
+)  # fmt: skip
+beside(
+    "a_buffer_is_filled_while_it_is_sent", (HOST, "copy_", "copy_"), lambda: (ones(), pinned()),
+    lambda it: it[1].to("rustdev", non_blocking=True), lambda it, _: it[1].copy_(it[0], non_blocking=True), full(0), of_first=True,
+)  # fmt: skip
+beside(
+    "parts_of_a_buffer_overlap", (HOST, "copy_", "copy_"), lambda: (ones(8), pinned()),
+    lambda it: it[1][:8].copy_(it[0], non_blocking=True), lambda it, _: it[1][4:12].copy_(it[0], non_blocking=True), full(1, 8),
+)  # fmt: skip
+beside(
+    "a_copy_that_waits_for_its_own_stream_only", (HOST, "copy_", "copy_"), lambda: (ones(), pinned()),
+    lambda it: it[1].copy_(it[0], non_blocking=True), lambda it, _: it[1].to("rustdev"), full(1),
+)  # fmt: skip
+
+
+# ---- other orders of two streams -------------------------------------------------------------------------------------------------
 
 
 @planted("unordered", "add", "mul")
@@ -67,32 +195,6 @@ def consumer_does_not_wait() -> Outcome:
     with stream(Stream()):
         y = x * 3
     return y, full(6)
-
-
-@planted("unordered", "add", "mul")
-def result_of_a_side_stream_is_read_too_early() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        y = x + 1
-    return y * 3, full(6)
-
-
-@planted("unordered", "mul", "add")
-def a_write_overtakes_a_read() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        y = x * 3
-    x.add_(1)
-    return y, full(3)
-
-
-@planted("unordered", "fill_", "fill_")
-def two_streams_write() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        x.fill_(5)
-    x.fill_(7)
-    return x, full(7)
 
 
 @planted("unordered", "add", "mul")
@@ -115,16 +217,6 @@ def the_event_is_recorded_too_early() -> Outcome:
     with stream(side):
         z = y * 3
     return z, full(6)
-
-
-@planted("unordered", "add", "mul")
-def the_event_is_of_another_stream() -> Outcome:
-    x, first, second, event = ones(), forked(), forked(), Event()
-    with stream(first):
-        y = x + 1
-    event.record(second)
-    current_stream().wait_event(event)
-    return y * 3, full(6)
 
 
 @planted("unordered", "add", "mul")
@@ -159,120 +251,6 @@ def the_host_waits_for_an_earlier_event() -> Outcome:
     return y * 3, full(6)
 
 
-@planted("unordered", "add", "mul")
-def a_chain_of_three_lacks_a_link() -> Outcome:
-    x, first, second, third = ones(), forked(), forked(), forked()
-    with stream(first):
-        y = x + 1
-    second.wait_stream(first)
-    third.wait_stream(current_stream())
-    with stream(third):
-        z = y * 3
-    return z, full(6)
-
-
-@planted("unordered", "add", "mul")
-def the_wait_is_the_wrong_way_round() -> Outcome:
-    x, side = ones(), forked()
-    with stream(side):
-        y = x + 1
-    side.wait_stream(current_stream())
-    return y * 3, full(6)
-
-
-@planted("unordered", "add", "mul")
-def the_wait_comes_after_the_use() -> Outcome:
-    x, side = ones(), forked()
-    with stream(side):
-        y = x + 1
-    z = y * 3
-    current_stream().wait_stream(side)
-    return z, full(6)
-
-
-@planted("unordered", "fill_", "sum")
-def a_slice_is_written_and_the_whole_read() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        x[:8].fill_(3)
-    return x.sum(), torch.tensor(32.0)
-
-
-@planted("unordered", "fill_", "fill_")
-def slices_overlap() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        x[:8].fill_(3)
-    x[6:10].fill_(3)
-    return x[:10].clone(), full(3, 10)
-
-
-@planted("unordered", "fill_", "fill_")
-def columns_overlap() -> Outcome:
-    x = ones(8, 8)
-    with stream(forked()):
-        x[:, :4].fill_(3)
-    x[:, 3:6].fill_(3)
-    return x[:, :6].clone(), full(3, 8, 6)
-
-
-@planted("unordered", "add", "copy_")
-def a_transposed_view_is_read() -> Outcome:
-    x = ones(8, 4)
-    with stream(forked()):
-        x.add_(2)
-    return x.t().contiguous(), full(3, 4, 8)
-
-
-@planted("unordered", "add", "mul")
-def an_out_argument_is_written() -> Outcome:
-    x, out = ones(), ones()
-    with stream(forked()):
-        torch.add(x, 1, out=out)
-    return out * 3, full(6)
-
-
-@planted("unordered", "copy_", "mul")
-def a_copy_within_the_device_is_not_waited_for() -> Outcome:
-    x, target = ones(), ones()
-    with stream(forked()):
-        target.copy_(x)
-    return target * 3, full(3)
-
-
-@planted("unordered", "_foreach_add.Scalar", "mul")
-def a_list_of_tensors_is_changed() -> Outcome:
-    tensors = [ones(), ones(), ones()]
-    with stream(forked()):
-        torch._foreach_add_(tensors, 1)
-    return tensors[2] * 3, full(6)
-
-
-@planted("unordered", "add", "cat")
-def one_of_the_parts_of_a_cat() -> Outcome:
-    x = ones(4)
-    with stream(forked()):
-        y = x + 1
-    return torch.cat([x + 1, y]), full(2, 8)
-
-
-@planted("unordered", "add", "_softmax")
-def a_softmax_reads() -> Outcome:
-    x = ones(4, 4)
-    with stream(forked()):
-        y = x + 1
-    return torch.softmax(y, 1), full(0.25, 4, 4)
-
-
-@planted("unordered", "add", "gather")
-def an_index_reads() -> Outcome:
-    x, index = ones(4), torch.arange(4, device="rustdev")
-    torch.rustdev.synchronize()
-    with stream(forked()):
-        y = x + 1
-    return y.gather(0, index), full(2, 4)
-
-
 @planted("unordered", "fill_", "add")
 def memory_of_a_freed_tensor_is_used_by_another_stream() -> Outcome:
     one, x = ones(3000), ones(3000)
@@ -282,26 +260,6 @@ def memory_of_a_freed_tensor_is_used_by_another_stream() -> Outcome:
     with stream(Stream()):
         torch.add(one, 1, out=y)
     return y, full(2, 3000)
-
-
-@planted("unordered", "uniform_", "mm")
-def a_module_is_used_before_it_is_made() -> Outcome:
-    x, module = ones(4, 4), torch.nn.Linear(4, 4, bias=False, device="rustdev")
-    with stream(Stream()), torch.no_grad():
-        y = module(x)
-    torch.rustdev.synchronize()
-    return y, x.cpu() @ module.weight.detach().cpu().T
-
-
-@planted("unordered", "mul", "_foreach_add.List")
-def an_optimizer_steps_while_the_weights_are_read() -> Outcome:
-    weight = torch.nn.Parameter(ones())
-    weight.grad = ones()
-    optimizer = torch.optim.SGD([weight], lr=1.0, foreach=True)
-    with stream(forked()), torch.no_grad():
-        y = weight * 3
-    optimizer.step()
-    return y, full(3)
 
 
 @planted("unordered", "mul", "add")
@@ -314,17 +272,6 @@ def a_gradient_is_read_on_another_stream() -> Outcome:
     with stream(Stream()):
         y = x.grad + 1
     return y, full(4)
-
-
-@planted("unordered", "copy_", "fill_")
-def a_buffer_is_filled_while_it_is_read() -> Outcome:
-    buffer, side, results = ones(), forked(), []
-    for value in range(3):
-        with stream(side):
-            buffer.fill_(float(value))
-        current_stream().wait_stream(side)
-        results.append(buffer.clone())  # the next fill does not wait for it
-    return results[2], full(2)
 
 
 @planted("unordered", "add", "mul")
@@ -341,45 +288,6 @@ def two_threads_use_their_own_streams() -> Outcome:
     return made[0] * 3, full(6)
 
 
-# ---- the host -------------------------------------------------------------------------------------------------------------------
-
-
-@planted("unordered", "sum", "item")
-def a_value_is_read_on_the_wrong_stream() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        y = x.sum()
-    return torch.tensor(y.item()), torch.tensor(16.0)
-
-
-@planted("unordered", "add", "copy_")
-def a_tensor_goes_to_the_host_on_the_wrong_stream() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        y = x + 1
-    return y.cpu(), full(2)
-
-
-@planted("unordered", "add", "aten::special_airy_ai")
-def a_kernel_of_the_cpu_reads_on_the_wrong_stream() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        y = x + 1
-    return torch.special.airy_ai(y), torch.special.airy_ai(full(2))
-
-
-# ---- graphs ---------------------------------------------------------------------------------------------------------------------
-
-
-def captured() -> tuple[torch.rustdev.RustdevGraph, torch.Tensor, torch.Tensor]:
-    """Return a graph that triples its input, that and the output."""
-    x, graph = ones(), torch.rustdev.RustdevGraph()
-    with torch.rustdev.graph(graph):
-        y = x * 3
-    torch.rustdev.synchronize()
-    return graph, x, y
-
-
 @planted("unordered", "fill_", "graph")
 def a_replay_does_not_wait_for_its_input() -> Outcome:
     graph, x, y = captured()
@@ -387,23 +295,6 @@ def a_replay_does_not_wait_for_its_input() -> Outcome:
     with stream(Stream()):
         graph.replay()
     return y, full(6)
-
-
-@planted("unordered", "graph", "add")
-def the_output_of_a_replay_is_read_too_early() -> Outcome:
-    graph, _, y = captured()
-    with stream(forked()):
-        graph.replay()
-    return y + 1, full(4)
-
-
-@planted("unordered", "graph", "fill_")
-def the_input_of_a_replay_is_changed_too_early() -> Outcome:
-    graph, x, y = captured()
-    with stream(forked()):
-        graph.replay()
-    x.fill_(2)
-    return y, full(3)
 
 
 @planted("unordered", "add", "mul")
@@ -420,27 +311,7 @@ def branches_of_a_capture_are_not_ordered() -> Outcome:
     return z, full(6)
 
 
-# ---- memory that is freed -------------------------------------------------------------------------------------------------------
-
-
-@planted("freed-in-use", "mul", "free")
-def freed_without_record_stream() -> Outcome:
-    x = ones()
-    with stream(forked()):
-        y = x * 3
-    del x
-    return y, full(3)
-
-
-@planted("freed-in-use", "mul", "free")
-def memory_of_a_side_stream_is_freed() -> Outcome:
-    side = forked()
-    with stream(side):
-        x = ones()
-    current_stream().wait_stream(side)
-    y = x * 3
-    del x
-    return y, full(3)
+# ---- memory that is freed --------------------------------------------------------------------------------------------------------
 
 
 @planted("freed-in-use", "add", "free")
@@ -455,21 +326,6 @@ def memory_of_a_side_stream_is_freed_and_used_again() -> Outcome:
         x * 5
     side.wait_stream(current_stream())
     return z, full(4, 3000)
-
-
-@planted("freed-in-use", "mul", "free")
-def a_temporary_is_freed() -> Outcome:
-    x, side = ones(), Stream()
-
-    def use() -> torch.Tensor:
-        temporary = x + 1
-        side.wait_stream(current_stream())
-        with stream(side):
-            return temporary * 3
-
-    y = use()
-    current_stream().wait_stream(side)
-    return y, full(6)
 
 
 @planted("freed-in-use", "mul", "free")
@@ -493,102 +349,12 @@ def the_wrong_stream_is_recorded() -> Outcome:
     return y, full(3)
 
 
-@planted("freed-in-use", "mul", "free")
-def a_gradient_is_dropped() -> Outcome:
-    x = ones().requires_grad_()
-    (x * 3).sum().backward()
-    assert x.grad is not None
-    with stream(forked()):
-        y = x.grad * 3
-    x.grad = None
-    return y, full(9)
-
-
-@planted("freed-in-use", "copy_", "free")
-def a_source_is_freed_while_it_is_copied() -> Outcome:
-    x, target = ones(), torch.zeros(16).pin_memory()
-    side = forked()
-    with stream(side):
-        target.copy_(x, non_blocking=True)
-    del x
-    side.synchronize()
-    return target, full(1)
-
-
-# ---- pinned memory --------------------------------------------------------------------------------------------------------------
-
-
-def pinned(*sizes: int) -> torch.Tensor:
-    """Return zeros in pinned memory."""
-    return torch.zeros(*(sizes or (16,))).pin_memory()
-
-
-@planted("host-memory", "copy_", "copy_")
-def a_staging_buffer_is_read_before_it_is_full() -> Outcome:
-    x, buffer = ones(), pinned()
-    with stream(forked()):
-        buffer.copy_(x, non_blocking=True)
-    return buffer.to("rustdev", non_blocking=True), full(1)
-
-
-@planted("host-memory", "copy_", "copy_")
-def two_copies_fill_one_buffer() -> Outcome:
-    x, y, buffer = ones(), ones(), pinned()
-    with stream(forked()):
-        buffer.copy_(x, non_blocking=True)
-    buffer.copy_(y, non_blocking=True)
-    torch.rustdev.synchronize()
-    return buffer, full(1)
-
-
-@planted("host-memory", "copy_", "copy_")
-def a_buffer_is_filled_while_it_is_sent() -> Outcome:
-    x, buffer = ones(), pinned()
-    with stream(forked()):
-        y = buffer.to("rustdev", non_blocking=True)
-    buffer.copy_(x, non_blocking=True)
-    return y, full(0)
-
-
-@planted("host-memory", "copy_", "copy_")
-def parts_of_a_buffer_overlap() -> Outcome:
-    x, buffer = ones(8), pinned()
-    with stream(forked()):
-        buffer[:8].copy_(x, non_blocking=True)
-    buffer[4:12].copy_(x, non_blocking=True)
-    torch.rustdev.synchronize()
-    return buffer[:12].clone(), full(1, 12)
-
-
-@planted("host-memory", "copy_", "copy_")
-def a_copy_that_waits_for_its_own_stream_only() -> Outcome:
-    x, buffer = ones(), pinned()
-    with stream(forked()):
-        buffer.copy_(x, non_blocking=True)
-    return buffer.to("rustdev"), full(1)
-
-
-# ---- events that were never recorded --------------------------------------------------------------------------------------------
-
-
-@planted("event-not-recorded", None, "wait_event")
-def a_stream_waits_for_a_new_event() -> Outcome:
-    x, side = ones(), Stream()
-    side.wait_event(Event())
-    with stream(side):
-        y = x * 3
-    return y, full(3)
+# ---- events that were never recorded ---------------------------------------------------------------------------------------------
 
 
 @planted("event-not-recorded", None, "wait_event")
 def an_event_is_waited_for_on_the_current_stream() -> Outcome:
     Event().wait()
-    return ones() * 3, full(3)
-
-
-@planted("event-not-recorded", None, "wait_event")
-def an_event_is_waited_for_on_a_stream() -> Outcome:
-    Event(enable_timing=True).wait(Stream())
     return ones() * 3, full(3)
 
 
@@ -602,16 +368,7 @@ def an_event_is_recorded_after_the_wait() -> Outcome:
     return y, full(3)
 
 
-@planted("event-not-recorded", None, "wait_event")
-def the_wrong_event_of_a_list() -> Outcome:
-    events = [Event() for _ in range(3)]
-    for event in events[:2]:
-        event.record()
-    current_stream().wait_event(events[-1])
-    return ones() * 3, full(3)
-
-
-# ---- two devices ----------------------------------------------------------------------------------------------------------------
+# ---- two devices -----------------------------------------------------------------------------------------------------------------
 
 
 @planted("unordered", "add", "copy_")
@@ -638,9 +395,3 @@ def a_copy_from_another_device_is_read_on_a_side_stream() -> Outcome:
     with stream(Stream()):
         y = target * 3
     return y, full(3)
-
-
-def programs() -> Iterator[tuple[str, Planted]]:
-    """Yield the programs with their names."""
-    for entry in PLANTED:
-        yield entry.program.__name__, entry

@@ -1,6 +1,5 @@
 """The race detector finds each planted race although the results are correct, and reports what is needed to fix it."""
 
-import inspect
 import threading
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -15,17 +14,7 @@ Stream = torch.rustdev.Stream
 SynchronizationError = torch.rustdev.SynchronizationError
 
 
-def matches(report: torch.rustdev.SanitizerReport, planted: Planted) -> bool:
-    """Return whether a report is of the planted fault."""
-    first = None if report.first is None else report.first.operator
-    return (report.kind, first, report.second.operator) == (planted.kind, planted.first, planted.second)
-
-
-every_program = pytest.mark.parametrize("planted", PLANTED, ids=[entry.program.__name__ for entry in PLANTED])
-
-
-def test_there_are_enough_programs() -> None:
-    assert len(PLANTED) >= 40
+every_program = pytest.mark.parametrize("planted", PLANTED, ids=[planted.name for planted in PLANTED])
 
 
 @every_program
@@ -36,26 +25,19 @@ def test_a_planted_fault_is_found_though_the_result_is_right(planted: Planted) -
     torch.rustdev.synchronize()
     torch.rustdev.synchronize(1)
     assert torch.equal(computed.cpu(), expected)
-    assert any(matches(report, planted) for report in reports), [report.text for report in reports] or "nothing was found"
+    assert any(planted.matches(report) for report in reports), [report.text for report in reports] or "nothing was found"
 
 
 @every_program
 def test_it_raises_where_the_fault_is_completed(planted: Planted) -> None:
-    source, first_line = inspect.getsourcelines(planted.program)
-    with pytest.raises(SynchronizationError, match=rf"\[{planted.kind}\]"), torch.rustdev.sanitizer(mode="error"):
+    with pytest.raises(SynchronizationError, match=rf"\[{planted.kind}\]") as caught, torch.rustdev.sanitizer(mode="error"):
         planted.program()
     report = torch.rustdev.sanitizer_reports()[0]
-    assert matches(report, planted), report.text
+    assert isinstance(caught.value, RuntimeError)
+    assert str(caught.value) == report.text
+    assert planted.matches(report), report.text
     lines = [line for file, line, _ in report.second.frames if file == planted_races.__file__]
-    assert any(first_line <= line < first_line + len(source) for line in lines), report.text
-
-
-@every_program
-def test_without_the_detector_nothing_is_reported(planted: Planted, capfd: pytest.CaptureFixture[str]) -> None:
-    planted.program()
-    torch.rustdev.synchronize()
-    assert torch.rustdev.sanitizer_reports() == []
-    assert "race detector" not in capfd.readouterr().err
+    assert set(lines) & planted.lines, report.text
 
 
 def produce() -> torch.Tensor:
@@ -123,18 +105,6 @@ def test_what_raises_does_not_run() -> None:
             x.add_(1)
         side.synchronize()
     assert x.tolist() == [2.0] * 4
-
-
-def test_the_error_is_a_runtime_error_with_the_report() -> None:
-    assert issubclass(SynchronizationError, RuntimeError)
-    with torch.rustdev.sanitizer(mode="error"):
-        tensor = produce()
-        with pytest.raises(SynchronizationError) as caught:
-            tensor.sum()
-        side = torch.rustdev.sanitizer_reports()[0].first
-        assert side is not None
-        torch.rustdev.synchronize()
-    assert str(caught.value) == torch.rustdev.sanitizer_reports()[0].text
 
 
 def test_an_error_in_backward_reaches_the_caller() -> None:
@@ -238,12 +208,6 @@ def test_the_environment_can_make_it_raise(tmp_path: Path) -> None:
     done = script(RACE, tmp_path, RUSTDEV_SANITIZE="race:error")
     assert done.returncode == 1
     assert "rustdev.sanitizer.SynchronizationError: rustdev race detector" in done.stderr
-
-
-def test_launches_that_block_hide_no_race(tmp_path: Path) -> None:
-    done = script(RACE, tmp_path, RUSTDEV_SANITIZE="race", RUSTDEV_LAUNCH_BLOCKING="1")
-    assert done.returncode == 0, done.stderr
-    assert "[unordered]" in done.stderr
 
 
 COLLECTIVE = """
