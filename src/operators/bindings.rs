@@ -330,10 +330,10 @@ operators! {
     c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
     c"embedding_renorm_": plain(typed!(embedding::renorm)) => c"embedding_renorm_";
     // masks
-    c"masked_select": plain(masked::select) => c"masked_select", c"masked_select.out";
+    c"masked_select": plain(typed!(masked::select)) => c"masked_select", c"masked_select.out";
     c"where": plain(typed!(masked::fill)) => c"masked_fill_.Scalar";
     c"where": plain(typed!(masked::fill_with_tensor)) => c"masked_fill_.Tensor";
-    c"masked_scatter": plain(masked::scatter) => c"masked_scatter_";
+    c"masked_scatter": plain(typed!(masked::scatter)) => c"masked_scatter_";
     c"nonzero": plain(typed!(masked::nonzero)) => c"nonzero", c"nonzero.out";
     c"nonzero": plain(typed!(masked::nonzero_static)) => c"nonzero_static", c"nonzero_static.out";
     // selection

@@ -29,8 +29,7 @@ fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'
         return Ok(tensor);
     }
     let copy = call.empty(tensor.sizes(), tensor.dtype())?;
-    let non_blocking = Scalar::Bool(true).into();
-    call.operator(&callees::COPY, &[Value::Tensor(copy), Value::Tensor(tensor), non_blocking]).map(|_| copy)
+    call.operator(&callees::COPY, &[copy.into(), tensor.into(), true.into()]).map(|_| copy)
 }
 
 /// The operands of an optimizer step.
