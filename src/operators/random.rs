@@ -212,12 +212,8 @@ pub fn binomial(call: &Call<'_>, trials: Tensor<'_>, p: Tensor<'_>, generator: V
 
 /// An error if the dtype cannot represent all numbers below `count`.
 fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
-    let greatest = match dtype {
-        DType::Half => (1 << 11) + 1,
-        DType::Float => (1 << 24) + 1,
-        DType::Double => (1 << 53) + 1,
-        _ => i64::MAX,
-    };
+    let is_limited = [DType::Half, DType::Float, DType::Double].contains(&dtype);
+    let greatest = values_of(dtype).filter(|_| is_limited).map_or(i64::MAX, |count| count as i64);
     ensure!((0..=greatest).contains(&count));
     call.check_number(Scalar::Long((count - 1).max(0)), dtype)
 }
