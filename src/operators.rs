@@ -8,13 +8,11 @@
 
 mod addressing;
 mod advanced_indexing;
-mod amp;
 mod attention;
 mod batch_norm;
 pub mod bindings;
 pub mod call;
 pub mod callees;
-mod cat;
 mod convolution;
 mod dropout;
 mod dtypes;
@@ -35,7 +33,6 @@ mod movement;
 mod multinomial;
 mod nll_loss;
 mod optimizer;
-mod pad;
 mod pointwise_calls;
 mod pointwise_functions;
 mod pointwise_table;

@@ -10,9 +10,9 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, amp, attention, batch_norm, cat, convolution, dropout, embedding, factories, foreach, gather, group_norm,
-    histogram, layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, pad, random, reduce,
-    rnn_cell, rnn_layer, rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
+    advanced_indexing, attention, batch_norm, convolution, dropout, embedding, factories, foreach, gather, group_norm, histogram,
+    layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce, rnn_cell, rnn_layer,
+    rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -228,24 +228,24 @@ macro_rules! operators {
 
 operators! {
     // padding
-    c"reflection_pad": structured(typed!(pad::pad)) =>
+    c"reflection_pad": structured(typed!(movement::pad)) =>
         c"reflection_pad1d", c"reflection_pad1d.out" | c"reflection_pad3d", c"reflection_pad3d.out";
-    c"reflection_pad": structured_as(c"replication_pad2d", typed!(pad::reflect_images)) =>
+    c"reflection_pad": structured_as(c"replication_pad2d", typed!(movement::reflect_images)) =>
         c"reflection_pad2d", c"reflection_pad2d.out";
-    c"replication_pad": structured(typed!(pad::pad)) =>
+    c"replication_pad": structured(typed!(movement::pad)) =>
         c"replication_pad1d", c"replication_pad1d.out" | c"replication_pad2d", c"replication_pad2d.out" | c"replication_pad3d",
         c"replication_pad3d.out";
-    c"reflection_pad_backward": structured(typed!(pad::reflect_lines_backward)) =>
+    c"reflection_pad_backward": structured(typed!(movement::reflect_lines_backward)) =>
         c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
-    c"reflection_pad_backward": plain(typed!(pad::pad_backward::<2>)) =>
+    c"reflection_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>
         c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
-    c"reflection_pad_backward": structured(typed!(pad::pad_backward_of_meta)) =>
+    c"reflection_pad_backward": structured(typed!(movement::pad_backward_of_meta)) =>
         c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
-    c"replication_pad_backward": structured(typed!(pad::pad_backward_of_meta)) =>
+    c"replication_pad_backward": structured(typed!(movement::pad_backward_of_meta)) =>
         c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
-    c"replication_pad_backward": plain(typed!(pad::pad_backward::<2>)) =>
+    c"replication_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>
         c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
-    c"replication_pad_backward": plain(typed!(pad::pad_backward::<3>)) =>
+    c"replication_pad_backward": plain(typed!(movement::pad_backward::<3>)) =>
         c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
     // windows
     c"im2col": plain(unfold::im2col) => c"im2col", c"im2col.out";
@@ -300,7 +300,7 @@ operators! {
     c"_cummax_helper": plain(typed!(softmax_and_scan::cummax)) => c"_cummax_helper";
     c"_cummin_helper": plain(typed!(softmax_and_scan::cummax)) => c"_cummin_helper";
     // movement
-    c"cat": structured(typed!(cat::join)) => c"cat", c"cat.out";
+    c"cat": structured(typed!(movement::cat)) => c"cat", c"cat.out";
     c"flip": plain(typed!(movement::flip)) => c"flip";
     c"roll": plain(typed!(movement::roll)) => c"roll";
     c"tril": structured(typed!(movement::triangle)) => c"tril", c"tril_", c"tril.out";
@@ -330,10 +330,10 @@ operators! {
     c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
     c"embedding_renorm_": plain(typed!(embedding::renorm)) => c"embedding_renorm_";
     // masks
-    c"masked_select": plain(masked::select) => c"masked_select", c"masked_select.out";
+    c"masked_select": plain(typed!(masked::select)) => c"masked_select", c"masked_select.out";
     c"where": plain(typed!(masked::fill)) => c"masked_fill_.Scalar";
     c"where": plain(typed!(masked::fill_with_tensor)) => c"masked_fill_.Tensor";
-    c"masked_scatter": plain(masked::scatter) => c"masked_scatter_";
+    c"masked_scatter": plain(typed!(masked::scatter)) => c"masked_scatter_";
     c"nonzero": plain(typed!(masked::nonzero)) => c"nonzero", c"nonzero.out";
     c"nonzero": plain(typed!(masked::nonzero_static)) => c"nonzero_static", c"nonzero_static.out";
     // selection
@@ -437,9 +437,9 @@ operators! {
     c"_fused_adamw_": any_device(plain(optimizer::adam)) => c"_fused_adamw_", c"_fused_adamw_.tensor_lr";
     c"_fused_sgd_": any_device(plain(optimizer::sgd)) => c"_fused_sgd_", c"_fused_sgd_.tensor_lr";
     // scaling of gradients
-    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(typed!(amp::unscale))) =>
+    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(typed!(optimizer::unscale))) =>
         c"_amp_foreach_non_finite_check_and_unscale_";
-    c"_amp_update_scale_": any_device(plain(amp::update_scale)) => c"_amp_update_scale_";
+    c"_amp_update_scale_": any_device(plain(optimizer::update_scale)) => c"_amp_update_scale_";
     // losses
     c"nll_loss_forward": structured(nll_loss::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
     c"nll_loss_forward": plain(nll_loss::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";

@@ -101,10 +101,22 @@ impl Device {
     }
 }
 
-impl From<Scalar> for Value<'_> {
-    fn from(number: Scalar) -> Self {
-        Self::Number(number)
-    }
+macro_rules! to_value {
+    ($($type:ty: $value:ident => $variant:expr;)*) => {$(
+        impl<'a> From<$type> for Value<'a> {
+            fn from($value: $type) -> Self {
+                $variant
+            }
+        }
+    )*};
+}
+
+to_value! {
+    Tensor<'a>: tensor => Self::Tensor(tensor);
+    Scalar: number => Self::Number(number);
+    bool: flag => Self::Number(Scalar::Bool(flag));
+    i64: number => Self::Number(Scalar::Long(number));
+    f64: number => Self::Number(Scalar::Double(number));
 }
 
 /// A type that an argument converts to. `Option` stands for an argument that may be absent.
@@ -702,8 +714,7 @@ impl<'a> Call<'a> {
 
     /// Copies a tensor's elements into another one, as `copy_` does.
     pub fn copy(&self, target: Tensor<'_>, source: Tensor<'_>) -> Outcome {
-        let arguments = [Value::Tensor(target), Value::Tensor(source), Value::Number(Scalar::Bool(false))];
-        self.operator(&callees::COPY, &arguments).map(drop)
+        self.operator(&callees::COPY, &[target.into(), source.into(), false.into()]).map(drop)
     }
 
     /// The tensor in another dtype, converted as by `to`.
@@ -711,8 +722,8 @@ impl<'a> Call<'a> {
         if tensor.dtype() == dtype {
             return Ok(tensor);
         }
-        let (wanted, no) = (Value::Number(Scalar::Long(dtype as i64)), Value::Number(Scalar::Bool(false)));
-        self.operator(&callees::TO_DTYPE, &[Value::Tensor(tensor), wanted, no, no, Value::None])
+        let wanted = dtype as i64;
+        self.operator(&callees::TO_DTYPE, &[tensor.into(), wanted.into(), false.into(), false.into(), Value::None])
     }
 
     /// The arguments, with tensors of 16 bit floats converted to `Float`.

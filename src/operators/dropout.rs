@@ -8,10 +8,6 @@ use crate::kernels::random as kernels;
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
-fn double(value: f64) -> Value<'static> {
-    Value::Number(Scalar::Double(value))
-}
-
 /// Dropout that keeps all elements: a copy and a mask of ones.
 fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
     let copy = call.operator(&callees::CLONE, &[Value::Tensor(input), Value::None])?;
@@ -24,9 +20,9 @@ fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
 /// operators refuse.
 fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -> Outcome {
     let mask = call.output(1, &Shape::like(input, DType::Bool), Strides::Any)?;
-    call.operator(&callees::BERNOULLI_NUMBER, &[Value::Tensor(mask), double(kept), Value::None])?;
+    call.operator(&callees::BERNOULLI_NUMBER, &[Value::Tensor(mask), kept.into(), Value::None])?;
     let product = call.operator(&callees::MUL, &[Value::Tensor(input), Value::Tensor(mask)])?;
-    call.operator(&callees::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), double(scale)])?;
+    call.operator(&callees::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), scale.into()])?;
     call.give(0, product)
 }
 
@@ -54,7 +50,7 @@ pub fn forward(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) 
 
 /// The gradient by other operators.
 fn backward_by_others(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
-    let scaled = call.operator(&callees::MUL_NUMBER, &[Value::Tensor(call.cast(mask, grad.dtype())?), double(scale)])?;
+    let scaled = call.operator(&callees::MUL_NUMBER, &[Value::Tensor(call.cast(mask, grad.dtype())?), scale.into()])?;
     let product = call.operator(&callees::MUL, &[Value::Tensor(grad), Value::Tensor(scaled)])?;
     call.give(0, product)
 }

@@ -16,8 +16,7 @@ const MAX: i64 = 2;
 fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype: DType) -> Result<Tensor<'a>, CallError> {
     let counts = call.zeros(&[num_rows], DType::Double)?;
     Addressing::each_slice(counts, 0, indices)?.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
-    let number = |value: i64| Value::Number(Scalar::Long(value));
-    let counts = call.operator(&callees::INDEX_SELECT, &[Value::Tensor(counts), number(0), Value::Tensor(indices)])?;
+    let counts = call.operator(&callees::INDEX_SELECT, &[counts.into(), 0.into(), indices.into()])?;
     let inverse = call.operator(&callees::RECIPROCAL, &[Value::Tensor(counts)])?;
     Ok(call.cast(inverse, dtype)?.view(&[indices.numel(), 1]))
 }
@@ -69,17 +68,9 @@ fn check_bag([weight, indices, offsets]: [Tensor<'_>; 3], mode: i64, scales: Opt
 /// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: without mode "max" the maxima are
 /// empty, and the last offset has a bag size, too.
 pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (weight, indices, offsets, _, mode, _, scales, has_last, padding): (
-        Tensor<'_>,
-        Tensor<'_>,
-        Tensor<'_>,
-        bool,
-        _,
-        bool,
-        _,
-        _,
-        _,
-    ) = arguments.typed()?;
+    let [weight, indices, offsets, _scale, mode, _sparse, scales, has_last, padding] = arguments.all()?;
+    let (weight, indices, offsets): (Tensor<'_>, Tensor<'_>, Tensor<'_>) = (weight.get()?, indices.get()?, offsets.get()?);
+    let (mode, scales, has_last, padding) = (mode.get()?, scales.get()?, has_last.get()?, padding.get()?);
     check_bag([weight, indices, offsets], mode, scales, has_last)?;
     let bags = offsets.numel() - i64::from(has_last);
     let dtype = indices.dtype();

@@ -34,8 +34,7 @@ impl<'a> Counted<'a> {
     /// Waits for the least and the greatest value.
     fn limits(&self, call: &Call<'a>) -> Result<[f64; 2], CallError> {
         let line = call.dense(self.input, Format::Contiguous)?.view(&[self.input.numel()]);
-        let no = Value::Number(Scalar::Bool(false));
-        let found = call.operators(&callees::AMINMAX, &[Value::Tensor(line), Value::None, no], 2)?;
+        let found = call.operators(&callees::AMINMAX, &[line.into(), Value::None, false.into()], 2)?;
         Ok([value_of(call, found[0])?, value_of(call, found[1])?])
     }
 
@@ -50,10 +49,9 @@ impl<'a> Counted<'a> {
         if !self.density {
             return Ok(counts);
         }
-        let (all, one) = (Value::Tensor(counts), |value| Value::Number(Scalar::Long(value)));
-        let sum = call.operator(&callees::SUM_OF_ALL, &[all, Value::None])?;
-        let shares = call.operator(&callees::DIV, &[all, Value::Tensor(sum)])?;
-        let widths = call.operator(&callees::DIFF, &[Value::Tensor(edges), one(1), one(-1), Value::None, Value::None])?;
+        let sum = call.operator(&callees::SUM_OF_ALL, &[counts.into(), Value::None])?;
+        let shares = call.operator(&callees::DIV, &[counts.into(), sum.into()])?;
+        let widths = call.operator(&callees::DIFF, &[edges.into(), 1.into(), (-1).into(), Value::None, Value::None])?;
         call.operator(&callees::DIV_IN_PLACE, &[Value::Tensor(shares), Value::Tensor(widths)])
     }
 }
@@ -68,9 +66,8 @@ fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, CallError> {
 
 /// Writes evenly spaced bin edges.
 fn space(call: &Call<'_>, edges: Tensor<'_>, [least, greatest]: [f64; 2]) -> Outcome {
-    let number = |value| Value::Number(Scalar::Double(value));
-    let steps = Value::Number(Scalar::Long(edges.numel()));
-    call.operator(&callees::LINSPACE_OUT, &[number(least), number(greatest), steps, Value::Tensor(edges)]).map(drop)
+    let steps = edges.numel().into();
+    call.operator(&callees::LINSPACE_OUT, &[least.into(), greatest.into(), steps, edges.into()]).map(drop)
 }
 
 /// Writes the counts to the first output.

@@ -48,8 +48,7 @@ fn reduce(call: &Call<'_>, losses: Tensor<'_>, reduction: i64) -> Outcome {
         return call.give(0, call.operator(operator, &[losses, Value::None])?);
     };
     let operator = if is_mean { &callees::MEAN_OUT } else { &callees::SUM_OUT };
-    let keeps_dims = Scalar::Bool(false).into();
-    call.operator(operator, &[losses, Value::None, keeps_dims, Value::None, Value::Tensor(out)]).map(drop)
+    call.operator(operator, &[losses, Value::None, false.into(), Value::None, out.into()]).map(drop)
 }
 
 pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
@@ -71,8 +70,7 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if reduction != MEAN {
         return Ok(());
     }
-    let count = Scalar::Long(input.numel()).into();
-    call.operator(&callees::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
+    call.operator(&callees::DIV_NUMBER_IN_PLACE, &[out.into(), input.numel().into()]).map(drop)
 }
 
 /// An elementwise loss, or the mean or sum of the losses. `numbers`: the kernel's scalars. `dtype`: that of the result, if it is

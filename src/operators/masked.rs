@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_same_device, ensure, take_if};
+use super::call::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_same_device, ensure, take_if};
 use super::callees;
 use super::pointwise_calls::launch_with;
 use super::tensor_iterator::{self, Elementwise, Rule, Types};
@@ -34,9 +34,8 @@ pub fn choose(call: &Call<'_>, condition: Tensor<'_>, one: Tensor<'_>, other: Te
     launch_with(&operands, &[], call)
 }
 
-pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (input, mask): (Tensor<'_>, Tensor<'_>) = arguments.typed()?;
-    check_same_device(arguments.tensors(), "mask", "masked_select")?;
+pub fn select(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
+    check_same_device([input, mask].into_iter(), "mask", "masked_select")?;
     ensure!(mask.dtype() == DType::Bool);
     let sizes = broadcast(mask.sizes(), input.sizes())?;
     let dense_mask = call.dense(mask.expanded(&sizes)?, Format::Contiguous)?;
@@ -86,10 +85,9 @@ pub fn fill_with_tensor(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, va
     fill_masked(call, input, mask, Input::Tensor(value))
 }
 
-pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (input, mask, source): (Tensor<'_>, Tensor<'_>, Tensor<'_>) = arguments.typed()?;
+pub fn scatter(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, source: Tensor<'_>) -> Outcome {
     input.check_no_internal_overlap()?;
-    check_same_device(arguments.tensors(), "a tensor", "masked_scatter_")?;
+    check_same_device([input, mask, source].into_iter(), "a tensor", "masked_scatter_")?;
     ensure!(input.dtype() == source.dtype() && mask.dtype() == DType::Bool);
     let mask = mask.expanded(input.sizes())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;

@@ -1,11 +1,15 @@
-//! Movement of elements without arithmetic: `flip`, `roll`, triangles of matrices, `channel_shuffle`.
+//! Movement of elements without arithmetic: `cat`, `flip`, `roll`, triangles of matrices, `channel_shuffle`; reflection and replication
+//! padding of 1-D, 2-D and 3-D data, and their gradients.
+//!
+//! Calls of `cat` that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call. A padding is a
+//! list of pairs (before, after), the last dimension first.
 
 use smallvec::SmallVec;
 
-use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
+use super::call::{Call, CallError, Outcome, Shape, Strides, Value, check_same_device_in, ensure, wrap_dim};
 use super::callees;
 use super::tensors::{Dims, Format, Tensor};
-use crate::kernels::movement::cat_flip_roll::flip as flip_kernel;
+use crate::kernels::movement::cat_flip_roll::{cat as cat_kernel, flip as flip_kernel};
 use crate::kernels::movement::triangle::tril as triangle_kernel;
 use crate::tensor::launch::Scalar;
 
@@ -117,4 +121,125 @@ pub fn shuffle(call: &Call<'_>, input: Tensor<'_>, groups: i64) -> Outcome {
     let source = input.within(&sizes, &divided(input.strides(), [from, of_group * from]));
     let target = out.within(&sizes, &divided(out.strides(), [groups * to, to]));
     call.launch(&[target], &[source], &[])
+}
+
+/// The most sizes and strides that the descriptors of one launch may hold, with a margin.
+const WORDS_PER_LAUNCH: usize = 60_000;
+
+/// True for tensors that PyTorch skips whatever the sizes of the others: 1-D and empty.
+fn is_passed_over(tensor: Tensor<'_>) -> bool {
+    tensor.sizes() == [0]
+}
+
+/// The memory format that all tensors suggest; contiguous if they differ.
+fn common_format(tensors: &[Tensor<'_>]) -> Format {
+    let first = tensors[0].suggested_format();
+    let is_common = first == Format::Contiguous || tensors.iter().all(|tensor| tensor.suggested_format() == first);
+    if is_common { first } else { Format::Contiguous }
+}
+
+/// The shape of the result if the tensors have one dtype and sizes that differ only in dimension `dim`. The meta function
+/// handles all other calls.
+fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
+    let first = *tensors.first()?;
+    let dim = wrap_dim(dim, first.ndim()).ok().filter(|&dim| dim < first.ndim())?;
+    let fits = |tensor: &Tensor<'_>| {
+        let (own, sizes) = (tensor.sizes(), first.sizes());
+        let are_same = own.len() == sizes.len() && (0..own.len()).all(|other| other == dim || own[other] == sizes[other]);
+        are_same && tensor.dtype() == first.dtype() && !is_passed_over(*tensor)
+    };
+    if !tensors.iter().all(fits) {
+        return None;
+    }
+    let mut sizes = Dims::from(first.sizes());
+    sizes[dim] = tensors.iter().map(|tensor| tensor.sizes()[dim]).sum();
+    Some(Shape::new(&sizes, first.dtype(), common_format(tensors)))
+}
+
+/// Launches over as many tensors at a time as one launch can take.
+fn launch_cat(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: usize) -> Outcome {
+    let scalars = cat_kernel::Scalars { dim: Scalar::Long(dim as i64) }.list();
+    let per_launch = WORDS_PER_LAUNCH / (2 * out.ndim().max(1));
+    if inputs.len() <= per_launch && !inputs.is_empty() {
+        return call.launch(&[out], inputs, &scalars);
+    }
+    let mut begin = 0;
+    for part in inputs.chunks(per_launch) {
+        let length = part.iter().map(|tensor| tensor.sizes()[dim]).sum();
+        call.launch(&[out.section(dim, begin, length)], part, &scalars)?;
+        begin += length;
+    }
+    Ok(())
+}
+
+pub fn cat(call: &Call<'_>, tensors: &[Tensor<'_>], dim: i64) -> Outcome {
+    let given = call.given(0);
+    check_same_device_in(given.into_iter().chain(tensors.iter().copied()), "argument tensors", "cat")?;
+    let shape = if given.is_none() { usual_shape(tensors, dim) } else { None };
+    let shape = shape.map_or_else(|| call.shape(), Ok)?;
+    let out = call.output(0, &shape, Strides::Any)?;
+    if tensors.iter().all(|tensor| tensor.numel() != 0) {
+        return launch_cat(call, out, tensors, wrap_dim(dim, out.ndim())?);
+    }
+    let filled: Vec<_> = tensors.iter().copied().filter(|tensor| tensor.numel() != 0).collect();
+    if filled.is_empty() { Ok(()) } else { launch_cat(call, out, &filled, wrap_dim(dim, out.ndim())?) }
+}
+
+/// Launches into an output of these sizes. Its memory format is that which tensor `like` suggests, as from PyTorch's CPU
+/// kernels; the meta functions would make it contiguous.
+fn launch_padding(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tensor<'_>, padding: &[i64]) -> Outcome {
+    let out = match like.suggested_format() {
+        Format::Contiguous => call.contiguous(0, sizes, like.dtype(), Strides::Any)?,
+        format => call.output(0, &Shape::new(sizes, like.dtype(), format), Strides::Given)?,
+    };
+    let before = call.arena().keep_all(padding.len() / 2, |pair| Scalar::Long(padding[2 * pair]));
+    call.launch(&[out], &[source], before)
+}
+
+/// Padding operators with their own meta function.
+pub fn pad(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+    launch_padding(call, &call.shape()?.sizes, input, input, padding)
+}
+
+/// `reflection_pad2d`, which has no meta function. It uses that of replication and limits the padding to the elements that can
+/// be reflected.
+pub fn reflect_images(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+    let shape = call.shape()?;
+    ensure!(padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)));
+    launch_padding(call, &shape.sizes, input, input, padding)
+}
+
+fn check_padding(padding: &[i64], dims: usize) -> Outcome {
+    ensure!(padding.len() == 2 * dims, "padding size is expected to be {}, but got: {}", 2 * dims, padding.len());
+    Ok(())
+}
+
+/// Gradients with their own meta function.
+pub fn pad_backward_of_meta(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+    let shape = call.shape()?;
+    launch_padding(call, &shape.sizes, input, grad, padding)
+}
+
+/// `reflection_pad1d_backward`, whose meta function does not check that the padding has two numbers.
+pub fn reflect_lines_backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+    check_padding(padding, 1)?;
+    pad_backward_of_meta(call, grad, input, padding)
+}
+
+/// Gradients without a meta function: the output's gradient must have the sizes of the padded input.
+pub fn pad_backward<const DIMS: usize>(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+    check_padding(padding, DIMS)?;
+    ensure!(
+        [DIMS + 1, DIMS + 2].contains(&input.ndim()),
+        "Expected {}D or {}D (batch mode) tensor for input, but got: {:?}",
+        DIMS + 1,
+        DIMS + 2,
+        input.sizes()
+    );
+    let mut padded = input.sizes().to_vec();
+    for (size, sides) in padded.iter_mut().rev().zip(padding.chunks_exact(2)) {
+        *size += sides[0] + sides[1];
+    }
+    ensure!(grad.sizes() == padded, "grad_output unexpected. Expected: {padded:?}, Got: {:?}", grad.sizes());
+    launch_padding(call, input.sizes(), input, grad, padding)
 }

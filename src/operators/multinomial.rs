@@ -65,11 +65,11 @@ fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, 
 
 /// Queues the check that the weights are a distribution.
 fn check_distribution(call: &Call<'_>, weights: Tensor<'_>) -> Outcome {
-    let (no, zero) = (Scalar::Bool(false).into(), Scalar::Long(0).into());
+    let (no, zero) = (false.into(), 0.into());
     let ends = call.operators(&callees::AMINMAX, &[Value::Tensor(weights), Value::None, no], 2)?;
     let [least, greatest] = [ends[0], ends[1]].map(Value::Tensor);
     let is_positive = call.operator(&callees::GE, &[least, zero])?;
-    let is_finite = call.operator(&callees::LT, &[greatest, Scalar::Double(f64::INFINITY).into()])?;
+    let is_finite = call.operator(&callees::LT, &[greatest, f64::INFINITY.into()])?;
     let is_valid = call.operator(&callees::BITWISE_AND, &[Value::Tensor(is_finite), Value::Tensor(is_positive)])?;
     check_all(call, is_valid, "probability tensor contains either `inf`, `nan` or element < 0")?;
     let total = call.operator(&callees::SUM, &[Value::Tensor(weights), Value::Integers(&[-1]), no, Value::None])?;
@@ -88,11 +88,11 @@ fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generato
     let quotients = Value::Tensor(call.empty_as(&Shape::like(weights, weights.dtype()))?);
     call.operator(&callees::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), generator])?;
     call.operator(&callees::DIV_OUT, &[Value::Tensor(weights), quotients, quotients])?;
-    let (samples, dim, yes) = (out.size_from_end(0), Scalar::Long(-1).into(), Scalar::Bool(true).into());
+    let (samples, dim, yes) = (out.size_from_end(0), (-1).into(), true.into());
     if samples == 1 {
         return call.operator(&callees::ARGMAX_OUT, &[quotients, dim, yes, Value::Tensor(out)]).map(drop);
     }
     let values = call.empty(out.sizes(), weights.dtype())?;
-    let arguments = [quotients, Scalar::Long(samples).into(), dim, yes, yes, Value::Tensor(values), Value::Tensor(out)];
+    let arguments = [quotients, samples.into(), dim, yes, yes, Value::Tensor(values), Value::Tensor(out)];
     call.operators(&callees::TOPK_OUT, &arguments, 2).map(drop)
 }

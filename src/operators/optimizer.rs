@@ -1,12 +1,16 @@
-//! Fused optimizers: one launch updates all parameters. Step counts, learning rates given as tensors, the gradient scale and
-//! `found_inf` are read on the device when the step runs.
+//! Fused optimizers, in which one launch updates all parameters, and `torch.amp.GradScaler`. Step counts, learning rates given as
+//! tensors, the gradient scale and `found_inf` are read on the device when the step runs.
+
+use std::slice;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Arguments, Call, CallError, Outcome, Value, ensure};
 use super::callees;
 use super::tensor_lists::{self, List, Lists};
-use super::tensors::Tensor;
+use super::tensors::{Format, Tensor};
+use crate::kernels::optimizer::amp::update_scale as scale_kernel;
+use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
 /// The learning rate: a number, or 0 and the tensor that the kernel reads.
@@ -29,8 +33,7 @@ fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'
         return Ok(tensor);
     }
     let copy = call.empty(tensor.sizes(), tensor.dtype())?;
-    let non_blocking = Scalar::Bool(true).into();
-    call.operator(&callees::COPY, &[Value::Tensor(copy), Value::Tensor(tensor), non_blocking]).map(|_| copy)
+    call.operator(&callees::COPY, &[copy.into(), tensor.into(), true.into()]).map(|_| copy)
 }
 
 /// The operands of an optimizer step.
@@ -120,4 +123,64 @@ pub fn adagrad(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [parameters, grads, sums, counts, rate, others @ .., scale, found] = arguments.all::<11>()?;
     let lists = smallvec![parameters.get()?, sums.get()?, grads.get()?];
     step(call, lists, counts.get()?, (rate, 0), others, [scale, found])
+}
+
+/// PyTorch's checks of a one-element tensor on the device.
+fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) -> Outcome {
+    ensure!(tensor.device() >= 0, "{name} must be a rustdev tensor.");
+    ensure!(tensor.numel() == 1, "{name} must be a 1-element tensor.");
+    ensure!(tensor.dtype() == dtype, "{name} must be {dtype_name} tensor.");
+    Ok(())
+}
+
+/// The distinct elements of a tensor: expanded dimensions are narrowed to size 1.
+fn distinct(tensor: Tensor<'_>) -> Tensor<'_> {
+    let is_expanded = |tensor: Tensor<'_>, dim: usize| tensor.strides()[dim] == 0 && tensor.sizes()[dim] > 1;
+    (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.section(dim, 0, 1) } else { tensor })
+}
+
+/// Unscales dense gradients of one dtype.
+fn launch_unscale(call: &Call<'_>, grads: List<'_>, found: Tensor<'_>, inverse: Tensor<'_>) -> Outcome {
+    for part in tensor_lists::parts(grads.len()) {
+        let scalars = [Scalar::Long(part.len() as i64)];
+        let lists = [&grads[part], slice::from_ref(&found), slice::from_ref(&inverse)];
+        call.launch_lists(grads[0].dtype(), 2, &lists, &scalars)?;
+    }
+    Ok(())
+}
+
+/// `_amp_foreach_non_finite_check_and_unscale_`: one launch for the gradients of each dtype. Gradients that are not dense are
+/// unscaled in copies, which are written back.
+pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse: Tensor<'_>) -> Outcome {
+    if grads.is_empty() {
+        return Ok(());
+    }
+    check_single(inverse, "inv_scale", DType::Float, "a float")?;
+    check_single(found, "found_inf", DType::Float, "a float")?;
+    let (mut dense, mut copies) = (Vec::with_capacity(grads.len()), SmallVec::<[(Tensor<'_>, Tensor<'_>); 2]>::new());
+    for &given in grads {
+        ensure!(given.device() >= 0, "one of scaled_grads was not a rustdev tensor.");
+        let is_near = given.device() == found.device() && given.device() == inverse.device();
+        ensure!(is_near, "scaled_grads, found_inf and inv_scale must be on one device.");
+        let grad = distinct(given);
+        let has_gaps = !grad.fills_memory();
+        dense.push(if has_gaps { call.dense(grad, Format::Contiguous)? } else { grad });
+        copies.extend(has_gaps.then(|| (grad, dense[dense.len() - 1])));
+    }
+    if !dense.is_sorted_by_key(|grad| grad.dtype() as i32) {
+        dense.sort_by_key(|grad| grad.dtype() as i32);
+    }
+    for group in dense.chunk_by(|one, other| one.dtype() == other.dtype()) {
+        launch_unscale(call, group, found, inverse)?;
+    }
+    copies.into_iter().try_for_each(|(grad, copy)| call.copy(grad, copy))
+}
+
+pub fn update_scale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (scale, tracker, found, growth_factor, backoff_factor, growth_interval) = arguments.typed()?;
+    check_single(tracker, "growth_tracker", DType::Int, "an int")?;
+    check_single(scale, "current_scale", DType::Float, "a float")?;
+    check_single(found, "found_inf", DType::Float, "a float")?;
+    let scalars = scale_kernel::Scalars { growth_factor, backoff_factor, growth_interval };
+    call.launch(&[scale, tracker], &[found], &scalars.list())
 }

@@ -228,20 +228,13 @@ pub fn addcdiv(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
     Ok(())
 }
 
-/// An error if the gradient is computed from the result and the slope is negative.
-fn check_slope(slope: &Value<'_>, is_result: &Value<'_>) -> Outcome {
-    ensure!(!is_result.get::<bool>()? || slope.get::<Scalar>()?.to::<f64>() >= 0.0);
+/// For gradients that are computed from the operator's result if a flag says so: their first number, the slope, may then not be
+/// negative.
+pub fn slope(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let mut numbers = arguments.iter().filter_map(Value::as_number);
+    let slope: f64 = numbers.next().map_or(0.0, Scalar::to);
+    ensure!(slope >= 0.0 || !numbers.any(|number| matches!(number, Scalar::Bool(true))));
     Ok(())
-}
-
-pub fn elu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let [_grad, alpha, _scale, _input_scale, is_result, _result] = arguments.all()?;
-    check_slope(alpha, is_result)
-}
-
-pub fn leaky_relu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
-    let [_grad, _result, slope, is_result] = arguments.all()?;
-    check_slope(slope, is_result)
 }
 
 pub fn softshrink(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {

@@ -148,8 +148,8 @@ pointwise! {
     // gradients
     gradient floating(BINARY) => gelu_backward hardshrink_backward hardsigmoid_backward sigmoid_backward silu_backward softplus_backward
         softshrink_backward tanh_backward;
-    gradient of(BINARY.checked(pointwise::elu_backward)) => elu_backward;
-    gradient of(BINARY.checked(pointwise::leaky_relu_backward).swapped()) => leaky_relu_backward;
+    gradient of(BINARY.checked(pointwise::slope)) => elu_backward;
+    gradient of(BINARY.checked(pointwise::slope).swapped()) => leaky_relu_backward;
     gradient of(BINARY.scalars(Scalars::Any)) => hardtanh_backward;
     gradient of(BINARY.scalars(Scalars::Optional)) => logit_backward;
     functional floating(BINARY) => hardswish_backward;

@@ -107,12 +107,10 @@ impl Distribution {
 
     /// Fills a tensor on any device by calling the in-place operator.
     pub fn draw_anywhere(self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
-        let double = |value: f64| Value::Number(Scalar::Double(value));
-        let integer = |value: i64| Value::Number(Scalar::Long(value));
         let (operator, [first, second]) = match self {
-            Self::Uniform(limits) => (&callees::UNIFORM, limits.map(double)),
-            Self::Normal(parameters) => (&callees::NORMAL, parameters.map(double)),
-            Self::Integers(from, to) => (&callees::RANDOM_FROM, [integer(from), to.map_or(Value::None, integer)]),
+            Self::Uniform(limits) => (&callees::UNIFORM, limits.map(Value::from)),
+            Self::Normal(parameters) => (&callees::NORMAL, parameters.map(Value::from)),
+            Self::Integers(from, to) => (&callees::RANDOM_FROM, [from.into(), to.map_or(Value::None, Value::from)]),
         };
         call.operator(operator, &[Value::Tensor(out), first, second, Value::None]).map(drop)
     }
@@ -156,8 +154,7 @@ fn values_of(dtype: DType) -> Option<u64> {
 }
 
 /// `random_` without limits.
-pub fn random(call: &Call<'_>, this: Tensor<'_>, generator: Value<'_>) -> Outcome {
-    let out = this;
+pub fn random(call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -183,8 +180,7 @@ fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>)
 }
 
 /// `bernoulli_` with a tensor of probabilities.
-pub fn bernoulli(call: &Call<'_>, this: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
-    let out = this;
+pub fn bernoulli(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
     trials(call, out, p, generator)
 }
 
@@ -216,12 +212,8 @@ pub fn binomial(call: &Call<'_>, trials: Tensor<'_>, p: Tensor<'_>, generator: V
 
 /// An error if the dtype cannot represent all numbers below `count`.
 fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
-    let greatest = match dtype {
-        DType::Half => (1 << 11) + 1,
-        DType::Float => (1 << 24) + 1,
-        DType::Double => (1 << 53) + 1,
-        _ => i64::MAX,
-    };
+    let is_limited = [DType::Half, DType::Float, DType::Double].contains(&dtype);
+    let greatest = values_of(dtype).filter(|_| is_limited).map_or(i64::MAX, |count| count as i64);
     ensure!((0..=greatest).contains(&count));
     call.check_number(Scalar::Long((count - 1).max(0)), dtype)
 }
@@ -271,7 +263,7 @@ fn check_deviations(call: &Call<'_>, std: Tensor<'_>, other: Tensor<'_>) -> Outc
     }
     let std = call.on_device(other.device(), std)?;
     let least = call.operator(&callees::MIN, &[Value::Tensor(std)])?;
-    let is_valid = call.operator(&callees::GE, &[Value::Tensor(least), Value::Number(Scalar::Long(0))])?;
+    let is_valid = call.operator(&callees::GE, &[Value::Tensor(least), 0.into()])?;
     let reason = c"normal with a tensor of deviations (the least one is read on the host)";
     ensure!(call.read(is_valid, reason)? != 0, "normal expects all elements of std >= 0.0");
     Ok(())
@@ -297,8 +289,8 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
     };
     let dtype = given.unwrap_or(first).dtype();
     let out = call.contiguous(0, &sizes, dtype, Strides::Any)?;
-    let (target, number) = (Value::Tensor(out), |value: f64| Value::Number(Scalar::Double(value)));
-    call.operator(&callees::NORMAL, &[target, number(0.0), number(width), *generator])?;
+    let target = Value::Tensor(out);
+    call.operator(&callees::NORMAL, &[target, 0.0.into(), width.into(), *generator])?;
     if let Value::Tensor(_) = std {
         call.operator(&callees::MUL_IN_PLACE, &[target, *std])?;
     }
@@ -310,5 +302,5 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
         call.fill(made, mean.get()?)?;
         made
     };
-    call.operator(&callees::ADD_IN_PLACE, &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)
+    call.operator(&callees::ADD_IN_PLACE, &[target, Value::Tensor(mean), 1.into()]).map(drop)
 }

@@ -209,8 +209,8 @@ pub fn vector_norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `norm` along dimensions.
 pub fn norm(call: &Call<'_>, input: Tensor<'_>, order: Option<Scalar>, dims: Value<'_>, keepdim: bool) -> Outcome {
     ensure!(input.dtype().is_complex() || is_floating(input.dtype()));
-    let (order, keepdim) = (order.unwrap_or(Scalar::Double(2.0)).into(), Scalar::Bool(keepdim).into());
-    call.give(0, call.operator(&callees::VECTOR_NORM, &[Value::Tensor(input), order, dims, keepdim, Value::None])?)
+    let order = order.unwrap_or(Scalar::Double(2.0)).into();
+    call.give(0, call.operator(&callees::VECTOR_NORM, &[input.into(), order, dims, keepdim.into(), Value::None])?)
 }
 
 /// `nansum`; for integers this is `sum`.
@@ -309,8 +309,7 @@ fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a
     };
     let (real, imaginary) = (variance_of(&callees::REAL)?, variance_of(&callees::IMAG)?);
     let out = call.contiguous(0, real.sizes(), real.dtype(), Strides::Any)?;
-    let one = Value::Number(Scalar::Long(1));
-    call.operator(&callees::ADD_OUT, &[Value::Tensor(real), Value::Tensor(imaginary), one, Value::Tensor(out)])?;
+    call.operator(&callees::ADD_OUT, &[real.into(), imaginary.into(), 1.into(), out.into()])?;
     if call.kernel_name() == "std" {
         call.operator(&callees::SQRT_IN_PLACE, &[Value::Tensor(out)])?;
     }

@@ -8,7 +8,6 @@ use smallvec::{SmallVec, smallvec};
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
 use super::callees::{self, Callee};
 use super::tensors::{Format, Tensor};
-use crate::tensor::launch::Scalar;
 
 /// The number of gates of an LSTM.
 pub const LSTM_GATES: i64 = 4;
@@ -39,13 +38,13 @@ pub fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Te
 
 /// Calls an operator with two tensors and `alpha` = 1.
 pub fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
-    call.operator(operator, &[Value::Tensor(one), Value::Tensor(other), Value::Number(Scalar::Long(1))])
+    call.operator(operator, &[one.into(), other.into(), 1.into()])
 }
 
 /// 1 - y.
 fn complement<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
-    let (negative, one) = (call.operator(&callees::NEG, &[Value::Tensor(y)])?, Value::Number(Scalar::Long(1)));
-    call.operator(&callees::ADD_NUMBER, &[Value::Tensor(negative), one, one])
+    let negative = call.operator(&callees::NEG, &[y.into()])?;
+    call.operator(&callees::ADD_NUMBER, &[negative.into(), 1.into(), 1.into()])
 }
 
 /// d/dx of sigmoid, from its result.
@@ -60,13 +59,12 @@ fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, CallErro
 
 /// The sum along dimension 0.
 pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
-    let no = Value::Number(Scalar::Bool(false));
-    call.operator(&callees::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
+    call.operator(&callees::SUM, &[grad.into(), Value::Integers(&[0]), false.into(), Value::None])
 }
 
 /// The parts, concatenated along dimension 1.
 fn joined<'a>(call: &Call<'a>, parts: &[Tensor<'_>]) -> Result<Tensor<'a>, CallError> {
-    call.operator(&callees::CAT, &[Value::Tensors(parts), Value::Number(Scalar::Long(1))])
+    call.operator(&callees::CAT, &[Value::Tensors(parts), 1.into()])
 }
 
 /// The gates plus their bias, if there is one.

@@ -186,8 +186,7 @@ impl<'a> Layer<'a> {
         }
         let of_later = rows_of(of_products.section(0, i64::from(!self.reverse), others));
         let earlier = rows_of(out.section(0, i64::from(self.reverse), others));
-        let one = Value::Number(Scalar::Long(1));
-        let operands = [Value::Tensor(grad), Value::Tensor(of_later.with_last(0)), Value::Tensor(earlier), one, one];
+        let operands = [grad.into(), of_later.with_last(0).into(), earlier.into(), 1.into(), 1.into()];
         call.operator(&callees::ADDMM_IN_PLACE, &operands)
     }
 }

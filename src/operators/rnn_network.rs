@@ -12,15 +12,6 @@ use super::callees;
 use super::rnn_layer::{KINDS, Kind};
 use super::tensors::{Format, Tensor};
 use crate::tensor::dtype::FLOATING;
-use crate::tensor::launch::Scalar;
-
-fn integer(value: usize) -> Value<'static> {
-    Value::Number(Scalar::Long(value as i64))
-}
-
-fn flag(value: bool) -> Value<'static> {
-    Value::Number(Scalar::Bool(value))
-}
 
 /// A network: input [steps, batch, inputs], states [cells, batch, size], parameters of each cell.
 struct Network<'a> {
@@ -88,7 +79,7 @@ impl<'a> Network<'a> {
         }
         call.give(0, self.transposed(call, sequence)?)?;
         for (index, last) in last.iter().enumerate() {
-            call.give(1 + index, call.operator(&callees::STACK, &[Value::Tensors(last), integer(0)])?)?;
+            call.give(1 + index, call.operator(&callees::STACK, &[Value::Tensors(last), 0.into()])?)?;
         }
         Ok(())
     }
@@ -98,7 +89,7 @@ impl<'a> Network<'a> {
         if !self.batch_first {
             return Ok(sequence);
         }
-        call.operator(&callees::TRANSPOSE, &[Value::Tensor(sequence), integer(0), integer(1)])
+        call.operator(&callees::TRANSPOSE, &[Value::Tensor(sequence), 0.into(), 1.into()])
     }
 
     /// The output and the final states of a layer in one direction.
@@ -107,11 +98,11 @@ impl<'a> Network<'a> {
         let mut weights: SmallVec<[Tensor<'a>; 4]> = self.params[cell * self.params_of_cell..][..self.params_of_cell].into();
         weights[1] = dense(weights[1])?;
         let of_cell = |state: &Tensor<'a>| {
-            let state = call.operator(&callees::SELECT, &[Value::Tensor(*state), integer(0), integer(cell)])?;
+            let state = call.operator(&callees::SELECT, &[Value::Tensor(*state), 0.into(), (cell as i64).into()])?;
             dense(state)
         };
         let states = self.states.iter().map(of_cell).collect::<Result<Tensors<'a>, CallError>>()?;
-        let reverse = flag(cell % self.directions == 1);
+        let reverse = (cell % self.directions == 1).into();
         let operands = [Value::Tensor(sequence), Value::Tensors(&weights), Value::Tensors(&states), reverse];
         call.operators(kind.operator, &operands, 1 + states.len())
     }
@@ -120,13 +111,12 @@ impl<'a> Network<'a> {
     fn between(&self, call: &Call<'a>, outputs: &[Tensor<'a>], is_last: bool) -> Result<Tensor<'a>, CallError> {
         let sequence = match outputs {
             [only] => *only,
-            _ => call.operator(&callees::CAT, &[Value::Tensors(outputs), integer(2)])?,
+            _ => call.operator(&callees::CAT, &[Value::Tensors(outputs), 2.into()])?,
         };
         if self.dropout == 0.0 || is_last {
             return Ok(sequence);
         }
-        let share = Value::Number(Scalar::Double(self.dropout));
-        call.operator(&callees::DROPOUT, &[Value::Tensor(sequence), share, flag(true)])
+        call.operator(&callees::DROPOUT, &[sequence.into(), self.dropout.into(), true.into()])
     }
 }
 

@@ -157,7 +157,7 @@ pub fn index_fill_tensor(call: &Call<'_>, target: Tensor<'_>, dim: i64, index: T
         return fill(call, [target, index], dim, Input::Number(call.item(value)?));
     }
     let is_shared = value.may_share_memory(target);
-    let contiguous = Value::Number(Scalar::Long(Format::Contiguous as i64));
-    let value = if is_shared { call.operator(&callees::CLONE, &[Value::Tensor(value), contiguous])? } else { value };
+    let format = (Format::Contiguous as i64).into();
+    let value = if is_shared { call.operator(&callees::CLONE, &[value.into(), format])? } else { value };
     fill(call, [target, index], dim, Input::Tensor(value))
 }

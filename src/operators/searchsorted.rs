@@ -61,8 +61,7 @@ impl<'a> Search<'a> {
         ensure!(are_lines_for(sorted, values) && call.has_dtype(0, self.dtype()));
         ensure!(!self.out_int32 || size < i64::from(i32::MAX));
         let Some(sorter) = self.sorter.filter(|sorter| sorter.numel() > 0) else { return Ok(()) };
-        let no = Value::Number(Scalar::Bool(false));
-        let limits = call.operators(&callees::AMINMAX, &[Value::Tensor(sorter), Value::None, no], 2)?;
+        let limits = call.operators(&callees::AMINMAX, &[sorter.into(), Value::None, false.into()], 2)?;
         let reason = c"searchsorted with a sorter (its limits are checked on the host)";
         let [least, greatest] = [call.read(limits[0], reason)?, call.read(limits[1], reason)?];
         ensure!(least >= 0 && greatest < size);

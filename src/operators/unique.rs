@@ -165,14 +165,7 @@ pub fn unique(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool, 
     of_elements(call, input, false, inverse, counts)
 }
 
-pub fn unique_dim(
-    call: &Call<'_>,
-    input: Tensor<'_>,
-    dim: i64,
-    _sorted: Value<'_>,
-    _inverse: Value<'_>,
-    _counts: Value<'_>,
-) -> Outcome {
+pub fn unique_dim(call: &Call<'_>, input: Tensor<'_>, dim: i64, _sorted: bool, _inverse: bool, _counts: bool) -> Outcome {
     along(call, input, dim, false)
 }
 
