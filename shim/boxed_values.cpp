@@ -3,8 +3,6 @@
 
 #include <ATen/core/IListRef.h>
 
-#include <string>
-
 namespace rustdev {
 
 void describe(const at::Tensor& tensor, rd_tensor& described) {

@@ -2,10 +2,6 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/core/stack.h>
-
-#include <optional>
 
 #include "rustdev_operators.h"
 #include "tensor.h"

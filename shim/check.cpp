@@ -2,9 +2,6 @@
 #include "check.h"
 
 #include <atomic>
-#include <exception>
-#include <string>
-#include <utility>
 
 struct _object;  // Python's name of its PyObject
 
@@ -52,7 +49,7 @@ void throw_status(rd_status status) {
       if (race_type.load() != nullptr) {
         throw RaceError(text);
       }
-      throw c10::Error(here, text);
+      [[fallthrough]];
     default:
       throw c10::Error(here, text);
   }

@@ -4,9 +4,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <exception>
-#include <memory>
-
 #include "rustdev.h"
 
 namespace rustdev {

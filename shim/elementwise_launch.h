@@ -1,9 +1,6 @@
 // Launches of pointwise operators over dense operands, without a call of src/operators/.
 #pragma once
 
-#include <optional>
-#include <string_view>
-
 #include "rustdev_operators.h"
 #include "tensor.h"
 

@@ -3,11 +3,6 @@
 
 #include <ATen/core/boxing/KernelFunction.h>
 
-#include <optional>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-
 #include "generated_metas.h"
 
 namespace rustdev {

@@ -1,11 +1,6 @@
 // PyTorch's structured metas for boxed arguments: the checks of an operator, and the sizes, strides and dtypes of its outputs.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <ATen/core/stack.h>
-
-#include <string_view>
-
 namespace rustdev {
 
 // The outputs of a call, as its meta sees and sets them.

@@ -7,10 +7,6 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/TypeProperties.h>
 
-#include <algorithm>
-#include <array>
-#include <iterator>
-
 #include "boxed_values.h"
 #include "ops/factory.h"
 #include "ops/fallback.h"

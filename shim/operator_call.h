@@ -2,12 +2,7 @@
 // operators.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/FunctionRef.h>
-
-#include <exception>
-#include <optional>
 
 #include "elementwise_launch.h"
 #include "metas.h"

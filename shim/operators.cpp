@@ -2,14 +2,6 @@
 // (typed_kernels.h), else a boxed one. Both pass the arguments to Rust. A call that Rust does not take goes to the CPU fallback or
 // to PyTorch's composition.
 #include <c10/util/StringUtil.h>
-#include <torch/library.h>
-
-#include <exception>
-#include <iterator>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "boxed_values.h"
 #include "ops/tier.h"

@@ -1,14 +1,9 @@
 // Operand descriptors of rd_launch, made from tensors: they are on the stack; nothing is allocated or validated twice.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <iterator>
-#include <optional>
 
 #include "check.h"
 #include "rustdev.h"

@@ -4,17 +4,8 @@
 #include <ATen/Operators.h>
 #include <ATen/core/op_registration/infer_schema.h>
 
-#include <algorithm>
-#include <array>
-#include <iterator>
-#include <memory>
-#include <optional>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "boxed_values.h"
 #include "generated_typed_kernels.h"

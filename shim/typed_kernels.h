@@ -5,10 +5,6 @@
 // have one. They are listed by name (compiled_names.txt); pointwise operators, many of which share a type, are listed by type.
 #pragma once
 
-#include <torch/library.h>
-
-#include <string_view>
-
 #include "operator_call.h"
 
 namespace rustdev {

@@ -6,9 +6,7 @@
 #include <dlfcn.h>
 
 #include <cstdio>
-#include <exception>
 #include <mutex>
-#include <vector>
 
 #include "operator_call.h"
 #include "ops/fallback.h"

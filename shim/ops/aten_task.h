@@ -4,12 +4,8 @@
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/stack.h>
 
 #include <functional>
-#include <optional>
 
 #include "rustdev_operators.h"
 

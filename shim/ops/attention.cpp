@@ -3,7 +3,6 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
-#include <torch/library.h>
 
 #include "ops/tier.h"
 

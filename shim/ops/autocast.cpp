@@ -2,7 +2,6 @@
 // inputs. The lists are PyTorch's for accelerators; an operator in none of them keeps its dtypes.
 #include <ATen/Operators.h>
 #include <ATen/autocast_mode.h>
-#include <torch/library.h>
 
 namespace rustdev {
 

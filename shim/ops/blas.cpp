@@ -5,9 +5,6 @@
 #include <ATen/ops/mm.h>
 #include <c10/core/ScalarType.h>
 
-#include <algorithm>
-#include <array>
-
 #include "ops/aten_task.h"
 
 namespace rustdev {

@@ -1,14 +1,8 @@
 // Pending operations of torch.distributed in Gloo: keeps their tensors' memory until they end, and ends their completions. Without
 // Python.
-#include <torch/library.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include <exception>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "ops/aten_task.h"
 #include "rustdev_completion.h"

@@ -7,8 +7,6 @@
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/mkldnn_convolution.h>
 
-#include <algorithm>
-
 #include "boxed_values.h"
 #include "ops/aten_task.h"
 #include "tensor.h"

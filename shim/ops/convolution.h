@@ -2,10 +2,6 @@
 // makes the outputs. Arguments may have a wider dtype than the outputs; results are rounded.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <string_view>
-
 #include "rustdev_operators.h"
 
 namespace rustdev {

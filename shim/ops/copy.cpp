@@ -8,7 +8,6 @@
 #include <ATen/ops/clone_native.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/item_native.h>
-#include <torch/library.h>
 
 #include "boxed_values.h"
 #include "ops/tier.h"
@@ -165,14 +164,12 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)
 
 // The copy kernel reads and writes conjugated and negated memory itself. PyTorch's materialisation would recurse into this
 // operator.
-TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
-  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
-  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+static void pass_copies(torch::Library& library) {
+  library.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  library.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
-TORCH_LIBRARY_IMPL(aten, Negative, m) {
-  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
-  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
-}
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { pass_copies(m); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { pass_copies(m); }
 
 }  // namespace rustdev

@@ -13,7 +13,6 @@
 #include <ATen/ops/zeros_like_native.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DefaultDtype.h>
-#include <torch/library.h>
 
 namespace rustdev {
 namespace {

@@ -11,14 +11,9 @@
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/stack.h>
 #include <ATen/ops/nan_to_num.h>
-#include <torch/library.h>
 
-#include <algorithm>
 #include <deque>
-#include <exception>
-#include <memory>
 #include <mutex>
 
 #include "boxed_values.h"

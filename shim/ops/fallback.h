@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/boxing/BoxedKernel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include "rustdev_operators.h"
 

@@ -6,7 +6,6 @@
 // the kernel's own is moved into device memory.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/DispatchKey.h>
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>

@@ -1,6 +1,5 @@
 // Operators for the kernels in Python (python/rustdev/_ops/): launches of kernels of the operator table, and synchronous reads.
 #include <ATen/MemoryOverlap.h>
-#include <torch/library.h>
 
 #include "runtime/sync_debug.h"
 

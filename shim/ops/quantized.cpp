@@ -5,7 +5,6 @@
 #include <ATen/ops/quantize_per_channel.h>
 #include <ATen/ops/quantize_per_tensor.h>
 #include <ATen/quantized/Quantizer.h>
-#include <torch/library.h>
 
 #include "tensor.h"
 

@@ -10,7 +10,6 @@
 #include <ATen/ops/nanmedian.h>
 #include <ATen/ops/where.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
 
 #include "rustdev.h"
 

@@ -1,6 +1,5 @@
 // Sparse COO tensors, as in gradients of embeddings and their optimizers: PyTorch's own functions for indices, values and sizes
 // (compiled_names.txt). python/rustdev/_ops/sparse_coo.py has the operators that compute; the rest goes to the fallback.
-#include <torch/library.h>
 
 #include "generated_sparse.h"
 

@@ -1,11 +1,6 @@
 // Tiers of the operators, for coverage(): recorded by each registration.
 #pragma once
 
-#include <torch/library.h>
-
-#include <string>
-#include <unordered_map>
-
 namespace rustdev {
 
 // Operators whose kernel on our key is not a Rust kernel, with the name of their tier.
@@ -22,7 +17,7 @@ class Tier {
   template <class Kernel>
   void impl(const char* name, Kernel&& kernel) {
     if (noted_) {
-      tiers()[std::string("aten::") + name] = tier_;
+      tiers()[std::string("aten::").append(name)] = tier_;
     }
     library_.impl(name, std::forward<Kernel>(kernel));
   }

@@ -2,12 +2,9 @@
 // their counters are in Rust. Also tensors over memory of another process.
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
-#include <torch/library.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <iterator>
 
 #include "runtime/guard.h"
 #include "tensor.h"

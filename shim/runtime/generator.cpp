@@ -8,7 +8,6 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GeneratorImpl.h>
 #include <c10/core/TensorImpl.h>
-#include <torch/library.h>
 
 #include "runtime/guard.h"
 #include "tensor.h"

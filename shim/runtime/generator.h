@@ -3,8 +3,6 @@
 
 #include <ATen/core/Generator.h>
 
-#include <optional>
-
 #include "rustdev.h"
 
 namespace rustdev {

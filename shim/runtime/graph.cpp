@@ -4,7 +4,6 @@
 #if RUSTDEV_TORCH_HAS_GRAPHS
 
 #include <ATen/core/GraphImplInterface.h>
-#include <torch/library.h>
 
 #include "check.h"
 

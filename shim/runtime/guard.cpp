@@ -3,13 +3,10 @@
 // A c10::Event holds an rd_event as a `void*`. It is created at the first record, when the device is known.
 #include "runtime/guard.h"
 
-#include <algorithm>
-
 #include <c10/core/Allocator.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/library.h>
 
 #include "runtime/sync_debug.h"
 

@@ -1,5 +1,4 @@
 // PrivateUse1 hooks: PyTorch's queries about the accelerator outside of operators and guards.
-#include <algorithm>
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>

@@ -2,12 +2,7 @@
 // torch.jit.save.
 #include "runtime/label.h"
 
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-
 #include <torch/csrc/jit/serialization/pickler_helper.h>
-#include <torch/library.h>
 
 #include "tensor.h"
 

@@ -4,11 +4,6 @@
 // storage, the label names the memory block too, and views, which have no BackendMeta, show that name.
 #pragma once
 
-#include <optional>
-#include <string>
-
-#include <ATen/core/Tensor.h>
-
 namespace rustdev {
 
 // The tensor's own label, else that of its memory block; none for tensors of other devices.

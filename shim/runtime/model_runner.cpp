@@ -1,9 +1,5 @@
 // Loads and runs models that AOTInductor compiled for the device.
-#include <array>
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include <ATen/DynamicLibrary.h>
 #include <c10/core/DeviceGuard.h>

@@ -12,13 +12,8 @@
 #include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 
-#include <array>
-#include <memory>
 #include <set>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "check.h"
 

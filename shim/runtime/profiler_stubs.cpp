@@ -2,8 +2,6 @@
 #include <c10/util/ApproximateClock.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
-#include <memory>
-
 #include "check.h"
 
 namespace rustdev {

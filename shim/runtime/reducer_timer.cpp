@@ -1,6 +1,4 @@
 // The device timer of DistributedDataParallel: PyTorch's reducer records points, and its logger reports the times between them.
-#include <memory>
-#include <optional>
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
