@@ -290,7 +290,8 @@ add(TABLES, "index_put, accumulated", lambda x, y, i: x.index_put((i,), y, accum
 PARTS = ((256, 1024), (256, 1024))
 for how in ("sum", "prod", "mean", "amax"):
     scattered = lambda x, y, i, how=how: x.scatter_reduce(1, i, y, how)  # noqa: E731
-    by_rows = lambda x, y, i, how=how.replace("sum", "amin"): x.index_reduce(0, i, y, how)  # noqa: E731
+    other = "amin" if how == "sum" else how
+    by_rows = lambda x, y, i, how=other: x.index_reduce(0, i, y, how)  # noqa: E731
     add(TABLES, f"scatter_reduce {how}", scattered, *PARTS, indices=(((256, 1024), 1024),), positive=True)
     add(TABLES, f"index_reduce {how}", by_rows, *PARTS, indices=(((256,), 256),), positive=True)
 add(TABLES, "masked_select", lambda x: x.masked_select(x > 0), MATRIX)
