@@ -53,11 +53,5 @@ def page() -> str:
     return "\n".join([*lines, *pages.table("tier | operators: | overloads:", rows), *sections, ""])
 
 
-def main() -> int:
-    """Write the page."""
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

@@ -114,15 +114,9 @@ def dependencies(tree: str) -> dict[Crate, set[Crate]]:
     return uses
 
 
-def component(crate: Crate, checksum: str | None) -> dict[str, Any]:
-    """Return a crate as a component of the bill."""
-    entry: dict[str, Any] = {"type": "library", "bom-ref": crate.purl, "name": crate.name, "version": crate.version}
-    entry |= {"scope": "required", "purl": crate.purl}
-    if checksum:
-        entry["hashes"] = [{"alg": "SHA-256", "content": checksum}]
-    if crate.license:
-        entry["licenses"] = [{"expression": crate.license}]
-    return entry
+def component(name: str, reference: str, **more: Any) -> dict[str, Any]:
+    """Return a component of the bill, with those of the further entries that are not empty."""
+    return {"type": "library", "bom-ref": reference, "name": name} | {key: value for key, value in more.items() if value}
 
 
 def bill(
@@ -136,22 +130,26 @@ def bill(
         rust: Version of the compiler.
         project: Table `project` of pyproject.toml.
     """
+
+    def licensed(expression: str) -> list[dict[str, str]]:
+        return [{"expression": expression}] if expression else []
+
     module, *crates = uses
-    wheel = {"type": "library", "bom-ref": f"pkg:pypi/{project['name']}@{project['version']}", "name": project["name"]}
-    wheel |= {"version": project["version"], "purl": wheel["bom-ref"], "licenses": [{"expression": project["license"]}]}
-    std = component(Crate("std", rust, "MIT OR Apache-2.0"), None) | {
-        "bom-ref": "rust-std",
-        "description": "Rust's standard library",
-    }
-    del std["purl"]
-    parts = [component(crate, checksums.get((crate.name, crate.version))) for crate in sorted(crates)]
+    purl = f"pkg:pypi/{project['name']}@{project['version']}"
+    wheel = component(project["name"], purl, version=project["version"], purl=purl, licenses=licensed(project["license"]))
+    parts = []
+    for name, version, terms in sorted(crates):
+        checksum, reference = checksums.get((name, version)), Crate(name, version, terms).purl
+        hashes = [{"alg": "SHA-256", "content": checksum}] if checksum else []
+        about = {"version": version, "purl": reference, "hashes": hashes, "licenses": licensed(terms)}
+        parts.append(component(name, reference, scope="required", **about))
+    about = {"version": rust, "licenses": licensed("MIT OR Apache-2.0"), "description": "Rust's standard library"}
+    std = component("std", "rust-std", scope="required", **about)
     packages = []
     for requirement in project["dependencies"]:
         name = re.match(r"[\w.-]+", requirement)[0]  # type: ignore[index]
-        packages.append(
-            {"type": "library", "bom-ref": f"pkg:pypi/{name}", "name": name, "scope": "required", "purl": f"pkg:pypi/{name}"}
-        )
-        packages[-1]["description"] = f"Not in the wheel: the environment brings {requirement}"
+        description = f"Not in the wheel: the environment brings {requirement}"
+        packages.append(component(name, f"pkg:pypi/{name}", scope="required", purl=f"pkg:pypi/{name}", description=description))
     graph = [{"ref": crate.purl, "dependsOn": sorted(used.purl for used in uses[crate])} for crate in sorted(crates)]
     direct = [*(used.purl for used in uses[module]), std["bom-ref"], *(package["bom-ref"] for package in packages)]
     return {
@@ -167,16 +165,13 @@ def bill(
 
 def write_bill(file: Path) -> None:
     """Write the bill of this machine's build."""
-    host = re.search(r"^host: (.*)$", output("rustc", "-vV"), re.MULTILINE)
-    rust = re.search(r"^release: (.*)$", output("rustc", "-vV"), re.MULTILINE)
-    assert host
-    assert rust
-    command = ["cargo", "tree", "--locked", "-p", "rustdev-module", "-e", "normal,no-proc-macro", "--target", host[1]]
+    rust = dict(re.findall(r"^(\w+): (.*)$", output("rustc", "-vV"), re.MULTILINE))
+    command = ["cargo", "tree", "--locked", "-p", "rustdev-module", "-e", "normal,no-proc-macro", "--target", rust["host"]]
     uses = dependencies(output(*command, "--prefix", "depth", "--format", "{p}|{l}"))
     locked = toml(ROOT / "Cargo.lock")["package"]
     checksums = {(package["name"], package["version"]): package["checksum"] for package in locked if "checksum" in package}
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(bill(uses, checksums, rust[1], toml(ROOT / "pyproject.toml")["project"]), indent=1) + "\n")
+    file.write_text(json.dumps(bill(uses, checksums, rust["release"], toml(ROOT / "pyproject.toml")["project"]), indent=1) + "\n")
 
 
 def validate(file: Path) -> None:

@@ -8,8 +8,6 @@ the blocks. `over eager` is the uncompiled model's time over the compiled one's,
 """
 
 import argparse
-import csv
-import re
 import sys
 from pathlib import Path
 from statistics import geometric_mean
@@ -18,6 +16,7 @@ from typing import NamedTuple
 import rustdev
 import torch
 from compare_models import BLOCKS, SECONDS, Contender, block, check
+from models_report import write_table
 from networks import TASKS
 
 KINDS = ("train", "infer")
@@ -65,17 +64,9 @@ def measure(name: str, mode: str) -> list[Row]:
     return rows
 
 
-def record(folder: Path, rows: list[Row]) -> Path:
-    """Write the table and return its path."""
-    processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
-    file = folder / f"compiled-{processor}-{rows[0].threads}-threads.csv"
-    with file.open("w", newline="") as stream:
-        table = csv.writer(stream)
-        table.writerow([*Row._fields, "over_eager", "over_cpu"])
-        for row in rows:
-            times = [f"{time:.4f}" for time in row[4:]]
-            table.writerow([*row[:4], *times, f"{row.over_eager:.3f}", f"{row.over_cpu:.3f}"])
-    return file
+def cells(row: Row) -> list[object]:
+    """Return a row of the table."""
+    return [*row[:4], *(f"{time:.4f}" for time in row[4:]), f"{row.over_eager:.3f}", f"{row.over_cpu:.3f}"]
 
 
 def main(arguments: list[str]) -> None:
@@ -104,7 +95,8 @@ def main(arguments: list[str]) -> None:
         over_eager, over_cpu = geometric_mean(row.over_eager for row in mine), geometric_mean(row.over_cpu for row in mine)
         print(f"{kind}: geometric means over eager {over_eager:.2f}, over CPU {over_cpu:.2f}")
     if options.output:
-        print(record(options.output, rows))
+        columns = [*Row._fields, "over_eager", "over_cpu"]
+        print(write_table(options.output, "compiled", options.threads, columns, map(cells, rows)))
 
 
 if __name__ == "__main__":

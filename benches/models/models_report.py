@@ -4,7 +4,7 @@ import csv
 import datetime as dt
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -172,20 +172,23 @@ def plot(rows: list[Row], file: Path) -> None:
     plt.close(figure)
 
 
-def record(folder: Path, rows: list[Row]) -> list[Path]:
-    """Write the rows to files named after the processor, one for each number of threads."""
+def write_table(folder: Path, kind: str, threads: int, columns: list[str], rows: Iterable[Iterable[object]]) -> Path:
+    """Write a table to a file named after its kind, the processor and the number of threads, and return its path."""
     processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for threads in sorted({row.threads for row in rows}):
-        path = folder / f"models-{processor}-{threads}-threads.csv"
-        with path.open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["model", "dtype", "kind", "cpu ms", "device ms", "factor", "cpu MiB", "device MiB", "operators"])
-            for row in rows:
-                if row.threads == threads:
-                    measured = f"{row.cpu:.3f}", f"{row.device:.3f}", f"{row.factor:.2f}"
-                    peaks = memory(row.host_peak), memory(row.peak)
-                    table.writerow([row.model, row.dtype, row.kind, *measured, *peaks, row.operators])
-        written.append(path)
-    return written
+    path = folder / f"{kind}-{processor}-{threads}-threads.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+    return path
+
+
+def record(folder: Path, rows: list[Row]) -> list[Path]:
+    """Write the rows to a table for each number of threads."""
+    columns = ["model", "dtype", "kind", "cpu ms", "device ms", "factor", "cpu MiB", "device MiB", "operators"]
+
+    def cells(row: Row) -> list[str]:
+        measured = f"{row.cpu:.3f}", f"{row.device:.3f}", f"{row.factor:.2f}"
+        return [row.model, row.dtype, row.kind, *measured, memory(row.host_peak), memory(row.peak), row.operators]
+
+    counts = sorted({row.threads for row in rows})
+    return [write_table(folder, "models", count, columns, (cells(row) for row in rows if row.threads == count)) for count in counts]

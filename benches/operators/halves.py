@@ -174,7 +174,6 @@ def main(arguments: list[str]) -> None:
     for row in findings:
         print(line(row))
     if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
         names = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
         columns = ["family", "operator", *(f"{name} us" for name in names), *(f"{name} ratio" for name in names[1:]), "falls back"]
         table = options.output / f"halves-{this_machine(quick=False).slug}.csv"

@@ -54,6 +54,11 @@ def forward_only(family: str, name: str, call: Callable[..., Any], *floats: Size
     add(family, name, call, *floats, backward=False, **options)
 
 
+def of_modules(family: str, name: str, module: Callable[..., nn.Module], *floats: Sizes) -> None:
+    """Append a case of a module."""
+    add(family, name, None, *floats, module=module)
+
+
 # ---- convolutions ----------------------------------------------------------------------------------------------------------------
 CONVOLUTIONS: list[tuple[str, Callable[..., Any], Sizes, Sizes, dict[str, Any]]] = [
     ("3x3, 32 to 32", functional.conv2d, (8, 32, 32, 32), (32, 32, 3, 3), {"padding": 1}),
@@ -153,22 +158,13 @@ add(RESAMPLING, "interpolate linear", lambda x: functional.interpolate(x, scale_
 add(RESAMPLING, "interpolate nearest, 1d", lambda x: functional.interpolate(x, scale_factor=2), (8, 64, 512))
 add(RESAMPLING, "interpolate trilinear", lambda x: functional.interpolate(x, scale_factor=2, mode="trilinear"), (2, 8, 8, 16, 16))
 add(RESAMPLING, "interpolate nearest, 3d", lambda x: functional.interpolate(x, scale_factor=2), (2, 8, 8, 16, 16))
-add(
-    RESAMPLING,
-    "interpolate bilinear, antialias",
-    lambda x: functional.interpolate(x, size=24, mode="bilinear", antialias=True),
-    (4, 32, 64, 64),
-)
+smoothed = functools.partial(functional.interpolate, size=24, mode="bilinear", antialias=True)
+add(RESAMPLING, "interpolate bilinear, antialias", smoothed, (4, 32, 64, 64))
 for mode in ("bilinear", "nearest", "bicubic"):
     sampled = functools.partial(functional.grid_sample, mode=mode, align_corners=False)
     add(RESAMPLING, f"grid_sample {mode}", sampled, (4, 32, 32, 32), (4, 32, 32, 2))
-add(
-    RESAMPLING,
-    "grid_sample of volumes",
-    functools.partial(functional.grid_sample, align_corners=False),
-    (1, 8, 16, 16, 16),
-    (1, 16, 16, 16, 3),
-)
+sampled = functools.partial(functional.grid_sample, align_corners=False)
+add(RESAMPLING, "grid_sample of volumes", sampled, (1, 8, 16, 16, 16), (1, 16, 16, 16, 3))
 add(RESAMPLING, "affine_grid", lambda x: functional.affine_grid(x, [8, 3, 64, 64], align_corners=False), (8, 2, 3))
 add(RESAMPLING, "pixel_shuffle", lambda x: functional.pixel_shuffle(x, 2), IMAGES)
 add(RESAMPLING, "pixel_unshuffle", lambda x: functional.pixel_unshuffle(x, 2), IMAGES)
@@ -208,20 +204,9 @@ add(ATTENTION, "scaled_dot_product", functional.scaled_dot_product_attention, HE
 add(ATTENTION, "causal", functools.partial(functional.scaled_dot_product_attention, is_causal=True), HEADS, HEADS, HEADS)
 add(ATTENTION, "with a mask", functional.scaled_dot_product_attention, HEADS, HEADS, HEADS, (1, 1, 128, 128))
 add(ATTENTION, "512 queries of 64", functional.scaled_dot_product_attention, *[(2, 4, 512, 64)] * 3)
-add(
-    ATTENTION,
-    "MultiheadAttention",
-    None,
-    (8, 64, 128),
-    module=lambda: OfOne(nn.MultiheadAttention(128, 4, batch_first=True), 3),
-)
-add(
-    ATTENTION,
-    "TransformerEncoderLayer",
-    None,
-    (8, 64, 128),
-    module=lambda: nn.TransformerEncoderLayer(128, 4, 256, 0.0, batch_first=True),
-)
+of_modules(ATTENTION, "MultiheadAttention", lambda: OfOne(nn.MultiheadAttention(128, 4, batch_first=True), 3), (8, 64, 128))
+encoder = functools.partial(nn.TransformerEncoderLayer, 128, 4, 256, 0.0, batch_first=True)
+of_modules(ATTENTION, "TransformerEncoderLayer", encoder, (8, 64, 128))
 
 
 class OfOne(nn.Module):
@@ -241,17 +226,12 @@ class OfOne(nn.Module):
 RECURRENT = "recurrent layers"
 for kind in (nn.LSTM, nn.GRU, nn.RNN):
     name = kind.__name__
-    add(RECURRENT, name, None, (32, 8, 64), module=lambda kind=kind: OfOne(kind(64, 128), 1))
-    add(
-        RECURRENT,
-        f"{name}, two directions",
-        None,
-        (32, 8, 64),
-        module=lambda kind=kind: OfOne(kind(64, 64, 2, bidirectional=True), 1),
-    )
-add(RECURRENT, "LSTMCell", None, (256, 128), module=lambda: OfOne(nn.LSTMCell(128, 128), 1))
-add(RECURRENT, "GRUCell", None, (256, 128), module=lambda: nn.GRUCell(128, 128))
-add(RECURRENT, "RNNCell", None, (256, 128), module=lambda: nn.RNNCell(128, 128))
+    of_modules(RECURRENT, name, lambda kind=kind: OfOne(kind(64, 128), 1), (32, 8, 64))
+    both = functools.partial(kind, 64, 64, 2, bidirectional=True)
+    of_modules(RECURRENT, f"{name}, two directions", lambda both=both: OfOne(both(), 1), (32, 8, 64))
+of_modules(RECURRENT, "LSTMCell", lambda: OfOne(nn.LSTMCell(128, 128), 1), (256, 128))
+of_modules(RECURRENT, "GRUCell", lambda: nn.GRUCell(128, 128), (256, 128))
+of_modules(RECURRENT, "RNNCell", lambda: nn.RNNCell(128, 128), (256, 128))
 
 # ---- losses ----------------------------------------------------------------------------------------------------------------------
 LOSSES = "losses"
@@ -278,20 +258,10 @@ add(LOSSES, "triplet_margin_loss", functional.triplet_margin_loss, *PAIR, (1024,
 add(LOSSES, "cosine_embedding_loss", functional.cosine_embedding_loss, *PAIR, (1024,), constants=1)
 add(LOSSES, "multi_margin_loss", functional.multi_margin_loss, (1024, 100), indices=(((1024,), 100),))
 add(LOSSES, "multilabel_margin_loss", functional.multilabel_margin_loss, (1024, 50), indices=(((1024, 50), 50),))
-add(
-    LOSSES,
-    "multilabel_soft_margin_loss",
-    lambda x, y: functional.multilabel_soft_margin_loss(x, y.sigmoid()),
-    (1024, 100),
-    (1024, 100),
-)
-add(
-    LOSSES,
-    "ctc_loss",
-    lambda x, targets: torch.ctc_loss(x.log_softmax(-1), targets + 1, [64] * 16, [12] * 16),
-    (64, 16, 32),
-    indices=(((16, 12), 31),),
-)
+soft_margins = lambda x, y: functional.multilabel_soft_margin_loss(x, y.sigmoid())  # noqa: E731
+add(LOSSES, "multilabel_soft_margin_loss", soft_margins, (1024, 100), (1024, 100))
+ctc = lambda x, targets: torch.ctc_loss(x.log_softmax(-1), targets + 1, [64] * 16, [12] * 16)  # noqa: E731
+add(LOSSES, "ctc_loss", ctc, (64, 16, 32), indices=(((16, 12), 31),))
 DISTANCES = "distances"
 add(DISTANCES, "pairwise_distance", functional.pairwise_distance, *PAIR)
 add(DISTANCES, "cosine_similarity", functional.cosine_similarity, *PAIR)
@@ -317,25 +287,13 @@ add(TABLES, "index_add", lambda x, y, i: x.index_add(0, i, y), MATRIX, MATRIX, i
 add(TABLES, "index_copy", lambda x, y, i: x.index_copy(0, i, y), MATRIX, MATRIX, indices=SOME)
 add(TABLES, "index_fill", lambda x, i: x.index_fill(0, i, 1.0), MATRIX, indices=SOME)
 add(TABLES, "index_put, accumulated", lambda x, y, i: x.index_put((i,), y, accumulate=True), MATRIX, MATRIX, indices=SOME)
+PARTS = ((256, 1024), (256, 1024))
 for how in ("sum", "prod", "mean", "amax"):
-    add(
-        TABLES,
-        f"scatter_reduce {how}",
-        lambda x, y, i, how=how: x.scatter_reduce(1, i, y, how),
-        (256, 1024),
-        (256, 1024),
-        indices=(((256, 1024), 1024),),
-        positive=True,
-    )
-    add(
-        TABLES,
-        f"index_reduce {how}",
-        lambda x, y, i, how="amin" if how == "sum" else how: x.index_reduce(0, i, y, how),
-        (256, 1024),
-        (256, 1024),
-        indices=(((256,), 256),),
-        positive=True,
-    )
+    scattered = lambda x, y, i, how=how: x.scatter_reduce(1, i, y, how)  # noqa: E731
+    other = "amin" if how == "sum" else how
+    by_rows = lambda x, y, i, how=other: x.index_reduce(0, i, y, how)  # noqa: E731
+    add(TABLES, f"scatter_reduce {how}", scattered, *PARTS, indices=(((256, 1024), 1024),), positive=True)
+    add(TABLES, f"index_reduce {how}", by_rows, *PARTS, indices=(((256,), 256),), positive=True)
 add(TABLES, "masked_select", lambda x: x.masked_select(x > 0), MATRIX)
 add(TABLES, "masked_scatter", lambda x, y: x.masked_scatter(x > 0, y), MATRIX, MATRIX)
 
@@ -350,15 +308,12 @@ add(TABLES, "segment_reduce", of_segments, (16384, 64), indices=(((1024,), 9),))
 
 # ---- along a dimension -----------------------------------------------------------------------------------------------------------
 ALONG = "along a dimension"
-REDUCTIONS = (
-    "softmax log_softmax sum mean var std logsumexp amax cumsum cumprod logcumsumexp prod",
-    ("cumprod", "prod", "std"),
-)
+REDUCTIONS = "softmax log_softmax sum mean var std logsumexp amax cumsum cumprod logcumsumexp prod"
 for dim in (-1, 0):
     text = "rows" if dim else "columns"
-    for named in REDUCTIONS[0].split():
+    for named in REDUCTIONS.split():
         reduce = functools.partial(getattr(torch, named), dim=dim)
-        add(ALONG, f"{named} of {text}", reduce, MATRIX, positive=named in REDUCTIONS[1])
+        add(ALONG, f"{named} of {text}", reduce, MATRIX, positive=named in ("cumprod", "prod", "std"))
     for named in ("max", "median", "cummax", "sort"):
         add(ALONG, f"{named} of {text}", lambda x, named=named, dim=dim: getattr(torch, named)(x, dim)[0], MATRIX)
     add(ALONG, f"topk of {text}", lambda x, dim=dim: x.topk(8, dim)[0], MATRIX)

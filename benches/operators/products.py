@@ -8,9 +8,7 @@ that figures of one processor never replace those of another.
 """
 
 import argparse
-import csv
 import math
-import re
 import statistics
 import sys
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import NamedTuple
 import rustdev
 import torch
 from compare import block
+from record import slug, write_table
 
 #: m, n, k of a (m, k) @ b (k, n).
 SHAPES = [
@@ -80,19 +79,6 @@ def mean(rows: list[Row]) -> float:
     return statistics.geometric_mean(row.factor for row in rows)
 
 
-def write(folder: Path, rows: list[Row]) -> Path:
-    """Write the rows to a file named after the processor."""
-    processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"products-{processor}-{torch.get_num_threads()}-threads.csv"
-    with path.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow([*Row._fields, "factor"])
-        for row in rows:
-            table.writerow([*row[:5], f"{row.cpu:.1f}", f"{row.device:.1f}", f"{row.factor:.2f}"])
-    return path
-
-
 def main(arguments: list[str]) -> None:
     """Measure, and print the results as they come."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -109,7 +95,10 @@ def main(arguments: list[str]) -> None:
         own = [row for row in rows if row.dtype == str(dtype).removeprefix("torch.")]
         print(f"{dtype}: geometric mean {mean(own):.2f}, least {min(row.factor for row in own):.2f}")
     if options.output:
-        print(write(options.output, rows))
+        path = options.output / f"products-{slug(rustdev.get_device_name(), torch.get_num_threads())}.csv"
+        measured = ([*row[:5], f"{row.cpu:.1f}", f"{row.device:.1f}", f"{row.factor:.2f}"] for row in rows)
+        write_table(path, [*Row._fields, "factor"], measured)
+        print(path)
 
 
 if __name__ == "__main__":

@@ -82,12 +82,16 @@ class Machine:
     @property
     def slug(self) -> str:
         """Processor and number of threads, as part of file names."""
-        return f"{re.sub(r'[^a-z0-9]+', '-', self.device.lower()).strip('-')}-{self.threads}-threads"
+        return slug(self.device, self.threads)
+
+
+def slug(processor: str, threads: int) -> str:
+    """Return a processor and a number of threads as part of file names."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', processor.lower()).strip('-')}-{threads}-threads"
 
 
 def write(folder: Path, machine: Machine, rows: list[Row]) -> Path:
     """Write both tables to files named after the processor, and return the path of the table of rows."""
-    folder.mkdir(parents=True, exist_ok=True)
     facts = [(name, "", value) for name, value in vars(machine).items() if name != "levels"]
     levels = [(level.name, level.bytes, f"{level.rate:.6g}") for level in machine.levels]
     write_table(folder / f"machine-{machine.slug}.csv", ["name", "bytes", "value"], [*facts, *levels])
@@ -97,7 +101,8 @@ def write(folder: Path, machine: Machine, rows: list[Row]) -> Path:
 
 
 def write_table(path: Path, columns: list[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a CSV table with its header."""
+    """Write a CSV table with its header, and make its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(columns)

@@ -1,16 +1,10 @@
 """A report of waits as a self-contained HTML page: the table, and a timeline of threads and streams."""
 
-from __future__ import annotations
-
 import html
 import json
-from typing import TYPE_CHECKING
 
-from .waits import _bytes, _summary
-
-if TYPE_CHECKING:
-    from .profiler import Task
-    from .waits import Wait, WaitReport, _Span
+from .profiler import Task
+from .waits import Wait, WaitReport, _bytes, _Span, _summary
 
 #: Maximum number of bars for waits, and for tasks, in a page; more would make browsers slow.
 _LIMIT = 50_000

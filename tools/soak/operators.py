@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 
 Tensors = list[torch.Tensor]
+#: Tells whether an operator accepts given operands.
+Takes = Callable[[Tensors], bool]
 INTEGERS = (torch.uint8, torch.int32, torch.int64)
 FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 DTYPES = (torch.bool, *INTEGERS, *FLOATS, torch.complex64)
@@ -28,33 +30,27 @@ class Operator:
 
     call: Callable[[Tensors, int], torch.Tensor]
     operands: int = 1
-    takes: Callable[[Tensors], bool] = lambda operands: True
+    takes: Takes = lambda operands: True
     kind: str = "new"
 
 
-def real(operands: Tensors) -> bool:
-    """Whether no operand is complex."""
-    return not any(it.is_complex() for it in operands)
+def each(condition: Callable[[torch.Tensor], bool]) -> Takes:
+    """Return whether all operands fulfil a condition."""
+    return lambda operands: all(map(condition, operands))
 
 
-def numbers(operands: Tensors) -> bool:
-    """Whether no operand is boolean."""
-    return all(it.dtype is not torch.bool for it in operands)
+def both(*conditions: Takes) -> Takes:
+    """Return the conjunction of conditions."""
+    return lambda operands: all(condition(operands) for condition in conditions)
 
 
-def integers(operands: Tensors) -> bool:
-    """Whether all operands are integer tensors."""
-    return all(it.dtype in INTEGERS for it in operands)
-
-
-def floats(operands: Tensors) -> bool:
-    """Whether all operands are real floating-point tensors."""
-    return all(it.is_floating_point() for it in operands)
-
-
-def has_elements(operands: Tensors) -> bool:
-    """Whether all operands have dimensions and elements."""
-    return all(it.dim() > 0 and it.numel() > 0 for it in operands)
+real = each(lambda it: not it.is_complex())
+numbers = each(lambda it: it.dtype is not torch.bool)
+integers = each(lambda it: it.dtype in INTEGERS)
+floats = each(lambda it: it.is_floating_point())
+has_elements = each(lambda it: it.dim() > 0 and it.numel() > 0)
+#: Small enough for a larger result, with more dimensions.
+small = each(lambda it: it.dim() < 3 and it.numel() < 10_000)
 
 
 def broadcast(operands: Tensors) -> bool:
@@ -83,19 +79,9 @@ def into_first(operands: Tensors) -> bool:
     return fits and wide is first.dtype and complex_apart(operands)
 
 
-def both(*conditions: Callable[[Tensors], bool]) -> Callable[[Tensors], bool]:
-    """Return the conjunction of conditions."""
-    return lambda operands: all(condition(operands) for condition in conditions)
-
-
 def same_sizes(operands: Tensors) -> bool:
     """Whether the operands have the same sizes."""
     return all(it.shape == operands[0].shape for it in operands)
-
-
-def small(operands: Tensors) -> bool:
-    """Whether the operands are small enough for a larger result, with more dimensions."""
-    return all(it.dim() < 3 and it.numel() < 10_000 for it in operands)
 
 
 def dim_of(tensor: torch.Tensor, choice: int) -> int:
@@ -127,12 +113,12 @@ def cast(tensor: torch.Tensor, choice: int) -> torch.Tensor:
     return tensor.to(dtype, copy=True)
 
 
-def write(call: Callable[[Tensors, int], torch.Tensor], operands: int, takes: Callable[[Tensors], bool]) -> Operator:
+def write(call: Callable[[Tensors, int], torch.Tensor], operands: int, takes: Takes) -> Operator:
     """Return an operator that writes to its first operand."""
     return Operator(call, operands, both(has_elements, takes), "write")
 
 
-def view(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Callable[[Tensors], bool] = has_elements) -> Operator:
+def view(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Takes = has_elements) -> Operator:
     """Return an operator whose result is a view of its operand."""
     return Operator(lambda given, choice: call(given[0], choice), 1, takes, "view")
 
@@ -144,12 +130,12 @@ def leaf(call: Callable[[torch.Tensor], torch.Tensor]) -> Operator:
     )
 
 
-def new(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Callable[[Tensors], bool] = has_elements) -> Operator:
+def new(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Takes = has_elements) -> Operator:
     """Return an operator that computes a new tensor from one operand."""
     return Operator(lambda given, choice: call(given[0], choice), 1, takes)
 
 
-def pair(call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], takes: Callable[[Tensors], bool]) -> Operator:
+def pair(call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], takes: Takes) -> Operator:
     """Return an operator that computes a new tensor from two operands."""
     return Operator(lambda given, choice: call(*given), 2, both(broadcast, complex_apart, takes))
 

@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import rustdev
@@ -71,15 +71,6 @@ class Program:
         return {name: weight.grad for name, weight in self.model.named_parameters() if weight.grad is not None}
 
 
-@dataclass
-class Line:
-    """Result of one model."""
-
-    ratio: float = 0.0
-    fallbacks: list[str] = field(default_factory=list)
-    differences: list[str] = field(default_factory=list)
-
-
 def differences(mine: dict[str, Tensor], theirs: dict[str, Tensor], dtype: torch.dtype, scale: float | None) -> Iterator[str]:
     """Yield differences above the dtype's tolerance times the scale (None: the greatest number of the tensor)."""
     if mine.keys() != theirs.keys():
@@ -95,8 +86,12 @@ def differences(mine: dict[str, Tensor], theirs: dict[str, Tensor], dtype: torch
                 yield f"{name} by {by:.1e} of {own:.1e}"
 
 
-def compare(make: Callable[[], tuple[nn.Module, Any]], dtype: torch.dtype, compiles: bool) -> Line:
-    """Run a model on both devices: in the given dtype to compare values, in float32 to measure times."""
+def compare(make: Callable[[], tuple[nn.Module, Any]], dtype: torch.dtype, compiles: bool) -> tuple[float, list[str], list[str]]:
+    """Run a model on both devices: in the given dtype to compare values, in float32 to measure times.
+
+    Returns:
+        The ratio of the CPU's time to the device's, the operators that fell back, and the differences.
+    """
     torch.manual_seed(0)
     model, inputs = make()
     host = Program(model, inputs, model)
@@ -106,22 +101,20 @@ def compare(make: Callable[[], tuple[nn.Module, Any]], dtype: torch.dtype, compi
     device = Program(moved, to_device, torch.compile(moved) if compiles else moved)
     before = {name: stat.calls for name, stat in rustdev.fallback_stats().items()}
     theirs, mine = host.step(), device.step()
-    line = Line(fallbacks=[name for name, stat in rustdev.fallback_stats().items() if stat.calls > before.get(name, 0)])
-    line.differences += differences(mine, theirs, dtype, None)
+    fallbacks = [name for name, stat in rustdev.fallback_stats().items() if stat.calls > before.get(name, 0)]
     gradients = host.gradients()
     greatest = max(float(gradient.abs().max()) for gradient in gradients.values())
-    line.differences += differences(device.gradients(), gradients, dtype, greatest)
+    found = [*differences(mine, theirs, dtype, None), *differences(device.gradients(), gradients, dtype, greatest)]
     for program in (host, device):
         program.to(torch.float32)
-    times: dict[str, list[float]] = {"host": [], "device": []}
+    times: list[list[float]] = [[], []]
     for _ in range(3):
-        for name, program in (("host", host), ("device", device)):
+        for program, own in zip((host, device), times, strict=True):
             start = time.perf_counter()
             program.step()
             torch.accelerator.synchronize()
-            times[name].append(time.perf_counter() - start)
-    line.ratio = min(times["host"]) / min(times["device"])
-    return line
+            own.append(time.perf_counter() - start)
+    return min(times[0]) / min(times[1]), fallbacks, found
 
 
 def main() -> int:
@@ -142,11 +135,11 @@ def main() -> int:
         count += 1
         torch._dynamo.reset()
         try:
-            line = compare(make, dtype, options.compile)
+            ratio, fallbacks, found = compare(make, dtype, options.compile)
         except Exception as error:
-            line = Line(differences=[f"{type(error).__name__}: {str(error).splitlines()[0][:150] if str(error) else ''}"])
-        failed += bool(line.differences)
-        print(f"| {name} | {line.ratio:.2f} | {', '.join(line.fallbacks)} | {'; '.join(line.differences[:3])} |", flush=True)
+            ratio, fallbacks, found = 0.0, [], [f"{type(error).__name__}: {str(error).partition(chr(10))[0][:150]}"]
+        failed += bool(found)
+        print(f"| {name} | {ratio:.2f} | {', '.join(fallbacks)} | {'; '.join(found[:3])} |", flush=True)
     print(f"\n{count} models, {failed} of them differ or fail")
     return int(failed > 0)
 
