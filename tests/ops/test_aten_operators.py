@@ -152,7 +152,8 @@ WIDENED: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], boo
     "addbmm": (torch.addbmm, [(4, 5), (6, 4, 7), (6, 7, 5)], False),
     "matrix_exp": (torch.linalg.matrix_exp, [(3, 4, 4)], False),
 }
-#: Likewise, of kernels that the CPU does not have, beside its own in float32: but for the last bit of results, and the last two of gradients.
+#: Likewise, of kernels that the CPU does not have, beside its own in float32: but for the last bit of results, and the last two of
+#: gradients.
 ROUGH: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], bool]] = {
     "avg_pool3d": (lambda x: functional.avg_pool3d(x, 3, 2, 1), [(2, 3, 7, 8, 9)], True),
     "bilinear, antialiased": (partial(shrink, mode="bilinear"), [(2, 3, 11, 12)], True),
