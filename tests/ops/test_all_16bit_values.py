@@ -76,7 +76,9 @@ EXACT |= {"i0": at_infinity(torch.i0), "special_i1": at_infinity(torch.special.i
 
 def functions() -> dict[str, Function]:
     """Return the functions by name."""
-    found: dict[str, Function] = {op.formatted_name: op.op for op in unary_ufuncs if is_looked_at(op.name)}
+    # Those of modules are named by their module.
+    looked_at = [op for op in unary_ufuncs if op.name not in OTHERS and not op.name.startswith(("_refs.", "nn.functional."))]
+    found: dict[str, Function] = {op.formatted_name: op.op for op in looked_at}
     for exponent in (2.0, 3.0, 0.5, -0.5, -1.0, 2.5, -3.0, 0.25):
         found[f"pow-{exponent}"] = lambda x, exponent=exponent: torch.pow(x, exponent)
     found["logit-0.125"] = lambda x: torch.logit(x, 0.125)
@@ -84,11 +86,6 @@ def functions() -> dict[str, Function]:
         for arguments in ARGUMENTS.get(name, [{}]):
             found["-".join([name, *map(str, arguments.values())])] = getattr(nn, name)(**arguments)
     return dict(sorted(found.items()))
-
-
-def is_looked_at(name: str) -> bool:
-    """Return whether a unary operator of the database is a function of this test; those of modules are named by their module."""
-    return name not in OTHERS and not name.startswith(("_refs.", "nn.functional."))
 
 
 FUNCTIONS = functions()

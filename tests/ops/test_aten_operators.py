@@ -152,13 +152,18 @@ WIDENED: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], boo
     "addbmm": (torch.addbmm, [(4, 5), (6, 4, 7), (6, 7, 5)], False),
     "matrix_exp": (torch.linalg.matrix_exp, [(3, 4, 4)], False),
 }
-#: Likewise, of kernels that the CPU does not have: but for the last bit of results, and the last two of gradients.
+#: Likewise, of kernels that the CPU does not have, beside its own in float32: but for the last bit of results, and the last two of
+#: gradients.
 ROUGH: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], bool]] = {
     "avg_pool3d": (lambda x: functional.avg_pool3d(x, 3, 2, 1), [(2, 3, 7, 8, 9)], True),
     "bilinear, antialiased": (partial(shrink, mode="bilinear"), [(2, 3, 11, 12)], True),
     "bicubic, antialiased": (partial(shrink, mode="bicubic"), [(2, 3, 11, 12)], True),
-    "multi_margin_loss": (lambda x: functional.multi_margin_loss(x, CLASSES.to(DEVICE), reduction="none"), [(4, 5)], True),
-    "multilabel_margin_loss": (lambda x: functional.multilabel_margin_loss(x, LABELS.to(DEVICE), reduction="none"), [(4, 5)], True),
+    "multi_margin_loss": (lambda x: functional.multi_margin_loss(x, CLASSES.to(x.device), reduction="none"), [(4, 5)], True),
+    "multilabel_margin_loss": (
+        lambda x: functional.multilabel_margin_loss(x, LABELS.to(x.device), reduction="none"),
+        [(4, 5)],
+        True,
+    ),
     "weight_norm": (lambda v, g: torch._weight_norm(v, g, 0), [(6, 5, 3), (6, 1, 1)], True),
 }
 
@@ -171,16 +176,16 @@ def test_16_bit_floats_are_float32_rounded_once(name: str, dtype: torch.dtype) -
     # Each operand alone has a gradient as well: the others are not wanted then.
     for wanted in [given, *([it] for it in given)] if has_gradients else [given]:
         results = []
-        for computed in (dtype, torch.float32):
-            leaves = [it.to(computed, copy=True).requires_grad_(any(it is one for one in wanted)) for it in given]
+        for computed, device in ((dtype, DEVICE), (torch.float32, "cpu" if name in ROUGH else DEVICE)):
+            leaves = [it.to(device, computed, copy=True).requires_grad_(any(it is one for one in wanted)) for it in given]
             result = call(*leaves)
             results.append([result.detach()])
             if has_gradients:
-                grad = torch.linspace(-1, 1, result.numel()).view(result.shape).to(DEVICE, dtype).to(computed)
+                grad = torch.linspace(-1, 1, result.numel()).view(result.shape).to(dtype).to(device, computed)
                 results[-1] += torch.autograd.grad(result, [leaf for leaf in leaves if leaf.requires_grad], grad)
         for place, (one, other) in enumerate(zip(*results, strict=True)):
             tolerance = (4 if place else 1) * torch.finfo(dtype).eps if name in ROUGH else 0
-            torch.testing.assert_close(one, other.to(dtype), rtol=tolerance, atol=tolerance)
+            torch.testing.assert_close(one.cpu(), other.cpu().to(dtype), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.usefixtures("fallback")

@@ -175,16 +175,6 @@ def test_random_numbers_are_those_of_the_device_generator() -> None:
     assert torch.equal(draw(), first)
 
 
-@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
-def test_quantized() -> None:
-    host = torch.tensor([0.0, 0.5, 1.0])
-    quantized = torch.quantize_per_tensor(host.to("rustdev"), 0.1, 3, torch.quint8)
-    assert quantized.device.type == "rustdev"
-    assert quantized.q_scale() == pytest.approx(0.1)
-    assert torch.allclose(quantized.dequantize().cpu(), host, atol=0.05)
-    assert quantized.int_repr().tolist() == [3, 8, 13]
-
-
 def test_threads_share_no_state() -> None:
     from concurrent.futures import ThreadPoolExecutor
 

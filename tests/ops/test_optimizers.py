@@ -70,12 +70,7 @@ def train(
 
 def states(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return every state but the step counts, which are not where the parameters are in all implementations."""
-    return [
-        value
-        for state in optimizer.state.values()
-        for key, value in state.items()
-        if key != "step" and isinstance(value, torch.Tensor)
-    ]
+    return [value for state in optimizer.state.values() for key, value in state.items() if key != "step" and torch.is_tensor(value)]
 
 
 @pytest.mark.parametrize(("optimizer", "options"), CASES)

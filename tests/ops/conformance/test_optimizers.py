@@ -1,15 +1,13 @@
 """Every optimizer of PyTorch's database against itself on the CPU, in each implementation; and the foreach operators."""
 
 import copy
-import warnings
 from typing import Any
 
 import torch
-from against_cpu import Comparison, expecting, few, on_device, precise
+from against_cpu import AgainstCpu, Comparison, expecting, few
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import foreach_op_db
 from torch.testing._internal.common_optimizers import optim_db, optims
-from torch.testing._internal.common_utils import TestCase
 
 STEPS = 3
 
@@ -43,12 +41,8 @@ def train(optim_info: Any, options: dict[str, Any], device: str, dtype: torch.dt
     return [parameter.detach() for parameter in parameters]
 
 
-class TestOptimizers(TestCase):
+class TestOptimizers(AgainstCpu):
     """Names of tests are those of the kinds in expected.py."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        warnings.simplefilter("ignore")
 
     @optims(optim_db, dtypes=[torch.float32])
     def test_optimizer(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
@@ -68,7 +62,7 @@ class TestOptimizers(TestCase):
                     )
 
 
-class TestLists(TestCase):
+class TestLists(AgainstCpu):
     """The ``_foreach_`` operators."""
 
     @ops(foreach_op_db, dtypes=OpDTypes.supported, allowed_dtypes=(torch.float32, torch.bfloat16, torch.int64))
@@ -78,20 +72,8 @@ class TestLists(TestCase):
             for sample in few(op.sample_inputs("cpu", dtype)):
                 given = (sample.input, sample.args, {k: v for k, v in sample.kwargs.items() if k != "disable_fastpath"})
                 for variant in filter(None, (op.method_variant, op.inplace_variant)):
-                    mine, theirs, wide = on_device(given, device), copy.deepcopy(given), precise(given)
-                    try:
-                        expected = variant(theirs[0], *theirs[1], **theirs[2])
-                    except Exception as error:  # the CPU refuses, and so shall the device
-                        with self.assertRaises(type(error)):
-                            variant(mine[0], *mine[1], **mine[2])
-                        continue
-                    actual = variant(mine[0], *mine[1], **mine[2])
-
-                    def exact(change: Any, variant: Any = variant, wide: Any = wide) -> Any:
-                        wide = change(wide)
-                        return variant(wide[0], *wide[1], **wide[2]), wide[0]
-
-                    comparison.results((actual, mine[0]), (expected, theirs[0]), exact=exact)
+                    # What is left of the first list counts, too.
+                    self.hold(comparison, copy.deepcopy(given), lambda it, on, call=variant: (call(it[0], *it[1], **it[2]), it[0]))
 
 
 instantiate_device_type_tests(TestOptimizers, globals())
