@@ -1,4 +1,4 @@
-"""Usual training techniques: autocast, gradient accumulation, clipping, activation checkpointing, loss scaling."""
+"""Usual training techniques: autocast, activation checkpointing, loss scaling, going on from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Autograd: first and second gradients, the stream of a backward, devices, threads and torch.func."""
+"""Autograd: first and second gradients, devices, threads and torch.func."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
