@@ -11,15 +11,6 @@ import children
 import pytest
 
 
-def test_status_output_and_arguments(tmp_path: Path) -> None:
-    program = "import sys; print(sys.argv, sys.path[0] == '', __name__); print('wrong', file=sys.stderr); sys.exit(3)"
-    done = children.run(program, "-x", "1")
-    assert (done.returncode, done.stdout, done.stderr) == (3, "['-c', '-x', '1'] True __main__\n", "wrong\n")
-    assert children.python("-c", "import os; print(os.getcwd())", directory=tmp_path).stdout.strip() == str(tmp_path)
-    with pytest.raises(subprocess.CalledProcessError):
-        children.run("raise SystemExit(1)", check=True)
-
-
 def test_environment_and_device() -> None:
     program = """
         import sys

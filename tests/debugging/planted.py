@@ -121,15 +121,3 @@ def writes_the_source_of_a_copy_between_devices(waits: bool) -> list[float]:
         x.zero_()
     torch.rustdev.synchronize(1)
     return read(y)
-
-
-@planted(21, 21)
-def a_late_reader_behind_much_work(waits: bool) -> list[float]:
-    x, y = ones(), ones()
-    with torch.rustdev.stream(SIDE):
-        x.mul_(20)
-    for _ in range(20):
-        y.mul_(1)
-    if waits:
-        torch.rustdev.current_stream().wait_stream(SIDE)
-    return read(x + y)

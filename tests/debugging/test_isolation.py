@@ -61,45 +61,44 @@ def test_the_hosts_touch_faults_and_names_the_tensor(touch: str) -> None:
     assert run(code, RUSTDEV_SANITIZE="").stdout == "before\nafter\n", "without the check it goes unseen"
 
 
-def test_a_write_past_the_end_is_found_at_the_free() -> None:
-    code = """
+PAST_END = """
     x = torch.zeros(10, device="rustdev")
     torch.rustdev.set_label(x, "weights")
     address = x.data_ptr()
     on_stream(lambda: ctypes.memset(address + 41, 7, 1))
     del x
-    try:
-        torch.rustdev.synchronize()
-    except torch.AcceleratorError as error:
-        print(error)
-    print(torch.ones(2, device="rustdev").sum().item())
-    """
-    done = run(code)
-    assert done.returncode == 0, done.stderr
-    assert "byte 41 of a block of 40 bytes (weights), allocated" in done.stdout
-    assert f"allocated for stream 0 of device rustdev:0 at <string>:{line_of(code, 'torch.zeros')} in <module>" in done.stdout
-    assert f"was written, past its end; found when it was freed at <string>:{line_of(code, 'del x')} in <module>" in done.stdout
-    assert done.stdout.endswith("\n2.0\n"), "the device stays usable"
-
-
-def test_a_write_after_the_free_is_found_when_the_memory_is_used_again() -> None:
-    code = """
+"""
+AFTER_FREE = """
     x = torch.zeros(10, device="rustdev")
     address = x.data_ptr()
     del x
     on_stream(lambda: ctypes.memset(address + 8, 0, 4))
     torch.rustdev.empty_cache()
+"""
+CAUGHT = """
     try:
         torch.rustdev.synchronize()
     except torch.AcceleratorError as error:
         print(error)
     print(torch.rustdev.memory_allocated(), torch.ones(2, device="rustdev").sum().item())
-    """
-    done = run(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "block", "found", "end"),
+    [
+        (PAST_END, "byte 41 of a block of 40 bytes (weights)", "was written, past its end; found when it was freed at", " 2.0\n"),
+        (AFTER_FREE, "byte 8 of a block of 40 bytes", "was written after it was freed at", "\n0 2.0\n"),
+    ],
+    ids=["past the end", "after the free"],
+)
+def test_a_wrong_write_is_found(code: str, block: str, found: str, end: str) -> None:
+    done = run(code + CAUGHT)
     assert done.returncode == 0, done.stderr
-    assert "byte 8 of a block of 40 bytes" in done.stdout
-    assert f"was written after it was freed at <string>:{line_of(code, 'del x')} in <module>" in done.stdout
-    assert done.stdout.endswith("\n0 2.0\n")
+    place = f"<string>:{line_of(code, 'torch.zeros')} in <module>"
+    assert f"{block}, allocated for stream 0 of device rustdev:0 at {place}" in done.stdout
+    assert f"{found} <string>:{line_of(code, 'del x')} in <module>" in done.stdout
+    assert done.stdout.endswith(end), "the device stays usable"
 
 
 def test_unwritten_memory_is_nan() -> None:

@@ -216,50 +216,11 @@ def test_the_page_holds_the_lines_and_the_timeline(tmp_path: Path) -> None:
     assert len(lanes["rustdev:0 stream 0"]) == len([task for task in report.tasks if task.run != (0, 0)])
 
 
-PROGRAM = """\
-import sys, threading, time
-import torch
-
-def check():
-    time.sleep(0.2)  # outlives the main thread
-    print("thread", torch.ones(1, device="rustdev").item(), flush=True)
-
-def fail():
-    raise LookupError("text")
-
-if __name__ == "__main__":
-    print(sys.argv, sys.path[0] == sys.argv[-1], __file__, __name__, flush=True)
-    threading.Thread(target=check).start()
-    import neighbour
-    sys.exit(3) if "exit" in sys.argv else fail()
-"""
-
-
-def python(directory: Path, *arguments: str, code: int = 0, **environment: str) -> CompletedProcess[str]:
-    """Runs Python with these arguments."""
-    done = children.python(*arguments, directory=directory, **{"RUSTDEV_DEVICE_COUNT": "1"} | environment)
+def trace(directory: Path, *arguments: str, code: int = 0) -> CompletedProcess[str]:
+    """Runs a program with a report."""
+    done = children.python("-m", "rustdev.trace", *arguments, directory=directory, RUSTDEV_DEVICE_COUNT="1")
     assert done.returncode == code, done.stdout + done.stderr
     return done
-
-
-def trace(directory: Path, *arguments: str, code: int = 0, **environment: str) -> CompletedProcess[str]:
-    """Runs a program with a report."""
-    return python(directory, "-m", "rustdev.trace", *arguments, code=code, **environment)
-
-
-@pytest.mark.parametrize(("arguments", "code"), [(("exit", "-m"), 3), (("--html",), 1)])
-def test_arguments_exit_codes_and_tracebacks_are_pythons(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / "neighbour.py").write_text("")
-    plain = python(tmp_path, "program.py", *arguments, str(tmp_path), code=code)
-    traced = trace(tmp_path, "program.py", *arguments, str(tmp_path), code=code)
-    assert traced.stdout == plain.stdout
-    assert traced.stderr.startswith(plain.stderr)
-    assert ("LookupError: text" in plain.stderr) is (code == 1)
-    report = traced.stderr[len(plain.stderr) :]
-    assert report.startswith("rustdev: waits of the host: 1, ")
-    assert "item() at program.py:6\n" in report
-    assert 'print("thread", torch.ones(1, device="rustdev").item(), flush=True)' in report
 
 
 def test_modules_are_run_and_pages_written(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from workers import Workers, device
@@ -93,38 +91,6 @@ def unused_parameters() -> None:
     gradients_with({"find_unused_parameters": True}, use_all=False)
 
 
-def no_sync() -> None:
-    model, reference = ddp(), network()
-    for step in range(3):
-        x, y = batch(step)
-        with model.no_sync() if step < 2 else contextlib.nullcontext():
-            loss_of(model, share(x), share(y)).backward()
-        loss_of(reference, x, y).backward()
-    expect_gradients(model.module, reference)
-
-
-def bfloat16_hook() -> None:
-    model, reference = ddp(), network()
-    model.register_comm_hook(None, default_hooks.bf16_compress_hook)
-    x, y = batch()
-    loss_of(model, share(x), share(y)).backward()
-    loss_of(reference, x, y).backward()
-    expect_gradients(model.module, reference, rtol=2e-2, atol=1e-3)
-    grads = [parameter.grad.flatten() for parameter in model.parameters()]
-    assert torch.equal(torch.cat(grads), torch.cat(grads).bfloat16().float())  # they did travel in bfloat16
-
-
-def ranks_start_from_the_first_ones_weights_and_buffers() -> None:
-    torch.manual_seed(dist.get_rank())
-    model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6)).to(device())
-    model[1].running_mean.fill_(dist.get_rank())
-    DistributedDataParallel(model)
-    wanted = [copy.deepcopy(model[0].weight), torch.zeros(6, device=device())]
-    dist.broadcast(wanted[0].data, 0)
-    assert torch.equal(model[0].weight, wanted[0])
-    assert torch.equal(model[1].running_mean, wanted[1])
-
-
 def synchronised_batch_norm() -> None:
     torch.manual_seed(0)
     reference = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4))
@@ -172,9 +138,6 @@ DATA_PARALLEL = (
     plain,
     several_buckets,
     unused_parameters,
-    no_sync,
-    bfloat16_hook,
-    ranks_start_from_the_first_ones_weights_and_buffers,
     synchronised_batch_norm,
     fully_sharded,
 )

@@ -35,72 +35,69 @@ def ones(size: int = 4) -> torch.Tensor:
     return torch.ones(size, device=device())
 
 
-def host_goes_on_behind_a_long_task() -> None:
+def store() -> dist.Store:
+    return dist.distributed_c10d._get_default_store()
+
+
+def while_another_is_late(act: Callable[[torch.Tensor], object]) -> torch.Tensor:
+    """Have rank 0 act on a tensor of ones, which rank 1 reduces afterwards; return it."""
     tensor = ones()
-    dist.all_reduce(tensor)  # connects
-    torch.rustdev.synchronize()
-    torch.rustdev._sleep(300 * MILLISECOND)
-    tensor += 1  # 3 on both
-    assert seconds(lambda: dist.all_reduce(tensor)) < 0.1
-    assert not torch.rustdev.current_stream().query()
-    assert seconds(torch.rustdev.synchronize) > 0.1
-    assert tensor.tolist() == [6.0] * 4
+    if dist.get_rank() == 0:
+        act(tensor)
+        store().set(act.__qualname__, "yes")
+    else:
+        store().wait([act.__qualname__])
+        dist.all_reduce(tensor)
+    return tensor
 
 
 def host_goes_on_while_another_rank_is_late() -> None:
-    tensor = ones()
-    store = dist.distributed_c10d._get_default_store()
-    if dist.get_rank() == 0:
+    def act(tensor: torch.Tensor) -> None:
+        torch.rustdev._sleep(50 * MILLISECOND)
         assert seconds(lambda: dist.all_reduce(tensor)) < 0.1
         tensor *= 10  # behind it
         assert not torch.rustdev.current_stream().query()
-        store.set("went on", "yes")
-    else:
-        store.wait(["went on"])
-        dist.all_reduce(tensor)
-        tensor *= 10
-    assert tensor.tolist() == [20.0] * 4
+
+    assert while_another_is_late(act).tolist() == [20.0 if dist.get_rank() == 0 else 2.0] * 4
 
 
 def work_says_when_it_is_done() -> None:
-    tensor = ones()
-    store = dist.distributed_c10d._get_default_store()
-    if dist.get_rank() == 0:
-        work = dist.all_reduce(tensor, async_op=True)
-        assert not work.is_completed()
-        store.set("asked", "yes")
+    works: list[dist.Work] = []
+
+    def act(tensor: torch.Tensor) -> None:
+        works.append(dist.all_reduce(tensor, async_op=True))
+        assert not works[0].is_completed()
+        assert (ones() + 1).tolist() == [2.0] * 4, "what does not need the result runs"
+
+    while_another_is_late(act)
+    for work in works:
         while not work.is_completed():
             time.sleep(0.001)
-    else:
-        store.wait(["asked"])
-        work = dist.all_reduce(tensor, async_op=True)
-        work.synchronize()
-        torch.rustdev.synchronize()
-        assert work.is_completed()
-    assert work.is_success()
-    assert work.exception() is None
-    assert work.wait()
+        assert work.is_success()
+        assert work.exception() is None
+        assert work.wait()
+    work = dist.all_reduce(tensor := ones(), async_op=True)
+    work.synchronize()
+    torch.rustdev.synchronize()
+    assert work.is_completed()
     assert tensor.tolist() == [2.0] * 4
 
 
 def waiting_is_the_streams_own() -> None:
     """``wait`` holds the stream that is current, and no other."""
-    tensor = ones()
-    store = dist.distributed_c10d._get_default_store()
-    side = torch.rustdev.Stream()
-    if dist.get_rank() == 0:
+    side, results = torch.rustdev.Stream(), []
+
+    def act(tensor: torch.Tensor) -> None:
         work = dist.all_reduce(tensor, async_op=True)
         with torch.rustdev.stream(side):
             work.wait()
-            result = tensor * 3
+            results.append(tensor * 3)
         assert torch.rustdev.current_stream().query()
         assert not side.query()
-        store.set("seen", "yes")
-        torch.rustdev.current_stream().wait_stream(side)
-        assert result.tolist() == [6.0] * 4
-    else:
-        store.wait(["seen"])
-        dist.all_reduce(tensor)
+
+    while_another_is_late(act)
+    torch.rustdev.current_stream().wait_stream(side)
+    assert all(result.tolist() == [6.0] * 4 for result in results)
 
 
 def issued_on_a_side_stream() -> None:
@@ -115,23 +112,20 @@ def issued_on_a_side_stream() -> None:
 
 
 def futures_hold_streams() -> None:
-    tensor = ones()
-    store = dist.distributed_c10d._get_default_store()
-    if dist.get_rank() == 0:
+    results: list[torch.Tensor] = []
+
+    def act(tensor: torch.Tensor) -> None:
         future = dist.all_reduce(tensor, async_op=True).get_future()
         doubled = future.then(lambda done: done.value()[0] * 2)  # runs now; its work waits
         assert seconds(doubled.wait) < 0.1
-        result = doubled.value() + 1
+        results.append(doubled.value() + 1)
         assert not torch.rustdev.current_stream().query()
-        store.set("chained", "yes")
-        assert result.tolist() == [5.0] * 4
-    else:
-        store.wait(["chained"])
-        dist.all_reduce(tensor)
+
+    while_another_is_late(act)
+    assert all(result.tolist() == [5.0] * 4 for result in results)
 
 
 def memory_stays_until_it_is_done() -> None:
-    store = dist.distributed_c10d._get_default_store()
     torch.rustdev.synchronize()
     for asynchronous in (False, True):
         received = torch.zeros(1 << 16, device=device())
@@ -145,10 +139,10 @@ def memory_stays_until_it_is_done() -> None:
             del sent  # nobody waits for it, and nobody has it
             scribbled = [torch.zeros(1 << 16, device=device()) for _ in range(8)]
             torch.rustdev.synchronize()
-            store.set(f"scribbled {asynchronous}", "yes")
+            store().set(f"scribbled {asynchronous}", "yes")
             assert all(not zeros.any() for zeros in scribbled)
         else:
-            store.wait([f"scribbled {asynchronous}"])
+            store().wait([f"scribbled {asynchronous}"])
             dist.broadcast(received, 0)
             assert (received == 7).all()
         dist.barrier()
@@ -243,7 +237,6 @@ def streams_go_on_without_python() -> None:
 ASYNCHRONY = (
     host_waits_without_pythons_lock,
     streams_go_on_without_python,
-    host_goes_on_behind_a_long_task,
     host_goes_on_while_another_rank_is_late,
     work_says_when_it_is_done,
     waiting_is_the_streams_own,

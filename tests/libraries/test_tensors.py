@@ -1,4 +1,4 @@
-"""Libraries that work unchanged with tensors of any device: torchmetrics, einops, torchvision; and safetensors."""
+"""Libraries that work unchanged with tensors of any device: torchvision and safetensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers with random weights against the CPU: training, experts, generation with a cache."""
+"""Llama of Hugging Face's transformers with random weights: generation with a cache against the CPU, and autocast."""
 
 from __future__ import annotations
 

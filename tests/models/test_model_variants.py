@@ -1,4 +1,4 @@
-"""Usual training techniques: autocast, gradient accumulation, clipping, activation checkpointing, loss scaling."""
+"""Usual training techniques: autocast, loss scaling, going on from a file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import copy
 import io
 from typing import TYPE_CHECKING
 
-import gpt
 import pytest
 import torch
 from compared_models import FAMILIES, host, make_gpt, moved, norm, start, trained
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 from training_loop import autocast
 
 if TYPE_CHECKING:
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
     from training_loop import Family
 
 STEPS = 20
-
-
-def named_gradients(network: nn.Module) -> dict[str, Tensor]:
-    return {name: host(value.grad) for name, value in network.named_parameters() if value.grad is not None}
 
 
 def named_parameters(network: nn.Module) -> dict[str, Tensor]:
@@ -80,54 +74,6 @@ def test_autocast_trains_as_on_the_cpu(name: str) -> None:
     assert found[-5:].mean() < found[:5].mean()
     off, others = (norm([run - exact]) / norm([exact]) for run in (found, wanted))
     assert off < 4 * others + 5e-3
-
-
-# ---- accumulation and clipping -------------------------------------------------------------------------------------------------
-
-
-# ---- checkpoints of activations ------------------------------------------------------------------------------------------------
-
-
-class Dropping(nn.Module):
-    """Blocks of attention with dropout between them, each of them kept or computed again.
-
-    Args:
-        again: what calls a block.
-    """
-
-    def __init__(self, again: Callable[[nn.Module, Tensor], Tensor]) -> None:
-        super().__init__()
-        torch.manual_seed(3)
-        self.again = again
-        self.blocks = nn.ModuleList(nn.Sequential(gpt.Block(64, 4), nn.Dropout(0.2)) for _ in range(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        for block in self.blocks:
-            x = self.again(block, x)
-        return x
-
-
-def gradients_and_peak(again: Callable[[nn.Module, Tensor], Tensor], amp: bool) -> tuple[dict[str, Tensor], int]:
-    network = Dropping(again).to("rustdev")
-    x = torch.randn(8, 64, 64, generator=torch.Generator().manual_seed(4)).to("rustdev").requires_grad_()
-    torch.manual_seed(5)
-    torch.rustdev.synchronize()
-    torch.rustdev.reset_peak_memory_stats()
-    before = torch.rustdev.memory_allocated()
-    with autocast("rustdev", amp):
-        result = network(x)
-    result.float().square().mean().backward()
-    peak = torch.rustdev.max_memory_allocated() - before
-    return named_gradients(network) | {"x": host(x.grad)}, peak
-
-
-@pytest.mark.parametrize("amp", [False, True])
-@pytest.mark.parametrize("use_reentrant", [False, True])
-def test_checkpoints_change_nothing_but_the_memory(use_reentrant: bool, amp: bool) -> None:
-    kept, greater = gradients_and_peak(lambda block, x: block(x), amp)
-    again, peak = gradients_and_peak(lambda block, x: checkpoint(block, x, use_reentrant=use_reentrant), amp)
-    torch.testing.assert_close(again, kept, rtol=0, atol=0)
-    assert peak < 0.6 * greater
 
 
 # ---- scaled losses -------------------------------------------------------------------------------------------------------------

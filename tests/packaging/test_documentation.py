@@ -1,4 +1,4 @@
-"""The documentation site (``make docs``): its navigation, its reference, and its rewriting of links."""
+"""The documentation site (``make docs``): its navigation and its reference."""
 
 from __future__ import annotations
 

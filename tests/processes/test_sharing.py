@@ -14,9 +14,12 @@ import torch.multiprocessing as mp
 from torch.nn import Parameter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from processes_workers import Worker
 
 MIB = 1 << 20
+DTYPES = (torch.bool, torch.uint8, torch.bfloat16, torch.float64, torch.complex64)
 
 
 def synchronized(tensor: torch.Tensor) -> torch.Tensor:
@@ -59,16 +62,35 @@ def test_spawn_passes_tensors() -> None:
     assert tensor.tolist() == [6.0] * 3
 
 
-def test_views_keep_their_geometry(worker: Worker) -> None:
-    base = torch.arange(24.0, device="rustdev").view(4, 6)
-    view = base[1:, 1::2].t()
-    worker.call(there.keep, "x", view)
-    facts = worker.call(there.evaluate, "(x.shape, x.stride(), x.storage_offset(), x.tolist(), str(x.device))")
-    assert facts == (view.shape, view.stride(), view.storage_offset(), view.tolist(), "rustdev:0")
-    worker.call(there.fill, "x", -1)
-    expected = torch.arange(24.0).view(4, 6)
-    expected[1:, 1::2] = -1
-    assert torch.equal(base.cpu(), expected)
+def sent(*size: int, dtype: torch.dtype = torch.float32, device: str = "rustdev") -> torch.Tensor:
+    """Return numbers on a device."""
+    return torch.arange(torch.Size(size).numel(), device=device).to(dtype).reshape(size)
+
+
+SENT: dict[str, Callable[[], torch.Tensor]] = {
+    **{str(dtype): lambda dtype=dtype: sent(3, dtype=dtype) for dtype in DTYPES},
+    "view": lambda: sent(4, 6)[1:, 1::2].t(),
+    "leaf": lambda: sent(2).requires_grad_(),
+    "parameter": lambda: Parameter(sent(2)),
+    "frozen parameter": lambda: Parameter(sent(2), requires_grad=False),
+    "conjugate": lambda: torch.tensor([1 + 2j], device="rustdev").conj(),
+    "negative": lambda: torch.tensor([1 + 2j], device="rustdev").conj().imag,
+    "no elements": lambda: torch.empty(0, 3, device="rustdev:1"),
+    "no elements of some": lambda: torch.ones(4, device="rustdev")[4:],
+    "other device": lambda: sent(2, device="rustdev:1"),
+}
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_tensors_keep_their_properties(worker: Worker, name: str) -> None:
+    tensor = SENT[name]()
+    worker.call(there.keep, "x", tensor)
+    asked = "(type(x).__name__, x.dtype, x.shape, x.stride(), x.storage_offset(), x.tolist(), str(x.device), x.is_conj())"
+    assert worker.call(there.evaluate, asked) == eval(asked, {"x": tensor})
+    assert worker.call(there.evaluate, "x.requires_grad") is tensor.requires_grad
+    if tensor.numel():
+        worker.call(there.execute, "x.data.fill_(1); torch.rustdev.synchronize(x.device)")
+        assert (tensor == 1).all()
 
 
 def test_tensors_of_one_storage_keep_sharing_it(worker: Worker) -> None:
@@ -80,14 +102,6 @@ def test_tensors_of_one_storage_keep_sharing_it(worker: Worker) -> None:
     assert worker.call(there.evaluate, "y.data_ptr() == x['all'].data_ptr() == x['parts'][0].data_ptr() - 8")
     worker.call(there.drop, "x")
     assert worker.call(there.read, "y") == [1.0] * 8
-
-
-@pytest.mark.parametrize("requires_grad", [False, True])
-def test_parameters_and_leaves(worker: Worker, requires_grad: bool) -> None:
-    leaf = torch.ones(2, device="rustdev", requires_grad=requires_grad)
-    worker.call(there.keep, "x", [leaf, Parameter(leaf.detach(), requires_grad=requires_grad)])
-    facts = worker.call(there.evaluate, "[(type(t).__name__, t.requires_grad, t.is_leaf) for t in x]")
-    assert facts == [("Tensor", requires_grad, True), ("Parameter", requires_grad, True)]
 
 
 def test_what_cannot_be_sent_is_refused(spawned: Worker) -> None:
@@ -103,36 +117,6 @@ def test_what_cannot_be_sent_is_refused(spawned: Worker) -> None:
         spawned.connection.send(theirs)
     spawned.call(there.keep, "y", theirs.clone())
     assert spawned.call(there.read, "y") == [1.0] * 3
-
-
-@pytest.mark.parametrize("size", [(0,), (0, 3), (4, 0)])
-def test_tensors_without_elements(worker: Worker, size: tuple[int, ...]) -> None:
-    whole = torch.ones(4, device="rustdev")
-    worker.call(there.keep, "x", [torch.empty(size, device="rustdev:1"), whole[4:]])
-    assert worker.call(there.evaluate, "[(x[0].shape, str(x[0].device)), x[1].shape]") == [
-        (torch.Size(size), "rustdev:1"),
-        torch.Size([0]),
-    ]
-
-
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float64, torch.complex64])
-def test_dtypes(worker: Worker, dtype: torch.dtype) -> None:
-    tensor = torch.tensor([1, 0, 3], dtype=dtype, device="rustdev")
-    worker.call(there.keep, "x", tensor)
-    assert worker.call(there.evaluate, "x.tolist(), x.dtype") == (tensor.tolist(), dtype)
-
-
-def test_conjugates(worker: Worker) -> None:
-    tensor = torch.tensor([1 + 2j], device="rustdev")
-    worker.call(there.keep, "x", [tensor.conj(), tensor.conj().imag])
-    assert worker.call(there.evaluate, "x[0].tolist(), x[1].tolist(), x[0].is_conj()") == ([1 - 2j], [-2.0], True)
-
-
-def test_devices(worker: Worker) -> None:
-    tensor = torch.ones(2, device="rustdev:1")
-    worker.call(there.keep, "x", tensor)
-    worker.call(there.execute, "x.add_(1); torch.rustdev.synchronize(1)")
-    assert (tensor.tolist(), worker.call(there.evaluate, "str(x.device)")) == ([2.0, 2.0], "rustdev:1")
 
 
 def test_received_tensors_are_tensors_of_the_device(worker: Worker) -> None:

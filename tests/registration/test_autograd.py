@@ -1,4 +1,4 @@
-"""Autograd: first and second gradients, the stream of a backward, devices, threads and torch.func."""
+"""Autograd: first and second gradients, devices, threads and torch.func."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -108,7 +108,7 @@ def test_angles_have_no_gradient() -> None:
         ops.rotary(x, cos, sin)
 
 
-# ---- streams, devices, threads -------------------------------------------------------------------------------------------------
+# ---- devices, threads ---------------------------------------------------------------------------------------------------------
 
 
 class NoteStream(torch.autograd.Function):
@@ -156,7 +156,7 @@ def test_threads_share_a_leaf() -> None:
     torch.testing.assert_close(weight.grad.cpu(), reference.grad * repeats)
 
 
-# ---- hooks and modes -----------------------------------------------------------------------------------------------------------
+# ---- saved tensors -------------------------------------------------------------------------------------------------------------
 
 
 def test_saved_tensors_are_freed_and_checked() -> None:

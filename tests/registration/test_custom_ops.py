@@ -1,4 +1,4 @@
-"""Operators of the namespace ``rustdev`` and user-defined operators: values, Meta, autocast, functionalization, opcheck."""
+"""Operators of the namespace ``rustdev`` and user-defined operators: values, autocast, functionalization, opcheck."""
 
 from collections.abc import Callable
 from typing import Any

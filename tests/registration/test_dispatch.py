@@ -134,49 +134,33 @@ def test_products_with_out_dtype(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("shape", [(6, 3), (6, 3, 4), (6, 3, 4, 5)])
 def test_batch_norm_in_parts(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     """Two groups of 2 and 4 samples, put together again, equal the whole."""
-    x = (torch.randn(shape) * 2 + 1).to(dtype).requires_grad_()
-    grad = torch.randn(shape).to(dtype)
     wide = torch.float64 if dtype is torch.float64 else torch.float32
+    loose = dict.fromkeys(("rtol", "atol"), 2e-2 if dtype is torch.bfloat16 else 1e-4)
+    x, grad = (torch.randn(shape) * 2 + 1).to(dtype).requires_grad_(), torch.randn(shape).to(dtype)
     weight, bias = torch.randn(3, dtype=wide).requires_grad_(), torch.randn(3, dtype=wide).requires_grad_()
     running = torch.zeros(3, dtype=wide), torch.ones(3, dtype=wide)
-    expected = functional.batch_norm(x.to(wide), *(one.clone() for one in running), weight, bias, True, 0.1, 1e-5)
-    expected.backward(grad.to(wide))
-    loose = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
-
-    parts = [one.contiguous() for one in copied(x.detach()).split([2, 4])]
-    grads = copied(grad).split([2, 4])
     dweight, dbias, dmean, dvar = copied((weight.detach(), bias.detach(), *running))
-    stats = [torch.batch_norm_stats(part, 1e-5) for part in parts]
-    assert stats[0][0].dtype is wide
+    expected = functional.batch_norm(x.to(wide), *running, weight, bias, True, 0.1, 1e-5)
+    expected.backward(grad.to(wide))
+
+    parts, grads = ([one.contiguous() for one in copied(whole).split([2, 4])] for whole in (x.detach(), grad))
+    means, invstds = zip(*(torch.batch_norm_stats(part, 1e-5) for part in parts), strict=True)
+    assert means[0].dtype is wide
     counts = torch.tensor([part.numel() / 3 for part in parts], dtype=wide, device="rustdev")
-    mean, invstd = torch.batch_norm_gather_stats_with_counts(
-        parts[0],
-        torch.stack([one[0] for one in stats]),
-        torch.stack([one[1] for one in stats]),
-        dmean,
-        dvar,
-        0.1,
-        1e-5,
-        counts,
-    )
-    functional.batch_norm(x.detach().to(wide), *running, training=True)
+    gathered = torch.stack(means), torch.stack(invstds), dmean, dvar
+    mean, invstd = torch.batch_norm_gather_stats_with_counts(parts[0], *gathered, 0.1, 1e-5, counts)
     assert_same((dmean, dvar), running, **loose)
     outputs = [torch.batch_norm_elemt(part, dweight, dbias, mean, invstd, 1e-5) for part in parts]
     assert_same(torch.cat(outputs), expected.detach().to(dtype), **loose)
-    out = torch.empty_like(parts[0])
-    torch.batch_norm_elemt(parts[0], dweight, dbias, mean, invstd, 1e-5, out=out)
+    out = torch.batch_norm_elemt(parts[0], dweight, dbias, mean, invstd, 1e-5, out=torch.empty_like(parts[0]))
     assert torch.equal(out, outputs[0])
 
-    reduced = [
-        torch.batch_norm_backward_reduce(one, part, mean, invstd, dweight, True, True, True)
-        for one, part in zip(grads, parts, strict=True)
-    ]
+    pairs = list(zip(grads, parts, strict=True))
+    reduced = [torch.batch_norm_backward_reduce(*pair, mean, invstd, dweight, True, True, True) for pair in pairs]
     sum_dy, sum_dy_xmu, grad_weight, grad_bias = (sum(values) for values in zip(*reduced, strict=True))
     assert_same((grad_weight, grad_bias), (weight.grad, bias.grad), **loose)
-    elements = [
-        torch.batch_norm_backward_elemt(one, part, mean, invstd, dweight, sum_dy, sum_dy_xmu, counts.int())
-        for one, part in zip(grads, parts, strict=True)
-    ]
+    sums = sum_dy, sum_dy_xmu, counts.int()
+    elements = [torch.batch_norm_backward_elemt(*pair, mean, invstd, dweight, *sums) for pair in pairs]
     assert_same(torch.cat(elements), x.grad, **loose)
 
 

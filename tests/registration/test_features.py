@@ -1,4 +1,4 @@
-"""The names of torch.cuda that exist here, and the tools of PyTorch that work with the device."""
+"""The names of torch.cuda that exist here, and PyTorch's switches and counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that PyTorch generates for the device, the device module, and errors of a wrong or second registration."""
+"""The names that PyTorch generates for the device, the device module, and the error of a slot that is taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serialization: tensors and their labels, storages, optimizers, generators; locations on loading; memory and time.
+"""Serialization: tensors and their labels; locations on loading; memory.
 
 tests/runtime/test_storage.py tests dtypes, views and pickling.
 """

@@ -1,4 +1,4 @@
-"""The functions of torch.accelerator, and torch.amp with the device."""
+"""Devices and streams by torch.accelerator; test_memory.py has its memory."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Device memory: statistics, limits, the cache, streams, history, snapshots, profiler events, and errors."""
+"""Device memory: statistics, limits, the cache, streams, history, snapshots, and errors."""
 
 import gc
 import os

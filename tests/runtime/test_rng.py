@@ -1,4 +1,4 @@
-"""Random generators: seeds, states, offsets, and errors."""
+"""Random generators: seeds, states, and errors."""
 
 import struct
 

@@ -67,35 +67,6 @@ def test_groups_of_processes_run_programs_without_a_finding() -> None:
     assert "soak: 6 programs in 1 modes, 0 differences, 0 findings, nothing grew" in run.stdout
 
 
-#: A rank with other numbers than the others, and one that hangs.
-PLANTED_RANKS = """
-import os, time
-from soak import rank, ranks
-
-ranks.WAITS, ranks.ENDS, ranks.CALLS = ("cpu",), ("destroy",), 2
-ranks.COLLECTIVES = ("all_reduce", "broadcast")
-assert ranks.fault("0:0") is None
-data, make = rank.data, rank.Rank.make
-rank.data = lambda call, which, elements: data(call, which, elements) + os.getpid()
-print(ranks.fault("0:0"))
-rank.data = data
-rank.Rank.make = lambda self, call: make(self, call) if self.rank else time.sleep(999)
-ranks.PATIENCE = 5
-print(ranks.fault("0:0"))
-"""
-
-
-def test_a_group_with_a_wrong_value_or_one_that_hangs_is_a_finding() -> None:
-    run = children.python("-c", PLANTED_RANKS, path=TOOLS)
-    assert run.returncode == 0, run.stderr
-    wrong, hangs = run.stdout.split("end: destroy, behind all")[:2]
-    assert "ended with exit code 1 in place of 0" in wrong
-    assert "in place of [" in wrong
-    assert "%0 = " in wrong
-    assert "rank 0 hangs, after 5 s" in hangs
-    assert "<lambda>" in hangs, "it does not say where"
-
-
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, call: object) -> None:
     """Put another function in an operator's place, on the devices alone."""
     from soak.operators import OPERATORS
@@ -120,17 +91,6 @@ def test_a_wrong_value_is_told_with_the_seed_and_few_steps(
     assert any("neg(" in step for step in steps)
     found = report(tmp_path / "report")
     assert (found.differences, found.findings) == (1, 0)
-
-
-@pytest.mark.planted_race
-def test_a_missing_wait_is_found_by_the_race_detector(
-    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr("soak.machines.Devices.wait", lambda self, step, used: None)
-    assert worker.main(["race", str(tmp_path / "report"), *LONG, "--programs", "1", "--seed", "4"]) == 1
-    assert "SynchronizationError" in capsys.readouterr().out
-    found = report(tmp_path / "report")
-    assert (found.differences, found.findings) == (0, 1)
 
 
 #: What a worker does in place of its second program.

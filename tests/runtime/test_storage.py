@@ -1,4 +1,4 @@
-"""Storages; save, load, pickle, deepcopy and print of tensors; and the generated methods."""
+"""Storages; save, load, deepcopy and print of tensors."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""set_sync_debug_mode: which calls warn or raise because they wait, which do not, and the state afterwards."""
+"""set_sync_debug_mode: which calls raise because they wait, which do not, and the state afterwards."""
 
 from __future__ import annotations
 

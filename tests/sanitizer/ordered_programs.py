@@ -42,19 +42,6 @@ def both_ways_by_wait_stream() -> None:
 
 
 @ordered
-def by_events() -> None:
-    x, side, made, used = ones(), Stream(), Event(), Event()
-    x.add_(1)
-    made.record()
-    side.wait_event(made)
-    with stream(side):
-        y = x * 3
-        used.record()
-    current_stream().wait_event(used)
-    expect(y, full(6))
-
-
-@ordered
 def by_the_host() -> None:
     x, first, second, third = ones(), Stream(), Stream(), Stream()
     with stream(first):
@@ -290,11 +277,6 @@ def train(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]) -> 
         optimizer.step()
         scheduler.step()
         loss.item()
-
-
-@ordered
-def training_with_sgd() -> None:
-    train(lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
 
 
 @ordered
