@@ -11,6 +11,8 @@ use crate::kernels::movement::triangle::tril_indices as triangle_kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
+const NO_INPUTS: &[Tensor<'_>] = &[];
+
 /// The caller's `out=` tensor.
 fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
     call.given(0).ok_or_else(|| CallError::Invalid("internal error: a range without an output".into()))
@@ -34,7 +36,7 @@ fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
         return Ok(());
     }
     let line = call.dense(out, Format::Contiguous)?.view(&[count]);
-    call.launch(&[line], &[], scalars)?;
+    call.launch(&[line], NO_INPUTS, scalars)?;
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
@@ -53,7 +55,7 @@ fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &[Value<'_>; 4], 
     let [_dtype, layout, _device, pinned] = options;
     tensor_options::check(layout, pinned)?;
     let out = call.contiguous(0, sizes, dtype, Strides::Any)?;
-    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[], scalars) }
+    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], NO_INPUTS, scalars) }
 }
 
 #[derive(Clone, Copy)]
@@ -192,7 +194,7 @@ pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return Ok(());
     }
     if out.check_no_internal_overlap().is_ok() {
-        return call.launch(&[out], &[], &[]);
+        return call.launch(&[out], NO_INPUTS, &[]);
     }
     // The output's elements overlap: a memory location is 1 if one of its elements is on the diagonal.
     call.operator(&callees::ZERO, &[Value::Tensor(out)])?;
@@ -232,7 +234,7 @@ pub fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return Ok(());
     }
     let scalars = triangle_kernel::Scalars { rows: rows.into(), cols: cols.into(), diagonal: diagonal.into() };
-    call.launch(&[out], &[], &scalars.list())
+    call.launch(&[out], NO_INPUTS, &scalars.list())
 }
 
 /// `repeat_interleave` of indices. Without `output_size` the call waits for the sum of the repeats.

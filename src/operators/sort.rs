@@ -173,7 +173,7 @@ fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &
         return sort_long_lines(call, outputs, input, dim, descending);
     }
     let scalars = sort_kernel::sort::Scalars { dim: (dim as i64).into(), descending: descending.into() };
-    call.launch_in(input.dtype(), &outputs, &[input], &scalars.list())
+    call.launch_in(input.dtype(), &[Some(outputs[0]), Some(outputs[1]), None], &[input], &scalars.list())
 }
 
 /// `sort`.
