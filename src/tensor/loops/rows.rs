@@ -13,6 +13,7 @@ use crate::tuning::sharing::GRAIN;
 
 /// Sets every element of a contiguous output.
 pub fn assign<T: Element>(output: Output<'_>, values: &[T]) -> Result<(), Error> {
+    let output = output.into_view();
     if !output.is_contiguous() || output.numel() != values.len() {
         return Err(Error::operands(format!(
             "{} values for {:?} with strides {:?}",
