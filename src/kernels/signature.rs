@@ -197,7 +197,7 @@ macro_rules! signature {
         #[allow(dead_code, reason = "helpers of kernels are in no row of the table, and generic loops take operands by position")]
         #[allow(clippy::module_inception, clippy::pub_underscore_fields, reason = "kernels have the names that they have")]
         pub mod $kernel {
-            use $crate::kernels::signature::{Operand, Signature, signature};
+            use $crate::kernels::signature::{Operand, Signature};
             use $crate::tensor::dtype::DTypeSet;
             use $crate::tensor::kernel_error::Error;
             use $crate::tensor::launch::Launch;
@@ -207,10 +207,14 @@ macro_rules! signature {
 
             /// The operands of a launch.
             pub struct Operands<'a> {
-                $(pub $output: signature!(@field $(? $($optional_output)?)? $crate::tensor::output::Output<'a>),)*
+                $(pub $output: $crate::kernels::signature::signature!(
+                    @field $(? $($optional_output)?)? $crate::tensor::output::Output<'a>
+                ),)*
                 $(pub $all: Vec<$crate::tensor::view::View<'a>>,)?
                 $(
-                    $(pub $input: signature!(@field $(? $($optional_input)?)? $crate::tensor::view::View<'a>),)*
+                    $(pub $input: $crate::kernels::signature::signature!(
+                        @field $(? $($optional_input)?)? $crate::tensor::view::View<'a>
+                    ),)*
                     $(pub $rest: Vec<$crate::tensor::view::View<'a>>,)?
                 )?
             }

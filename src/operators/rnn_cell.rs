@@ -5,7 +5,7 @@ use std::array;
 
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
 use super::callees::{self, Callee};
-use super::tensors::{Format, Tensor};
+use super::tensors::Tensor;
 use crate::tensor::launch::Scalar;
 
 /// The number of gates of an LSTM.

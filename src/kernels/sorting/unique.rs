@@ -5,7 +5,7 @@
 use super::key::Key;
 use super::sort::sort_line;
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
