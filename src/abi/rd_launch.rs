@@ -653,7 +653,7 @@ mod tests {
         assert_eq!(check(c"scale, alpha, input_scale"), RD_INVALID_ARGUMENT);
         // SAFETY: `rd_last_error` gives a NUL-terminated string.
         let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
-        assert!(text.starts_with("elu takes (out, x)[alpha, scale, input_scale], and is bound with"), "{text}");
+        assert!(text.starts_with("elu takes (out; x)[alpha, scale, input_scale], and is bound with"), "{text}");
         assert_eq!(check(c""), RD_INVALID_ARGUMENT);
     }
 

@@ -792,18 +792,27 @@ impl Caller for Host<'_> {
         self.arena.try_keep_all(count, |index| rd_launch::scalar(&values[index])).map_err(unknown)
     }
 
-    fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
+    fn launch(
+        &self,
+        op: &'static Op,
+        compute: DType,
+        outputs: &[Option<Tensor<'_>>],
+        inputs: &[Input<'_>],
+        scalars: &[Scalar],
+    ) -> Outcome {
         let dense_numel = if op.layout() == Layout::Elementwise { dense_numel(outputs, inputs) } else { 0 };
         let tensor = |tensor| if dense_numel > 0 { line(tensor, &dense_numel) } else { operand(self.arena, tensor) };
         let operands = self.arena.keep_all(outputs.len() + inputs.len(), |index| match index.checked_sub(outputs.len()) {
-            None => tensor(outputs[index]),
+            None => outputs[index].map_or(View::ABSENT, tensor),
             Some(index) => match &inputs[index] {
                 Input::Tensor(input) => tensor(*input),
                 Input::Immediate(number) => host_number(*number),
                 Input::Number(number) => immediate(self.arena.keep(to_scalar(number))),
+                Input::Absent => View::ABSENT,
             },
         });
-        let first = outputs.first().ok_or_else(|| CallError::Invalid(format!("internal error: {} without outputs", op.text())))?;
+        let first = outputs.iter().flatten().next();
+        let first = first.ok_or_else(|| CallError::Invalid(format!("internal error: {} without outputs", op.text())))?;
         // SAFETY: the caller of `rd_operator_call` keeps its tensors valid in the stream's order.
         unsafe { Self::enqueue(op, compute, first.device(), (operands, outputs.len()), dense_numel, scalars) }
     }
@@ -833,14 +842,19 @@ impl Caller for Host<'_> {
     }
 }
 
-/// The number of elements if all tensors are contiguous and of one shape; else 0.
+/// The number of elements if all operands are given and all tensors are contiguous and of one shape; else 0.
 #[inline]
-fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
-    let Some(first) = outputs.first() else { return 0 };
+fn dense_numel(outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> i64 {
+    let Some(Some(first)) = outputs.first() else { return 0 };
     let is_plain =
         |tensor: &Tensor<'_>| tensor.has_sizes(first.sizes()) && tensor.flags().0 == 0 && tensor.is_dense(Format::Contiguous);
-    let is_plain_input = |input: &Input<'_>| if let Input::Tensor(tensor) = input { is_plain(tensor) } else { true };
-    if outputs.iter().all(is_plain) && inputs.iter().all(is_plain_input) { first.numel() } else { 0 }
+    let is_plain_input = |input: &Input<'_>| match input {
+        Input::Tensor(tensor) => is_plain(tensor),
+        Input::Absent => false,
+        _ => true,
+    };
+    let is_plain_output = |output: &Option<Tensor<'_>>| output.as_ref().is_some_and(is_plain);
+    if outputs.iter().all(is_plain_output) && inputs.iter().all(is_plain_input) { first.numel() } else { 0 }
 }
 
 /// A tensor as an operand, with strides in bytes.

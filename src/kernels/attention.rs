@@ -56,10 +56,9 @@ struct Call {
 }
 
 impl Call {
-    /// Reads the sizes from the operands numbered `query` and `key`, and the scalars [is_causal, whether there is a scale, scale].
-    fn new(launch: &Launch<'_>, query: usize, key: usize) -> Result<Self, Error> {
-        let sizes = |operand: usize| {
-            let view = launch.view(operand);
+    /// Reads the sizes from the operands, and the scalars [is_causal, whether there is a scale, scale].
+    fn new(launch: &Launch<'_>, query: &View<'_>, key: &View<'_>, value: &View<'_>) -> Result<Self, Error> {
+        let sizes = |view: &View<'_>| {
             let sizes =
                 <[i64; 4]>::try_from(view.sizes()).map_err(|_| Error::operands("an operand of attention has four dimensions"))?;
             Ok::<_, Error>(sizes.map(|size| size as usize))
@@ -69,9 +68,9 @@ impl Call {
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return Err(Error::operands(format!("{heads} heads of queries for {kv_heads} of keys")));
         }
-        for operand in key..key + 2 {
-            if sizes(operand)? != [batch, kv_heads, keys, size] {
-                return Err(Error::operands(format!("keys or values of size {:?}", sizes(operand)?)));
+        for found in [sizes(key)?, sizes(value)?] {
+            if found != [batch, kv_heads, keys, size] {
+                return Err(Error::operands(format!("keys or values of size {found:?}")));
             }
         }
         let attention::Scalars { is_causal, has_scale, scale } = attention::Scalars::of(launch)?;
@@ -209,23 +208,13 @@ impl<T: Score> Loaded<T> {
     }
 }
 
-/// The optional mask operand, of the scores' dtype.
-struct Mask<'a>(Option<View<'a>>);
-
-impl<'a> Mask<'a> {
-    /// The operand at position `operand`, if the launch has it.
-    fn new(launch: &'a Launch<'a>, operand: usize) -> Self {
-        Self((operand < launch.num_operands()).then(|| launch.view(operand)))
-    }
-
-    /// Adds the mask's values from key `first` on to the scores of a query.
-    fn add<T: Score>(&self, [batch, head, query]: [usize; 3], first: usize, scores: &mut [T]) {
-        let Some(view) = &self.0 else { return };
-        let row = Row::of(view, &[batch, head, query]);
-        match row.as_slice::<T>() {
-            Some(mask) => vectorize(Add { mask: &mask[first..][..scores.len()], scores }),
-            None => scores.iter_mut().enumerate().for_each(|(at, score)| *score = score.add(row.load::<T>(first + at))),
-        }
+/// Adds the values of the optional mask, of the scores' dtype, from key `first` on to the scores of a query.
+fn add_mask<T: Score>(mask: Option<&View<'_>>, [batch, head, query]: [usize; 3], first: usize, scores: &mut [T]) {
+    let Some(view) = mask else { return };
+    let row = Row::of(view, &[batch, head, query]);
+    match row.as_slice::<T>() {
+        Some(mask) => vectorize(Add { mask: &mask[first..][..scores.len()], scores }),
+        None => scores.iter_mut().enumerate().for_each(|(at, score)| *score = score.add(row.load::<T>(first + at))),
     }
 }
 

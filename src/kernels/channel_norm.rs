@@ -15,11 +15,12 @@ use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::lines::Values;
+use crate::tensor::launch::Scalar;
+use crate::tensor::loops::lines::ValuesMut;
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::{Field, Number, Real};
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::{CHANNEL_NORM_ROWS, GRAIN, MEAN_VARIANCE_PIECE};
@@ -472,41 +473,19 @@ fn map_rows<E, N, F, const I: usize, const P: usize>(
     });
 }
 
-/// Reads operands one after the other. A scalar says whether an optional one is given.
-struct Operands<'a> {
-    launch: &'a Launch<'a>,
-    next: usize,
+/// The elements of an input.
+fn elements<'a, E: Element>(input: &View<'a>) -> Result<&'a [E], Error> {
+    Row::flat(input)?.as_slice().ok_or_else(|| Error::operands(DENSE))
 }
 
-impl<'a> Operands<'a> {
-    fn view(&mut self) -> View<'a> {
-        self.next += 1;
-        self.launch.view(self.next - 1)
-    }
+/// The elements of an output.
+fn target<E: Element>(output: Output<'_>) -> Result<&mut [E], Error> {
+    output.into_flat()?.into_slice().ok_or_else(|| Error::operands(DENSE))
+}
 
-    fn values<T: Element + Number>(&mut self) -> Result<Values<'a, T>, Error> {
-        Values::new(self.view())
-    }
-
-    fn given<T: Element + Number>(&mut self, is_given: Scalar) -> Result<Option<Values<'a, T>>, Error> {
-        if is_given == Scalar::Bool(true) { self.values().map(Some) } else { Ok(None) }
-    }
-
-    /// The values of an optional operand, or `default` for every channel.
-    fn parameter<T: Element + Number>(&mut self, is_given: Scalar, channels: usize, default: T) -> Result<Vec<T>, Error> {
-        Ok(self.given(is_given)?.map_or_else(|| vec![default; channels], |values| values.to_vec()))
-    }
-
-    /// The elements of an input.
-    fn elements<E: Element>(&mut self) -> Result<&'a [E], Error> {
-        Row::flat(&self.view())?.as_slice().ok_or_else(|| Error::operands(DENSE))
-    }
-
-    /// The elements of an output.
-    fn results<E: Element>(&mut self) -> Result<&'a mut [E], Error> {
-        self.next += 1;
-        self.launch.output(self.next - 1)?.into_flat()?.into_slice().ok_or_else(|| Error::operands(DENSE))
-    }
+/// The elements of an optional output of statistics, which a kernel computes one by one.
+fn optional(output: Option<Output<'_>>) -> Result<Option<ValuesMut<'_, f64>>, Error> {
+    output.map(ValuesMut::new).transpose()
 }
 
 fn narrow<T: Number>(value: f64) -> T {

@@ -103,6 +103,11 @@ impl Tensor {
         Self::of(dtype, &ArrayD::from_elem(IxDyn(&[]), value), Contiguous).with_flags(Flags::IMMEDIATE)
     }
 
+    /// The place of an optional operand that is not given.
+    pub fn absent() -> Self {
+        Self::new(DType::Byte, &[0], Contiguous).with_flags(Flags::ABSENT)
+    }
+
     /// The same memory with flags.
     pub fn with_flags(mut self, flags: Flags) -> Self {
         self.flags = flags;

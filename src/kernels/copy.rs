@@ -8,8 +8,8 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill;
 
 signature! {
-    copy_(out, input)[] in ANY;
-    fill_(out, value)[] in EVERY;
+    copy_(out; input)[] in ANY;
+    fill_(out; value)[] in EVERY;
     zero_(out)[] in ANY;
 }
 

@@ -17,19 +17,25 @@ use crate::kernels::movement::unfold::Windows;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{self, Isa, Leaf, vectorize};
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::row::{self, Row};
 use crate::tensor::loops::{Memory, parallel};
 use crate::tensor::number::{Number, Real};
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 use crate::tuning::sharing::{DEPTHWISE_PARTS, GRAIN};
 
 signature! {
-    depthwise(out, x, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, to_image] in FLOATING;
-    depthwise_weight(grad_weight?, grad_bias?, image, windows)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, has_weight, has_bias] in FLOATING;
+    /// A convolution or, with `to_image`, the gradient of the image. Operands [out, x, weight, bias?]: out and x are windows and image,
+    /// or image and windows.
+    depthwise(out; x, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, to_image] in FLOATING =>
+        |launch, E| to_targets::<E>(launch);
+    /// The gradients of the weights (C, height * width) and of the bias (C), where requested. Operands [gradients, image, windows].
+    depthwise_weight(grad_weight?, grad_bias?; image, windows)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in FLOATING =>
+        |launch, E| to_weights::<E>(launch);
 }
 
 /// Adjacent positions whose sums are in registers together.
@@ -363,28 +369,20 @@ fn per_element(launch: &Launch<'_>) -> f64 {
     ELEMENT + size(0) * size(1) * TAP
 }
 
-/// A convolution or, with `to_image`, the gradient of the image. Operands [out, x, weight, bias?]: out and x are windows and image,
-/// or image and windows.
-pub fn depthwise(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => to_targets::<E>(launch))
-}
-
 fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let x = launch.view(1);
+    let depthwise::Operands { out, x, weight, bias } = depthwise::Operands::of(launch)?;
     let to_image = depthwise::Scalars::of(launch)?.to_image == Scalar::Bool(true);
-    let plan = &Plan::new(launch, &launch.view(0), &x, to_image)?;
+    let plan = &Plan::new(launch, &out, &x, to_image)?;
     let (count, channels, [len, _]) = (plan.count(), plan.channels, plan.lens());
-    let own = Values::<E::Acc>::new(launch.view(2))?.to_vec();
-    let given = if launch.num_operands() > 3 { Some(Values::<E::Acc>::new(launch.view(3))?.to_vec()) } else { None };
-    let bias = &given.unwrap_or_else(|| vec![E::Acc::ZERO; channels])[..];
+    let own = Values::<E::Acc>::new(weight)?.to_vec();
+    let bias = &Values::or(bias, channels, E::Acc::ZERO)?[..];
     if own.len() != count * channels || bias.len() != channels {
         return Err(Error::operands(format!("depthwise: {} weights of {channels} channels", own.len())));
     }
     let weights = &(0..own.len()).map(|at| own[at % channels * count + at / channels]).collect::<Vec<_>>()[..];
     let failure = Failure::default();
     let cost = per_element(launch) * len as f64;
-    row::in_parts([launch.output(0)?.into_flat()?], len, GRAIN.div_ceil(len.max(1)), cost, &|begin, end, [mut out]| {
+    row::in_parts([out.into_flat()?], len, GRAIN.div_ceil(len.max(1)), cost, &|begin, end, [mut out]| {
         let part = |image: usize, rows: Range<usize>| {
             let mut widened = Memory::of(0);
             let sources = plan.sources::<E>(&x, image, rows.clone(), &mut widened)?;
@@ -495,17 +493,9 @@ impl<T: Real> Lanes for TapSums<'_, T> {
     }
 }
 
-/// The gradients of the weights (C, height * width) and of the bias (C), where requested. Operands [gradients, image, windows].
-pub fn depthwise_weight(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => to_weights::<E>(launch))
-}
-
 fn to_weights<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let outputs = launch.num_outputs();
-    let (image, windows) = (launch.view(outputs), launch.view(outputs + 1));
-    let given = depthwise_weight::Scalars::of(launch)?;
-    let [has_weight, has_bias] = [given.has_weight, given.has_bias].map(|scalar| scalar == Scalar::Bool(true));
+    let depthwise_weight::Operands { grad_weight, grad_bias, image, windows } = depthwise_weight::Operands::of(launch)?;
+    let (has_weight, has_bias) = (grad_weight.is_some(), grad_bias.is_some());
     let plan = &Plan::new(launch, &windows, &image, false)?;
     let (count, channels, [len, _]) = (plan.count(), plan.channels, plan.lens());
     let rows = windows.size(0) * windows.size(1);
@@ -533,13 +523,12 @@ fn to_weights<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     for part in parts {
         totals.iter_mut().zip(part.into_inner()).for_each(|(total, sum)| *total = total.add(sum));
     }
-    let result_of = |output: usize, total_of: &dyn Fn(usize) -> usize| {
-        let mut results = launch.output(output)?.into_flat()?;
+    let result_of = |output: Option<Output<'_>>, total_of: &dyn Fn(usize) -> usize| {
+        let Some(output) = output else { return Ok(()) };
+        let mut results = output.into_flat()?;
         (0..results.len()).for_each(|at| results.store(at, E::store_single(totals[total_of(at)])));
         Ok(())
     };
-    if has_weight {
-        result_of(0, &|at| at % count * channels + at / count)?;
-    }
-    if has_bias { result_of(outputs - 1, &|at| count * channels + at) } else { Ok(()) }
+    result_of(grad_weight, &|at| at % count * channels + at / count)?;
+    result_of(grad_bias, &|at| count * channels + at)
 }

@@ -4,16 +4,18 @@
 
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::lines::Values;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::parallel;
 use crate::tensor::number::{Hub, Real};
 use crate::tuning::sharing::{GRAIN, MAX_HISTOGRAM_BLOCKS};
 
 signature! {
-    histogram(counts, x, edges, weight?)[method, has_weight] in FLOATING;
+    /// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many
+    /// elements; scalars [method: 0 for search, 1 for even bins, 2 for even bins by their edges].
+    histogram(counts; x, edges, weight?)[method] in FLOATING => |launch, E| run::<<E as Element>::Acc>(launch);
 }
 
 /// Nanoseconds of one thread per value.
@@ -64,24 +66,17 @@ impl<T: Real> Bins<T> {
     }
 }
 
-/// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many
-/// elements; scalars [method: 0 for search, 1 for even bins, 2 for even bins by their edges; whether there is a weight].
-pub fn histogram(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => run::<<E as Element>::Acc>(launch))
-}
-
 /// Nanoseconds of a launch of [`histogram`].
 pub fn cost(launch: &Launch<'_>) -> u64 {
     (launch.view(1).numel() as f64 * COST) as u64
 }
 
 fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {
-    let output = Values::<f64>::new(launch.view(0))?;
-    let (values, edges) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?.to_vec());
-    let histogram::Scalars { method, has_weight } = histogram::Scalars::of(launch)?;
-    let has_weights = has_weight == Scalar::Bool(true);
-    let weights = has_weights.then(|| Values::<f64>::new(launch.view(3))).transpose()?;
+    let histogram::Operands { counts, x, edges, weight } = histogram::Operands::of(launch)?;
+    let mut output = ValuesMut::<f64>::new(counts)?;
+    let (values, edges) = (Values::<T>::new(x)?, Values::<T>::new(edges)?.to_vec());
+    let weights = weight.map(Values::<f64>::new).transpose()?;
+    let histogram::Scalars { method } = histogram::Scalars::of(launch)?;
     let method = match method.to::<i64>() {
         0 => Method::Search,
         1 => Method::Linear,

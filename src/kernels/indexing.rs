@@ -9,25 +9,15 @@ pub mod masked;
 mod scatter;
 
 use crate::kernels::signature::signature;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::indexed::{Indexed, Rules};
 pub use scatter::{update, update_wrapped};
 
 signature! {
-    load(out, input, ..indices)[..slots] in ANY;
-    load_wrapped(out, input, ..indices)[..slots] in ANY;
-}
-
-/// `aten::gather`, `aten::index_select`: the elements at nonnegative indices. Operands [out, self, indices...]; scalars [slots,
-/// bytes between them] for each index.
-pub fn load(launch: &Launch<'_>) -> Result<(), Error> {
-    Indexed::new(launch, 0, Rules::PLAIN)?.load()
-}
-
-/// `aten::index.Tensor`, `aten::take`: as [`load`], with indices below 0 counted from the end.
-pub fn load_wrapped(launch: &Launch<'_>) -> Result<(), Error> {
-    Indexed::new(launch, 0, Rules::WRAPPED)?.load()
+    /// `aten::gather`, `aten::index_select`: the elements at nonnegative indices. Operands [out, self, indices...]; scalars [slots,
+    /// bytes between them] for each index.
+    load(out; input, ..indices)[..slots] in ANY => |launch| Indexed::new(launch, 0, Rules::PLAIN)?.load();
+    /// `aten::index.Tensor`, `aten::take`: as [`load`], with indices below 0 counted from the end.
+    load_wrapped(out; input, ..indices)[..slots] in ANY => |launch| Indexed::new(launch, 0, Rules::WRAPPED)?.load();
 }
 
 #[cfg(test)]

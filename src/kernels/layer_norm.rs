@@ -12,16 +12,17 @@ use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, across};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::lines::{self, LANES, Lines, Values};
-use crate::tensor::loops::parallel;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::lines::{self, LANES, Lines, SharedValues, Values, ValuesMut};
 use crate::tensor::number::{Number, Real};
 use crate::tensor::part::Narrowed;
 use crate::tuning::sharing::{LAYER_NORM_ROWS, MAX_LAYER_NORM_BLOCKS};
 
 signature! {
-    native_layer_norm(out, mean, rstd, x, weight?, bias?)[eps, has_weight, has_bias] in FLOATING;
-    native_layer_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, rstd, weight?)[has_grad_weight, has_grad_bias, has_weight] in FLOATING;
+    native_layer_norm(out, mean, rstd; x, weight?, bias?)[eps] in FLOATING;
+    /// `aten::native_layer_norm_backward`.
+    native_layer_norm_backward(grad_x, grad_weight?, grad_bias?; grad, x, mean, rstd, weight?)[] in FLOATING =>
+        |launch| if launch.compute() == DType::Double { backward::<f64>(launch) } else { backward::<f32>(launch) };
 }
 
 /// Normalises rows; writes the mean of each and the reciprocal of its standard deviation.
@@ -29,8 +30,8 @@ struct Normalize<'a, T> {
     weight: &'a [T],
     bias: &'a [T],
     eps: f64,
-    means: Values<'a, T>,
-    scales: Values<'a, T>,
+    means: SharedValues<'a, T>,
+    scales: SharedValues<'a, T>,
 }
 
 impl<E: Element<Acc = T>, T: Element<Acc = T> + Real> Lines<E, 1, 1> for Normalize<'_, T> {
@@ -89,83 +90,52 @@ impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
     }
 }
 
-/// The operand at `position`, or `count` times `value` if the launch does not have it.
-fn parameter<T: Element + Real>(launch: &Launch<'_>, position: Option<usize>, count: usize, value: T) -> Result<Vec<T>, Error> {
-    position.map_or_else(|| Ok(vec![value; count]), |position| Ok(Values::<T>::new(launch.view(position))?.to_vec()))
-}
-
-/// Finds the positions of the optional operands from `next` on. Scalars say whether each is given.
-struct OptionalOperands {
-    next: usize,
-}
-
-impl OptionalOperands {
-    fn take(&mut self, is_given: Scalar) -> Option<usize> {
-        let there = is_given == Scalar::Bool(true);
-        self.next += there as usize;
-        there.then(|| self.next - 1)
-    }
-}
-
 /// `aten::native_layer_norm`: mean and rstd have an element for each row, weight and bias one for each column.
 pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.view(3).dtype();
-    dispatch!(dtype in FLOATING, E => forward::<E, <E as Element>::Acc>(launch))
+    let operands = native_layer_norm::Operands::of(launch)?;
+    let dtype = operands.x.dtype();
+    dispatch!(dtype in FLOATING, E => forward::<E, <E as Element>::Acc>(launch, operands))
 }
 
-fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
-    let input = launch.view(3);
-    let cols = input.size(1);
-    let native_layer_norm::Scalars { eps, has_weight, has_bias } = native_layer_norm::Scalars::of(launch)?;
-    let mut optional_operands = OptionalOperands { next: 4 };
-    let (weight, bias) = (optional_operands.take(has_weight), optional_operands.take(has_bias));
-    let (weight, bias) = (parameter(launch, weight, cols, T::ONE)?, parameter(launch, bias, cols, T::ZERO)?);
-    let (means, scales) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?);
-    let normalize = Normalize { weight: &weight, bias: &bias, eps: eps.to(), means, scales };
-    lines::run::<E, 1, 1>([input], [launch.view(0)], 1, launch.cost(), &normalize)
-}
-
-/// `aten::native_layer_norm_backward`.
-pub fn native_layer_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    if launch.compute() == DType::Double { backward::<f64>(launch) } else { backward::<f32>(launch) }
+fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(
+    launch: &Launch<'_>,
+    operands: native_layer_norm::Operands<'_>,
+) -> Result<(), Error> {
+    let native_layer_norm::Operands { out, mean, rstd, x, weight, bias } = operands;
+    let (cols, eps) = (x.size(1), native_layer_norm::Scalars::of(launch)?.eps.to());
+    let (weight, bias) = (Values::or(weight, cols, T::ONE)?, Values::or(bias, cols, T::ZERO)?);
+    let (means, scales) = (SharedValues::new(mean)?, SharedValues::new(rstd)?);
+    let normalize = Normalize { weight: &weight, bias: &bias, eps, means, scales };
+    lines::run::<E, 1, 1>([x], [out], 1, launch.cost(), &normalize)
 }
 
 fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
-    let given = native_layer_norm_backward::Scalars::of(launch)?;
-    let mut optional_operands = OptionalOperands { next: 1 };
-    let grads = [optional_operands.take(given.has_grad_weight), optional_operands.take(given.has_grad_bias)];
-    let first = optional_operands.next;
-    optional_operands.next += 4;
-    let weight = optional_operands.take(given.has_weight);
-    let (rows, cols) = (launch.view(first).size(0), launch.view(first).size(1));
-    let weight = parameter(launch, weight, cols, T::ONE)?;
-    let (means, scales) = (Values::<T>::new(launch.view(first + 2))?, Values::<T>::new(launch.view(first + 3))?);
-    let (means, scales) = (means.to_vec(), scales.to_vec());
+    let native_layer_norm_backward::Operands { grad_x, grad_weight, grad_bias, grad, x, mean, rstd, weight } =
+        native_layer_norm_backward::Operands::of(launch)?;
+    let (rows, cols) = (grad.size(0), grad.size(1));
+    let weight = Values::or(weight, cols, T::ONE)?;
+    let (means, scales) = (Values::<T>::new(mean)?.to_vec(), Values::<T>::new(rstd)?.to_vec());
     let height = LAYER_NORM_ROWS.max(rows.div_ceil(MAX_LAYER_NORM_BLOCKS));
     let sums: Vec<_> = (0..rows.div_ceil(height)).map(|_| Mutex::new([vec![T::ZERO; cols], vec![T::ZERO; cols]])).collect();
     let failure = Failure::default();
-    parallel(sums.len(), 1, launch.cost() * (height * cols) as f64, &|begin, end| {
-        for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
-            let before = block * height;
-            let rows = before..rows.min(before + height);
-            let [output, grads, input] = [0, first, first + 1].map(|position| {
-                let mut part = Narrowed::of(&launch.view(position));
-                part.narrow(0, rows.start, rows.end);
-                part
-            });
-            let gradient = Gradient { weight: &weight, means: &means[rows.clone()], scales: &scales[rows], sums };
-            // A cost of 0 makes the loop sequential.
-            failure.note(lines::run::<T, 2, 1>([grads.view(), input.view()], [output.view()], 1, 0.0, &gradient));
-        }
+    grad_x.in_blocks(0, height, launch.cost() * cols as f64, &|begin, end, output| {
+        let [grads, input] = [grad, x].map(|operand| {
+            let mut part = Narrowed::of(&operand);
+            part.narrow(0, begin, end);
+            part
+        });
+        let gradient =
+            Gradient { weight: &weight, means: &means[begin..end], scales: &scales[begin..end], sums: &sums[begin / height] };
+        // A cost of 0 makes the loop sequential.
+        failure.note(lines::run::<T, 2, 1>([grads.view(), input.view()], [output], 1, 0.0, &gradient));
     });
     failure.result()?;
     let sums: Vec<_> = sums.into_iter().map(Mutex::into_inner).collect();
-    for (which, position) in grads.into_iter().enumerate() {
-        if let Some(position) = position {
-            let grad = Values::<T>::new(launch.view(position))?;
-            for col in 0..cols {
-                grad.set(col, sums.iter().fold(T::ZERO, |sum, block| sum.add(block[which][col])));
-            }
+    for (which, output) in [grad_weight, grad_bias].into_iter().enumerate() {
+        let Some(output) = output else { continue };
+        let mut grad = ValuesMut::<T>::new(output)?;
+        for col in 0..cols {
+            grad.set(col, sums.iter().fold(T::ZERO, |sum, block| sum.add(block[which][col])));
         }
     }
     Ok(())

@@ -41,38 +41,28 @@ use problem::{Form, Matrix, Problem};
 pub use skinny::Entry;
 
 signature! {
-    mm(out, a, b)[] in FIELD | INTEGRAL;
-    addmm(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
-    bmm(out, a, b)[] in FIELD | INTEGRAL;
-    baddbmm(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
-    addmv(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
+    /// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are
+    /// honoured, here and in the other products.
+    mm(out; a, b)[] in FIELD | INTEGRAL => |launch| plain(launch, Form::Matrix);
+    /// `aten::addmm`: out = beta * self + alpha * (a @ b). Operands [out (m, n), self (m, n), a (m, k), b (k, n)], scalars [beta,
+    /// alpha]. If beta is 0 self is not read; if alpha is 0 neither a nor b is.
+    addmm(out; addend, a, b)[beta, alpha] in FIELD | INTEGRAL => |launch| with_addend(launch, Form::Matrix);
+    /// `aten::bmm`: [`mm`] for each index of a first dimension.
+    bmm(out; a, b)[] in FIELD | INTEGRAL => |launch| plain(launch, Form::Batch);
+    /// `aten::baddbmm`: [`addmm`] for each index of a first dimension.
+    baddbmm(out; addend, a, b)[beta, alpha] in FIELD | INTEGRAL => |launch| with_addend(launch, Form::Batch);
+    /// `aten::addmv`: out = beta * self + alpha * (a @ b). Operands [out (m), self (m), a (m, k), b (k)], scalars as [`addmm`].
+    addmv(out; addend, a, b)[beta, alpha] in FIELD | INTEGRAL => |launch| with_addend(launch, Form::Vector);
 }
 
-/// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are
-/// honoured, here and in the other products.
-pub fn mm(launch: &Launch<'_>) -> Result<(), Error> {
-    run(&Problem::new(launch, Form::Matrix, false)?)
+fn plain(launch: &Launch<'_>, form: Form) -> Result<(), Error> {
+    let mm::Operands { out, a, b } = mm::Operands::of(launch)?;
+    run(&Problem::new(form, &out, None, [a, b])?)
 }
 
-/// `aten::addmm`: out = beta * self + alpha * (a @ b). Operands [out (m, n), self (m, n), a (m, k), b (k, n)], scalars [beta,
-/// alpha]. If beta is 0 self is not read; if alpha is 0 neither a nor b is.
-pub fn addmm(launch: &Launch<'_>) -> Result<(), Error> {
-    run(&Problem::new(launch, Form::Matrix, true)?)
-}
-
-/// `aten::bmm`: [`mm`] for each index of a first dimension.
-pub fn bmm(launch: &Launch<'_>) -> Result<(), Error> {
-    run(&Problem::new(launch, Form::Batch, false)?)
-}
-
-/// `aten::baddbmm`: [`addmm`] for each index of a first dimension.
-pub fn baddbmm(launch: &Launch<'_>) -> Result<(), Error> {
-    run(&Problem::new(launch, Form::Batch, true)?)
-}
-
-/// `aten::addmv`: out = beta * self + alpha * (a @ b). Operands [out (m), self (m), a (m, k), b (k)], scalars as [`addmm`].
-pub fn addmv(launch: &Launch<'_>) -> Result<(), Error> {
-    run(&Problem::new(launch, Form::Vector, true)?)
+fn with_addend(launch: &Launch<'_>, form: Form) -> Result<(), Error> {
+    let (addmm::Operands { out, addend, a, b }, scalars) = (addmm::Operands::of(launch)?, addmm::Scalars::of(launch)?);
+    run(&Problem::new(form, &out, Some((addend, scalars.list())), [a, b])?)
 }
 
 /// `out = a @ b` of contiguous rows, with out (m, n), a (m, k), b (k, n).

@@ -22,8 +22,8 @@ use crate::tuning::algorithms::POOLED_IN_LANES;
 use crate::tuning::sharing::GRAIN;
 
 signature! {
-    max_pool2d(out, positions, x)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, height, width, channels] in REAL;
-    max_pool2d_backward(grad_x, grad, positions)[channels] in REAL;
+    max_pool2d(out, positions; x)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, height, width, channels] in REAL;
+    max_pool2d_backward(grad_x; grad, positions)[channels] in REAL;
 }
 
 /// Windows that are computed in vector lanes together.
@@ -259,13 +259,14 @@ impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
 /// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x
 /// (N, H * W * C); scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
 pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
+    let (max_pool2d::Operands { out: output, positions, x: input }, shape) =
+        (max_pool2d::Operands::of(launch)?, Shape::of(launch)?);
     let len = output.size(2);
     let (spans, elements) = ([shape.spans(0), shape.spans(1)], shape.sizes[0] * shape.sizes[1] * shape.channels);
     if output.size(1) != spans[0].len() || len != spans[1].len() * shape.channels || input.numel() != output.size(0) * elements {
         return Err(Error::operands(format!("windows {:?} of {:?}", output.sizes(), input.sizes())));
     }
-    let (targets, input) = ([launch.output(0)?.into_flat()?, launch.output(1)?.into_flat()?], Row::flat(&input)?);
+    let (targets, input) = ([output.into_flat()?, positions.into_flat()?], Row::flat(&input)?);
     let dtype = launch.compute();
     let failure = Failure::default();
     dispatch!(dtype in REAL, E => {
@@ -311,13 +312,13 @@ fn scatter<E: Element>(
 /// `aten::max_pool2d_with_indices_backward`: every element adds up the gradients of the windows of which it is the maximum.
 /// Operands [grad of x (N, H * W * C), grad (N, windows * C), positions (N, windows * C)]; scalars [C].
 pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let (grads, positions) = (launch.view(1), launch.view(2));
+    let max_pool2d_backward::Operands { grad_x, grad: grads, positions } = max_pool2d_backward::Operands::of(launch)?;
     let channels = max_pool2d_backward::Scalars::of(launch)?.channels.to::<i64>() as usize;
     let dtype = launch.compute();
     let failure = Failure::default();
     dispatch!(dtype in REAL, E => {
         type T = <E as Element>::Acc;
-        rows::for_each(launch.output(0)?, launch.cost(), &|index, row| {
+        rows::for_each(grad_x, launch.cost(), &|index, row| {
             let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&positions, index).as_slice::<i64>(), row.into_slice::<E>());
             let (Some(grads), Some(positions), Some(output)) = parts else {
                 return failure.note(Err(Error::operands("gaps in an operand")));

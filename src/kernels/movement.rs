@@ -9,19 +9,12 @@ pub mod triangle;
 pub mod unfold;
 
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::launch::Scalar;
 
 /// A scalar as a nonnegative integer.
 fn count(scalar: Scalar) -> Result<usize, Error> {
     let value: i64 = scalar.to();
     usize::try_from(value).map_err(|_| Error::parameter(format!("a scalar is {value}")))
-}
-
-fn check(launch: &Launch<'_>, operands: usize) -> Result<(), Error> {
-    match launch.num_operands() {
-        found if found == operands => Ok(()),
-        found => Err(Error::operands(format!("{found} operands where {operands} are needed"))),
-    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use super::failure::Failure;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
-use crate::tensor::dtype::{DType, Element, dispatch};
+use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::lines::Values;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
@@ -21,8 +21,14 @@ use crate::tensor::view::View;
 use crate::tuning::sharing::LOSS_PIECE;
 
 signature! {
-    nll_loss_forward(out, total_weight, x, target, weight?)[reduction, ignored, has_weight] in FLOATING;
-    nll_loss_backward(grad_x, grad, target, total_weight, weight?)[reduction, ignored, has_weight, classes] in FLOATING;
+    /// `aten::nll_loss_forward` and `aten::nll_loss2d_forward`. Operands [out, total weight, x (N, C, H, W), target (N, H, W),
+    /// weight?]; out has the target's sizes without a reduction, else one element; scalars [reduction, ignored target].
+    nll_loss_forward(out, total_weight; x, target, weight?)[reduction, ignored] in FLOATING => |launch, E| forward::<E>(launch);
+    /// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N, positions),
+    /// total weight, weight?], where grad has the target's sizes without a reduction, else one element; scalars those of
+    /// [`nll_loss_forward`], then C.
+    nll_loss_backward(grad_x; grad, target, total_weight, weight?)[reduction, ignored, classes] in FLOATING =>
+        |launch, E| backward::<E>(launch);
 }
 
 /// The values of `at::Reduction`.
@@ -39,12 +45,10 @@ struct Classes<'a, T> {
 }
 
 impl<'a, T: Element + Number> Classes<'a, T> {
-    /// Reads the scalars of [`nll_loss_forward`], which are also the first ones of [`nll_loss_backward`]. The weights are the
-    /// operand at `position`.
-    fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, position: usize) -> Result<Self, Error> {
-        let nll_loss_forward::Scalars { reduction, ignored, has_weight } = nll_loss_forward::Scalars::of(launch)?;
-        let has_weights = has_weight == Scalar::Bool(true);
-        let weights = has_weights.then(|| Ok::<_, Error>(Values::<T>::new(launch.view(position))?.to_vec())).transpose()?;
+    /// Reads the scalars of [`nll_loss_forward`], which are also the first ones of [`nll_loss_backward`].
+    fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, weights: Option<View<'a>>) -> Result<Self, Error> {
+        let nll_loss_forward::Scalars { reduction, ignored } = nll_loss_forward::Scalars::of(launch)?;
+        let weights = weights.map(|weights| Ok::<_, Error>(Values::<T>::new(weights)?.to_vec())).transpose()?;
         let (reduction, ignored) = (reduction.to(), ignored.to());
         let targets = if let Some(slice) = Row::flat(&targets)?.as_slice().filter(|_| targets.dtype() == DType::Long) {
             Cow::Borrowed(slice)
@@ -67,20 +71,12 @@ impl<'a, T: Element + Number> Classes<'a, T> {
     }
 }
 
-/// `aten::nll_loss_forward` and `aten::nll_loss2d_forward`. Operands [out, total weight, x (N, C, H, W), target (N, H, W),
-/// weight?]; out has the target's sizes without a reduction, else one element; scalars [reduction, ignored target, whether there is
-/// a weight].
-pub fn nll_loss_forward(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => forward::<E>(launch))
-}
-
 fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, total, input, target) = (launch.view(0), launch.view(1), launch.view(2), launch.view(3));
+    let nll_loss_forward::Operands { out, total_weight, x: input, target, weight } = nll_loss_forward::Operands::of(launch)?;
     if input.ndim() != 4 || target.ndim() != 3 {
         return Err(Error::operands(format!("targets {:?} of {:?}", target.sizes(), input.sizes())));
     }
-    let classes = Classes::<E::Acc>::new(launch, target, input.size(1), 4)?;
+    let classes = Classes::<E::Acc>::new(launch, target, input.size(1), weight)?;
     let (height, width) = (target.size(1), target.size(2));
     let flat = Row::flat(&input).ok();
     let value = |row: usize, class: usize, col: usize| match &flat {
@@ -100,9 +96,9 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
         Ok(())
     };
     let failure = Failure::default();
-    let totals = Values::<f64>::new(total)?;
+    let mut totals = ValuesMut::<f64>::new(total_weight)?;
     if classes.reduction == NONE {
-        rows::for_each(launch.output(0)?, launch.cost(), &|index, mut row| {
+        rows::for_each(out, launch.cost(), &|index, mut row| {
             let position = index[0] * height + index[1];
             failure.note(losses(position, &mut |col, loss, _| row.store(col, E::store(loss))));
         });
@@ -125,31 +121,24 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
     failure.result()?;
     let sums = sums.into_iter().map(Mutex::into_inner);
     let [loss, weight] = sums.fold([0.0; 2], |all, block| [all[0] + block[0], all[1] + block[1]]);
-    Values::<f64>::new(output)?.set(0, if classes.reduction == MEAN { loss / weight } else { loss });
+    ValuesMut::<f64>::new(out)?.set(0, if classes.reduction == MEAN { loss / weight } else { loss });
     totals.set(0, weight);
     Ok(())
 }
 
-/// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N, positions),
-/// total weight, weight?], where grad has the target's sizes without a reduction, else one element; scalars those of
-/// [`nll_loss_forward`], then C.
-pub fn nll_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => backward::<E>(launch))
-}
-
 fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, target) = (launch.view(0), launch.view(2));
+    let nll_loss_backward::Operands { grad_x: output, grad, target, total_weight, weight } =
+        nll_loss_backward::Operands::of(launch)?;
     let count = nll_loss_backward::Scalars::of(launch)?.classes.to::<i64>() as usize;
     if output.ndim() != 2 || target.ndim() != 2 || output.size(1) != count * target.size(1) {
         return Err(Error::operands(format!("targets {:?} of {:?}", target.sizes(), output.sizes())));
     }
-    let classes = Classes::<E::Acc>::new(launch, target, count, 4)?;
-    let grads = Values::<E::Acc>::new(launch.view(1))?;
-    let total = Values::<E::Acc>::new(launch.view(3))?.get(0);
+    let classes = Classes::<E::Acc>::new(launch, target, count, weight)?;
+    let grads = Values::<E::Acc>::new(grad)?;
+    let total = Values::<E::Acc>::new(total_weight)?.get(0);
     let width = target.size(1);
     let failure = Failure::default();
-    rows::for_each(launch.output(0)?, launch.cost(), &|index, mut row| {
+    rows::for_each(output, launch.cost(), &|index, mut row| {
         row.zero(0, count * width);
         failure.note((0..width).try_for_each(|col| {
             let position = index[0] * width + col;
@@ -170,13 +159,14 @@ mod tests {
     use crate::kernels::check::{Case, Make, Tensor, agree, values};
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::kernel_error::ErrorKind;
+    use crate::tensor::launch::Scalar;
 
     fn case(make: &Make, targets: &[f64], reduction: i64) -> Case {
         let (dtype, samples) = (make.dtype(), targets.len());
         let target = Tensor::line(DType::Long, targets).restrided(&[samples as i64, 1, 1], &[8, 8, 8]);
         let outputs = [if reduction == NONE { make.output(&[samples, 1, 1]) } else { make.output(&[]) }, make.output(&[])];
         let inputs = [make.input(&[samples, 3, 1, 1], 1), target, make.dense(dtype, &values(dtype, &[3], 2))];
-        Case::new(outputs, inputs, [Scalar::Long(reduction), Scalar::Long(-100), Scalar::Bool(true)])
+        Case::new(outputs, inputs, [Scalar::Long(reduction), Scalar::Long(-100)])
     }
 
     #[test]

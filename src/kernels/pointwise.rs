@@ -50,7 +50,7 @@ macro_rules! functions {
             }
         }
 
-        $crate::kernels::signature::signature! { $kernel(out, $($x),+)[$($scalar),*] in $set $(| $more)*; }
+        $crate::kernels::signature::signature! { $kernel(out; $($x),+)[$($scalar),*] in $set $(| $more)*; }
 
         $(#[$doc])*
         pub fn $kernel(launch: &$crate::tensor::launch::Launch<'_>) -> Result<(), $crate::tensor::kernel_error::Error> {

@@ -34,10 +34,12 @@ signature! {
     cauchy(out)[seed, offset, median, sigma] in FLOATING;
     geometric(out)[seed, offset, p] in REAL;
     random(out)[seed, offset, from, count] in REAL | BOOL | UNSIGNED;
-    bernoulli_scalar(out)[seed, offset, p] in REAL | BOOL;
-    bernoulli(out, p)[seed, offset] in REAL | BOOL;
-    native_dropout(out, mask, input)[seed, offset, p, scale] in FLOATING;
-    native_dropout_backward(out, grad, mask)[scale] in FLOATING;
+    /// `aten::bernoulli_.float`: 1 with probability p, else 0.
+    bernoulli_scalar(out)[seed, offset, p] in REAL | BOOL =>
+        |launch| fill::<Bool, _>(launch, Bernoulli::new(bernoulli_scalar::Scalars::of(launch)?.p.to()));
+    bernoulli(out; p)[seed, offset] in REAL | BOOL;
+    native_dropout(out, mask; input)[seed, offset, p, scale] in FLOATING;
+    native_dropout_backward(out; grad, mask)[scale] in FLOATING;
     randperm(out)[seed, offset] in REAL;
 }
 
@@ -189,11 +191,6 @@ pub fn random(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<i64, _>(launch, Integers { from: from.to(), count: count.to::<i64>() as u64 })
 }
 
-/// `aten::bernoulli_.float`: 1 with probability p, else 0.
-pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), Error> {
-    fill::<Bool, _>(launch, Bernoulli::new(bernoulli_scalar::Scalars::of(launch)?.p.to()))
-}
-
 /// One Bernoulli trial for each probability of a chunk.
 struct Trials<'a> {
     state: State,
@@ -331,8 +328,10 @@ fn shuffle<T>(state: State, order: &mut [T]) {
 
 /// `aten::randperm`: a random permutation of 0..n. Operands [out], of one dimension.
 pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, state) = (launch.view(0), State::of(launch)?);
-    let (count, mut target, dtype) = (output.numel(), launch.output(0)?.into_row(), output.dtype());
+    let (randperm::Operands { out }, state) = (randperm::Operands::of(launch)?, State::of(launch)?);
+    let (dtype, is_dense) = (out.dtype(), out.is_dense_1d());
+    let mut target = out.into_row();
+    let count = target.len();
     // Shuffles 32 bit numbers if they suffice, to touch fewer cache lines: every swap accesses a random one.
     let Ok(end) = u32::try_from(count) else {
         let order = target.as_slice_mut::<i64>().ok_or_else(|| Error::operands("more numbers than are contiguous as Long"))?;
@@ -340,7 +339,7 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
         shuffle(state, order);
         return Ok(());
     };
-    if dtype.size() < size_of::<u32>() || output.stride(0) != dtype.size() as isize {
+    if dtype.size() < size_of::<u32>() || !is_dense {
         let mut order: Vec<u32> = (0..end).collect();
         shuffle(state, &mut order);
         return store_numbers(&mut target, dtype, 0..count, |_, position| order[position]);

@@ -20,14 +20,17 @@ use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::{Hub, Number, Ordered};
+use crate::tensor::view::View;
 use crate::tuning::sharing::{DIVIDED_SCAN, GRAIN};
 
 signature! {
-    cumsum(out, input)[dim] in INTEGRAL | FIELD;
-    cumprod(out, input)[dim] in INTEGRAL | FIELD;
-    logcumsumexp(out, input)[dim] in FIELD;
-    cummax(values, indices, input)[dim] in REAL | BOOL;
-    cummin(values, indices, input)[dim] in REAL | BOOL;
+    cumsum(out; input)[dim] in INTEGRAL | FIELD;
+    cumprod(out; input)[dim] in INTEGRAL | FIELD;
+    logcumsumexp(out; input)[dim] in FIELD;
+    /// `aten::_cummax_helper`: the running maxima, and the last index of each.
+    cummax(values, indices; input)[dim] in REAL | BOOL => |launch| extremes::<true>(launch);
+    /// `aten::_cummin_helper`: the running minima, and the last index of each.
+    cummin(values, indices; input)[dim] in REAL | BOOL => |launch| extremes::<false>(launch);
 }
 
 /// Elements of a group, which is scanned before the total of the elements before it is added.
@@ -131,7 +134,8 @@ pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(), Error> {
-    lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &Logarithms)
+    let logcumsumexp::Operands { out, input } = logcumsumexp::Operands::of(launch)?;
+    lines::run_either::<T, 1, 1>([input], [out], dim(launch)?, launch.cost(), &Logarithms)
 }
 
 /// The dimension of a launch, for all kernels of this file.
@@ -141,10 +145,11 @@ fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
 }
 
 fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, input, dim, cost) = (launch.view(0), launch.view(1), dim(launch)?, launch.cost());
+    let (cumsum::Operands { out: output, input }, dim, cost) = (cumsum::Operands::of(launch)?, dim(launch)?, launch.cost());
     if S::BLOCKS
-        && let Some((columns, input, output)) = narrow::<T>(launch, dim)
+        && let Some((columns, input)) = narrow::<T>(&output, input, dim)
     {
+        let output = output.into_flat()?.into_slice().ok_or_else(|| Error::operands("a result that is not aligned"))?;
         match columns {
             2 => scan_rows::<T, W, S, 2>(input, output, cost),
             3 => scan_rows::<T, W, S, 3>(input, output, cost),
@@ -156,19 +161,19 @@ fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>)
     lines::run_either::<T, 1, 1>([input], [output], dim, cost, &scan)
 }
 
-/// The number of columns and the elements of contiguous operands, if there are 2 to 4 columns and many rows to scan down.
-fn narrow<'a, T: Element>(launch: &Launch<'a>, dim: usize) -> Option<(usize, &'a [T], &'a mut [T])> {
-    let (output, input) = (launch.view(0), launch.view(1));
+/// The number of columns and the elements of the input, if the operands are contiguous and there are 2 to 4 columns and many rows to
+/// scan down.
+fn narrow<'a, T: Element>(output: &View<'_>, input: View<'a>, dim: usize) -> Option<(usize, &'a [T])> {
     let columns = input.sizes().get(dim + 1..)?.iter().product::<i64>() as usize;
     let is_one = input.sizes()[..dim].iter().all(|&size| size == 1);
     let is_plain = is_one && input.dtype() == T::DTYPE && output.dtype() == T::DTYPE;
-    if !is_plain || !(2..=4).contains(&columns) || input.numel() < DIVIDED_SCAN || input.overlaps(&output) {
+    if !is_plain || !(2..=4).contains(&columns) || input.numel() < DIVIDED_SCAN || input.overlaps(output) {
         return None;
     }
-    if !output.is_contiguous() {
+    if !output.is_contiguous() || !(output.data() as usize).is_multiple_of(align_of::<T>()) {
         return None;
     }
-    Some((columns, Row::flat(&input).ok()?.as_slice()?, launch.output(0).ok()?.into_flat().ok()?.into_slice()?))
+    Some((columns, Row::flat(&input).ok()?.as_slice()?))
 }
 
 /// A scan, with the nanoseconds of one thread for an element.
@@ -351,21 +356,11 @@ fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
     });
 }
 
-/// `aten::_cummax_helper`: the running maxima, and the last index of each.
-pub fn cummax(launch: &Launch<'_>) -> Result<(), Error> {
-    extremes::<true>(launch)
-}
-
-/// `aten::_cummin_helper`: the running minima, and the last index of each.
-pub fn cummin(launch: &Launch<'_>) -> Result<(), Error> {
-    extremes::<false>(launch)
-}
-
 fn extremes<const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => {
         type V = <T as Element>::Acc;
-        let (values, indices, input) = (launch.view(0), launch.view(1), launch.view(2));
+        let cummax::Operands { values, indices, input } = cummax::Operands::of(launch)?;
         lines::run_with_indices::<V>(input, values, indices, dim(launch)?, launch.cost(), &|input, values, indices| {
             follow::<V, GREATEST>(input, values, indices);
         })

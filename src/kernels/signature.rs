@@ -6,6 +6,10 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::DTypeSet;
+use crate::tensor::kernel_error::Error;
+use crate::tensor::launch::Launch;
+use crate::tensor::output::Output;
+use crate::tensor::view::View;
 
 /// The minimum and maximum of a count; a maximum of [`u16::MAX`] means any.
 #[derive(Clone, Copy)]
@@ -31,8 +35,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Parses a text such as `(out, x, weight?, ..more)[alpha, ..numbers]`: outputs come first, a question mark makes an operand
-    /// optional, and a name after two dots stands for any number of operands or scalars.
+    /// Parses a text such as `(out, mean?; x, weight?, ..more)[alpha, ..numbers]`: outputs before the semicolon and inputs behind
+    /// it, a question mark makes an operand optional, and a name after two dots stands for any number of operands or scalars.
     pub const fn new(text: &'static str, dtypes: DTypeSet) -> Self {
         let bytes = text.as_bytes();
         let mut split = 0;
@@ -86,7 +90,7 @@ const fn count(bytes: &[u8], begin: usize, end: usize) -> Range {
         match bytes[index] {
             b'.' => is_repeated = true,
             b'?' => is_optional = true,
-            b',' | b')' | b']' => {
+            b',' | b';' | b')' | b']' => {
                 least += (is_name && !is_optional && !is_repeated) as u16;
                 most += is_name as u16;
                 is_any |= is_repeated;
@@ -99,28 +103,135 @@ const fn count(bytes: &[u8], begin: usize, end: usize) -> Range {
     Range { least, most: if is_any { u16::MAX } else { most } }
 }
 
-/// Declares the signatures of a module's kernels: `kernel(operands)[scalars] in DTYPES;`, with sets of dtypes joined by a bar.
+/// A field of a kernel's `Operands`: an output, an input, an optional one of either, or all remaining operands.
+pub trait Operand<'a>: Sized {
+    /// The operand at an index of the launch.
+    ///
+    /// # Errors
+    /// If the operand is not given and not optional, is an input where an output is expected or the reverse, or is an output that
+    /// is already taken.
+    fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error>;
+}
+
+impl<'a> Operand<'a> for Option<View<'a>> {
+    #[inline]
+    fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
+        if index < launch.num_outputs() {
+            return Err(Error::operands(format!("operand {index} is an output")));
+        }
+        Ok(launch.given(index))
+    }
+}
+
+impl<'a> Operand<'a> for View<'a> {
+    #[inline]
+    fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
+        Option::of(launch, index)?.ok_or_else(|| Error::operands(format!("operand {index} is missing")))
+    }
+}
+
+impl<'a> Operand<'a> for Output<'a> {
+    #[inline]
+    fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
+        launch.output(index)
+    }
+}
+
+impl<'a> Operand<'a> for Option<Output<'a>> {
+    #[inline]
+    fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
+        let output = launch.output(index)?;
+        Ok(launch.given(index).map(|_| output))
+    }
+}
+
+impl<'a> Operand<'a> for Vec<View<'a>> {
+    fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
+        Ok((index..launch.num_operands()).map(|index| launch.view(index)).collect())
+    }
+}
+
+/// Declares the signatures of a module's kernels: `kernel(outputs; inputs)[scalars] in DTYPES;`, with sets of dtypes joined by a
+/// bar.
 ///
-/// For each kernel this makes a module of its name, with its [`Signature`] and `Scalars`, a struct of its scalars.
+/// For each kernel this makes a module of its name, with its [`Signature`] and two structs: `Operands` with a field for each operand
+/// (an [`Output`], a [`View`], or an option of one if the operand is optional), and `Scalars`.
+///
+/// A line `kernel(..)[..] in DTYPES => |launch| body;` makes the kernel as well. With `|launch, T|` the body is compiled for each of
+/// the dtypes, and `T` is the type of the computing dtype.
 macro_rules! signature {
-    ($($kernel:ident($($operands:tt)*)[$($scalars:tt)*] in $($set:ident)|+;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $kernel:ident($($operands:tt)*)[$($scalars:tt)*] in $($set:ident)|+ $(=> |$launch:ident $(, $type:ident)?| $body:expr)?;
+    )*) => {$(
         $crate::kernels::signature::signature! {
             @declare $kernel, concat!("(", stringify!($($operands)*), ")[", stringify!($($scalars)*), "]"),
-            [$($scalars)*], $($set)|+
+            [$($operands)*], [$($scalars)*], $($set)|+
+        }
+        $crate::kernels::signature::signature! {
+            @define [$(#[$doc])*] $kernel, [$($set)|+] $(, $launch, [$($type)?], $body)?
         }
     )*};
-    (@declare $kernel:ident, $text:expr, [$($scalar:ident),* $(,)? $(..$more:ident)?], $($set:ident)|+) => {
+    (@define [$($doc:tt)*] $kernel:ident, [$($set:ident)|+]) => {};
+    (@define [$($doc:tt)*] $kernel:ident, [$($set:ident)|+], $launch:ident, [$($type:ident)?], $body:expr) => {
+        $($doc)*
+        pub fn $kernel($launch: &$crate::tensor::launch::Launch<'_>) -> Result<(), $crate::tensor::kernel_error::Error> {
+            $crate::kernels::signature::signature!(@body $launch, [$($type)?], [$($set)|+], $body)
+        }
+    };
+    (@body $launch:ident, [], [$($set:ident)|+], $body:expr) => { $body };
+    (@body $launch:ident, [$type:ident], [$($set:ident)|+], $body:expr) => {{
+        let dtype = $launch.compute();
+        $crate::tensor::dtype::dispatch!(dtype in $($set)|+, $type => $body)
+    }};
+    // A question mark binds `$optional_..`, which nothing else binds, so that a repetition over it repeats the question mark.
+    (
+        @declare $kernel:ident, $text:expr,
+        [
+            $($output:ident $(? $(@ $optional_output:ident)?)?),* $(.. $all:ident)?
+            $(; $($input:ident $(? $(@ $optional_input:ident)?)?),* $(,)? $(.. $rest:ident)?)?
+        ],
+        [$($scalar:ident),* $(,)? $(..$more:ident)?], $($set:ident)|+
+    ) => {
         #[doc = concat!("What [`", stringify!($kernel), "`]($kernel()) takes.")]
-        #[allow(dead_code, reason = "helpers of kernels are in no row of the table")]
+        #[allow(dead_code, reason = "helpers of kernels are in no row of the table, and generic loops take operands by position")]
         #[allow(clippy::module_inception, clippy::pub_underscore_fields, reason = "kernels have the names that they have")]
         pub mod $kernel {
-            use $crate::kernels::signature::Signature;
+            use $crate::kernels::signature::{Operand, Signature};
             use $crate::tensor::dtype::DTypeSet;
             use $crate::tensor::kernel_error::Error;
             use $crate::tensor::launch::Launch;
 
             /// The operands, scalars and dtypes.
             pub const SIGNATURE: Signature = Signature::new($text, DTypeSet::of(&[])$(.and($crate::tensor::dtype::$set))+);
+
+            /// The operands of a launch.
+            pub struct Operands<'a> {
+                $(pub $output: $crate::kernels::signature::signature!(
+                    @field $(? $($optional_output)?)? $crate::tensor::output::Output<'a>
+                ),)*
+                $(pub $all: Vec<$crate::tensor::view::View<'a>>,)?
+                $(
+                    $(pub $input: $crate::kernels::signature::signature!(
+                        @field $(? $($optional_input)?)? $crate::tensor::view::View<'a>
+                    ),)*
+                    $(pub $rest: Vec<$crate::tensor::view::View<'a>>,)?
+                )?
+            }
+
+            impl<'a> Operands<'a> {
+                /// Takes the operands of `launch`.
+                #[inline]
+                pub fn of(launch: &Launch<'a>) -> Result<Self, Error> {
+                    let mut indices = 0..;
+                    let mut next = || indices.next().unwrap_or(usize::MAX);
+                    Ok(Self {
+                        $($output: Operand::of(launch, next())?,)*
+                        $($all: Operand::of(launch, next())?,)?
+                        $($($input: Operand::of(launch, next())?,)* $($rest: Operand::of(launch, next())?,)?)?
+                    })
+                }
+            }
 
             /// The scalars of a launch.
             pub struct Scalars {
@@ -142,6 +253,8 @@ macro_rules! signature {
             }
         }
     };
+    (@field ? $type:ty) => { Option<$type> };
+    (@field $type:ty) => { $type };
 }
 pub(crate) use signature;
 
@@ -172,9 +285,9 @@ mod tests {
 
     #[test]
     fn operands_may_be_missing_or_any_number() {
-        let text = "(out, x, weight_1?, bias?)[eps]";
+        let text = "(out; x, weight_1?, bias?)[eps]";
         assert!((2..=4).all(|operands| takes(text, operands, 1)) && !takes(text, 1, 1) && !takes(text, 5, 1));
-        let text = "(out, .. inputs)[dim,\n.. sizes]";
+        let text = "(out; .. inputs)[dim,\n.. sizes]";
         assert!(takes(text, 1, 1) && takes(text, 900, 7) && !takes(text, 0, 1) && !takes(text, 2, 0));
         assert!(takes("(..lists)[..sizes]", 0, 0) && takes("(..lists)[..sizes]", 9, 70_000));
     }

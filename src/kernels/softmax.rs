@@ -17,10 +17,14 @@ use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 
 signature! {
-    softmax(out, input)[dim] in FLOATING;
-    log_softmax(out, input)[dim] in FLOATING;
-    softmax_backward(out, grad, output)[dim] in FLOATING;
-    log_softmax_backward(out, grad, output)[dim] in FLOATING;
+    /// `aten::_softmax`.
+    softmax(out; input)[dim] in FLOATING => |launch| forward::<false>(launch);
+    /// `aten::_log_softmax`.
+    log_softmax(out; input)[dim] in FLOATING => |launch| forward::<true>(launch);
+    /// `aten::_softmax_backward_data`.
+    softmax_backward(out; grad, output)[dim] in FLOATING => |launch| backward::<false>(launch);
+    /// `aten::_log_softmax_backward_data`.
+    log_softmax_backward(out; grad, output)[dim] in FLOATING => |launch| backward::<true>(launch);
 }
 
 /// The maximum. If either is NaN the result may be either, because then every result of the line is NaN anyway.
@@ -111,34 +115,14 @@ fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
 
 fn forward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, dim) = (launch.compute(), dim(launch)?);
-    let (input, output) = (launch.view(1), launch.view(0));
+    let softmax::Operands { out: output, input } = softmax::Operands::of(launch)?;
     dispatch!(dtype in FLOATING, E => passes::run::<E, _, 1>([input], output, dim, launch.cost(), &Forward::<LOG>))
 }
 
 fn backward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, dim) = (launch.compute(), dim(launch)?);
-    let (inputs, output) = ([launch.view(1), launch.view(2)], launch.view(0));
-    dispatch!(dtype in FLOATING, E => passes::run::<E, _, 2>(inputs, output, dim, launch.cost(), &Backward::<LOG>))
-}
-
-/// `aten::_softmax`.
-pub fn softmax(launch: &Launch<'_>) -> Result<(), Error> {
-    forward::<false>(launch)
-}
-
-/// `aten::_log_softmax`.
-pub fn log_softmax(launch: &Launch<'_>) -> Result<(), Error> {
-    forward::<true>(launch)
-}
-
-/// `aten::_softmax_backward_data`.
-pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    backward::<false>(launch)
-}
-
-/// `aten::_log_softmax_backward_data`.
-pub fn log_softmax_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    backward::<true>(launch)
+    let softmax_backward::Operands { out, grad, output } = softmax_backward::Operands::of(launch)?;
+    dispatch!(dtype in FLOATING, E => passes::run::<E, _, 2>([grad, output], out, dim, launch.cost(), &Backward::<LOG>))
 }
 
 #[cfg(test)]

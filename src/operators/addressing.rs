@@ -154,7 +154,7 @@ impl<'a> Addressing<'a> {
                 if number.is_multiple_of(2) { index.slots.into() } else { index.step.into() }
             }
         });
-        call.launch_with(out.dtype(), &[out], inputs, scalars)
+        call.launch_with(out.dtype(), &[Some(out)], inputs, scalars)
     }
 
     /// `out = source[indices]`.

@@ -117,11 +117,11 @@ impl<'a> Operands<'a> {
     fn launch(&self, call: &Call<'a>, outputs: &[Tensor<'_>], before: &[Tensor<'_>], behind: &[Tensor<'_>]) -> Outcome {
         let mask = self.expanded_mask(call)?;
         let own = [self.query, self.key, self.value];
-        let mut inputs = SmallVec::<[Tensor<'_>; 8]>::new();
+        let mut inputs = SmallVec::<[Option<Tensor<'_>>; 8]>::new();
         for &tensor in before.iter().chain(&own).chain(behind) {
-            inputs.push(if tensor.flags().has(Flags::NEG) { as_stored(call, tensor)? } else { tensor });
+            inputs.push(Some(if tensor.flags().has(Flags::NEG) { as_stored(call, tensor)? } else { tensor }));
         }
-        inputs.extend(mask);
+        inputs.push(mask);
         call.launch(outputs, &inputs, &self.scalars())
     }
 }

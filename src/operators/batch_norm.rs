@@ -1,8 +1,6 @@
 //! Batch normalisation, forward and backward. The kernels get a matrix with a row for each plane, or with a column for each
 //! channel.
 
-use smallvec::SmallVec;
-
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, ensure, take_if};
 use super::mixed_data_type;
 use super::tensors::{Format, Tensor};
@@ -87,10 +85,8 @@ impl<'a> Forward<'a> {
         let saved = [call.contiguous(1, &count, dtype, Strides::Any)?, call.contiguous(2, &count, dtype, Strides::Any)?];
         let [mean, var] = self.running;
         let running = [call.dense_given(mean)?, call.dense_given(var)?];
-        let mut outputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
-        outputs.push(samples.rows(call, out)?);
-        outputs.extend(saved.into_iter().filter(|_| self.training));
-        outputs.extend(running.into_iter().flatten());
+        let [save_mean, save_inverse] = saved.map(|saved| Some(saved).filter(|_| self.training));
+        let outputs = [Some(samples.rows(call, out)?), save_mean, save_inverse, running[0], running[1]];
         let inputs = call.all_dense([Some(samples.rows(call, self.input)?), self.weight, self.bias])?;
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())?;
         if self.training { self.update(call, running) } else { Ok(()) }
@@ -100,10 +96,6 @@ impl<'a> Forward<'a> {
         kernel::Scalars {
             channels: samples.channels.into(),
             columns: samples.columns.into(),
-            training: self.training.into(),
-            has_running: self.running[0].is_some().into(),
-            has_weight: self.weight.is_some().into(),
-            has_bias: self.bias.is_some().into(),
             momentum: Scalar::Double(self.momentum),
             eps: Scalar::Double(self.eps),
         }
@@ -178,19 +170,17 @@ impl<'a> Backward<'a> {
     }
 
     /// Makes the gradients. The kernel always computes that of the input.
-    fn outputs<'b>(&self, call: &Call<'b>, samples: &Samples, dtype: DType) -> Result<SmallVec<[Tensor<'b>; 3]>, CallError> {
+    fn outputs<'b>(&self, call: &Call<'b>, samples: &Samples, dtype: DType) -> Result<[Option<Tensor<'b>>; 3], CallError> {
         let input = self.input;
-        let mut outputs = SmallVec::new();
-        outputs.push(if self.wanted[0] {
+        let of_input = if self.wanted[0] {
             let out = call.output(0, &Shape::new(input.sizes(), input.dtype(), samples.format), Strides::Any)?;
             samples.rows(call, out)?
         } else {
             call.empty(&samples.sizes(input), input.dtype())?
-        });
-        for index in [1, 2].into_iter().filter(|&index| self.wanted[index]) {
-            outputs.push(call.contiguous(index, &[samples.channels], dtype, Strides::Any)?);
-        }
-        Ok(outputs)
+        };
+        let of_channels = |index: usize| call.contiguous(index, &[samples.channels], dtype, Strides::Any);
+        let wanted = |index: usize| self.wanted[index].then(|| of_channels(index)).transpose();
+        Ok([Some(of_input), wanted(1)?, wanted(2)?])
     }
 
     fn scalars(&self, samples: &Samples) -> backward_kernel::Scalars {
@@ -198,9 +188,6 @@ impl<'a> Backward<'a> {
             channels: samples.channels.into(),
             columns: samples.columns.into(),
             training: self.training.into(),
-            has_grad_weight: self.wanted[1].into(),
-            has_grad_bias: self.wanted[2].into(),
-            has_weight: self.weight.is_some().into(),
             eps: Scalar::Double(self.eps),
         }
     }

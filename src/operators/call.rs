@@ -239,23 +239,25 @@ pub enum Input<'a> {
     Immediate(Tensor<'a>),
     /// A number, broadcast over all elements.
     Number(Scalar),
+    /// The place of an optional input that is not given.
+    Absent,
 }
 
 impl<'a> Input<'a> {
-    /// The tensor; `None` for a number.
+    /// The tensor; `None` for a number, or if the input is absent.
     #[inline]
     pub fn tensor(&self) -> Option<Tensor<'a>> {
         match *self {
             Self::Tensor(tensor) | Self::Immediate(tensor) => Some(tensor),
-            Self::Number(_) => None,
+            Self::Number(_) | Self::Absent => None,
         }
     }
 
-    /// The dtype; that of `torch.tensor(number)` with double precision for a number.
+    /// The dtype; that of `torch.tensor(number)` with double precision for a number. An absent input counts as a Bool.
     pub fn dtype(&self) -> DType {
         match *self {
             Self::Tensor(tensor) | Self::Immediate(tensor) => tensor.dtype(),
-            Self::Number(Scalar::Bool(_)) => DType::Bool,
+            Self::Number(Scalar::Bool(_)) | Self::Absent => DType::Bool,
             Self::Number(Scalar::Long(_) | Scalar::Cell(_)) => DType::Long,
             Self::Number(Scalar::Double(_)) => DType::Double,
             Self::Number(Scalar::Complex(..)) => DType::ComplexDouble,
@@ -277,6 +279,12 @@ impl<'a> Input<'a> {
 impl<'a> From<Tensor<'a>> for Input<'a> {
     fn from(tensor: Tensor<'a>) -> Self {
         Self::Tensor(tensor)
+    }
+}
+
+impl<'a> From<Option<Tensor<'a>>> for Input<'a> {
+    fn from(tensor: Option<Tensor<'a>>) -> Self {
+        tensor.map_or(Self::Absent, Self::Tensor)
     }
 }
 
@@ -572,8 +580,15 @@ pub trait Caller: Requests {
     /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
     fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], CallError>;
 
-    /// Enqueues a kernel on the current stream of the tensors' device.
-    fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
+    /// Enqueues a kernel on the current stream of the tensors' device. Each operand has its place, whether it is given or not.
+    fn launch(
+        &self,
+        op: &'static Op,
+        compute: DType,
+        outputs: &[Option<Tensor<'_>>],
+        inputs: &[Input<'_>],
+        scalars: &[Scalar],
+    ) -> Outcome;
 
     /// As [`Call::launch_lists`].
     fn launch_lists(&self, op: &'static Op, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar])
@@ -671,9 +686,12 @@ impl<'a> Call<'a> {
         tensor.map(|tensor| self.dense(tensor, Format::Contiguous)).transpose()
     }
 
-    /// The tensors that are present, copied where they are not contiguous.
-    pub fn all_dense<const N: usize>(&self, tensors: [Option<Tensor<'a>>; N]) -> Result<SmallVec<[Tensor<'a>; 5]>, CallError> {
-        tensors.into_iter().flatten().map(|tensor| self.dense(tensor, Format::Contiguous)).collect()
+    /// The optional tensors, copied where they are not contiguous.
+    pub fn all_dense<const N: usize>(&self, mut tensors: [Option<Tensor<'a>>; N]) -> Result<[Option<Tensor<'a>>; N], CallError> {
+        for tensor in &mut tensors {
+            *tensor = self.dense_given(*tensor)?;
+        }
+        Ok(tensors)
     }
 
     /// A new contiguous temporary that lives to the end of the call.
@@ -765,22 +783,36 @@ impl<'a> Call<'a> {
         Self { kernel: row.get(), ..*self }
     }
 
-    /// Launches the operator's kernel, which computes in the dtype of the first output, unless all outputs are empty.
-    pub fn launch(&self, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
-        self.launch_in(outputs[0].dtype(), outputs, inputs, scalars)
+    /// Launches the operator's kernel, which computes in the dtype of the first output that is given, unless all outputs are empty.
+    /// Optional operands are options of tensors, each at its place.
+    pub fn launch<'t>(
+        &self,
+        outputs: &[impl Copy + Into<Option<Tensor<'t>>>],
+        inputs: &[impl Copy + Into<Input<'t>>],
+        scalars: &[Scalar],
+    ) -> Outcome {
+        let dtype = outputs.iter().find_map(|&output| output.into()).map_or(DType::Byte, Tensor::dtype);
+        self.launch_in(dtype, outputs, inputs, scalars)
     }
 
     /// Like `launch`, but the kernel computes in dtype `compute`.
-    pub fn launch_in(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
-        if outputs.iter().all(|output| output.numel() == 0) {
+    pub fn launch_in<'t>(
+        &self,
+        compute: DType,
+        outputs: &[impl Copy + Into<Option<Tensor<'t>>>],
+        inputs: &[impl Copy + Into<Input<'t>>],
+        scalars: &[Scalar],
+    ) -> Outcome {
+        let outputs: SmallVec<[Option<Tensor<'_>>; 5]> = outputs.iter().map(|&output| output.into()).collect();
+        if outputs.iter().flatten().all(|output| output.numel() == 0) {
             return Ok(());
         }
-        let inputs = self.arena.keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
-        self.launch_with(compute, outputs, inputs, scalars)
+        let inputs: SmallVec<[Input<'_>; 5]> = inputs.iter().map(|&input| input.into()).collect();
+        self.launch_with(compute, &outputs, &inputs, scalars)
     }
 
     /// Like `launch_in`; inputs may be numbers, too.
-    pub fn launch_with(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
+    pub fn launch_with(&self, compute: DType, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
         let kernel = self.kernel()?;
         check_device(kernel, outputs, inputs)?;
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
@@ -828,19 +860,19 @@ impl fmt::Display for DeviceName {
 
 /// An error unless all operands are on one device.
 #[inline]
-fn check_device(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Outcome {
-    let first = outputs.first().map_or(-1, |tensor| tensor.device());
+fn check_device(kernel: &Op, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> Outcome {
+    let first = outputs.iter().flatten().next().map_or(-1, |tensor| tensor.device());
     let is_there = |input: &Input<'_>| if let Input::Tensor(tensor) = input { tensor.device() == first } else { true };
-    if outputs.iter().all(|tensor| tensor.device() == first) && inputs.iter().all(is_there) {
+    if outputs.iter().flatten().all(|tensor| tensor.device() == first) && inputs.iter().all(is_there) {
         return Ok(());
     }
     Err(several_devices(kernel, outputs, inputs))
 }
 
 #[cold]
-fn several_devices(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> CallError {
+fn several_devices(kernel: &Op, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> CallError {
     let tensors = inputs.iter().filter_map(Input::in_memory);
-    let [first, other] = differing(outputs.iter().copied().chain(tensors)).unwrap_or_default();
+    let [first, other] = differing(outputs.iter().copied().flatten().chain(tensors)).unwrap_or_default();
     let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
     CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}"))
 }

@@ -11,7 +11,6 @@ use super::tensors::{Dims, Format, Tensor, dims};
 use super::unfold::Windows;
 use crate::kernels::convolution::{Dimension, Direction, has_large_planes, is_native, is_regular};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
-use crate::tensor::launch::Scalar;
 use crate::tuning::tasks::{FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 const NAME: &str = "convolution";
@@ -215,8 +214,7 @@ fn depthwise<'a>(
     let counts = if to_image { input } else { out };
     let mut scalars = windows.scalars([2, 3].map(|dim| counts.sizes()[dim])).list().to_vec();
     scalars.push(to_image.into());
-    let mut inputs = vec![channels_last(call, input)?, channel_rows(call.dense(weight, Format::Contiguous)?)];
-    inputs.extend(bias);
+    let inputs = [Some(channels_last(call, input)?), Some(channel_rows(call.dense(weight, Format::Contiguous)?)), bias];
     let is_copied = !out.is_dense(Format::ChannelsLast);
     let target = if is_copied { call.empty_as(&Shape::new(out.sizes(), out.dtype(), Format::ChannelsLast))? } else { out };
     call.with_kernel(&callees::DEPTHWISE).launch(&[channels_last(call, target)?], &inputs, &scalars)?;
@@ -230,12 +228,13 @@ fn depthwise_weight<'a>(
     [grad, input]: [Tensor<'a>; 2],
     gradients: [Option<Tensor<'a>>; 2],
 ) -> Outcome {
-    let mut scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list().to_vec();
-    scalars.extend(gradients.map(|gradient| Scalar::Bool(gradient.is_some())));
+    if gradients.iter().all(Option::is_none) {
+        return Ok(());
+    }
     let [of_weight, of_bias] = gradients;
-    let outputs: Vec<_> = of_weight.map(channel_rows).into_iter().chain(of_bias).collect();
     let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
-    if outputs.is_empty() { Ok(()) } else { call.with_kernel(&callees::DEPTHWISE_WEIGHT).launch(&outputs, &inputs, &scalars) }
+    let scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list();
+    call.with_kernel(&callees::DEPTHWISE_WEIGHT).launch(&[of_weight.map(channel_rows), of_bias], &inputs, &scalars)
 }
 
 /// Images as a contiguous tensor (N, H, W, C).

@@ -92,10 +92,9 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let [table, indices, offsets] = [weight, indices, offsets].map(|tensor| call.dense(tensor, Format::Contiguous));
         let (table, indices, offsets) = (table?, indices?, offsets?);
         let scales = call.dense_given(scales)?;
-        let inputs: Vec<Tensor<'_>> = [table, indices, offsets].into_iter().chain(scales).collect();
         let sizes = all_sizes.within(&[bags], &[1]);
         let scalars = bag_kernel::Scalars { mode: mode.into(), padding: Scalar::Long(padding) };
-        call.launch(&[out, bag_of, sizes, maxima], &inputs, &scalars.list())?;
+        call.launch(&[out, bag_of, sizes, maxima], &[Some(table), Some(indices), Some(offsets), scales], &scalars.list())?;
     }
     if has_last {
         let last = all_sizes.row(bags);

@@ -12,6 +12,8 @@ use crate::kernels::movement::triangle::tril_indices as triangle_kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
+const NO_INPUTS: &[Tensor<'_>] = &[];
+
 /// The options of a factory.
 pub struct Options {
     pub dtype: Option<DType>,
@@ -118,7 +120,7 @@ fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, CallError> 
 fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     let out = given_with(call, count)?;
     let line = call.dense(out, Format::Contiguous)?.view(&[count]);
-    call.launch(&[line], &[], scalars)?;
+    call.launch(&[line], NO_INPUTS, scalars)?;
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
@@ -127,7 +129,7 @@ fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &Options, scalars
     ensure!(call.takes(dtype));
     options.check()?;
     let out = call.contiguous(0, sizes, dtype, Strides::Any)?;
-    call.launch(&[out], &[], scalars)
+    call.launch(&[out], NO_INPUTS, scalars)
 }
 
 #[derive(Clone, Copy)]
@@ -256,7 +258,7 @@ pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure!(call.takes(given(call)?.dtype()));
     let out = call.resize(given(call)?, &sizes)?;
     if out.check_no_internal_overlap().is_ok() {
-        return call.launch(&[out], &[], &[]);
+        return call.launch(&[out], NO_INPUTS, &[]);
     }
     // The output's elements overlap: a memory location is 1 if one of its elements is on the diagonal.
     call.operator(&callees::ZERO, &[Value::Tensor(out)])?;
@@ -289,7 +291,7 @@ pub fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     };
     let out = call.contiguous(0, &[2, count], dtype, Strides::Any)?;
     let scalars = triangle_kernel::Scalars { rows: rows.into(), cols: cols.into(), diagonal: diagonal.into() };
-    call.launch(&[out], &[], &scalars.list())
+    call.launch(&[out], NO_INPUTS, &scalars.list())
 }
 
 /// `repeat_interleave` of indices. Without `output_size` the call waits for the sum of the repeats.

@@ -1,7 +1,5 @@
 //! Group normalisation, forward and backward, with PyTorch's checks. The kernels get a row for each sample and channel.
 
-use smallvec::SmallVec;
-
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, check_same_device, ensure};
 use super::mixed_data_type;
 use super::tensors::{Dims, Format, Tensor};
@@ -69,13 +67,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return fill_all(call, [(Some(mean), 0.0), (Some(inverse), f64::NAN)]);
     }
     let inputs = call.all_dense([Some(groups.rows(call, input)?), weight, bias])?;
-    let scalars = kernel::Scalars {
-        channels: groups.channels.into(),
-        groups: groups.count.into(),
-        has_weight: weight.is_some().into(),
-        has_bias: bias.is_some().into(),
-        eps: Scalar::Double(eps),
-    };
+    let scalars = kernel::Scalars { channels: groups.channels.into(), groups: groups.count.into(), eps: Scalar::Double(eps) };
     let sizes = groups.sizes(input.numel())?;
     with_result(call, input, sizes, |out| call.launch(&[out, mean, inverse], &inputs, &scalars.list()))
 }
@@ -115,22 +107,10 @@ impl<'a> Backward<'a> {
         }
         let rows = [groups.rows(call, self.grad)?, groups.rows(call, input)?].map(Some);
         let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.inverse), self.weight])?;
-        let launch = |out: Tensor<'_>| {
-            let outputs: SmallVec<[Tensor<'_>; 3]> = [Some(out), of_weight, of_bias].into_iter().flatten().collect();
-            call.launch(&outputs, &inputs, &self.scalars().list())
-        };
+        let scalars = backward_kernel::Scalars { channels: groups.channels.into(), groups: groups.count.into() };
+        let launch = |out: Tensor<'_>| call.launch(&[Some(out), of_weight, of_bias], &inputs, &scalars.list());
         let sizes = groups.sizes(input.numel())?;
         if wanted[0] { with_result(call, input, sizes, launch) } else { launch(call.empty(&sizes, input.dtype())?) }
-    }
-
-    fn scalars(&self) -> backward_kernel::Scalars {
-        backward_kernel::Scalars {
-            channels: self.groups.channels.into(),
-            groups: self.groups.count.into(),
-            has_grad_weight: self.wanted[1].into(),
-            has_grad_bias: self.wanted[2].into(),
-            has_weight: self.weight.is_some().into(),
-        }
     }
 }
 

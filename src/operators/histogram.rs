@@ -43,9 +43,8 @@ impl<'a> Counted<'a> {
         let counts = call.empty(&[edges.numel() - 1], self.input.dtype())?;
         let (dense, edges) = (call.dense(self.input, Format::Contiguous)?, call.dense(edges, Format::Contiguous)?);
         let weight = call.dense_given(self.weight)?;
-        let scalars = kernel::Scalars { method: (method as i64).into(), has_weight: weight.is_some().into() };
-        let inputs: Vec<Tensor<'_>> = [dense, edges].into_iter().chain(weight).collect();
-        call.with_kernel(&callees::HISTOGRAM).launch(&[counts], &inputs, &scalars.list())?;
+        let scalars = kernel::Scalars { method: (method as i64).into() };
+        call.with_kernel(&callees::HISTOGRAM).launch(&[counts], &[Some(dense), Some(edges), weight], &scalars.list())?;
         if !self.density {
             return Ok(counts);
         }

@@ -1,11 +1,9 @@
 //! Layer normalisation, forward and backward, with PyTorch's checks. The kernels normalise the rows of a matrix.
 
-use smallvec::SmallVec;
-
 use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure, take_if};
 use super::mixed_data_type;
 use super::tensors::{Format, Tensor};
-use crate::kernels::layer_norm::{native_layer_norm as kernel, native_layer_norm_backward as backward_kernel};
+use crate::kernels::layer_norm::native_layer_norm as kernel;
 use crate::tensor::launch::Scalar;
 
 /// The operands that forward and backward share.
@@ -67,11 +65,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     mixed_data_type::check(input, &normalised.parameters())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&normalised.matrix());
     let (mean, inverse) = (normalised.statistics(call, 1)?, normalised.statistics(call, 2)?);
-    let scalars = kernel::Scalars {
-        eps: Scalar::Double(eps),
-        has_weight: normalised.weight.is_some().into(),
-        has_bias: normalised.bias.is_some().into(),
-    };
+    let scalars = kernel::Scalars { eps: Scalar::Double(eps) };
     let [weight, bias] = [normalised.parameter(call, weight)?, normalised.parameter(call, bias)?];
     let inputs = call.all_dense([Some(normalised.rows(call, input)?), weight, bias])?;
     call.launch(&[out, mean, inverse], &inputs, &scalars.list())
@@ -83,30 +77,25 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     normalised.check(call)?;
     let (found, sizes) = (grad.sizes(), normalised.input.sizes());
     ensure!(found == sizes, "layer norm: expected a gradient of sizes {sizes:?}, got {found:?}");
-    let scalars = backward_kernel::Scalars {
-        has_grad_weight: wanted[1].into(),
-        has_grad_bias: wanted[2].into(),
-        has_weight: normalised.weight.is_some().into(),
-    };
     let outputs = gradients(call, &normalised, wanted)?;
     let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
     let weight = normalised.parameter(call, normalised.weight)?;
     let inputs = call.all_dense([rows[0], rows[1], Some(mean), Some(inverse), weight])?;
-    call.launch(&outputs, &inputs, &scalars.list())
+    call.launch(&outputs, &inputs, &[])
 }
 
 /// Makes the requested gradients. The kernel always computes that of the input.
-fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<SmallVec<[Tensor<'a>; 3]>, CallError> {
+fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<[Option<Tensor<'a>>; 3], CallError> {
     let Normalised { input, shape, weight, bias } = *normalised;
     let matrix = normalised.matrix();
-    let mut outputs = SmallVec::new();
-    outputs.push(if wanted[0] {
+    let of_input = if wanted[0] {
         call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&matrix)
     } else {
         call.empty(&matrix, input.dtype())?
-    });
-    for (index, like) in [(1, weight), (2, bias.or(weight))].into_iter().filter(|&(index, _)| wanted[index]) {
-        outputs.push(call.contiguous(index, shape, like.unwrap_or(input).dtype(), Strides::Any)?);
-    }
-    Ok(outputs)
+    };
+    let like = |index: usize, like: Option<Tensor<'_>>| {
+        let dtype = like.unwrap_or(input).dtype();
+        wanted[index].then(|| call.contiguous(index, shape, dtype, Strides::Any)).transpose()
+    };
+    Ok([Some(of_input), like(1, weight)?, like(2, bias.or(weight))?])
 }

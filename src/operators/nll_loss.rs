@@ -57,10 +57,8 @@ impl<'a> Loss<'a> {
         let is_one = self.input.ndim() == 1 && self.reduction == NONE;
         let reduction = if is_one { SUM } else { self.reduction };
         let weight = call.dense_given(self.weight)?;
-        let scalars =
-            kernel::Scalars { reduction: reduction.into(), ignored: self.ignored.into(), has_weight: weight.is_some().into() };
-        let inputs: Vec<Tensor<'_>> = [images, target].into_iter().chain(weight).collect();
-        call.launch(&[losses, total], &inputs, &scalars.list())
+        let scalars = kernel::Scalars { reduction: reduction.into(), ignored: self.ignored.into() };
+        call.launch(&[losses, total], &[Some(images), Some(target), weight], &scalars.list())
     }
 
     fn backward(&self, call: &Call<'_>, shape: &Shape, grad: Tensor<'_>, total: Tensor<'_>) -> Outcome {
@@ -70,14 +68,9 @@ impl<'a> Loss<'a> {
         let target = call.dense(self.target, Format::Contiguous)?.view(&[samples, height * width]);
         let grad = call.dense(grad, Format::Contiguous)?;
         let weight = call.dense_given(self.weight)?;
-        let scalars = backward_kernel::Scalars {
-            reduction: self.reduction.into(),
-            ignored: self.ignored.into(),
-            has_weight: weight.is_some().into(),
-            classes: classes.into(),
-        };
-        let inputs: Vec<Tensor<'_>> = [grad, target, total].into_iter().chain(weight).collect();
-        call.launch(&[rows], &inputs, &scalars.list())
+        let scalars =
+            backward_kernel::Scalars { reduction: self.reduction.into(), ignored: self.ignored.into(), classes: classes.into() };
+        call.launch(&[rows], &[Some(grad), Some(target), Some(total), weight], &scalars.list())
     }
 }
 

@@ -3,11 +3,9 @@
 
 use std::array;
 
-use smallvec::{SmallVec, smallvec};
-
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, ensure};
 use super::callees::{self, Callee};
-use super::tensors::{Format, Tensor};
+use super::tensors::Tensor;
 
 /// The number of gates of an LSTM.
 pub const LSTM_GATES: i64 = 4;
@@ -72,9 +70,9 @@ fn biased<'a>(call: &Call<'a>, gates: Tensor<'a>, bias: Option<Tensor<'_>>) -> R
     bias.map_or(Ok(gates), |bias| of_sum(call, &callees::ADD, gates, bias))
 }
 
-fn launch_cell(call: &Call<'_>, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>]) -> Outcome {
+fn launch_cell(call: &Call<'_>, outputs: &[Tensor<'_>], inputs: &[Option<Tensor<'_>>]) -> Outcome {
     let dtype = outputs[0].dtype();
-    for input in inputs {
+    for input in inputs.iter().flatten() {
         ensure!(input.dtype() == dtype, "expected operands of one dtype, but got {:?} and {dtype:?}", input.dtype());
     }
     call.launch(outputs, inputs, &[])
@@ -84,20 +82,19 @@ pub fn lstm_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input_gates, hidden_gates, cx, input_bias, hidden_bias): (_, Tensor<'_>, Tensor<'_>, _, _) = arguments.typed()?;
     part_size(input_gates, LSTM_GATES)?;
     // A single bias is added beforehand.
-    let (inputs, biases): (_, SmallVec<[Tensor<'_>; 2]>) = match (input_bias, hidden_bias) {
-        (Some(one), Some(other)) => (input_gates, smallvec![one, other]),
-        (one, other) => (biased(call, input_gates, one.or(other))?, smallvec![]),
+    let (inputs, biases) = match (input_bias, hidden_bias) {
+        (Some(one), Some(other)) => (input_gates, [Some(one), Some(other)]),
+        (one, other) => (biased(call, input_gates, one.or(other))?, [None; 2]),
     };
     let (gates, hidden, state) = (input_gates.sizes(), hidden_gates.sizes(), cx.sizes());
     ensure!(
         hidden == gates && is_quarter(cx, gates),
         "expected gates of one size and a cell state of a quarter, but got: {gates:?}, {hidden:?} and {state:?}"
     );
-    for bias in &biases {
+    for bias in biases.iter().flatten() {
         ensure!(bias.sizes() == &gates[1..], "expected a bias for each gate, but got: {:?}", bias.sizes());
     }
-    let given = [cx, inputs, hidden_gates].into_iter().chain(biases);
-    let operands = given.map(|tensor| call.dense(tensor, Format::Contiguous)).collect::<Result<SmallVec<[_; 5]>, _>>()?;
+    let operands = call.all_dense([Some(cx), Some(inputs), Some(hidden_gates), biases[0], biases[1]])?;
     let make = |index: usize, sizes: &[i64]| call.contiguous(index, sizes, cx.dtype(), Strides::Any);
     let outputs = [make(0, state)?, make(1, state)?, make(2, gates)?];
     launch_cell(call, &outputs, &operands)
@@ -119,8 +116,8 @@ pub fn lstm_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
         let text = "expected states of a quarter of the workspace's size, but got:";
         ensure!(is_quarter(state, gates), "{text} {sizes:?} and {gates:?}");
     }
-    let given = states.into_iter().chain([workspace]);
-    let operands = given.map(|tensor| call.dense(tensor, Format::Contiguous)).collect::<Result<SmallVec<[_; 5]>, _>>()?;
+    let [grad_hy, grad_cy, ..] = states;
+    let operands = call.all_dense([grad_hy, grad_cy, cx, cy, workspace].map(Some))?;
     let grad_gates = call.contiguous(0, gates, cx.dtype(), Strides::Any)?;
     let grad_cx = call.contiguous(1, cx.sizes(), cx.dtype(), Strides::Any)?;
     launch_cell(call, &[grad_gates, grad_cx], &operands)?;

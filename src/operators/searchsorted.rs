@@ -18,6 +18,7 @@ fn sizes_of(input: Input<'_>) -> &[i64] {
 fn elements<'a>(call: &Call<'a>, input: Input<'a>, dtype: DType) -> Result<Tensor<'a>, CallError> {
     let tensor = match input {
         Input::Tensor(tensor) | Input::Immediate(tensor) => call.dense(tensor, Format::Contiguous)?,
+        Input::Absent => return Err(CallError::Invalid("internal error: no elements".into())),
         Input::Number(number) => {
             let own = match number {
                 Scalar::Bool(_) => DType::Bool,

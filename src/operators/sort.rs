@@ -159,7 +159,7 @@ pub fn sort(call: &Call<'_>, input: Tensor<'_>, dim: i64, descending: bool) -> O
         return sort_long_lines(call, outputs, input, dim, descending);
     }
     let scalars = sort_kernel::sort::Scalars { dim: (dim as i64).into(), descending: descending.into() };
-    call.launch_in(input.dtype(), &outputs, &[input], &scalars.list())
+    call.launch_in(input.dtype(), &[Some(outputs[0]), Some(outputs[1]), None], &[input], &scalars.list())
 }
 
 pub fn sort_stable(call: &Call<'_>, input: Tensor<'_>, _stable: Value<'_>, dim: i64, descending: bool) -> Outcome {

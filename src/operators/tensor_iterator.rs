@@ -295,11 +295,11 @@ fn launch_in(call: &Call<'_>, compute: DType, out: Tensor<'_>, inputs: &[Input<'
     }
     let sizes = out.sizes();
     if inputs.iter().filter_map(Input::in_memory).all(|tensor| tensor.has_sizes(sizes)) {
-        return call.launch_with(compute, &[out], inputs, scalars);
+        return call.launch_with(compute, &[Some(out)], inputs, scalars);
     }
     let operands = out.arena().try_keep_all(inputs.len(), |index| match inputs[index] {
         Input::Tensor(tensor) => tensor.expanded(sizes).map(Input::Tensor),
         other => Ok(other),
     })?;
-    call.launch_with(compute, &[out], operands, scalars)
+    call.launch_with(compute, &[Some(out)], operands, scalars)
 }

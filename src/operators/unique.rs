@@ -48,16 +48,19 @@ impl<'a> Grouping<'a> {
     fn group(&self, call: &Call<'a>, results: &Results<'_>) -> Outcome {
         let (table, numbers) = (self.table, self.numbers);
         let order = self.indices.filter(|_| !self.in_order);
-        let compared: Vec<Tensor<'_>> = [table].into_iter().chain(order).collect();
-        call.launch_in(table.dtype(), &[numbers], &compared, &[])?;
+        call.launch_in(table.dtype(), &[numbers], &[Some(table), order], &[])?;
         let different = call.read(numbers.row(numbers.numel() - 1), REASON)? + 1;
         let starts = call.empty(&[different], DType::Long)?;
         let inverse = longs(call, 1, results.inverse.unwrap_or(&[0]))?;
         let counts = longs(call, 2, &[if results.with_counts { different } else { 0 }])?;
-        let grouped: Vec<Tensor<'_>> = [numbers].into_iter().chain(self.indices).collect();
         let targets = [starts, inverse.view(&[inverse.numel()]), counts];
         let scalars = kernels::collect::Scalars { in_order: self.in_order.into() };
-        call.with_kernel(&callees::UNIQUE_COLLECT).launch_in(DType::Long, &targets, &grouped, &scalars.list())?;
+        call.with_kernel(&callees::UNIQUE_COLLECT).launch_in(
+            DType::Long,
+            &targets,
+            &[Some(numbers), self.indices],
+            &scalars.list(),
+        )?;
         let out = call.output(0, &moved_back(results.sizes, different, results.dim, table.dtype()), Strides::Any)?;
         let cols = table.sizes()[1];
         let target = out.within(&[different, cols], &[cols, 1]);

@@ -328,6 +328,13 @@ impl<'a> Launch<'a> {
         view.as_output(index < self.num_outputs)
     }
 
+    /// An optional operand; `None` if it is not given.
+    #[inline]
+    pub fn given(&self, index: usize) -> Option<View<'a>> {
+        let is_given = self.operands.get(index).is_some_and(|operand| !operand.flags.has(Flags::ABSENT));
+        is_given.then(|| self.view(index))
+    }
+
     /// Takes an output, to write it through references. Each output can be taken once.
     pub fn output(&self, index: usize) -> Result<Output<'a>, Error> {
         if index >= self.num_outputs || !self.taken.take(index) {

@@ -1,9 +1,8 @@
 //! [`Output`]: the right to write an output of a launch through references.
 //!
-//! A [`View`] can be copied, and loops that write through views use raw pointers. A kernel that wants references takes the output
-//! from the launch, which is possible once. Rows, and parts for the threads of a loop, are borrowed from the output, so that no two
-//! of them have an element in common. A kernel either passes an output to a loop by its view, or takes it; it does not do both at
-//! once.
+//! A [`View`] can be copied; an output cannot. A kernel takes its outputs from the launch, each once. Rows, and parts for the threads
+//! of a loop, are borrowed from the output, so that no two of them have an element in common. Loops over lines consume the outputs
+//! that they write. Elementwise loops and reductions write the outputs of a launch that takes none of them, by raw pointers.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +17,16 @@ use super::view::View;
 /// use rustdev::tensor::output::Output;
 /// fn both(output: Output<'_>) -> [Output<'_>; 2] {
 ///     [output, output]
+/// }
+/// ```
+///
+/// While a row of it is written, no other row is read:
+///
+/// ```compile_fail
+/// use rustdev::tensor::output::Output;
+/// fn beside(mut output: Output<'_>) -> bool {
+///     let written = output.row_mut(&[0]);
+///     written.is_same(&output.row(&[0]))
 /// }
 /// ```
 #[derive(Debug)]
@@ -63,15 +72,31 @@ impl<'a> Output<'a> {
         assert!(outputs.iter().all(|(output, dim)| output.size(*dim) == count), "outputs of different sizes");
         let views = outputs.map(|(output, dim)| (output.into_view(), dim));
         parallel(count, grain, cost, &|begin, end| {
-            let parts = views.map(|(view, dim)| {
-                let mut part = Narrowed::of(&view);
-                part.narrow(dim, begin, end);
-                part
-            });
+            let parts = views.map(|(view, dim)| narrowed(&view, dim, begin, end));
             // SAFETY: this call owns the outputs, and the loop visits each index once, so that the parts have no element in common.
             body(begin, end, parts.each_ref().map(|part| unsafe { Output::new(part.view()) }));
         });
     }
+
+    /// Runs `body(begin, end, block)` over blocks of `len` indices of a dimension, the last of which may be shorter, in parallel
+    /// where it is worth it. `cost`: nanoseconds of one thread for an index.
+    pub fn in_blocks(self, dim: usize, len: usize, cost: f64, body: &(dyn Fn(usize, usize, Output<'_>) + Sync)) {
+        let (count, view) = (self.size(dim), self.into_view());
+        parallel(count.div_ceil(len), 1, cost * len as f64, &|first, last| {
+            for begin in (first..last).map(|block| block * len) {
+                let end = count.min(begin + len);
+                let block = narrowed(&view, dim, begin, end);
+                // SAFETY: as in `in_parts`.
+                body(begin, end, unsafe { Output::new(block.view()) });
+            }
+        });
+    }
+}
+
+fn narrowed<'a>(view: &View<'a>, dim: usize, begin: usize, end: usize) -> Narrowed<'a> {
+    let mut part = Narrowed::of(view);
+    part.narrow(dim, begin, end);
+    part
 }
 
 /// The view, for its sizes and for loops that write through views.

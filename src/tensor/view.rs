@@ -27,6 +27,8 @@ impl Flags {
     pub const IMMEDIATE: Self = Self(8);
     /// A flag of a call's tensor, not of an operand: the tensor wraps a number of the Python program.
     pub const WRAPPED_NUMBER: Self = Self(16);
+    /// The optional operand is not given.
+    pub const ABSENT: Self = Self(32);
 
     /// Whether all flags of `other` are set.
     #[inline(always)]
@@ -53,6 +55,10 @@ unsafe impl Send for View<'_> {}
 unsafe impl Sync for View<'_> {}
 
 impl<'a> View<'a> {
+    /// The place of an optional operand that is not given. It has no elements, so that no walk over memory visits it.
+    pub const ABSENT: Self =
+        Self { data: std::ptr::null_mut(), dtype: DType::Byte, flags: Flags::ABSENT, is_output: false, sizes: &[0], strides: &[1] };
+
     /// The view of `data` with `sizes` (elements) and `strides` (bytes).
     ///
     /// ```compile_fail

@@ -2,52 +2,55 @@
 
 use std::ops::Range;
 
-use super::{Call, Loaded, Mask, Score, Store, load_rows};
+use super::{Call, Loaded, Score, Store, add_mask, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::Number;
 use crate::tensor::output::Output;
+use crate::tensor::view::View;
 use crate::tuning::caches::{ATTENTION_BACKWARD_QUERIES, ATTENTION_KEYS};
 
 signature! {
-    attention_backward(grad_query, grad_key, grad_value, grad_out, query, key, value, out, logsumexp, mask?)[is_causal, has_scale, scale] in FLOATING;
+    /// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of
+    /// value, grad of out, query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as
+    /// there.
+    attention_backward(grad_query, grad_key, grad_value; grad_out, query, key, value, out, logsumexp, mask?)[is_causal, has_scale, scale] in FLOATING =>
+        |launch, E| run::<E>(launch);
 }
 
-/// Positions of the inputs among the operands.
-const GRAD: usize = 3;
-const QUERY: usize = 4;
-const KEY: usize = 5;
-const VALUE: usize = 6;
-const OUT: usize = 7;
-const LOGSUMEXP: usize = 8;
-const MASK: usize = 9;
-
-/// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of
-/// value, grad of out, query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as
-/// there.
-pub fn attention_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, QUERY, KEY)?))
+/// The inputs.
+struct Inputs<'a> {
+    grad_out: View<'a>,
+    query: View<'a>,
+    key: View<'a>,
+    value: View<'a>,
+    out: View<'a>,
+    logsumexp: View<'a>,
+    mask: Option<View<'a>>,
 }
 
-fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Error> {
+fn run<E: Element<Acc: Score>>(launch: &Launch<'_>) -> Result<(), Error> {
+    let attention_backward::Operands { grad_query, grad_key, grad_value, grad_out, query, key, value, out, logsumexp, mask } =
+        attention_backward::Operands::of(launch)?;
+    let call = Call::new(launch, &query, &key, &value)?;
+    let inputs = Inputs { grad_out, query, key, value, out, logsumexp, mask };
     // Heads that share keys are computed by one thread.
     let dim = usize::from(call.heads == call.kv_heads && call.heads > call.batch);
     let count = [call.batch, call.heads][dim];
     let cost = super::cost(launch) as f64 / count.max(1) as f64;
     let failure = Failure::default();
-    let outputs = [(launch.output(0)?, dim), (launch.output(1)?, dim), (launch.output(2)?, dim)];
+    let outputs = [grad_query, grad_key, grad_value].map(|output| (output, dim));
     Output::in_parts(outputs, 1, cost, &|begin, end, mut outputs| {
         let mut ranges = [0..call.batch, 0..call.kv_heads];
         ranges[dim] = begin..end;
-        let mut part = Part::<E>::new(launch, call);
+        let mut part = Part::<E>::new(&inputs, call);
         for (batch, head) in ranges[0].clone().flat_map(|batch| ranges[1].clone().map(move |head| (batch, head))) {
             let first = [ranges[0].start, ranges[1].start];
             failure.note(part.head([batch, head], first, &mut outputs));
@@ -58,7 +61,7 @@ fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Er
 
 /// The scratch memory of one head of keys and values.
 struct Part<'a, E: Element<Acc: Score>> {
-    launch: &'a Launch<'a>,
+    inputs: &'a Inputs<'a>,
     call: Call,
     keys: Loaded<E::Acc>,
     values: Loaded<E::Acc>,
@@ -73,11 +76,11 @@ struct Part<'a, E: Element<Acc: Score>> {
 }
 
 impl<'a, E: Element<Acc: Score>> Part<'a, E> {
-    fn new(launch: &'a Launch<'a>, call: Call) -> Self {
+    fn new(inputs: &'a Inputs<'a>, call: Call) -> Self {
         let memory = |count: usize| Memory::of(count * size_of::<E::Acc>());
         let (keys, queries) = (call.keys.min(ATTENTION_KEYS), call.queries.min(ATTENTION_BACKWARD_QUERIES));
         Self {
-            launch,
+            inputs,
             call,
             keys: Loaded::new(keys, call.padded),
             values: Loaded::new(keys, call.padded),
@@ -118,17 +121,17 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     /// Loads the scaled queries and the gradients of the results, computes the dot product of each result with its gradient, and
     /// zeroes the gradients of the queries.
     fn load_queries(&mut self, head: [usize; 2]) {
-        let Self { launch, call, of_queries, of_sums, .. } = self;
+        let Self { inputs, call, of_queries, of_sums, .. } = self;
         let (all, padded) = (0..call.queries, call.padded);
         let [scaled, grads, grad_query] = of_queries.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries * padded));
         let [logsumexp, deltas] = of_sums.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries));
-        load_rows::<E>(&launch.view(QUERY), head, all.clone(), scaled, padded, Number::from_f64(call.scale));
-        load_rows::<E>(&launch.view(GRAD), head, all.clone(), grads, padded, Number::from_i64(1));
+        load_rows::<E>(&inputs.query, head, all.clone(), scaled, padded, Number::from_f64(call.scale));
+        load_rows::<E>(&inputs.grad_out, head, all.clone(), grads, padded, Number::from_i64(1));
         // The results are loaded into the memory of the queries' gradients, which is zeroed afterwards.
-        load_rows::<E>(&launch.view(OUT), head, all, grad_query, padded, Number::from_i64(1));
+        load_rows::<E>(&inputs.out, head, all, grad_query, padded, Number::from_i64(1));
         vectorize(Dots { left: grads, right: grad_query, padded, sums: deltas });
         grad_query.fill(<E::Acc as Number>::ZERO);
-        let sums = Row::of(&launch.view(LOGSUMEXP), &head);
+        let sums = Row::of(&inputs.logsumexp, &head);
         for (query, logsumexp) in logsumexp.iter_mut().enumerate() {
             *logsumexp = sums.load::<E::Acc>(query);
         }
@@ -136,8 +139,8 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
 
     /// Adds the contribution of a block of keys to all gradients.
     fn block_of_keys(&mut self, [batch, head, kv_head]: [usize; 3], keys: Range<usize>) {
-        self.keys.load::<E>(&self.launch.view(KEY), [batch, kv_head], keys.clone(), true);
-        self.values.load::<E>(&self.launch.view(VALUE), [batch, kv_head], keys.clone(), true);
+        self.keys.load::<E>(&self.inputs.key, [batch, kv_head], keys.clone(), true);
+        self.values.load::<E>(&self.inputs.value, [batch, kv_head], keys.clone(), true);
         for begin in (0..self.call.queries).step_by(ATTENTION_BACKWARD_QUERIES) {
             let block = begin..self.call.queries.min(begin + ATTENTION_BACKWARD_QUERIES);
             let queries = self.call.first_query(&block, keys.start)..block.end;
@@ -150,7 +153,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
 
     /// Computes the weights of a block of queries and a block of keys, and the gradients of their scores.
     fn weights(&mut self, [batch, head]: [usize; 2], queries: Range<usize>, keys: Range<usize>) {
-        let Self { launch, call, keys: key, values: value, of_queries, of_sums, of_blocks, .. } = self;
+        let Self { inputs, call, keys: key, values: value, of_queries, of_sums, of_blocks, .. } = self;
         let (rows, padded, wide) = (queries.len(), call.padded, key.columns_count());
         let [scaled, grads, _] = of_queries.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries * padded));
         let [logsumexp, deltas] = of_sums.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries));
@@ -172,7 +175,6 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
             RowMajor { data: value.columns(), rows: wide },
             false,
         );
-        let mask = Mask::new(launch, MASK);
         for (row, query) in queries.enumerate() {
             let valid = call.valid(query, &keys);
             let [weights, grad_scores] = [&mut *weights, &mut *grad_scores].map(|all| {
@@ -180,7 +182,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
                 rest.fill(<E::Acc as Number>::ZERO);
                 valid
             });
-            mask.add([batch, head, query], keys.start, weights);
+            add_mask(inputs.mask.as_ref(), [batch, head, query], keys.start, weights);
             vectorize(Weigh { weights, grad_scores, logsumexp: logsumexp[query], delta: deltas[query] });
         }
     }

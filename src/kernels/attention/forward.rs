@@ -2,35 +2,42 @@
 
 use std::ops::Range;
 
-use super::{Call, Loaded, Mask, Score, Store, load_rows};
+use super::{Call, Loaded, Score, Store, add_mask, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::kernels::signature::signature;
 use crate::simd::{Leaf, across, vectorize};
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Field, Number};
 use crate::tensor::output::Output;
+use crate::tensor::view::View;
 use crate::tuning::caches::{ATTENTION_KEYS, ATTENTION_QUERIES};
 
 signature! {
-    attention(out, logsumexp, query, key, value, mask?)[is_causal, has_scale, scale] in FLOATING;
+    /// `aten::_scaled_dot_product_flash_attention_for_cpu` without dropout. Operands [out, logsumexp, query, key, value, mask?]: out
+    /// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype,
+    /// query as out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
+    attention(out, logsumexp; query, key, value, mask?)[is_causal, has_scale, scale] in FLOATING => |launch, E| run::<E>(launch);
 }
 
 /// Lanes of partial maxima and sums of a row.
 const LANES: usize = COLUMNS;
 
-/// `aten::_scaled_dot_product_flash_attention_for_cpu` without dropout. Operands [out, logsumexp, query, key, value, mask?]: out
-/// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype,
-/// query as out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
-pub fn attention(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, 2, 3)?))
+/// The inputs.
+struct Inputs<'a> {
+    query: View<'a>,
+    key: View<'a>,
+    value: View<'a>,
+    mask: Option<View<'a>>,
 }
 
-fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Error> {
+fn run<E: Element<Acc: Score>>(launch: &Launch<'_>) -> Result<(), Error> {
+    let attention::Operands { out, logsumexp, query, key, value, mask } = attention::Operands::of(launch)?;
+    let call = Call::new(launch, &query, &key, &value)?;
+    let inputs = Inputs { query, key, value, mask };
     // Divided along the dimension with the most pieces, which the shape alone decides, so that results do not depend on the
     // threads.
     let pieces = [call.batch, call.heads, call.queries.div_ceil(ATTENTION_QUERIES)];
@@ -39,17 +46,17 @@ fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Er
     let count = [call.batch, call.heads, call.queries][dim];
     let cost = super::cost(launch) as f64 / count.max(1) as f64;
     let failure = Failure::default();
-    Output::in_parts([(launch.output(0)?, dim), (launch.output(1)?, dim)], grain, cost, &|begin, end, outputs| {
+    Output::in_parts([(out, dim), (logsumexp, dim)], grain, cost, &|begin, end, outputs| {
         let mut ranges = [0..call.batch, 0..call.heads, 0..call.queries];
         ranges[dim] = begin..end;
-        failure.note(Part::<E>::new(launch, call, outputs, &ranges).run(&ranges));
+        failure.note(Part::<E>::new(&inputs, call, outputs, &ranges).run(&ranges));
     });
     failure.result()
 }
 
 /// A part of the results, and its scratch memory.
 struct Part<'a, E: Element<Acc: Score>> {
-    launch: &'a Launch<'a>,
+    inputs: &'a Inputs<'a>,
     call: Call,
     outputs: [Output<'a>; 2],
     /// The batch, head and query at which the outputs begin.
@@ -61,12 +68,12 @@ struct Part<'a, E: Element<Acc: Score>> {
 }
 
 impl<'a, E: Element<Acc: Score>> Part<'a, E> {
-    fn new(launch: &'a Launch<'a>, call: Call, outputs: [Output<'a>; 2], ranges: &[Range<usize>; 3]) -> Self {
+    fn new(inputs: &'a Inputs<'a>, call: Call, outputs: [Output<'a>; 2], ranges: &[Range<usize>; 3]) -> Self {
         let (rows, padded) = (call.queries.min(ATTENTION_QUERIES), call.padded);
         let keys = call.keys.min(ATTENTION_KEYS);
         let sizes = [rows * padded, rows * keys.next_multiple_of(COLUMNS), rows * padded, rows, rows];
         Self {
-            launch,
+            inputs,
             call,
             outputs,
             first: ranges.each_ref().map(|range| range.start),
@@ -89,22 +96,22 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
 
     /// Computes a block of queries of one head.
     fn block(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), Error> {
-        let Self { launch, call, keys: key, values: value, memory, .. } = self;
+        let Self { inputs, call, keys: key, values: value, memory, .. } = self;
         let (rows, padded) = (queries.len(), call.padded);
         let [scaled, scores, out, maxima, sums] = memory.each_mut();
         let (scaled, out) = (scaled.numbers::<E::Acc>(rows * padded), out.numbers::<E::Acc>(rows * padded));
         let (maxima, sums) = (maxima.numbers::<E::Acc>(rows), sums.numbers::<E::Acc>(rows));
         let scale = <E::Acc as Number>::from_f64(call.scale);
-        load_rows::<E>(&launch.view(2), [batch, head], queries.clone(), scaled, padded, scale);
+        load_rows::<E>(&inputs.query, [batch, head], queries.clone(), scaled, padded, scale);
         out.fill(<E::Acc as Number>::ZERO);
         sums.fill(<E::Acc as Number>::ZERO);
         maxima.fill(<E::Acc as Number>::from_f64(f64::NEG_INFINITY));
-        let (kv_head, mask) = ([batch, call.kv_head(head)], Mask::new(launch, 5));
+        let kv_head = [batch, call.kv_head(head)];
         let until = call.keys_until(queries.end);
         for begin in (0..until).step_by(ATTENTION_KEYS) {
             let keys = begin..until.min(begin + ATTENTION_KEYS);
-            key.load::<E>(&launch.view(3), kv_head, keys.clone(), true);
-            value.load::<E>(&launch.view(4), kv_head, keys.clone(), false);
+            key.load::<E>(&inputs.key, kv_head, keys.clone(), true);
+            value.load::<E>(&inputs.value, kv_head, keys.clone(), false);
             let wide = key.columns_count();
             let scores = scores.numbers::<E::Acc>(rows * wide);
             let first = call.first_query(&queries, begin) - queries.start;
@@ -116,7 +123,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
                 let query = queries.start + row;
                 let scores = &mut scores[row * wide..][..wide];
                 let (valid, rest) = scores.split_at_mut(call.valid(query, &keys));
-                mask.add([batch, head, query], begin, valid);
+                add_mask(inputs.mask.as_ref(), [batch, head, query], begin, valid);
                 rest.fill(<E::Acc as Number>::from_f64(f64::NEG_INFINITY));
                 vectorize(Weigh {
                     scores,

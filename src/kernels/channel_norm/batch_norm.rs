@@ -1,42 +1,41 @@
 //! Batch normalisation: each channel has one mean and variance, computed over all samples or given.
 
-use super::{Affine, Combined, Operands, Scaled, Shape, inverse, map, moments, narrow, products};
+use super::{Affine, Combined, Scaled, Shape, elements, inverse, map, moments, narrow, optional, products, target};
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::lines::Values;
 use crate::tensor::number::Real;
 
 signature! {
-    native_batch_norm(out, save_mean?, save_invstd?, running_mean?, running_var?, x, weight?, bias?)[channels, columns, training, has_running, has_weight, has_bias, momentum, eps] in FLOATING;
-    native_batch_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, invstd, weight?)[channels, columns, training, has_grad_weight, has_grad_bias, has_weight, eps] in FLOATING;
-}
-
-/// `aten::native_batch_norm`. The matrices out and x have a row for each sample and channel, or a column for each channel. In
-/// training the statistics are those of x, which are saved.
-pub fn native_batch_norm(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => forward::<E>(launch))
+    /// `aten::native_batch_norm`. The matrices out and x have a row for each sample and channel, or a column for each channel. In
+    /// training the statistics are those of x, which are saved.
+    native_batch_norm(out, save_mean?, save_invstd?, running_mean?, running_var?; x, weight?, bias?)[channels, columns, momentum, eps] in FLOATING =>
+        |launch, E| forward::<E>(launch);
+    /// `aten::native_batch_norm_backward`. Outside training the operand invstd is a variance.
+    native_batch_norm_backward(grad_x, grad_weight?, grad_bias?; grad, x, mean, invstd, weight?)[channels, columns, training, eps] in FLOATING =>
+        |launch, E| backward::<E>(launch);
 }
 
 fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let given = native_batch_norm::Scalars::of(launch)?;
     let (momentum, eps): (f64, f64) = (given.momentum.to(), given.eps.to());
-    let mut operands = Operands { launch, next: 0 };
-    let shape = Shape::of(&launch.view(0), given.channels, given.columns)?;
-    let output = operands.results::<E>()?;
-    let (save_mean, save_inverse) = (operands.given::<f64>(given.training)?, operands.given::<f64>(given.training)?);
-    let (running_mean, running_var) = (operands.given::<f64>(given.has_running)?, operands.given::<f64>(given.has_running)?);
-    let input = operands.elements::<E>()?;
-    let weight = operands.parameter(given.has_weight, shape.channels, 1.0)?;
-    let bias = operands.parameter(given.has_bias, shape.channels, 0.0)?;
-    let (means, inverses): (Vec<f64>, Vec<f64>) = if let (Some(save_mean), Some(save_inverse)) = (save_mean, save_inverse) {
+    let native_batch_norm::Operands { out, save_mean, save_invstd, running_mean, running_var, x, weight, bias } =
+        native_batch_norm::Operands::of(launch)?;
+    let shape = Shape::of(&x, given.channels, given.columns)?;
+    let (output, input) = (target::<E>(out)?, elements::<E>(&x)?);
+    let (save_mean, save_inverse) = (optional(save_mean)?, optional(save_invstd)?);
+    let (mut running_mean, mut running_var) = (optional(running_mean)?, optional(running_var)?);
+    let weight = Values::or(weight, shape.channels, 1.0)?;
+    let bias = Values::or(bias, shape.channels, 0.0)?;
+    let (means, inverses): (Vec<f64>, Vec<f64>) = if let (Some(mut save_mean), Some(mut save_inverse)) = (save_mean, save_inverse) {
         let count = shape.count() as f64;
         let of_channel = |(channel, [mean, squares]): (usize, [f64; 2])| {
             let found = (mean, inverse(squares / count, eps));
             save_mean.set(channel, found.0);
             save_inverse.set(channel, found.1);
-            for (running, value) in [(&running_mean, mean), (&running_var, squares / (count - 1.0))] {
+            for (running, value) in [(&mut running_mean, mean), (&mut running_var, squares / (count - 1.0))] {
                 if let Some(running) = running {
                     running.set(channel, value * momentum + running.get(channel) * (1.0 - momentum));
                 }
@@ -59,36 +58,31 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::native_batch_norm_backward`. Outside training the operand invstd is a variance.
-pub fn native_batch_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => backward::<E>(launch))
-}
-
 fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let given = native_batch_norm_backward::Scalars::of(launch)?;
-    let shape = Shape::of(&launch.view(0), given.channels, given.columns)?;
-    let mut operands = Operands { launch, next: 0 };
-    let (is_own, output) = (given.training == Scalar::Bool(true), operands.results::<E>()?);
-    let (weight_grad, bias_grad) = (operands.given::<f64>(given.has_grad_weight)?, operands.given::<f64>(given.has_grad_bias)?);
-    let inputs = [operands.elements::<E>()?, operands.elements::<E>()?];
-    let means = operands.values::<E::Acc>()?.to_vec();
-    let mut inverses = operands.values::<f64>()?.to_vec();
+    let native_batch_norm_backward::Operands { grad_x, grad_weight, grad_bias, grad, x, mean, invstd, weight } =
+        native_batch_norm_backward::Operands::of(launch)?;
+    let shape = Shape::of(&x, given.channels, given.columns)?;
+    let (is_own, output) = (given.training == Scalar::Bool(true), target::<E>(grad_x)?);
+    let (mut weight_grad, mut bias_grad) = (optional(grad_weight)?, optional(grad_bias)?);
+    let inputs = [elements::<E>(&grad)?, elements::<E>(&x)?];
+    let means = Values::<E::Acc>::new(mean)?.to_vec();
+    let mut inverses = Values::<f64>::new(invstd)?.to_vec();
     if !is_own {
         let eps = given.eps.to();
         for value in &mut inverses {
             *value = inverse(*value, eps);
         }
     }
-    let weight = operands.parameter(given.has_weight, shape.channels, 1.0)?;
+    let weight = Values::or(weight, shape.channels, 1.0)?;
     let scales: Vec<f64> = inverses.iter().zip(&weight).map(|(inverse, weight)| inverse * weight).collect();
     let narrowed: Vec<E::Acc> = scales.iter().copied().map(narrow).collect();
     let totals = products(inputs, shape, &means, 1);
     for (channel, [plain, product]) in totals.iter().enumerate() {
-        if let Some(weight_grad) = &weight_grad {
+        if let Some(weight_grad) = &mut weight_grad {
             weight_grad.set(channel, product * inverses[channel]);
         }
-        if let Some(bias_grad) = &bias_grad {
+        if let Some(bias_grad) = &mut bias_grad {
             bias_grad.set(channel, *plain);
         }
     }

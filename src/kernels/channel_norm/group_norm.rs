@@ -1,26 +1,26 @@
 //! Group normalisation: each group of neighbouring channels of each sample has its own mean and variance.
 
-use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, map_run, narrow, products, wide};
+use super::{
+    Affine, Channelwise, Combined, Numbers, Shape, elements, inverse, map_rows, map_run, narrow, optional, products, target, wide,
+};
 use crate::kernels::mean_variance;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::{parallel, rows};
 use crate::tensor::number::{Number, Real};
 use crate::tuning::sharing::{GRAIN, MEAN_VARIANCE_PIECE};
 
 signature! {
-    native_group_norm(out, mean, rstd, x, weight?, bias?)[channels, groups, has_weight, has_bias, eps] in FLOATING;
-    native_group_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, rstd, weight?)[channels, groups, has_grad_weight, has_grad_bias, has_weight] in FLOATING;
-}
-
-/// `aten::native_group_norm`: out and x have a row for every sample and channel.
-pub fn native_group_norm(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => forward::<E>(launch))
+    /// `aten::native_group_norm`: out and x have a row for every sample and channel.
+    native_group_norm(out, mean, rstd; x, weight?, bias?)[channels, groups, eps] in FLOATING => |launch, E| forward::<E>(launch);
+    /// `aten::native_group_norm_backward`: grads and x have a row for every sample and channel.
+    native_group_norm_backward(grad_x, grad_weight?, grad_bias?; grad, x, mean, rstd, weight?)[channels, groups] in FLOATING =>
+        |launch, E| backward::<E>(launch);
 }
 
 /// [mean, scale, shift] of a row.
@@ -86,15 +86,13 @@ impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
 
 fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let given = native_group_norm::Scalars::of(launch)?;
-    let (shape, groups) = (Shape::of(&launch.view(0), given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
+    let native_group_norm::Operands { out, mean, rstd, x, weight, bias } = native_group_norm::Operands::of(launch)?;
+    let (shape, groups) = (Shape::of(&x, given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
     let (channels, eps): (usize, f64) = (shape.channels, given.eps.to());
     let span = channels / groups;
-    let mut operands = Operands { launch, next: 0 };
-    let output = operands.results::<E>()?;
-    let (save_mean, save_inverse) = (operands.view(), operands.view());
-    let input = operands.elements::<E>()?;
-    let weight = operands.parameter(given.has_weight, channels, E::Acc::ONE)?;
-    let bias = operands.parameter(given.has_bias, channels, E::Acc::ZERO)?;
+    let (output, input) = (target::<E>(out)?, elements::<E>(&x)?);
+    let weight = Values::or(weight, channels, E::Acc::ONE)?;
+    let bias = Values::or(bias, channels, E::Acc::ZERO)?;
     let (rows, cols) = (shape.rows / span, shape.cols * span);
     if cols <= MEAN_VARIANCE_PIECE {
         let (mut means, mut inverses) = (vec![E::Acc::ZERO; rows], vec![E::Acc::ZERO; rows]);
@@ -113,24 +111,18 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
             }
         });
         drop(parts);
-        rows::assign(&save_mean, &means)?;
-        return rows::assign(&save_inverse, &inverses);
+        rows::assign(mean, &means)?;
+        return rows::assign(rstd, &inverses);
     }
     let whole = Shape { rows, cols, channels: rows, by_columns: false };
     let found = super::moments(input, whole);
     let means: Vec<E::Acc> = found.iter().map(|&[mean, _]| narrow(mean)).collect();
     let inverses: Vec<E::Acc> = found.iter().map(|&[_, squares]| narrow(inverse(squares / cols as f64, eps))).collect();
-    rows::assign(&save_mean, &means)?;
-    rows::assign(&save_inverse, &inverses)?;
+    rows::assign(mean, &means)?;
+    rows::assign(rstd, &inverses)?;
     let numbers = Normal { means: &means, inverses: &inverses, weight: &weight, bias: &bias };
     map_rows::<E, _, _, 1, 3>(output, [input], shape, span, numbers, Affine, launch.cost());
     Ok(())
-}
-
-/// `aten::native_group_norm_backward`: grads and x have a row for every sample and channel.
-pub fn native_group_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => backward::<E>(launch))
 }
 
 /// [mean, scale, slope, base] of a row.
@@ -153,14 +145,15 @@ impl<T: Number> Numbers<T, 4> for Gradient<'_, T> {
 
 fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let given = native_group_norm_backward::Scalars::of(launch)?;
-    let (shape, groups) = (Shape::of(&launch.view(0), given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
+    let native_group_norm_backward::Operands { grad_x, grad_weight, grad_bias, grad, x, mean, rstd, weight } =
+        native_group_norm_backward::Operands::of(launch)?;
+    let (shape, groups) = (Shape::of(&x, given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
     let channels = shape.channels;
-    let mut operands = Operands { launch, next: 0 };
-    let output = operands.results::<E>()?;
-    let (weight_grad, bias_grad) = (operands.given::<f64>(given.has_grad_weight)?, operands.given::<f64>(given.has_grad_bias)?);
-    let inputs = [operands.elements::<E>()?, operands.elements::<E>()?];
-    let (means, inverses) = (operands.values::<E::Acc>()?.to_vec(), operands.values::<E::Acc>()?.to_vec());
-    let weight = operands.parameter(given.has_weight, channels, E::Acc::ONE)?;
+    let output = target::<E>(grad_x)?;
+    let (mut weight_grad, mut bias_grad) = (optional(grad_weight)?, optional(grad_bias)?);
+    let inputs = [elements::<E>(&grad)?, elements::<E>(&x)?];
+    let (means, inverses) = (Values::<E::Acc>::new(mean)?.to_vec(), Values::<E::Acc>::new(rstd)?.to_vec());
+    let weight = Values::or(weight, channels, E::Acc::ONE)?;
     let span = channels / groups;
     let own = Shape { channels: shape.rows, ..shape };
     let sums = products(inputs, own, &means, span);
@@ -181,10 +174,10 @@ fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
         *line = [narrow(-all[1] / count * inverse * inverse * inverse), narrow(-all[0] / count * inverse)];
     }
     for (channel, [plain, product]) in totals.into_iter().enumerate() {
-        if let Some(weight_grad) = &weight_grad {
+        if let Some(weight_grad) = &mut weight_grad {
             weight_grad.set(channel, product);
         }
-        if let Some(bias_grad) = &bias_grad {
+        if let Some(bias_grad) = &mut bias_grad {
             bias_grad.set(channel, plain);
         }
     }

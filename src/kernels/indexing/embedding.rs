@@ -16,8 +16,12 @@ use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROW_BYTES, PREFETCHED_RO
 use crate::tuning::sharing::MAX_PIECE_NS;
 
 signature! {
-    embedding_bag(out, bag_of_index, bag_sizes, maxima, table, indices, offsets, weights?)[mode, padding] in FLOATING;
-    embedding_renorm(table, indices)[max_norm, norm_type] in FIELD | COMPLEX;
+    /// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, indices
+    /// of the maxima, table, indices, offsets, weights of the indices?]. Integer operands have PyTorch's dtypes, Int or Long; the
+    /// integer outputs are Long. Scalars [mode, padding index or -1].
+    embedding_bag(out, bag_of_index, bag_sizes, maxima; table, indices, offsets, weights?)[mode, padding] in FLOATING =>
+        |launch, T| Bags::new(launch)?.run::<T>(launch.cost());
+    embedding_renorm(table; indices)[max_norm, norm_type] in FIELD | COMPLEX;
 }
 
 const SUM: i64 = 0;
@@ -94,14 +98,6 @@ impl EmbeddingTable {
     }
 }
 
-/// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, indices
-/// of the maxima, table, indices, offsets, weights of the indices?]. Integer operands have PyTorch's dtypes, Int or Long; the
-/// integer outputs are Long. Scalars [mode, padding index or -1].
-pub fn embedding_bag(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, T => Bags::new(launch)?.run::<T>(launch.cost()))
-}
-
 struct Bags<'a> {
     out: EmbeddingTable,
     maxima: Option<EmbeddingTable>,
@@ -118,16 +114,18 @@ struct Bags<'a> {
 impl<'a> Bags<'a> {
     fn new(launch: &Launch<'a>) -> Result<Self, Error> {
         let embedding_bag::Scalars { mode, padding } = embedding_bag::Scalars::of(launch)?;
-        let (bag_of, sizes, max_indices) = (launch.view(1), launch.view(2), launch.view(3));
+        let embedding_bag::Operands { out, bag_of_index, bag_sizes, maxima, table, indices, offsets, weights } =
+            embedding_bag::Operands::of(launch)?;
+        let (bag_of, sizes) = (*bag_of_index, *bag_sizes);
         let bags = Self {
-            out: EmbeddingTable::new(launch.view(0))?,
-            maxima: if max_indices.ndim() == 2 { Some(EmbeddingTable::new(max_indices)?) } else { None },
-            table: EmbeddingTable::new(launch.view(4))?,
+            out: EmbeddingTable::new(*out)?,
+            maxima: if maxima.ndim() == 2 { Some(EmbeddingTable::new(*maxima)?) } else { None },
+            table: EmbeddingTable::new(table)?,
             bag_of,
             sizes,
-            indices: Numbers::new(launch.view(5))?,
-            offsets: Numbers::new(launch.view(6))?,
-            weights: (launch.num_operands() > 7).then(|| launch.view(7)),
+            indices: Numbers::new(indices)?,
+            offsets: Numbers::new(offsets)?,
+            weights,
             mode: mode.to(),
             padding: padding.to(),
         };
@@ -366,7 +364,8 @@ impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
 /// `aten::embedding_renorm_`: rows at the given indices whose norm exceeds a maximum are scaled down to it. Norm and factor are
 /// rounded to the rows' dtype. Operands [table, indices]; scalars [maximum norm, p of the p-norm].
 pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
-    let (table, indices) = (EmbeddingTable::new(launch.view(0))?, Numbers::new(launch.view(1))?);
+    let embedding_renorm::Operands { table, indices } = embedding_renorm::Operands::of(launch)?;
+    let (dtype, table, indices) = (table.dtype(), EmbeddingTable::new(*table)?, Numbers::new(indices)?);
     let embedding_renorm::Scalars { max_norm, norm_type } = embedding_renorm::Scalars::of(launch)?;
     let (greatest, kind) = (max_norm.to::<f64>(), norm_type.to::<f64>());
     let named: Vec<AtomicBool> = (0..table.rows).map(|_| AtomicBool::new(false)).collect();
@@ -374,7 +373,6 @@ pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
         let row = indices.row(at, table.rows)?;
         named[row].store(true, Ordering::Relaxed);
     }
-    let dtype = launch.view(0).dtype();
     dispatch!(dtype in FIELD | COMPLEX_HALF, T => {
         let cost = table.cols as f64 * launch.cost();
         parallel(table.rows, (MAX_PIECE_NS / cost.max(1.0)) as usize + 1, cost, &|begin, end| {

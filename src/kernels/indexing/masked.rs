@@ -9,26 +9,22 @@ use crate::tensor::loops;
 use crate::tensor::view::View;
 
 signature! {
-    nonzero_count(count, input)[] in EVERY;
-    masked_select(out, input, mask)[] in ANY;
-    masked_scatter(out, source, mask)[] in ANY;
-    nonzero(out, input)[fill] in EVERY;
+    nonzero_count(count; input)[] in EVERY;
+    masked_select(out; input, mask)[] in ANY;
+    masked_scatter(out; source, mask)[] in ANY;
+    nonzero(out; input)[fill] in EVERY;
 }
 
-/// Counts the elements that are not 0. Operands [count, self]; the count is one Long.
+/// Counts the elements that are not 0. Operands [count (one Long), self].
 pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
-    let count = loops::nonzero::count(&launch.view(1))?;
-    if launch.view(0).dtype() != DType::Long {
-        return Err(Error::operands("a count is a Long"));
-    }
-    // SAFETY: the output is one writable Long.
-    unsafe { launch.view(0).data().cast::<i64>().write_unaligned(count as i64) };
+    let nonzero_count::Operands { count, input } = nonzero_count::Operands::of(launch)?;
+    count.into_row().store(0, loops::nonzero::count(&input)? as i64);
     Ok(())
 }
 
 /// `aten::masked_select`: the values where the mask is not 0, in order.
 pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
-    let (out, values, mask) = (launch.view(0), launch.view(1), launch.view(2));
+    let masked_select::Operands { out, input: values, mask } = masked_select::Operands::of(launch)?;
     let step = out.strides().first().copied().unwrap_or(0) as isize;
     check_moved(&out, &values, &mask)?;
     let room = out.numel();
@@ -43,7 +39,7 @@ pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::masked_scatter_`: replaces the elements where the mask is not 0 by those of the source, in order.
 pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), Error> {
-    let (out, source, mask) = (launch.view(0), launch.view(1), launch.view(2));
+    let masked_scatter::Operands { out, source, mask } = masked_scatter::Operands::of(launch)?;
     check_moved(&source, &out, &mask)?;
     let given = source.numel();
     let size = out.dtype().size();
@@ -113,7 +109,7 @@ impl<E: Copy> Leaf for Move<'_, E> {
 /// `aten::nonzero`, `aten::nonzero_static`: a row with the indices of each element that is not 0. Operands [out, self]; scalars
 /// [the value of unused rows]. Elements beyond the last row of the output are left out.
 pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
-    let (out, values) = (launch.view(0), launch.view(1));
+    let nonzero::Operands { out, input: values } = nonzero::Operands::of(launch)?;
     let (rows, dims) = (out.size(0), values.ndim());
     if out.dtype() != DType::Long || out.ndim() != 2 || out.size(1) != dims {
         return Err(Error::operands("an output has no column of Longs for each dimension"));

@@ -12,8 +12,13 @@ use crate::tensor::number::{Number, Ordered};
 use crate::tensor::view::Flags;
 
 signature! {
-    update(out, source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY;
-    update_wrapped(out, source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY;
+    /// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_fill_`,
+    /// `index_reduce`, `embedding_dense_backward`): replaces the elements of self at nonnegative indices by those of the source, or
+    /// combines them. Operands [self, source, indices...]; scalars [operation, whether the old values are excluded, factor of the
+    /// source in a sum, the index to skip or a negative number], then [slots, bytes between them] for each index.
+    update(out; source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY => |launch| run(launch, false);
+    /// `aten::index_put_`, `aten::put_`: as [`update`], with indices below 0 counted from the end.
+    update_wrapped(out; source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY => |launch| run(launch, true);
 }
 
 /// The position of the first index's scalars.
@@ -25,19 +30,6 @@ const ADD: i64 = 1;
 const MULTIPLY: i64 = 2;
 const MAXIMUM: i64 = 3;
 const MINIMUM: i64 = 4;
-
-/// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_fill_`,
-/// `index_reduce`, `embedding_dense_backward`): replaces the elements of self at nonnegative indices by those of the source, or
-/// combines them. Operands [self, source, indices...]; scalars [operation, whether the old values are excluded, factor of the
-/// source in a sum, the index to skip or a negative number], then [slots, bytes between them] for each index.
-pub fn update(launch: &Launch<'_>) -> Result<(), Error> {
-    run(launch, false)
-}
-
-/// `aten::index_put_`, `aten::put_`: as [`update`], with indices below 0 counted from the end.
-pub fn update_wrapped(launch: &Launch<'_>) -> Result<(), Error> {
-    run(launch, true)
-}
 
 fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
     let update::Scalars { operation, excludes_self, factor, skipped } = update::Scalars::of(launch)?;

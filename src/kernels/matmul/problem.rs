@@ -3,7 +3,7 @@
 use super::library;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::launch::Scalar;
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
 use crate::tuning::products::SKINNY_ROWS;
@@ -94,38 +94,32 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The product that a launch of [out, self?, a, b] describes.
-    pub fn new(launch: &Launch<'_>, form: Form, with_addend: bool) -> Result<Self, Error> {
-        let operands = 3 + usize::from(with_addend);
-        if launch.num_operands() != operands {
-            return Err(Error::operands(format!("{} operands where {operands} are needed", launch.num_operands())));
-        }
-        let (out, first) = (launch.view(0), launch.view(1));
-        let (a, b) = (launch.view(operands - 2), launch.view(operands - 1));
+    /// `out = beta * addend + alpha * (a @ b)`. An addend comes with both factors.
+    pub fn new(form: Form, out: &View<'_>, addend: Option<(View<'_>, [Scalar; 2])>, [a, b]: [View<'_>; 2]) -> Result<Self, Error> {
+        let (first, [beta, alpha]) = addend.unwrap_or((a, [Scalar::Long(0), Scalar::Long(1)]));
         let dims = if form == Form::Batch { 3 } else { 2 };
         let vector = if form == Form::Vector { 1 } else { dims };
-        if [a.ndim(), b.ndim(), out.ndim(), first.ndim()] != [dims, vector, vector, if with_addend { vector } else { dims }] {
+        if [a.ndim(), b.ndim(), out.ndim(), first.ndim()] != [dims, vector, vector, if addend.is_some() { vector } else { dims }] {
             return Err(Error::operands("operands of a matrix product with other numbers of dimensions"));
         }
-        if (0..operands).any(|index| launch.view(index).dtype() != out.dtype()) {
+        if [first, a, b].iter().any(|operand| operand.dtype() != out.dtype()) {
             return Err(Error::operands("operands of a matrix product with different dtypes"));
         }
         let negative = |view: &View<'_>| view.flags().has(Flags::NEG);
-        let (beta, alpha) = if with_addend { (launch.scalar(0)?, launch.scalar(1)?) } else { (Scalar::Long(0), Scalar::Long(1)) };
         let mut problem = Self {
             dtype: out.dtype(),
             batch: if form == Form::Batch { out.size(0) } else { 1 },
             m: a.size(dims - 2),
             n: if form == Form::Vector { 1 } else { b.size(dims - 1) },
             k: if is_zero(alpha) { 0 } else { a.size(dims - 1) },
-            out: Matrix::new(&out, form),
+            out: Matrix::new(out, form),
             addend: (!is_zero(beta)).then(|| Matrix::new(&first, form)),
             in_place: false,
             a: Matrix::new(&a, form),
             b: Matrix::new(&b, form),
             beta,
             alpha,
-            negative: [negative(&out) != negative(&first), negative(&out) ^ negative(&a) ^ negative(&b)],
+            negative: [negative(out) != negative(&first), negative(out) ^ negative(&a) ^ negative(&b)],
             conj: out.flags().has(Flags::CONJ) && out.dtype().is_complex(),
         };
         problem.in_place = problem.addend.is_some_and(|addend| addend.same_position(&problem.out));

@@ -1,6 +1,6 @@
 //! `cat`, `flip` and `roll`: copies between parts of the operands, in one task.
 
-use super::{check, count};
+use super::count;
 use crate::kernels::failure::Failure;
 use crate::kernels::signature::signature;
 use crate::tensor::kernel_error::Error;
@@ -11,26 +11,26 @@ use crate::tensor::part::{Flipped, Narrowed};
 use crate::tuning::sharing::{CAT_PIECE_NS, SHARED_INPUT_BYTES};
 
 signature! {
-    cat(out, ..inputs)[dim] in ANY;
-    flip(out, input)[dims] in ANY;
-    roll(out, input)[..moves] in ANY;
+    cat(out; ..inputs)[dim] in ANY;
+    flip(out; input)[dims] in ANY;
+    roll(out; input)[..moves] in ANY;
 }
 
 /// `aten::cat`: the inputs one after the other along a dimension, cast to the output's dtype. Operands [out, inputs...], whose
 /// sizes differ in that dimension alone; scalars [dim].
 pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, dim) = (launch.view(0), count(cat::Scalars::of(launch)?.dim)?);
-    let mut begins = Vec::with_capacity(launch.num_operands());
+    let (cat::Operands { out: output, inputs }, dim) = (cat::Operands::of(launch)?, count(cat::Scalars::of(launch)?.dim)?);
+    let mut begins = Vec::with_capacity(inputs.len());
     let mut end = 0;
-    for input in 1..launch.num_operands() {
+    for input in &inputs {
         begins.push(end as usize);
-        end += launch.view(input).sizes().get(dim).copied().unwrap_or(0);
+        end += input.sizes().get(dim).copied().unwrap_or(0);
     }
     if output.sizes().get(dim) != Some(&end) {
         return Err(Error::operands(format!("sizes that add up to {end} beside {:?} in dimension {dim}", output.sizes())));
     }
     let copy_input = |number: usize| -> Result<(), Error> {
-        let input = launch.view(1 + number);
+        let input = inputs[number];
         if copy_dense(&output, &input, dim, begins[number], SHARED_INPUT_BYTES) {
             return Ok(());
         }
@@ -53,22 +53,20 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
 /// `aten::flip`: reverses the order of some dimensions. Both operands have one dtype and size; the scalar is a bit mask of the
 /// dimensions.
 pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, input) = (launch.view(0), launch.view(1));
+    let flip::Operands { out: output, input } = flip::Operands::of(launch)?;
     let flipped: i64 = flip::Scalars::of(launch)?.dims.to();
     let mut reversed = Flipped::of(&input);
     (0..input.ndim()).filter(|dim| flipped >> dim & 1 != 0).for_each(|dim| reversed.flip(dim));
-    copy_view(output, reversed.view())
+    copy_view(*output, reversed.view())
 }
 
 /// `aten::roll`: shifts elements along some dimensions; those shifted beyond the end reappear at the beginning. Operands [out,
 /// input] of one dtype and the same sizes; scalars [dim, shift (below the size), dim, shift, ...].
 pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, input) = (launch.view(0), launch.view(1));
+    let roll::Operands { out: output, input } = roll::Operands::of(launch)?;
     let mut moves = Vec::new();
-    while launch.scalars().len() > 2 * moves.len() {
-        let (dim, shift) = (count(launch.scalar(2 * moves.len())?)?, count(launch.scalar(2 * moves.len() + 1)?)?);
+    for &[dim, shift] in launch.scalars().as_chunks().0 {
+        let (dim, shift) = (count(dim)?, count(shift)?);
         if dim >= input.ndim() || shift > input.size(dim) || output.sizes() != input.sizes() {
             return Err(Error::parameter(format!("a shift of {shift} in dimension {dim} of {:?}", input.sizes())));
         }

@@ -3,7 +3,6 @@
 //! A padded dimension is a map from output indices to input indices. Gradients are gathered: an input element adds the gradients of
 //! the output elements that repeat it, in index order, so that the sum does not depend on the number of threads.
 
-use super::check;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -16,37 +15,21 @@ use crate::tensor::view::View;
 use crate::tuning::sharing::GRAIN;
 
 signature! {
-    reflection_pad(out, input)[..padding] in ANY;
-    replication_pad(out, input)[..padding] in ANY;
-    reflection_pad_backward(out, grad)[..padding] in FIELD;
-    replication_pad_backward(out, grad)[..padding] in FIELD;
+    /// `aten::reflection_padNd`: the input mirrored beyond its edges. Operands [out, input] of one dtype; scalars [padding before the
+    /// last dimension, before the last but one, ...].
+    reflection_pad(out; input)[..padding] in ANY => |launch| pad(launch, reflect);
+    /// `aten::replication_padNd`: the input's edges repeated. Operands and scalars as for [`reflection_pad`].
+    replication_pad(out; input)[..padding] in ANY => |launch| pad(launch, replicate);
+    /// `aten::reflection_padNd_backward`. Operands [input's gradient, output's gradient]; scalars as for [`reflection_pad`].
+    reflection_pad_backward(out; grad)[..padding] in FIELD => |launch| pad_backward(launch, reflect);
+    /// `aten::replication_padNd_backward`. Operands and scalars as for [`reflection_pad_backward`].
+    replication_pad_backward(out; grad)[..padding] in FIELD => |launch| pad_backward(launch, replicate);
 }
 
 /// The maximum number of dimensions; PyTorch pads three, beside those of samples and channels.
 const DIMS: usize = 8;
 /// Nanoseconds of one thread per element of a gradient.
 const GRADIENT_COST: f64 = 1.5;
-
-/// `aten::reflection_padNd`: the input mirrored beyond its edges. Operands [out, input] of one dtype; scalars [padding before the
-/// last dimension, before the last but one, ...].
-pub fn reflection_pad(launch: &Launch<'_>) -> Result<(), Error> {
-    pad(launch, reflect)
-}
-
-/// `aten::replication_padNd`: the input's edges repeated. Operands and scalars as for [`reflection_pad`].
-pub fn replication_pad(launch: &Launch<'_>) -> Result<(), Error> {
-    pad(launch, replicate)
-}
-
-/// `aten::reflection_padNd_backward`. Operands [input's gradient, output's gradient]; scalars as for [`reflection_pad`].
-pub fn reflection_pad_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    pad_backward(launch, reflect)
-}
-
-/// `aten::replication_padNd_backward`. Operands and scalars as for [`reflection_pad_backward`].
-pub fn replication_pad_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    pad_backward(launch, replicate)
-}
 
 /// Maps an index that may lie outside `size` elements to one inside.
 type Rule = fn(i64, i64) -> i64;
@@ -89,18 +72,17 @@ impl Maps {
 }
 
 fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, input) = (launch.view(0), launch.view(1));
+    let reflection_pad::Operands { out: output, input } = reflection_pad::Operands::of(launch)?;
     if output.numel() == 0 {
         return Ok(());
     }
-    let maps = Maps::new(launch, output, input, rule)?;
+    let maps = Maps::new(launch, *output, input, rule)?;
     match output.dtype().size() {
-        1 => pad_rows::<u8>(launch.output(0)?, input, &maps),
-        2 => pad_rows::<u16>(launch.output(0)?, input, &maps),
-        4 => pad_rows::<u32>(launch.output(0)?, input, &maps),
-        8 => pad_rows::<u64>(launch.output(0)?, input, &maps),
-        _ => pad_rows::<Complex64>(launch.output(0)?, input, &maps),
+        1 => pad_rows::<u8>(output, input, &maps),
+        2 => pad_rows::<u16>(output, input, &maps),
+        4 => pad_rows::<u32>(output, input, &maps),
+        8 => pad_rows::<u64>(output, input, &maps),
+        _ => pad_rows::<Complex64>(output, input, &maps),
     }
 }
 
@@ -172,18 +154,17 @@ fn shown(map: &[usize], size: usize) -> Vec<Vec<usize>> {
 }
 
 fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, grad) = (launch.view(0), launch.view(1));
+    let reflection_pad_backward::Operands { out: output, grad } = reflection_pad_backward::Operands::of(launch)?;
     if output.numel() == 0 {
         return Ok(());
     }
-    let Maps { maps, .. } = Maps::new(launch, grad, output, rule)?;
+    let Maps { maps, .. } = Maps::new(launch, grad, *output, rule)?;
     let (last, outer) = maps.split_last().ok_or_else(|| Error::operands("no dimensions"))?;
     let shown: Vec<Vec<Vec<usize>>> = outer.iter().enumerate().map(|(dim, map)| shown(map, output.size(dim))).collect();
-    let dtype = output.dtype();
+    let (dtype, cols) = (output.dtype(), output.size(outer.len()));
     dispatch!(dtype in FIELD, T => {
-        rows::for_each(launch.output(0)?, GRADIENT_COST, &|index, mut row| {
-            let mut sums = vec![<T as Element>::Acc::ZERO; output.size(index.len())];
+        rows::for_each(output, GRADIENT_COST, &|index, mut row| {
+            let mut sums = vec![<T as Element>::Acc::ZERO; cols];
             for_each_source(&shown, index, &mut |source| {
                 let from = Row::of(&grad, source);
                 for (at, &position) in last.iter().enumerate() {

@@ -1,6 +1,5 @@
 //! Range factories: `arange`, `linspace`, and the indices of `repeat_interleave`.
 
-use super::check;
 use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
@@ -9,6 +8,7 @@ use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::output::Output;
+use crate::tensor::view::View;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::RANGE_PIECE;
 
@@ -16,7 +16,7 @@ signature! {
     arange(out)[start, step] in REAL;
     linspace(out)[start, end] in INTEGRAL | FIELD;
     logspace(out)[start, end, base] in INTEGRAL | FIELD;
-    repeat_interleave(out, ends)[] in INTEGRAL;
+    repeat_interleave(out; ends)[] in INTEGRAL;
 }
 
 /// Real numbers at even distances: `origin + step * position` for the positions `first`, `first + turn`, ...
@@ -82,13 +82,12 @@ fn fill<T: Element>(output: Output<'_>, cost: f64, value: impl Fn(usize) -> T + 
 
 /// `aten::arange`: start, start + step, ... The output has one dimension.
 pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
-    line(launch)?;
-    let (output, arange::Scalars { start, step }) = (launch.view(0), arange::Scalars::of(launch)?);
+    let (output, arange::Scalars { start, step }) = (line(launch)?, arange::Scalars::of(launch)?);
     let dtype = output.dtype();
     if INTEGRAL.contains(dtype) {
         let (start, step): (i64, i64) = (start.to(), step.to());
         return dispatch!(dtype in INTEGRAL, T => {
-            each_part::<T>(launch.output(0)?, launch.cost(), &|begin, line| {
+            each_part::<T>(output, launch.cost(), &|begin, line| {
                 vectorize(Steps { line, start: start.wrapping_add(step.wrapping_mul(begin as i64)), step });
             });
             Ok(())
@@ -96,7 +95,7 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
     }
     let (start, step): (f64, f64) = (start.to(), step.to());
     dispatch!(dtype in FLOATING, T => {
-        each_part::<T>(launch.output(0)?, launch.cost(), &|begin, line| {
+        each_part::<T>(output, launch.cost(), &|begin, line| {
             vectorize(Series { line, origin: start, step, first: begin as f64, turn: 1.0 });
         });
         Ok(())
@@ -125,8 +124,8 @@ impl<N: Number> Spaced<N> {
 
 /// The values of a launch of `linspace` or `logspace` whose output and scalars are real. For integral dtypes the ends are truncated
 /// to integers.
-fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, Error> {
-    let (output, linspace::Scalars { start, end }) = (launch.view(0), linspace::Scalars::of(launch)?);
+fn real(launch: &Launch<'_>, output: &View<'_>) -> Result<Spaced<f64>, Error> {
+    let linspace::Scalars { start, end } = linspace::Scalars::of(launch)?;
     let (start, end) =
         if INTEGRAL.contains(output.dtype()) { (start.to::<i64>() as f64, end.to::<i64>() as f64) } else { (start.to(), end.to()) };
     let count = output.numel();
@@ -134,27 +133,27 @@ fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, Error> {
 }
 
 /// The values of a launch, real or complex.
-fn complex(launch: &Launch<'_>) -> Result<Spaced<Complex64>, Error> {
-    let (count, linspace::Scalars { start, end }) = (launch.view(0).numel(), linspace::Scalars::of(launch)?);
+fn complex(launch: &Launch<'_>, count: usize) -> Result<Spaced<Complex64>, Error> {
+    let linspace::Scalars { start, end } = linspace::Scalars::of(launch)?;
     let (start, end) = (start.to::<Complex64>(), end.to::<Complex64>());
     Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
 }
 
-fn is_complex(launch: &Launch<'_>) -> Result<bool, Error> {
+fn is_complex(launch: &Launch<'_>, output: &View<'_>) -> Result<bool, Error> {
     let linspace::Scalars { start, end } = linspace::Scalars::of(launch)?;
-    Ok(launch.view(0).dtype().is_complex() || [start, end].iter().any(|end| matches!(end, Scalar::Complex(..))))
+    Ok(output.dtype().is_complex() || [start, end].iter().any(|end| matches!(end, Scalar::Complex(..))))
 }
 
 /// `aten::linspace`: evenly spaced values from start to end. The output has one dimension.
 pub fn linspace(launch: &Launch<'_>) -> Result<(), Error> {
-    line(launch)?;
-    if is_complex(launch)? {
-        return fill_complex(launch, &|value| value);
+    let output = line(launch)?;
+    if is_complex(launch, &output)? {
+        return fill_complex(launch, output, &|value| value);
     }
-    let (output, spaced) = (launch.view(0), real(launch)?);
+    let spaced = real(launch, &output)?;
     let dtype = output.dtype();
     dispatch!(dtype in REAL, T => {
-        each_part::<T>(launch.output(0)?, launch.cost(), &|begin, line| {
+        each_part::<T>(output, launch.cost(), &|begin, line| {
             let (front, back) = line.split_at_mut(spaced.half().saturating_sub(begin).min(line.len()));
             let behind = (spaced.count - begin - front.len()) as f64 - 1.0;
             vectorize(Series { line: front, origin: spaced.start, step: spaced.step, first: begin as f64, turn: 1.0 });
@@ -166,25 +165,25 @@ pub fn linspace(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// `aten::logspace`: a base to the power of evenly spaced exponents. The output has one dimension.
 pub fn logspace(launch: &Launch<'_>) -> Result<(), Error> {
-    line(launch)?;
+    let output = line(launch)?;
     let base: f64 = logspace::Scalars::of(launch)?.base.to();
-    if is_complex(launch)? {
+    if is_complex(launch, &output)? {
         let base = Complex64::new(base, 0.0);
-        return fill_complex(launch, &|exponent| base.powc(exponent));
+        return fill_complex(launch, output, &|exponent| base.powc(exponent));
     }
-    let (output, spaced) = (launch.view(0), real(launch)?);
+    let spaced = real(launch, &output)?;
     let dtype = output.dtype();
     dispatch!(dtype in REAL, T => {
-        fill(launch.output(0)?, launch.cost(), |at| T::store(base.powf(spaced.at(at)).to()));
+        fill(output, launch.cost(), |at| T::store(base.powf(spaced.at(at)).to()));
         Ok(())
     })
 }
 
-fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + Sync)) -> Result<(), Error> {
-    let (output, spaced) = (launch.view(0), complex(launch)?);
+fn fill_complex(launch: &Launch<'_>, output: Output<'_>, value: &(dyn Fn(Complex64) -> Complex64 + Sync)) -> Result<(), Error> {
+    let spaced = complex(launch, output.numel())?;
     let dtype = output.dtype();
     dispatch!(dtype in FIELD, T => {
-        fill(launch.output(0)?, launch.cost(), |at| T::store(value(spaced.at(at)).to()));
+        fill(output, launch.cost(), |at| T::store(value(spaced.at(at)).to()));
         Ok(())
     })
 }
@@ -192,28 +191,28 @@ fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + S
 /// `aten::repeat_interleave.Tensor`: each index as often as it is to be repeated. Operands [out, ends], of one dimension; `ends`
 /// are the cumulative sums of the repeats, Long.
 pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, ends) = (launch.view(0), launch.view(1));
+    let repeat_interleave::Operands { out: output, ends } = repeat_interleave::Operands::of(launch)?;
     if output.ndim() != 1 || ends.ndim() != 1 || ends.dtype() != DType::Long {
         return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), ends.sizes())));
     }
-    let (mut row, ends) = (launch.output(0)?.into_row(), (ends.numel(), Row::of(&ends, &[])));
-    let dtype = output.dtype();
+    let (dtype, count, ends) = (output.dtype(), output.numel(), (ends.numel(), Row::of(&ends, &[])));
+    let mut row = output.into_row();
     dispatch!(dtype in INTEGRAL, T => {
         let mut begin = 0;
         for at in 0..ends.0 {
             let end = ends.1.load::<i64>(at);
-            if end < begin || end as usize > output.numel() {
-                return Err(Error::operands(format!("repeats that go from {begin} to {end} of {}", output.numel())));
+            if end < begin || end as usize > count {
+                return Err(Error::operands(format!("repeats that go from {begin} to {end} of {count}")));
             }
             (begin..end).for_each(|position| row.store(position as usize, T::from_i64(at as i64)));
             begin = end;
         }
-        if begin as usize == output.numel() { Ok(()) } else { Err(Error::operands(format!("repeats end at {begin} of {}", output.numel()))) }
+        if begin as usize == count { Ok(()) } else { Err(Error::operands(format!("repeats end at {begin} of {count}"))) }
     })
 }
 
-fn line(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 1)?;
-    if launch.view(0).ndim() == 1 { Ok(()) } else { Err(Error::operands(format!("an output of {:?}", launch.view(0).sizes()))) }
+/// The only operand, of one dimension.
+fn line<'a>(launch: &Launch<'a>) -> Result<Output<'a>, Error> {
+    let arange::Operands { out } = arange::Operands::of(launch)?;
+    if out.ndim() == 1 { Ok(out) } else { Err(Error::operands(format!("an output of {:?}", out.sizes()))) }
 }

@@ -1,6 +1,6 @@
 //! Triangles of matrices, the indices of their elements, and identity matrices.
 
-use super::{check, count};
+use super::count;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -11,32 +11,27 @@ use crate::tensor::number::Number;
 
 signature! {
     eye(out)[] in EVERY;
-    tril(out, input)[diagonal] in ANY;
-    triu(out, input)[diagonal] in ANY;
-    tril_indices(out)[rows, cols, diagonal] in REAL;
-    triu_indices(out)[rows, cols, diagonal] in REAL;
-}
-
-/// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars
-/// [diagonal].
-pub fn tril(launch: &Launch<'_>) -> Result<(), Error> {
-    triangle::<false>(launch)
-}
-
-/// `aten::triu`: the elements on and above a diagonal, zeros below. Operands and scalars as for [`tril`].
-pub fn triu(launch: &Launch<'_>) -> Result<(), Error> {
-    triangle::<true>(launch)
+    /// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars
+    /// [diagonal].
+    tril(out; input)[diagonal] in ANY => |launch| triangle::<false>(launch);
+    /// `aten::triu`: the elements on and above a diagonal, zeros below. Operands and scalars as for [`tril`].
+    triu(out; input)[diagonal] in ANY => |launch| triangle::<true>(launch);
+    /// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)];
+    /// scalars [rows, cols, diagonal].
+    tril_indices(out)[rows, cols, diagonal] in REAL => |launch| indices::<false>(launch);
+    /// `aten::triu_indices`: rows and columns of the elements on and above a diagonal. Operands and scalars as for [`tril_indices`].
+    triu_indices(out)[rows, cols, diagonal] in REAL => |launch| indices::<true>(launch);
 }
 
 /// `aten::eye`: ones on the diagonal of a matrix, zeros elsewhere. Operands [out].
 pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
-    let output = launch.view(0);
+    let eye::Operands { out: output } = eye::Operands::of(launch)?;
     let (dtype, &[_, cols]) = (output.dtype(), output.sizes()) else {
         return Err(Error::operands(format!("no matrix: {:?}", output.sizes())));
     };
     dispatch!(dtype in EVERY, T => {
         let one = T::store(<T as Element>::Acc::from_i64(1));
-        rows::for_each(launch.output(0)?, 0.05 * dtype.size() as f64, &|index, mut row| {
+        rows::for_each(output, 0.05 * dtype.size() as f64, &|index, mut row| {
             row.zero(0, cols as usize);
             if index[0] < cols as usize {
                 row.store::<T>(index[0], one);
@@ -53,13 +48,13 @@ fn border<const UPPER: bool>(row: usize, diagonal: i64, cols: usize) -> usize {
 }
 
 fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, input, diagonal) = (launch.view(0), launch.view(1), tril::Scalars::of(launch)?.diagonal.to::<i64>());
+    let (tril::Operands { out: output, input }, diagonal) = (tril::Operands::of(launch)?, tril::Scalars::of(launch)?.diagonal.to());
     if output.sizes() != input.sizes() || output.ndim() < 2 || output.dtype() != input.dtype() {
         return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), input.sizes())));
     }
     let cols = output.size(output.ndim() - 1);
-    rows::for_each(launch.output(0)?, 0.05 * output.dtype().size() as f64, &|index, mut row| {
+    let cost = 0.05 * output.dtype().size() as f64;
+    rows::for_each(output, cost, &|index, mut row| {
         let border = border::<UPPER>(index[index.len() - 1], diagonal, cols);
         let from = Row::of(&input, index);
         let (kept, cleared) = if UPPER { (border..cols, 0..border) } else { (0..border, border..cols) };
@@ -71,23 +66,12 @@ fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)];
-/// scalars [rows, cols, diagonal].
-pub fn tril_indices(launch: &Launch<'_>) -> Result<(), Error> {
-    indices::<false>(launch)
-}
-
-/// `aten::triu_indices`: rows and columns of the elements on and above a diagonal. Operands and scalars as for [`tril_indices`].
-pub fn triu_indices(launch: &Launch<'_>) -> Result<(), Error> {
-    indices::<true>(launch)
-}
-
 fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let tril_indices::Scalars { rows, cols, diagonal } = tril_indices::Scalars::of(launch)?;
-    let (output, rows, cols, diagonal) = (launch.view(0), count(rows)?, count(cols)?, diagonal.to::<i64>());
-    let mut target = launch.output(0)?;
-    let [mut of_rows, mut of_cols] = target.rows_mut([&[0], &[1]]);
-    let dtype = output.dtype();
+    let (rows, cols, diagonal) = (count(rows)?, count(cols)?, diagonal.to::<i64>());
+    let tril_indices::Operands { out: mut output } = tril_indices::Operands::of(launch)?;
+    let (dtype, elements) = (output.dtype(), output.size(1));
+    let [mut of_rows, mut of_cols] = output.rows_mut([&[0], &[1]]);
     dispatch!(dtype in REAL, T => {
         let as_element = |value: usize| T::store(<T as Element>::Acc::from_i64(value as i64));
         let mut position = 0;
@@ -99,6 +83,6 @@ fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
                 position += 1;
             }
         }
-        if position == output.size(1) { Ok(()) } else { Err(Error::operands(format!("{position} indices for {:?}", output.sizes()))) }
+        if position == elements { Ok(()) } else { Err(Error::operands(format!("{position} indices for {elements}"))) }
     })
 }

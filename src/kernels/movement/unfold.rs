@@ -3,7 +3,7 @@
 //! Gradients are gathered: an element adds the elements of its windows in order, so that the sum does not depend on the number of
 //! threads.
 
-use super::{check, count};
+use super::count;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -14,9 +14,9 @@ use crate::tensor::number::Number;
 use crate::tensor::view::{MAX_DIMS, View};
 
 signature! {
-    im2col(out, input)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in ANY;
-    col2im(out, columns)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in FIELD | BOOL;
-    unfold_backward(out, grad)[dim, size, step] in FIELD | INTEGRAL | BOOL;
+    im2col(out; input)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in ANY;
+    col2im(out; columns)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in FIELD | BOOL;
+    unfold_backward(out; grad)[dim, size, step] in FIELD | INTEGRAL | BOOL;
 }
 
 /// Nanoseconds of one thread for each window that contains an element.
@@ -76,10 +76,9 @@ fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Win
 /// `aten::im2col`: the element under each tap of every window. Operands [out (N, C * kernel, windows), input (N, C, H, W)] of one
 /// dtype; scalars [kernel, dilation, padding, stride, windows], each height and width.
 pub fn im2col(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, input) = (launch.view(0), launch.view(1));
-    let [height, width] = parts(launch, output, input)?;
-    rows::for_each(launch.output(0)?, 0.1 * output.dtype().size() as f64, &|index, mut row| {
+    let im2col::Operands { out: output, input } = im2col::Operands::of(launch)?;
+    let ([height, width], cost) = (parts(launch, *output, input)?, 0.1 * output.dtype().size() as f64);
+    rows::for_each(output, cost, &|index, mut row| {
         let taps = index[1] % (height.kernel * width.kernel);
         let channel = index[1] / (height.kernel * width.kernel);
         let (begin, end) = width.inside(taps % width.kernel, input.size(3));
@@ -103,17 +102,16 @@ pub fn im2col(launch: &Launch<'_>) -> Result<(), Error> {
 /// `aten::col2im`: every element of the image adds up the columns' elements that stand for it. Operands [out (N, C, H, W), columns
 /// (N, C * kernel, windows)]; scalars as for [`im2col`].
 pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, columns) = (launch.view(0), launch.view(1));
-    let [height, width] = parts(launch, columns, output)?;
-    let (taps, dtype) = (height.kernel * width.kernel, output.dtype());
+    let col2im::Operands { out: output, columns } = col2im::Operands::of(launch)?;
+    let [height, width] = parts(launch, columns, *output)?;
+    let (taps, dtype, cols) = (height.kernel * width.kernel, output.dtype(), output.size(3));
     dispatch!(dtype in FIELD | BOOL, T => {
-        rows::for_each(launch.output(0)?, WINDOW_COST * taps as f64, &|index, mut row| {
-            let mut sums = vec![<T as Element>::Acc::ZERO; output.size(3)];
+        rows::for_each(output, WINDOW_COST * taps as f64, &|index, mut row| {
+            let mut sums = vec![<T as Element>::Acc::ZERO; cols];
             for tap in 0..taps {
                 let Some(line) = height.window(index[2], tap / width.kernel) else { continue };
                 let from = Row::of(&columns, &[index[0], index[1] * taps + tap]);
-                let (begin, end) = width.inside(tap % width.kernel, output.size(3));
+                let (begin, end) = width.inside(tap % width.kernel, cols);
                 for window in begin..end {
                     let x = window * width.stride + tap % width.kernel * width.dilation - width.padding;
                     sums[x] = sums[x].add(from.load::<T>(line * width.count + window).load());
@@ -128,8 +126,7 @@ pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
 /// `aten::unfold_backward`: every element adds up the gradients of the windows that contain it. Operands [out, gradient]; the
 /// gradient has the windows in the dimension, and their elements in an additional last one. Scalars [dim, size, step].
 pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    check(launch, 2)?;
-    let (output, grad) = (launch.view(0), launch.view(1));
+    let unfold_backward::Operands { out: output, grad } = unfold_backward::Operands::of(launch)?;
     let unfold_backward::Scalars { dim, size, step } = unfold_backward::Scalars::of(launch)?;
     let (dim, size, step) = (count(dim)?, count(size)?, count(step)?);
     let ndim = output.ndim();
@@ -137,12 +134,12 @@ pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), Error> {
         return Err(Error::operands(format!("windows {:?} of {:?}", grad.sizes(), output.sizes())));
     }
     let windows = grad.sizes().get(dim).map_or(1, |&windows| windows as usize);
-    let dtype = output.dtype();
+    let (dtype, cols) = (output.dtype(), output.sizes().last().map_or(1, |&len| len as usize));
     dispatch!(dtype in FIELD | INTEGRAL | BOOL, T => {
-        rows::for_each(launch.output(0)?, WINDOW_COST * (3 + size / step) as f64, &|index, mut row| {
+        rows::for_each(output, WINDOW_COST * (3 + size / step) as f64, &|index, mut row| {
             let mut position = [0; MAX_DIMS];
             position[..index.len()].copy_from_slice(index);
-            for at in 0..output.sizes().last().map_or(1, |&len| len as usize) {
+            for at in 0..cols {
                 position[index.len()] = at;
                 let element = position[dim];
                 let mut sum = <T as Element>::Acc::ZERO;

@@ -11,19 +11,11 @@ use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::Real;
 
 signature! {
-    fused_adam(..lists)[tensors, ..more] in FLOATING;
-    fused_adamw(..lists)[tensors, ..more] in FLOATING;
-}
-
-/// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, maximum second moments (AMSGrad only), gradients], step
-/// counts; scalars [..., lr, beta1, beta2, weight decay, eps, AMSGrad, maximize].
-pub fn fused_adam(launch: &Launch<'_>) -> Result<(), Error> {
-    step(launch, false)
-}
-
-/// `aten::_fused_adamw_`: weight decay is decoupled from the gradient. Operands and scalars as of [`fused_adam`].
-pub fn fused_adamw(launch: &Launch<'_>) -> Result<(), Error> {
-    step(launch, true)
+    /// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, maximum second moments (AMSGrad only), gradients], step
+    /// counts; scalars [..., lr, beta1, beta2, weight decay, eps, AMSGrad, maximize].
+    fused_adam(..lists)[tensors, ..more] in FLOATING => |launch| step(launch, false);
+    /// `aten::_fused_adamw_`: weight decay is decoupled from the gradient. Operands and scalars as of [`fused_adam`].
+    fused_adamw(..lists)[tensors, ..more] in FLOATING => |launch| step(launch, true);
 }
 
 fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), Error> {

@@ -6,13 +6,13 @@ use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::lines::Values;
+use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::lists::{self, Lists, Step};
 use crate::tensor::number::{Number, Real};
 
 signature! {
     unscale(..gradients)[tensors] in FLOATING;
-    update_scale(scale, growth_tracker, found_inf)[growth_factor, backoff_factor, growth_interval] in FLOAT;
+    update_scale(scale, growth_tracker; found_inf)[growth_factor, backoff_factor, growth_interval] in FLOAT;
 }
 
 /// `aten::_amp_foreach_non_finite_check_and_unscale_`. Operands [gradients..., found, inverse of the scale], the last two of one
@@ -29,7 +29,7 @@ pub fn unscale(launch: &Launch<'_>) -> Result<(), Error> {
         lists::run::<E, _, 1, 2>(launch, lists, &|_| step)
     })?;
     if found {
-        Values::<f64>::new(launch.view(tensors))?.set(0, 1.0);
+        ValuesMut::<f64>::new(launch.output(tensors)?)?.set(0, 1.0);
     }
     Ok(())
 }
@@ -51,8 +51,9 @@ impl<T: Real> Step<T, 1, 2> for Unscale<T> {
 /// `aten::_amp_update_scale_`. All operands have one element; `growth_tracker` counts the steps since the scale grew. The scale
 /// stays finite.
 pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
-    let (scale, tracker) = (Values::<f64>::new(launch.view(0))?, Values::<i64>::new(launch.view(1))?);
-    let found = Values::<f64>::new(launch.view(2))?.get(0);
+    let update_scale::Operands { scale, growth_tracker, found_inf } = update_scale::Operands::of(launch)?;
+    let (mut scale, mut tracker) = (ValuesMut::<f64>::new(scale)?, ValuesMut::<i64>::new(growth_tracker)?);
+    let found = Values::<f64>::new(found_inf)?.get(0);
     let given = update_scale::Scalars::of(launch)?;
     if found != 0.0 {
         scale.set(0, scale.get(0) * given.backoff_factor.to::<f64>());

@@ -11,8 +11,8 @@ use crate::tensor::loops::elementwise::{Map, run_approximate};
 use crate::tensor::number::{Field, Ordered, Real};
 
 signature! {
-    gelu(out, x)[approximate] in FLOATING;
-    softshrink(out, x)[lambd] in FLOATING;
+    gelu(out; x)[approximate] in FLOATING;
+    softshrink(out; x)[lambd] in FLOATING;
 }
 
 functions! {

@@ -13,12 +13,13 @@ use crate::tensor::loops::fast_path::{self, FastPath};
 use crate::tensor::number::{Field, Integer, Number, Real};
 
 signature! {
-    add(out, lhs, rhs)[alpha] in ALL;
-    sub(out, lhs, rhs)[alpha] in ALL;
-    mul(out, lhs, rhs)[] in EVERY;
-    div(out, lhs, rhs)[rounding_mode] in FIELD | INTEGRAL;
-    fmod(out, lhs, rhs)[] in REAL;
-    remainder(out, lhs, rhs)[] in REAL;
+    add(out; lhs, rhs)[alpha] in ALL;
+    sub(out; lhs, rhs)[alpha] in ALL;
+    /// `aten::mul`: lhs * rhs; logical and for Bool.
+    mul(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, T, _>(launch, Mul);
+    div(out; lhs, rhs)[rounding_mode] in FIELD | INTEGRAL;
+    fmod(out; lhs, rhs)[] in REAL;
+    remainder(out; lhs, rhs)[] in REAL;
 }
 
 #[derive(Clone, Copy)]
@@ -58,12 +59,6 @@ impl<T: Number> Map<T, 2> for Mul {
     fn apply(self, [lhs, rhs]: [T; 2]) -> T {
         lhs.mul(rhs)
     }
-}
-
-/// `aten::mul`: lhs * rhs; logical and for Bool.
-pub fn mul(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in EVERY, T => run_with_number::<T, T, _>(launch, Mul))
 }
 
 #[derive(Clone, Copy)]

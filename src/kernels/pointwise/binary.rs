@@ -13,8 +13,8 @@ use crate::tensor::number::{Integer, Ordered};
 use crate::tensor::transcendental::Elementary;
 
 signature! {
-    ldexp(out, lhs, rhs)[] in FLOATING;
-    nextafter(out, lhs, rhs)[] in FLOATING;
+    ldexp(out; lhs, rhs)[] in FLOATING;
+    nextafter(out; lhs, rhs)[] in FLOATING;
 }
 
 functions! {

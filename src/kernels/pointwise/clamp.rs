@@ -11,10 +11,12 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Hub, Ordered};
 
 signature! {
-    clamp(out, x)[has_min, min, has_max, max] in REAL;
-    clamp_min(out, x)[min] in REAL;
-    clamp_max(out, x)[max] in REAL;
-    clamp_tensor(out, x, min?, max?)[has_min, has_max] in REAL | UNSIGNED;
+    clamp(out; x)[has_min, min, has_max, max] in REAL;
+    /// `aten::clamp_min`: max(x, min).
+    clamp_min(out; x)[min] in REAL => |launch| between(launch, Some(clamp_min::Scalars::of(launch)?.min), None);
+    /// `aten::clamp_max`: min(x, max).
+    clamp_max(out; x)[max] in REAL => |launch| between(launch, None, Some(clamp_max::Scalars::of(launch)?.max));
+    clamp_tensor(out; x, min?, max?)[has_min, has_max] in REAL | UNSIGNED;
 }
 
 functions! {
@@ -92,16 +94,6 @@ pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
     let clamp::Scalars { has_min, min, has_max, max } = clamp::Scalars::of(launch)?;
     let given = |has: Scalar, limit: Scalar| (has.to::<i64>() != 0).then_some(limit);
     between(launch, given(has_min, min), given(has_max, max))
-}
-
-/// `aten::clamp_min`: max(x, min).
-pub fn clamp_min(launch: &Launch<'_>) -> Result<(), Error> {
-    between(launch, Some(clamp_min::Scalars::of(launch)?.min), None)
-}
-
-/// `aten::clamp_max`: min(x, max).
-pub fn clamp_max(launch: &Launch<'_>) -> Result<(), Error> {
-    between(launch, None, Some(clamp_max::Scalars::of(launch)?.max))
 }
 
 #[derive(Clone, Copy)]

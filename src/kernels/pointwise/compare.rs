@@ -3,19 +3,23 @@
 #![forbid(unsafe_code)]
 
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::{Bool, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::dtype::Bool;
 use crate::tensor::loops::elementwise::{Map, run_with_number};
 use crate::tensor::number::{Number, Ordered};
 
 signature! {
-    eq(out, lhs, rhs)[] in EVERY;
-    ne(out, lhs, rhs)[] in EVERY;
-    lt(out, lhs, rhs)[] in ORDERED;
-    le(out, lhs, rhs)[] in ORDERED;
-    gt(out, lhs, rhs)[] in ORDERED;
-    ge(out, lhs, rhs)[] in ORDERED;
+    /// `aten::eq`: lhs == rhs.
+    eq(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, Bool, _>(launch, Equal::<false>);
+    /// `aten::ne`: lhs != rhs.
+    ne(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, Bool, _>(launch, Equal::<true>);
+    /// `aten::lt`: lhs < rhs.
+    lt(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<false, false>);
+    /// `aten::le`: lhs <= rhs.
+    le(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<false, true>);
+    /// `aten::gt`: lhs > rhs.
+    gt(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<true, false>);
+    /// `aten::ge`: lhs >= rhs.
+    ge(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<true, true>);
 }
 
 /// lhs == rhs, or lhs != rhs if `NOT`.
@@ -43,40 +47,4 @@ impl<T: Ordered, const SWAP: bool, const OR_EQUAL: bool> Map<T, 2> for Less<SWAP
         let (lhs, rhs) = if SWAP { (rhs, lhs) } else { (lhs, rhs) };
         Bool::from(if OR_EQUAL { lhs <= rhs } else { lhs < rhs })
     }
-}
-
-/// `aten::eq`: lhs == rhs.
-pub fn eq(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<false>))
-}
-
-/// `aten::ne`: lhs != rhs.
-pub fn ne(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<true>))
-}
-
-/// `aten::lt`: lhs < rhs.
-pub fn lt(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, false>))
-}
-
-/// `aten::le`: lhs <= rhs.
-pub fn le(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, true>))
-}
-
-/// `aten::gt`: lhs > rhs.
-pub fn gt(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, false>))
-}
-
-/// `aten::ge`: lhs >= rhs.
-pub fn ge(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, true>))
 }

@@ -13,10 +13,10 @@ use crate::tensor::transcendental::Elementary;
 use num_complex::Complex;
 
 signature! {
-    angle(out, x)[] in FIELD;
-    complex(out, real, imaginary)[] in COMPONENTS;
-    polar(out, length, angle)[] in COMPONENTS;
-    nan_to_num(out, x)[has_nan, nan, has_posinf, posinf, has_neginf, neginf] in FIELD | INTEGRAL;
+    angle(out; x)[] in FIELD;
+    complex(out; real, imaginary)[] in COMPONENTS;
+    polar(out; length, angle)[] in COMPONENTS;
+    nan_to_num(out; x)[has_nan, nan, has_posinf, posinf, has_neginf, neginf] in FIELD | INTEGRAL;
 }
 
 /// Maps between real and complex numbers of one precision. `Map, N, Input => Output, |[inputs]| value;`

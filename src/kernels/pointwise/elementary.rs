@@ -13,8 +13,10 @@ use crate::tensor::number::{Field, Integer, Real};
 use crate::tensor::transcendental::{Analytic, Elementary};
 
 signature! {
-    pow(out, base, exponent)[] in INTEGRAL | FIELD;
-    pow_scalar(out, base)[exponent] in INTEGRAL | FIELD;
+    /// `aten::pow` of tensors: base^exponent.
+    pow(out; base, exponent)[] in INTEGRAL | FIELD =>
+        |launch| if INTEGRAL.contains(launch.compute()) { integer_pow(launch) } else { field_pow(launch) };
+    pow_scalar(out; base)[exponent] in INTEGRAL | FIELD;
 }
 
 functions! {
@@ -63,11 +65,6 @@ functions! {
     integer_pow, IntegerPow, INTEGRAL, Integer, [], |[base, exponent]| base.power(exponent);
     /// Powers of integers with one exponent for all.
     integer_pow_scalar, IntegerPowScalar, INTEGRAL, Integer, [exponent], |[base]| base.power(exponent);
-}
-
-/// `aten::pow` of tensors: base^exponent.
-pub fn pow(launch: &Launch<'_>) -> Result<(), Error> {
-    if INTEGRAL.contains(launch.compute()) { integer_pow(launch) } else { field_pow(launch) }
 }
 
 /// The exponent 2.

@@ -15,7 +15,7 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 
 signature! {
-    gelu_backward(out, grad, x)[approximate] in FLOATING;
+    gelu_backward(out; grad, x)[approximate] in FLOATING;
 }
 
 functions! {

@@ -14,8 +14,8 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Number, Real};
 
 signature! {
-    smooth_l1_loss_backward(out, input, target, grad)[norm, beta] in REAL;
-    binary_cross_entropy(out, x, target)[] in FLOATING;
+    smooth_l1_loss_backward(out; input, target, grad)[norm, beta] in REAL;
+    binary_cross_entropy(out; x, target)[] in FLOATING;
 }
 
 functions! {

@@ -4,15 +4,14 @@
 
 use super::functions;
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::Ordered;
 
 signature! {
-    maximum(out, lhs, rhs)[] in ORDERED;
-    minimum(out, lhs, rhs)[] in ORDERED;
+    /// `aten::maximum`: the maximum; NaN if either is NaN.
+    maximum(out; lhs, rhs)[] in ORDERED => |launch, T| run::<T, T, _, 2>(launch, Maximum);
+    /// `aten::minimum`: the minimum; NaN if either is NaN.
+    minimum(out; lhs, rhs)[] in ORDERED => |launch, T| run::<T, T, _, 2>(launch, Minimum);
 }
 
 functions! {
@@ -34,12 +33,6 @@ impl<T: Ordered> Map<T, 2> for Maximum {
     }
 }
 
-/// `aten::maximum`: the maximum; NaN if either is NaN.
-pub fn maximum(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Maximum))
-}
-
 #[derive(Clone, Copy)]
 struct Minimum;
 
@@ -50,10 +43,4 @@ impl<T: Ordered> Map<T, 2> for Minimum {
     fn apply(self, [lhs, rhs]: [T; 2]) -> T {
         lhs.minimum(rhs)
     }
-}
-
-/// `aten::minimum`: the minimum; NaN if either is NaN.
-pub fn minimum(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Minimum))
 }

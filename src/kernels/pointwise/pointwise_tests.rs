@@ -67,7 +67,7 @@ fn rows() -> impl Iterator<Item = &'static Op> {
 
 /// The number of inputs of a row with one output.
 fn inputs(op: &Op) -> usize {
-    op.signature().text().split(']').next().unwrap().split(')').next().unwrap().matches(',').count()
+    op.signature().text().split(')').next().unwrap().matches([',', ';']).count()
 }
 
 fn result(name: &str, dtype: DType) -> DType {

@@ -11,13 +11,18 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Ordered};
 
 signature! {
-    logical_and(out, lhs, rhs)[] in ALL;
-    logical_or(out, lhs, rhs)[] in ALL;
-    logical_xor(out, lhs, rhs)[] in ALL;
-    logical_not(out, x)[] in ALL;
-    isnan(out, x)[] in EVERY;
-    isposinf(out, x)[] in ORDERED;
-    isneginf(out, x)[] in ORDERED;
+    /// `aten::logical_and`.
+    logical_and(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, And);
+    /// `aten::logical_or`.
+    logical_or(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, Or);
+    /// `aten::logical_xor`.
+    logical_xor(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, Xor);
+    /// `aten::logical_not`.
+    logical_not(out; x)[] in ALL => |launch, T| run::<T, Bool, _, 1>(launch, Not);
+    /// `aten::isnan`: true for a complex number if either part is NaN.
+    isnan(out; x)[] in EVERY => |launch, T| run::<T, Bool, _, 1>(launch, Nan);
+    isposinf(out; x)[] in ORDERED;
+    isneginf(out; x)[] in ORDERED;
 }
 
 /// Maps to Bool. `Map, Bound, |[inputs]| truth;`
@@ -46,36 +51,6 @@ predicates! {
     Highest, Ordered, |[x]| x == T::HIGHEST;
     Lowest, Ordered, |[x]| x == T::LOWEST;
     Never, Ordered, |[_x]| false;
-}
-
-/// `aten::logical_and`.
-pub fn logical_and(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, And))
-}
-
-/// `aten::logical_or`.
-pub fn logical_or(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Or))
-}
-
-/// `aten::logical_xor`.
-pub fn logical_xor(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Xor))
-}
-
-/// `aten::logical_not`.
-pub fn logical_not(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
-}
-
-/// `aten::isnan`: true for a complex number if either part is NaN.
-pub fn isnan(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in EVERY, T => run::<T, Bool, _, 1>(launch, Nan))
 }
 
 /// `aten::isposinf`.

@@ -12,11 +12,11 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Real};
 
 signature! {
-    ceil(out, x)[] in REAL | UNSIGNED;
-    floor(out, x)[] in REAL | UNSIGNED;
-    round(out, x)[] in REAL | UNSIGNED;
-    trunc(out, x)[] in REAL | UNSIGNED;
-    round_decimals(out, x)[decimals] in FLOATING;
+    ceil(out; x)[] in REAL | UNSIGNED;
+    floor(out; x)[] in REAL | UNSIGNED;
+    round(out; x)[] in REAL | UNSIGNED;
+    trunc(out; x)[] in REAL | UNSIGNED;
+    round_decimals(out; x)[decimals] in FLOATING;
 }
 
 functions! {

@@ -16,12 +16,12 @@ use crate::tensor::number::{Number, Ordered, Real};
 use crate::tensor::transcendental::Elementary;
 
 signature! {
-    abs(out, x)[] in REAL | FLOAT8;
-    neg(out, x)[] in SIGNED;
-    copysign(out, lhs, rhs)[] in FLOATING;
-    complex_abs(out, x)[] in COMPLEX;
-    sgn(out, x)[] in SIGNED | BOOL;
-    signbit(out, x)[] in ORDERED;
+    abs(out; x)[] in REAL | FLOAT8;
+    neg(out; x)[] in SIGNED;
+    copysign(out; lhs, rhs)[] in FLOATING;
+    complex_abs(out; x)[] in COMPLEX;
+    sgn(out; x)[] in SIGNED | BOOL;
+    signbit(out; x)[] in ORDERED;
 }
 
 /// The sign bit of a 16 bit float.

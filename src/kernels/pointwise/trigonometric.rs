@@ -13,10 +13,11 @@ use crate::tensor::number::{Field, Hub, Number, Real};
 use crate::tensor::transcendental::{Analytic, Elementary};
 
 signature! {
-    sin(out, x)[] in FIELD;
-    cos(out, x)[] in FIELD;
-    tan(out, x)[] in FIELD;
-    sinc(out, x)[] in FIELD;
+    sin(out; x)[] in FIELD;
+    cos(out; x)[] in FIELD;
+    tan(out; x)[] in FIELD;
+    /// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
+    sinc(out; x)[] in FIELD => |launch| if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) };
 }
 
 functions! {
@@ -106,9 +107,4 @@ pub fn tan(launch: &Launch<'_>) -> Result<(), Error> {
         return complex_tan(launch);
     }
     dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, Tan))
-}
-
-/// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
-pub fn sinc(launch: &Launch<'_>) -> Result<(), Error> {
-    if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) }
 }

@@ -23,9 +23,9 @@ use crate::tensor::output::Output;
 use crate::tuning::sharing::GRAIN;
 
 signature! {
-    poisson(out, rate)[seed, offset] in FLOATING;
-    binomial(out, trials, p)[seed, offset] in WIDE;
-    multinomial(out, weights)[seed, offset] in FLOATING;
+    poisson(out; rate)[seed, offset] in FLOATING;
+    binomial(out; trials, p)[seed, offset] in WIDE;
+    multinomial(out; weights)[seed, offset] in FLOATING;
 }
 
 /// The mean from which on rejection is faster.
@@ -244,8 +244,9 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
 
 /// `aten::multinomial` with replacement: indices drawn by their weights. Operands [out (N, samples) Long, weights (N, C)].
 pub fn multinomial(launch: &Launch<'_>) -> Result<(), Error> {
-    let (state, output) = (State::of(launch)?, launch.output(0)?);
-    let (weights, count, samples) = (Values::<f64>::new(launch.view(1))?, launch.view(1).size(1), output.size(1));
+    let (state, multinomial::Operands { out: output, weights }) = (State::of(launch)?, multinomial::Operands::of(launch)?);
+    let (count, samples) = (weights.size(1), output.size(1));
+    let weights = Values::<f64>::new(weights)?;
     let failure = std::sync::OnceLock::new();
     let cost = launch.cost() * (count + 10 * samples) as f64;
     Output::in_parts([(output, 0)], GRAIN.div_ceil(count + samples), cost, &|begin, end, [mut part]| {

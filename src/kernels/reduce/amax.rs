@@ -11,9 +11,11 @@ use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::number::Ordered;
 
 signature! {
-    amax(out, input)[] in REAL | BOOL;
-    amin(out, input)[] in REAL | BOOL;
-    aminmax(least, greatest, input)[] in REAL | BOOL;
+    /// `aten::amax`: the maximum; NaN if any value is NaN.
+    amax(out; input)[] in REAL | BOOL => |launch, T| fold::run::<T, T, _>(launch, MinMax::<true>);
+    /// `aten::amin`: the minimum; NaN if any value is NaN.
+    amin(out; input)[] in REAL | BOOL => |launch, T| fold::run::<T, T, _>(launch, MinMax::<false>);
+    aminmax(least, greatest; input)[] in REAL | BOOL;
 }
 
 /// The minimum; unspecified if a value is NaN, which the caller detects by the maximum.
@@ -50,18 +52,6 @@ impl<V: Ordered> Fold<V> for Least {
     fn finish(self, least: V, _: usize) -> V {
         least
     }
-}
-
-/// `aten::amax`: the maximum; NaN if any value is NaN.
-pub fn amax(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<true>))
-}
-
-/// `aten::amin`: the minimum; NaN if any value is NaN.
-pub fn amin(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<false>))
 }
 
 /// `aten::aminmax`: the minimum and the maximum; both NaN if any value is NaN.

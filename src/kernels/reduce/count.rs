@@ -15,9 +15,12 @@ use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::Number;
 
 signature! {
-    count_nonzero(out, input)[] in REAL | BOOL | COMPLEX;
-    any(out, input)[] in BOOL | BYTE;
-    all(out, input)[] in BOOL | BYTE;
+    /// `aten::count_nonzero`. The output is Long.
+    count_nonzero(out; input)[] in REAL | BOOL | COMPLEX => |launch| counted(launch);
+    /// `aten::any`: whether any value is not 0, as Bool or as Byte 0 or 1.
+    any(out; input)[] in BOOL | BYTE => |launch| truth::<false>(launch);
+    /// `aten::all`: whether no value is 0, as Bool or as Byte 0 or 1.
+    all(out; input)[] in BOOL | BYTE => |launch| truth::<true>(launch);
 }
 
 /// The type as which elements are read.
@@ -119,19 +122,8 @@ macro_rules! over_bits {
     }};
 }
 
-/// `aten::count_nonzero`. The output is Long.
-pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), Error> {
+fn counted(launch: &Launch<'_>) -> Result<(), Error> {
     over_bits!(launch, V, mask => fold::run::<V, i64, _>(launch, CountNonzero { mask }))
-}
-
-/// `aten::any`: whether any value is not 0, as Bool or as Byte 0 or 1.
-pub fn any(launch: &Launch<'_>) -> Result<(), Error> {
-    truth::<false>(launch)
-}
-
-/// `aten::all`: whether no value is 0, as Bool or as Byte 0 or 1.
-pub fn all(launch: &Launch<'_>) -> Result<(), Error> {
-    truth::<true>(launch)
 }
 
 fn truth<const ALL: bool>(launch: &Launch<'_>) -> Result<(), Error> {

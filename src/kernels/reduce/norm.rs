@@ -13,7 +13,7 @@ use crate::tensor::number::{Field, Number, Ordered, Real};
 use crate::tensor::transcendental::Elementary;
 
 signature! {
-    linalg_vector_norm(out, input)[ord] in FIELD | COMPLEX;
+    linalg_vector_norm(out; input)[ord] in FIELD | COMPLEX;
 }
 
 /// A number with a magnitude.

@@ -12,7 +12,7 @@ use crate::tensor::loops::reduction::fold::{self, fold};
 use crate::tensor::number::{Hub, Number};
 
 signature! {
-    prod(out, input)[] in REAL | BOOL | FIELD;
+    prod(out; input)[] in REAL | BOOL | FIELD;
 }
 
 fold! {

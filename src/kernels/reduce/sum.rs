@@ -10,9 +10,11 @@ use crate::tensor::loops::reduction::fold::{self, fold};
 use crate::tensor::number::{Field, Hub, Number, Ordered};
 
 signature! {
-    sum(out, input)[] in REAL | BOOL | FIELD;
-    nansum(out, input)[] in FLOATING;
-    mean(out, input)[] in FIELD;
+    sum(out; input)[] in REAL | BOOL | FIELD;
+    /// `aten::nansum`: the sum of values that are not NaN.
+    nansum(out; input)[] in FLOATING => |launch, T| fold::run::<T, T, _>(launch, NanSum);
+    /// `aten::mean`.
+    mean(out; input)[] in FIELD => |launch, T| fold::run::<T, T, _>(launch, Mean);
 }
 
 fold! {
@@ -40,16 +42,4 @@ pub fn sum(launch: &Launch<'_>) -> Result<(), Error> {
         return dispatch!(source in INTEGRAL | BOOL, T => fold::run::<T, i64, _>(launch, LongSum));
     }
     dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Sum))
-}
-
-/// `aten::nansum`: the sum of values that are not NaN.
-pub fn nansum(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, T => fold::run::<T, T, _>(launch, NanSum))
-}
-
-/// `aten::mean`.
-pub fn mean(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in FIELD, T => fold::run::<T, T, _>(launch, Mean))
 }

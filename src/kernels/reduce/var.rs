@@ -9,18 +9,10 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::variance::{self, Variance};
 
 signature! {
-    var(out, mean?, input)[correction] in FLOATING;
-    std(out, mean?, input)[correction] in FLOATING;
-}
-
-/// `aten::var` and `aten::var_mean`.
-pub fn var(launch: &Launch<'_>) -> Result<(), Error> {
-    run(launch, false)
-}
-
-/// `aten::std` and `aten::std_mean`.
-pub fn std(launch: &Launch<'_>) -> Result<(), Error> {
-    run(launch, true)
+    /// `aten::var` and `aten::var_mean`.
+    var(out, mean?; input)[correction] in FLOATING => |launch| run(launch, false);
+    /// `aten::std` and `aten::std_mean`.
+    std(out, mean?; input)[correction] in FLOATING => |launch| run(launch, true);
 }
 
 fn run(launch: &Launch<'_>, root: bool) -> Result<(), Error> {

@@ -7,6 +7,7 @@
 
 use smallvec::SmallVec;
 
+use super::elman_layer;
 use super::steps::Step;
 use super::unit::{BatchStep, Input, Written, elements, in_parts, target};
 use super::weights::{Factor, convert, prepared};
@@ -31,15 +32,16 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(launch: &Launch<'_>) -> Result<Self, Error> {
-        let &[steps, batch, _] = launch.view(0).sizes() else {
+    fn new(launch: &Launch<'_>, outputs: &[Output<'_>], weight: &View<'_>, operands: &[View<'_>]) -> Result<Self, Error> {
+        let &[steps, batch, _] = outputs[0].sizes() else {
             return Err(Error::operands("a sequence has three dimensions"));
         };
-        if (0..launch.num_operands()).any(|operand| !launch.view(operand).is_contiguous()) {
+        if !outputs.iter().map(|output| &**output).chain(operands).chain([weight]).all(View::is_contiguous) {
             return Err(Error::operands("an operand of a layer has gaps"));
         }
-        let size = launch.view(launch.num_outputs()).size(1);
-        Ok(Self { steps: steps as usize, batch: batch as usize, size, reverse: launch.scalar(0)?.to::<i64>() != 0 })
+        // The scalars of every layer are the same.
+        let reverse = elman_layer::Scalars::of(launch)?.reverse.to::<i64>() != 0;
+        Ok(Self { steps: steps as usize, batch: batch as usize, size: weight.size(1), reverse })
     }
 
     /// The number of rows of a part of the batch.
@@ -71,24 +73,25 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
 
 /// Computes a layer whose cell has this step.
 ///
-/// The outputs [steps, batch, ..] have what the step keeps. Forward, the inputs are [weight, initial states.., what the step
-/// reads]. In a gradient there are outputs [batch, size] as well, the gradients of the states, and the inputs are [weight, what the
-/// step reads]. A step reads rows of operands [steps, batch, ..] at its position, and operands of one dimension. The last two
+/// The outputs [steps, batch, ..] have what the step keeps. Forward, the operands are [initial states.., what the step reads]. In a
+/// gradient there are outputs [batch, size] as well, the gradients of the states, and the operands are what the step reads. A step reads rows of operands [steps, batch, ..] at its position, and operands of one dimension. The last two
 /// operands of a gradient may be [batch, size] and [steps, batch, size], a state at the beginning and after each step, of which it
 /// reads the one before the step.
 pub fn layer<S, const OUTPUTS: usize, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>(
     launch: &Launch<'_>,
     step: S,
     outputs: [Output<'_>; OUTPUTS],
+    weight: View<'_>,
+    operands: &[View<'_>],
 ) -> Result<(), Error>
 where
     S: Step<f32, KEPT, READ, PRODUCTS, FACTORS> + Step<f64, KEPT, READ, PRODUCTS, FACTORS>,
 {
-    let (layer, dtype) = (Layer::new(launch)?, launch.compute());
+    let (layer, dtype) = (Layer::new(launch, &outputs, &weight, operands)?, launch.compute());
     dispatch!(dtype in FLOATING, E => if layer.widens::<E>() {
-        run::<E, <E as Element>::Acc, _, _, _, _, _, _>(launch, layer, step, outputs)
+        run::<E, <E as Element>::Acc, _, _, _, _, _, _>(launch, layer, step, outputs, weight, operands)
     } else {
-        run::<E, E, _, _, _, _, _, _>(launch, layer, step, outputs)
+        run::<E, E, _, _, _, _, _, _>(launch, layer, step, outputs, weight, operands)
     })
 }
 
@@ -98,6 +101,8 @@ fn run<E, P, S, const OUTPUTS: usize, const KEPT: usize, const READ: usize, cons
     layer: Layer,
     step: S,
     outputs: [Output<'_>; OUTPUTS],
+    weight: View<'_>,
+    operands: &[View<'_>],
 ) -> Result<(), Error>
 where
     E: Element,
@@ -106,12 +111,11 @@ where
 {
     let Layer { steps, size, .. } = layer;
     let (wide, deep, carry) = (PRODUCTS * size, FACTORS * size, if S::CARRIES { size } else { 0 });
-    let mut weight = prepared::<E, P>(&launch.view(OUTPUTS), S::IS_GRADIENT)?;
+    let mut weight = prepared::<E, P>(&weight, S::IS_GRADIENT)?;
     let weight: &[P] = weight.numbers(P::prepared_len([deep, wide]));
-    let views: SmallVec<[View<'_>; 6]> = (OUTPUTS + 1..launch.num_operands()).map(|operand| launch.view(operand)).collect();
-    let inputs = views.iter().map(|view| Input::of(view, size)).collect::<Result<SmallVec<[Input<'_, E>; 6]>, _>>()?;
+    let inputs = operands.iter().map(|view| Input::of(view, size)).collect::<Result<SmallVec<[Input<'_, E>; 6]>, _>>()?;
     let (initial, read) = inputs.split_at(if S::IS_GRADIENT { 0 } else { 1 + usize::from(S::CARRIES) });
-    let (read, before) = match views[..] {
+    let (read, before) = match *operands {
         [.., first, _] if S::IS_GRADIENT && first.ndim() == 2 => read.split_at(read.len() - 2),
         _ => (read, &[][..]),
     };

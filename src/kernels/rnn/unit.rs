@@ -221,25 +221,26 @@ pub fn in_parts<const N: usize>(outputs: [Output<'_>; N], grain: usize, cost: f6
     failure.result()
 }
 
-/// Computes a step of each row of a batch. The first input is [batch, size].
+/// Computes a step of each row of a batch. The first of the inputs is [batch, size].
 pub fn cell<S, const OUTPUTS: usize, const KEPT: usize, const READ: usize>(
     launch: &Launch<'_>,
     step: S,
     outputs: [Output<'_>; OUTPUTS],
+    operands: &[View<'_>],
 ) -> Result<(), Error>
 where
     S: Step<f32, KEPT, READ, 0, 0> + Step<f64, KEPT, READ, 0, 0>,
     S: Step<Complex<f32>, KEPT, READ, 0, 0> + Step<Complex<f64>, KEPT, READ, 0, 0>,
 {
-    let (size, dtype) = (launch.view(OUTPUTS).size(1), launch.compute());
+    let (size, dtype) = (operands[0].size(1), launch.compute());
     let (grain, cost) = (CELL_PIECE.div_ceil(size.max(1)), launch.cost() * size as f64);
     dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => in_parts(outputs, grain, cost, &|begin, end, mut outputs| {
         let (mut written, mut inputs) = (SmallVec::<[_; 3]>::new(), SmallVec::<[_; 5]>::new());
         for output in &mut outputs {
             written.push(Written::of(output, &[], size)?);
         }
-        for operand in OUTPUTS..launch.num_operands() {
-            inputs.push(Input::of(&launch.view(operand), size)?.from(0, begin));
+        for operand in operands {
+            inputs.push(Input::of(operand, size)?.from(0, begin));
         }
         let batch_step = BatchStep::<E, E> {
             count: end - begin,

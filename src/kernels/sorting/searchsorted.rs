@@ -13,15 +13,15 @@ use crate::tensor::loops::rows;
 use crate::tuning::algorithms::SEARCHED_TOGETHER;
 
 signature! {
-    searchsorted(out, sorted, values, sorter?)[right] in ORDERED;
-    isin(out, elements, others)[inverted] in ORDERED;
-    mode(values, indices, sorted, order)[] in ORDERED;
+    searchsorted(out; sorted, values, sorter?)[right] in ORDERED;
+    isin(out; elements, others)[inverted] in ORDERED;
+    mode(values, indices; sorted, order)[] in ORDERED;
 }
 
 /// `aten::searchsorted`: the positions at which values would be inserted into sorted lines. All operands are contiguous. `sorted`
 /// is one line, or has one for each line of `values`; `sorter` holds the indices that sort a line. `right`: after equal elements.
 pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, sorted, values) = (launch.view(0), launch.view(1), launch.view(2));
+    let searchsorted::Operands { out: output, sorted, values, sorter } = searchsorted::Operands::of(launch)?;
     let right = searchsorted::Scalars::of(launch)?.right.to::<i64>() != 0;
     let shared = sorted.ndim() == 1;
     let dims = |index: &[usize]| if shared { 0 } else { index.len() };
@@ -29,10 +29,9 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     if values.dtype() != dtype || output.sizes() != values.sizes() {
         return Err(Error::operands(format!("{:?} of {:?} in {dtype:?}", output.sizes(), values.sizes())));
     }
-    let sorter = (launch.num_operands() == 4).then(|| launch.view(3));
     let wide = output.dtype().size() == 8;
     dispatch!(dtype in ORDERED, T => {
-        rows::for_each_beside(values, [launch.output(0)?], launch.cost(), &|index, row, [mut target]| {
+        rows::for_each_beside(values, [output], launch.cost(), &|index, row, [mut target]| {
             let of_line = &index[..dims(index)];
             let (Some(values), Some(keys)) = (row.as_slice::<T>(), Row::of(&sorted, of_line).as_slice::<T>()) else { return };
             let order = sorter.and_then(|sorter| Row::of(&sorter, of_line).as_slice::<i64>());
@@ -103,7 +102,7 @@ fn positions<T: Key, const RIGHT: bool>(
 /// `aten::isin`: whether elements are contained in others. Operands [out (Bool), elements, sorted others], contiguous and of one
 /// dimension.
 pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, elements, others) = (launch.view(0), launch.view(1), launch.view(2));
+    let isin::Operands { out: output, elements, others } = isin::Operands::of(launch)?;
     let inverted = isin::Scalars::of(launch)?.inverted.to::<i64>() != 0;
     let dtype = elements.dtype();
     if others.dtype() != dtype || output.sizes() != elements.sizes() || output.ndim() != 1 || others.ndim() != 1 {
@@ -112,7 +111,7 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ORDERED, T => {
         let [elements, others] = [elements, others].map(|view| Row::of(&view, &[]).as_slice::<T>());
         let (elements, others) = (elements.ok_or_else(|| Error::operands("elements with gaps"))?, others.ok_or_else(|| Error::operands("others with gaps"))?);
-        launch.output(0)?.into_row().in_parts(1024, launch.cost(), &|begin, mut target| {
+        output.into_row().in_parts(1024, launch.cost(), &|begin, mut target| {
             for (at, element) in (0..target.len()).zip(&elements[begin..]) {
                 let key = element.key();
                 let position = others.partition_point(|other| other.key() < key);
@@ -127,10 +126,10 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
 /// `aten::mode`: the most frequent element of a sorted line, the first one of several, and its last index. Operands [values,
 /// indices, sorted, indices of the sorted], whose lines along the last dimension are contiguous; the outputs' last size is 1.
 pub fn mode(launch: &Launch<'_>) -> Result<(), Error> {
-    let (sorted, origins) = (launch.view(2), launch.view(3));
+    let mode::Operands { values, indices, sorted, order: origins } = mode::Operands::of(launch)?;
     let dtype = sorted.dtype();
     dispatch!(dtype in ORDERED, T => {
-        rows::for_each_beside(sorted, [launch.output(0)?, launch.output(1)?], launch.cost(), &|index, row, [mut value, mut position]| {
+        rows::for_each_beside(sorted, [values, indices], launch.cost(), &|index, row, [mut value, mut position]| {
             let Some(line) = row.as_slice::<T>() else { return };
             let (mut begin, mut best, mut longest) = (0, 0, 0);
             for at in 1..=line.len() {

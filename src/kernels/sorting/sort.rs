@@ -14,7 +14,7 @@ use crate::tensor::loops::{lines, long_lines};
 use crate::tuning::algorithms::COMPARED_LINE;
 
 signature! {
-    sort(values, indices, workspace?, input)[dim, descending] in ORDERED;
+    sort(values, indices, workspace?; input)[dim, descending] in ORDERED;
 }
 
 thread_local! {
@@ -44,25 +44,22 @@ pub fn workspace(dtype: DType, len: usize) -> usize {
 /// # Errors
 /// A dtype outside the table's, or a workspace that is too small.
 pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
-    let (values, indices, input) = (launch.view(0), launch.view(1), launch.view(launch.num_operands() - 1));
+    let sort::Operands { values, indices, workspace: memory, input } = sort::Operands::of(launch)?;
     let sort::Scalars { dim, descending } = sort::Scalars::of(launch)?;
     let (dim, descending) = (dim.to::<i64>() as usize, descending.to::<i64>() != 0);
     let dtype = input.dtype();
     let needed = workspace(dtype, input.sizes().last().map_or(1, |&len| len as usize));
     dispatch!(dtype in ORDERED, T => {
-        if launch.num_operands() == 3 {
-            return lines::run_with_indices::<T>(input, values, indices, dim, launch.cost(), &|line, values, indices| {
+        match memory {
+            None => lines::run_with_indices::<T>(input, values, indices, dim, launch.cost(), &|line, values, indices| {
                 sort_line(line, values, indices, descending);
-            });
-        }
-        match launch.view(2).numel() {
-            found if found < needed => Err(Error::operands(format!("a workspace of {found} bytes where {needed} are needed"))),
-            _ => {
-                let [values, indices, workspace] = [launch.output(0)?, launch.output(1)?, launch.output(2)?];
-                long_lines::run::<T>(input, values, indices, workspace, &mut |line, values, indices, memory| {
-                    radix::sort(line, values, indices, memory, descending);
-                })
+            }),
+            Some(memory) if memory.numel() < needed => {
+                Err(Error::operands(format!("a workspace of {} bytes where {needed} are needed", memory.numel())))
             }
+            Some(memory) => long_lines::run::<T>(input, values, indices, memory, &mut |line, values, indices, memory| {
+                radix::sort(line, values, indices, memory, descending);
+            }),
         }
     })
 }

@@ -22,10 +22,15 @@ use crate::tuning::algorithms::{SELECT_DIGIT_BITS, SELECTED_AS_PAIRS};
 use crate::tuning::sharing::SELECT_PIECE;
 
 signature! {
-    topk(values, indices, input)[largest] in ORDERED;
-    kthvalue(values, indices, input)[k] in ORDERED;
-    median(values, indices, input)[] in ORDERED;
-    nanmedian(values, indices, input)[] in ORDERED;
+    topk(values, indices; input)[largest] in ORDERED;
+    kthvalue(values, indices; input)[k] in ORDERED;
+    /// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and its index. If there is a NaN,
+    /// the first NaN and its index. Operands as for [`kthvalue`].
+    median(values, indices; input)[] in ORDERED =>
+        |launch| one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 });
+    /// `aten::nanmedian.dim`: the median of the elements that are not NaN, if there are any. Operands as for [`kthvalue`].
+    nanmedian(values, indices; input)[] in ORDERED =>
+        |launch| one_of_each::<true>(launch, &|len, nans| (len - nans).saturating_sub(1) / 2);
 }
 
 /// Elements that are compared together.
@@ -37,11 +42,11 @@ const NAN_COST: f64 = 0.2;
 /// `aten::topk`: the first `k` elements of each line along the last dimension, in order, and their indices. The input's lines are
 /// contiguous; k is the outputs' last size.
 pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
-    let largest = topk::Scalars::of(launch)?.largest.to::<i64>() != 0;
-    let dtype = launch.view(2).dtype();
+    let (operands, largest) = (topk::Operands::of(launch)?, topk::Scalars::of(launch)?.largest.to::<i64>() != 0);
+    let dtype = operands.input.dtype();
     dispatch!(dtype in ORDERED, T => {
         let order = Order::of::<T>(largest);
-        each_line::<T>(launch, &|line, mut values, mut indices, count| {
+        each_line::<T>(launch, operands, &|line, mut values, mut indices, count| {
             let mut put = |found: &mut dyn Iterator<Item = usize>| {
                 for (at, position) in found.enumerate() {
                     values.store(at, line[position]);
@@ -64,22 +69,13 @@ pub fn kthvalue(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
 }
 
-/// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and its index. If there is a NaN,
-/// the first NaN and its index. Operands as for [`kthvalue`].
-pub fn median(launch: &Launch<'_>) -> Result<(), Error> {
-    one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
-}
-
-/// `aten::nanmedian.dim`: the median of the elements that are not NaN, if there are any. Operands as for [`kthvalue`].
-pub fn nanmedian(launch: &Launch<'_>) -> Result<(), Error> {
-    one_of_each::<true>(launch, &|len, nans| (len - nans).saturating_sub(1) / 2)
-}
-
 /// Selects one element of each line: that of the rank that `rank` computes from the line's length and its number of NaNs (0 without
 /// `WITH_NANS`).
 fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), Error> {
-    let dtype = launch.view(2).dtype();
-    dispatch!(dtype in ORDERED, T => each_line::<T>(launch, &|line, mut values, mut indices, _| {
+    // All kernels of this file have the same operands.
+    let operands = topk::Operands::of(launch)?;
+    let dtype = operands.input.dtype();
+    dispatch!(dtype in ORDERED, T => each_line::<T>(launch, operands, &|line, mut values, mut indices, _| {
         let order = Order::of::<T>(false);
         let nans = if WITH_NANS { nans(line) } else { 0 };
         let position = at_rank(line, order, rank(line.len(), nans));
@@ -101,8 +97,8 @@ fn nans<T: Key>(line: &[T]) -> usize {
 /// Called with a line, its row of values, its row of indices, and their number.
 type SelectionBody<'a, T> = &'a (dyn Fn(&[T], RowMut<'_>, RowMut<'_>, usize) + Sync);
 
-fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<(), Error> {
-    let [values, indices, input] = [0, 1, 2].map(|operand| launch.view(operand));
+fn each_line<T: Key>(launch: &Launch<'_>, operands: topk::Operands<'_>, body: SelectionBody<'_, T>) -> Result<(), Error> {
+    let topk::Operands { values, indices, input } = operands;
     let outer = |view: &View<'_>| view.sizes()[..view.ndim().saturating_sub(1)].to_vec();
     if outer(&values) != outer(&input) || values.sizes() != indices.sizes() || input.ndim() == 0 {
         return Err(Error::operands(format!("{:?} and {:?} of {:?}", values.sizes(), indices.sizes(), input.sizes())));
@@ -111,7 +107,7 @@ fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<
     if count > len || (len > 1 && input.stride(input.ndim() - 1) != size_of::<T>() as isize) {
         return Err(Error::operands(format!("{count} of lines of {len}, or lines with gaps")));
     }
-    rows::for_each_beside(input, [launch.output(0)?, launch.output(1)?], launch.cost(), &|_, row, [values, indices]| {
+    rows::for_each_beside(input, [values, indices], launch.cost(), &|_, row, [values, indices]| {
         if let Some(line) = row.as_slice::<T>() {
             body(line, values, indices, count);
         }

@@ -5,7 +5,7 @@
 use super::key::Key;
 use super::sort::sort_line;
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
@@ -14,11 +14,11 @@ use crate::tensor::view::View;
 use crate::tuning::sharing::UNIQUE_PIECE_ROWS;
 
 signature! {
-    order_rows(order, rows)[] in ORDERED;
-    groups(groups, rows, order?)[] in ORDERED;
-    collect(starts, inverse, counts, groups, order?)[in_order] in LONG;
-    unique_line(values, count, input)[as_it_is] in ORDERED;
-    take_rows(out, rows, numbers)[] in ANY;
+    order_rows(order; rows)[] in ORDERED;
+    groups(groups; rows, order?)[] in ORDERED;
+    collect(starts, inverse, counts; groups, order?)[in_order] in LONG;
+    unique_line(values, count; input)[as_it_is] in ORDERED;
+    take_rows(out; rows, numbers)[] in ANY;
 }
 
 /// The rows of a contiguous operand of two dimensions.
@@ -53,7 +53,8 @@ fn target(output: Output<'_>) -> Result<&mut [i64], Error> {
 
 /// `unique_dim`: sorts rows lexicographically; equal rows keep their order. Operands [order (Long), rows], the rows contiguous.
 pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
-    let (order, rows) = (target(launch.output(0)?)?, launch.view(1));
+    let order_rows::Operands { order, rows } = order_rows::Operands::of(launch)?;
+    let order = target(order)?;
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
         let table = RowTable::<T>::of(&rows)?;
@@ -69,8 +70,8 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
 /// `unique`: the number of each row's group, from 0. Adjacent equal rows are one group. Operands [groups (Long), rows] or [groups,
 /// rows, order (Long)], the rows contiguous. NaN is equal to nothing.
 pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
-    let (mut output, rows) = (launch.output(0)?.into_row(), launch.view(1));
-    let order = if launch.num_operands() == 3 { Some(longs(&launch.view(2))?) } else { None };
+    let groups::Operands { groups, rows, order } = groups::Operands::of(launch)?;
+    let (mut output, order) = (groups.into_row(), order.as_ref().map(longs).transpose()?);
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
@@ -96,14 +97,14 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
 /// inverse or counts is not computed. `in_order`: `starts` are positions in the sorted order; else they are the rows' original
 /// numbers.
 pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
-    let [starts, inverse, counts] = [target(launch.output(0)?)?, target(launch.output(1)?)?, target(launch.output(2)?)?];
-    let groups = longs(&launch.view(3))?;
-    let order = if launch.num_operands() == 5 { Some(longs(&launch.view(4))?) } else { None };
+    let collect::Operands { starts, inverse, counts, groups, order } = collect::Operands::of(launch)?;
+    let [starts, inverse, counts] = [target(starts)?, target(inverse)?, target(counts)?];
+    let (groups, order) = (longs(&groups)?, order.as_ref().map(longs).transpose()?);
     let in_order = collect::Scalars::of(launch)?.in_order == Scalar::Bool(true);
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let number = groups.last().map_or(0, |&last| last as usize + 1);
     let fits = |part: &[i64], whole: usize| part.is_empty() || part.len() == whole;
-    if launch.view(0).dtype() != DType::Long || starts.len() != number || !fits(counts, number) || !fits(inverse, groups.len()) {
+    if starts.len() != number || !fits(counts, number) || !fits(inverse, groups.len()) {
         return Err(Error::operands(format!("{number} groups for {} starts", starts.len())));
     }
     let mut next = 0;
@@ -131,13 +132,13 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
 /// `unique` of a line by one thread: its sorted elements without duplicates, and their number. count is Long; values and input have
 /// one size and are contiguous. `as_it_is`: the line is not sorted first. NaN is equal to nothing.
 pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, count, input) = (launch.view(0), target(launch.output(1)?)?, launch.view(2));
-    let dtype = input.dtype();
+    let unique_line::Operands { values: output, count, input } = unique_line::Operands::of(launch)?;
+    let (count, dtype) = (target(count)?, input.dtype());
     if output.dtype() != dtype || output.numel() != input.numel() || count.is_empty() {
         return Err(Error::operands(format!("{} of {} elements", output.numel(), input.numel())));
     }
     dispatch!(dtype in ORDERED, T => {
-        let values = launch.output(0)?.into_row().into_slice::<T>();
+        let values = output.into_row().into_slice::<T>();
         let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), values) else {
             return Err(Error::operands("a line with gaps"));
         };
@@ -161,7 +162,8 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// Copies the rows with the given numbers. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype.
 pub fn take_rows(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, rows, numbers) = (launch.output(0)?, launch.view(1), longs(&launch.view(2))?);
+    let take_rows::Operands { out: output, rows, numbers } = take_rows::Operands::of(launch)?;
+    let numbers = longs(&numbers)?;
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {
         return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), rows.sizes())));
     }

@@ -23,10 +23,11 @@ use super::{grain, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 use crate::tuning::sharing::{GRAIN, LONG_PIECES_FROM};
 
-pub use values::Values;
+pub use values::{SharedValues, Values, ValuesMut};
 
 /// The columns of a strip.
 pub const LANES: usize = 32;
@@ -47,10 +48,35 @@ pub trait Columns<T, const I: usize, const O: usize>: Lines<T, I, O> {
 
 /// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per
 /// element.
+///
+/// ```
+/// use rustdev::tensor::{loops::lines::{self, Lines}, output::Output, view::View};
+/// fn each(input: View<'_>, outputs: [Output<'_>; 2], kernel: &impl Lines<f32, 1, 2>) {
+///     lines::run([input], outputs, 0, 1.0, kernel).unwrap();
+/// }
+/// ```
+///
+/// No output is given twice:
+///
+/// ```compile_fail
+/// use rustdev::tensor::{loops::lines::{self, Lines}, output::Output, view::View};
+/// fn each(input: View<'_>, output: Output<'_>, kernel: &impl Lines<f32, 1, 2>) {
+///     lines::run([input], [output, output], 0, 1.0, kernel).unwrap();
+/// }
+/// ```
+///
+/// No input is given as an output:
+///
+/// ```compile_fail
+/// use rustdev::tensor::{loops::lines::{self, Lines}, view::View};
+/// fn each(input: View<'_>, kernel: &impl Lines<f32, 1, 1>) {
+///     lines::run([input], [input], 0, 1.0, kernel).unwrap();
+/// }
+/// ```
 #[inline]
 pub fn run<T, const I: usize, const O: usize>(
     inputs: [View<'_>; I],
-    outputs: [View<'_>; O],
+    outputs: [Output<'_>; O],
     dim: usize,
     cost: f64,
     kernel: &impl Lines<T, I, O>,
@@ -68,7 +94,7 @@ where
 #[inline]
 pub fn run_either<T, const I: usize, const O: usize>(
     inputs: [View<'_>; I],
-    outputs: [View<'_>; O],
+    outputs: [Output<'_>; O],
     dim: usize,
     cost: f64,
     kernel: &impl Columns<T, I, O>,
@@ -92,14 +118,17 @@ pub type IndexedLineBody<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync
 /// Runs `body` over the lines of an input, an output, and indices of dtype Long.
 pub fn run_with_indices<T: Element>(
     input: View<'_>,
-    output: View<'_>,
-    indices: View<'_>,
+    output: Output<'_>,
+    indices: Output<'_>,
     dim: usize,
     cost: f64,
     body: IndexedLineBody<'_, T>,
 ) -> Result<(), Error> {
-    let operands =
-        [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(indices, DType::Long, true)];
+    let operands = [
+        Operand::new(input, T::DTYPE, false),
+        Operand::new(output.into_view(), T::DTYPE, true),
+        Operand::new(indices.into_view(), DType::Long, true),
+    ];
     drive(&operands, dim, cost, None, &|_| 0, &|batch| {
         for line in 0..batch.count {
             // SAFETY: `drive` provides lines of `len` aligned elements of each operand's dtype, for this call alone.
@@ -113,9 +142,9 @@ pub fn run_with_indices<T: Element>(
     })
 }
 
-fn operands<'a, T: Element, const I: usize, const O: usize>(inputs: [View<'a>; I], outputs: [View<'a>; O]) -> Vec<Operand<'a>> {
+fn operands<'a, T: Element, const I: usize, const O: usize>(inputs: [View<'a>; I], outputs: [Output<'a>; O]) -> Vec<Operand<'a>> {
     let inputs = inputs.into_iter().map(|view| Operand::new(view, T::DTYPE, false));
-    inputs.chain(outputs.into_iter().map(|view| Operand::new(view, T::DTYPE, true))).collect()
+    inputs.chain(outputs.into_iter().map(|output| Operand::new(output.into_view(), T::DTYPE, true))).collect()
 }
 
 /// Passes all batches of lines to `body`; with `lanes`, as columns of strips of that width if that matches the memory layout.
@@ -129,7 +158,10 @@ fn drive(
     body: &(dyn Fn(&Batch<'_>) + Sync),
 ) -> Result<(), Error> {
     let sizes = operands[0].view.sizes();
-    for Operand { view, dtype, .. } in operands {
+    for Operand { view, dtype, is_output } in operands {
+        if view.is_output() && !is_output {
+            return Err(Error::operands("an output is read as an input"));
+        }
         if view.sizes() != sizes {
             return Err(Error::operands(format!("sizes {:?} beside {sizes:?}", view.sizes())));
         }

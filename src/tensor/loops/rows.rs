@@ -11,8 +11,9 @@ use crate::tensor::output::Output;
 use crate::tensor::view::{MAX_DIMS, View};
 use crate::tuning::sharing::GRAIN;
 
-/// Sets every element of a contiguous operand.
-pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), Error> {
+/// Sets every element of a contiguous output.
+pub fn assign<T: Element>(output: Output<'_>, values: &[T]) -> Result<(), Error> {
+    let output = output.into_view();
     if !output.is_contiguous() || output.numel() != values.len() {
         return Err(Error::operands(format!(
             "{} values for {:?} with strides {:?}",

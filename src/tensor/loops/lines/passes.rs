@@ -15,6 +15,7 @@ use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::words::{narrow, widen};
 use crate::tensor::number::Number;
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 use crate::tuning::caches::KEPT_STRIP_ROWS;
 
@@ -81,7 +82,7 @@ pub(crate) use for_each_row;
 #[inline]
 pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     inputs: [View<'_>; I],
-    output: View<'_>,
+    output: Output<'_>,
     dim: usize,
     cost: f64,
     kernel: &K,

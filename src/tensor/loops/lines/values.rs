@@ -1,14 +1,17 @@
 //! Vector operands of loops over lines: statistics, weights, steps.
 
 use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::cast;
 use crate::tensor::number::{Hub, Number};
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 
-/// A vector operand with elements of any dtype. The threads of a loop read and write it by index.
+/// A vector operand with elements of any dtype, which are read by index.
 pub struct Values<'a, T> {
     view: View<'a>,
     count: usize,
@@ -56,6 +59,14 @@ impl<'a, T: Number> Values<'a, T> {
         value.unwrap_or_default()
     }
 
+    /// Every element of an optional operand, or `count` times `default`.
+    pub fn or(view: Option<View<'a>>, count: usize, default: T) -> Result<Vec<T>, Error>
+    where
+        T: Element,
+    {
+        view.map_or_else(|| Ok(vec![default; count]), |view| Ok(Self::new(view)?.to_vec()))
+    }
+
     /// Every element.
     pub fn to_vec(&self) -> Vec<T>
     where
@@ -67,18 +78,79 @@ impl<'a, T: Number> Values<'a, T> {
         debug_assert!(cast.is_ok(), "new checks that the dtype is convertible");
         values
     }
+}
 
-    /// Writes an element. Different lines must write different elements.
+/// A vector output with elements of any dtype.
+pub struct ValuesMut<'a, T>(Values<'a, T>);
+
+impl<'a, T: Number> ValuesMut<'a, T> {
+    /// The elements of a contiguous output.
+    pub fn new(output: Output<'a>) -> Result<Self, Error> {
+        Ok(Self(Values::new(output.into_view())?))
+    }
+
+    /// Writes an element.
     ///
     /// # Panics
     /// If `index` is out of range.
-    pub fn set(&self, index: usize, value: T) {
+    pub fn set(&mut self, index: usize, value: T) {
         let (dtype, address) = (self.view.dtype(), self.address(index));
         let stored: Result<(), Error> = dispatch!(dtype in EVERY, E => {
-            // SAFETY: as in `get`; the launch may write an output operand.
+            // SAFETY: `address` checks the index, and the elements of an output are written through this value alone.
             unsafe { address.cast::<E>().write_unaligned(E::store(value.hub().to())) };
             Ok(())
         });
         debug_assert!(stored.is_ok(), "new checks that the dtype is convertible");
+    }
+}
+
+impl<'a, T> Deref for ValuesMut<'a, T> {
+    type Target = Values<'a, T>;
+
+    fn deref(&self) -> &Values<'a, T> {
+        &self.0
+    }
+}
+
+/// A vector output of floating-point numbers, which the threads of a loop write by index. Writes are atomic, so that they need no
+/// exclusive reference.
+pub struct SharedValues<'a, T>(Values<'a, T>);
+
+impl<'a, T: Number> SharedValues<'a, T> {
+    /// The elements of a contiguous and aligned output.
+    pub fn new(output: Output<'a>) -> Result<Self, Error> {
+        let values = Values::new(output.into_view())?;
+        let (dtype, address) = (values.view.dtype(), values.view.data() as usize);
+        if !FLOATING.contains(dtype) || !address.is_multiple_of(dtype.size()) {
+            return Err(Error::operands(format!("statistics of {dtype:?} at {address:#x}")));
+        }
+        Ok(Self(values))
+    }
+
+    /// Writes an element.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    pub fn set(&self, index: usize, value: T) {
+        let (dtype, address) = (self.0.view.dtype(), self.0.address(index));
+        let stored: Result<(), Error> = dispatch!(dtype in FLOATING, E => {
+            let bytes = cast::word(E::store(value.hub().to())).to_ne_bytes();
+            match *bytes.split_at(size_of::<E>()).0 {
+                // SAFETY: `address` checks the index and `new` the alignment; the elements of an output are accessed through this
+                // value alone, which accesses them atomically.
+                [a, b] => unsafe { AtomicU16::from_ptr(address.cast()) }.store(u16::from_ne_bytes([a, b]), Ordering::Relaxed),
+                [a, b, c, d] => {
+                    // SAFETY: as above.
+                    unsafe { AtomicU32::from_ptr(address.cast()) }.store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
+                }
+                _ => {
+                    let bits = u64::from_ne_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
+                    // SAFETY: as above.
+                    unsafe { AtomicU64::from_ptr(address.cast()) }.store(bits, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        });
+        debug_assert!(stored.is_ok(), "new checks the dtype");
     }
 }
