@@ -106,9 +106,8 @@ unsafe fn launch(arena: &BumpArena, target: Tensor<'_>, source: Tensor<'_>, devi
     let dense_numel = if is_plain(target, source) { target.numel() } else { 0 };
     let view = |tensor| if dense_numel > 0 { line(tensor, &dense_numel) } else { operand(arena, tensor) };
     let operands = tensors.map(view);
-    let op = COPY_ELEMENTS.get().ok_or_else(|| Failure::new(RD_INTERNAL, "the operator table has no copy_"))?;
     let launched = Launched {
-        op,
+        op: COPY_ELEMENTS,
         device,
         compute: target.dtype(),
         num_outputs: 1,

@@ -19,7 +19,7 @@ use crate::operators::call::{
     Arguments, Call, CallError, Caller, Cut, Device, Input, Outcome, Partition, Requests, Shape, Shapes, Strides, Tensors, Value,
     Wanted,
 };
-use crate::operators::callees::{CALLEES, Callee, KERNELS, Row};
+use crate::operators::callees::{CALLEES, Callee};
 use crate::operators::guards::Guard;
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
 use crate::tensor::bump_arena::BumpArena;
@@ -306,7 +306,6 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
     guard(|| {
         // SAFETY: the caller's promise.
         let binder = unsafe { &*binder };
-        KERNELS.into_iter().try_for_each(check_kernel)?;
         for (name, signature) in definitions() {
             // SAFETY: as above.
             unsafe { (binder.define)(binder.context, name.as_ptr(), signature.as_ptr()) };
@@ -320,7 +319,7 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
             callee.bind(found.expose_provenance());
         }
         for operator in operators() {
-            let task = task_of(operator)?;
+            let task = task_of(operator);
             let task = task.as_ref().map_or(ptr::null(), ptr::from_ref);
             let [meta, tier] = [operator.meta(), operator.tier()].map(|name| name.map_or(ptr::null(), CStr::as_ptr));
             let functional = operator.names[0].as_ptr();
@@ -336,21 +335,12 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
     })
 }
 
-fn check_kernel(row: &Row) -> Result<(), Failure> {
-    let missing = || Failure::new(RD_INTERNAL, format!("the operator table has no {}", row.name().to_string_lossy()));
-    row.get().map(drop).ok_or_else(missing)
-}
-
 /// The task that computes the operator; `None` if a Rust kernel does.
-fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
+fn task_of(operator: &Operator) -> Option<rd_task> {
     match &operator.kernel {
-        Kernel::Row(row) => check_kernel(row).map(|()| None),
-        Kernel::Others | Kernel::Divided => Ok(None),
+        Kernel::Row(_) | Kernel::Others | Kernel::Divided => None,
         Kernel::Task(task) | Kernel::Either(_, task) => {
-            if let Kernel::Either(row, _) = &operator.kernel {
-                check_kernel(row)?;
-            }
-            Ok(Some(rd_task { out: task.out.map_or(ptr::null(), CStr::as_ptr), guarded: task.guarded }))
+            Some(rd_task { out: task.out.map_or(ptr::null(), CStr::as_ptr), guarded: task.guarded })
         }
     }
 }

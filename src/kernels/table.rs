@@ -135,6 +135,14 @@ const fn costed(name: &'static CStr, kernel: Kernel, cost: fn(&Launch<'_>) -> u6
     Op { cost: Cost::Launch(cost), ..shaped(name, kernel, 0.0) }
 }
 
+const fn is_same(left: &[u8], right: &[u8]) -> bool {
+    let mut index = 0;
+    while index < left.len() && index < right.len() && left[index] == right[index] {
+        index += 1;
+    }
+    index == left.len() && index == right.len()
+}
+
 /// Makes the static array of rows.
 macro_rules! table {
     ($($row:expr,)*) => {
@@ -536,6 +544,15 @@ impl Op {
     /// The operator with this name.
     pub fn find(name: &[u8]) -> Option<&'static Self> {
         TABLE.iter().find(|op| op.name.to_bytes() == name)
+    }
+
+    /// As [`Op::find`], for statics: a name that the table lacks does not compile.
+    pub const fn named(name: &CStr) -> &'static Self {
+        let mut index = 0;
+        while !is_same(TABLE[index].name.to_bytes(), name.to_bytes()) {
+            index += 1;
+        }
+        &TABLE[index]
     }
 
     /// ATen's name, without namespace.

@@ -6,9 +6,10 @@ use smallvec::SmallVec;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
 use super::call::{Arguments, Call, CallError, Cut, Outcome, Shape, Strides, Value, check_same_device, ensure, take_if};
-use super::callees::{self, Row};
+use super::callees;
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::attention::attention as kernel;
+use crate::kernels::table::Op;
 use crate::simd::has_float16_tiles;
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
@@ -25,12 +26,12 @@ const LIBRARY: Task = Task { out: None, dtypes: FLOATING, batch: Batch::None, wi
 pub static OPERATORS: [Operator; 2] = [
     Operator {
         names: &[c"_scaled_dot_product_flash_attention_for_cpu"],
-        kernel: Kernel::Either(Row::new(c"_scaled_dot_product_flash_attention_for_cpu"), LIBRARY),
+        kernel: Kernel::Either(Op::named(c"_scaled_dot_product_flash_attention_for_cpu"), LIBRARY),
         prepare: plain(forward),
     },
     Operator {
         names: &[c"_scaled_dot_product_flash_attention_for_cpu_backward"],
-        kernel: Kernel::Either(Row::new(c"_scaled_dot_product_flash_attention_for_cpu_backward"), LIBRARY),
+        kernel: Kernel::Either(Op::named(c"_scaled_dot_product_flash_attention_for_cpu_backward"), LIBRARY),
         prepare: plain(backward),
     },
 ];

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::callees::{self, Callee, Row};
+use super::callees::{self, Callee};
 use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
@@ -779,8 +779,8 @@ impl<'a> Call<'a> {
     }
 
     /// The call with another kernel.
-    pub fn with_kernel(&self, row: &Row) -> Self {
-        Self { kernel: row.get(), ..*self }
+    pub fn with_kernel(&self, kernel: &'static Op) -> Self {
+        Self { kernel: Some(kernel), ..*self }
     }
 
     /// Launches the operator's kernel, which computes in the dtype of the first output that is given, unless all outputs are empty.

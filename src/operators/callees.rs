@@ -6,27 +6,6 @@ use std::sync::OnceLock;
 
 use crate::kernels::table::Op;
 
-/// A row of the operator table, looked up by name once.
-pub struct Row {
-    name: &'static CStr,
-    found: OnceLock<Option<&'static Op>>,
-}
-
-impl Row {
-    pub const fn new(name: &'static CStr) -> Self {
-        Self { name, found: OnceLock::new() }
-    }
-
-    pub fn name(&self) -> &'static CStr {
-        self.name
-    }
-
-    /// The row; `None` if the table has no such name.
-    pub fn get(&self) -> Option<&'static Op> {
-        *self.found.get_or_init(|| Op::find(self.name.to_bytes()))
-    }
-}
-
 /// An operator, by its name without `aten::` for PyTorch's own library.
 pub struct Callee {
     name: &'static CStr,
@@ -53,15 +32,13 @@ impl Callee {
     }
 }
 
-macro_rules! names {
-    ($kind:ident $all:ident: $($item:ident = $name:literal;)*) => {
-        $(pub static $item: $kind = $kind::new($name);)*
-        /// All of the names above.
-        pub static $all: [&$kind; [$($name),*].len()] = [$(&$item),*];
+macro_rules! kernels {
+    ($($item:ident = $name:literal;)*) => {
+        $(pub static $item: &Op = Op::named($name);)*
     };
 }
 
-names! { Row KERNELS:
+kernels! {
     COMPLEX_ABS = c"complex_abs";
     COPY_ELEMENTS = c"copy_";
     DEPTHWISE = c"depthwise";
@@ -77,7 +54,15 @@ names! { Row KERNELS:
     UNIQUE_ROWS = c"unique_rows";
 }
 
-names! { Callee CALLEES:
+macro_rules! callees {
+    ($($item:ident = $name:literal;)*) => {
+        $(pub static $item: Callee = Callee::new($name);)*
+        /// All of the names above.
+        pub static CALLEES: [&Callee; [$($name),*].len()] = [$(&$item),*];
+    };
+}
+
+callees! {
     ADD = c"add.Tensor";
     ADDMM_IN_PLACE = c"addmm_";
     ADD_IN_PLACE = c"add_.Tensor";

@@ -313,7 +313,7 @@ pub fn repeated(call: &Call<'_>, repeats: Tensor<'_>, size: Option<i64>) -> Outc
         call.read(ends.row(count - 1), reason)?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
-    call.with_kernel(&callees::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])
+    call.with_kernel(callees::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])
 }
 
 #[cfg(test)]

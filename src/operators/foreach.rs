@@ -6,11 +6,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::bindings::{Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Value};
-use super::callees::Row;
 use super::dtypes::{is_floating, is_integer, limits};
 use super::pointwise_table::c;
 use super::tensor_lists::{self, List, Lists};
 use super::tensors::{Format, Tensor};
+use crate::kernels::table::Op;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -196,7 +196,7 @@ macro_rules! operators {
         pub static OPERATORS: [Operator; [$($(stringify!($name)),+),*].len()] = [$($(
             Operator {
                 names: &[name!(stringify!($name), $overload), name!(stringify!($name), "_", $overload)],
-                kernel: Kernel::Row(Row::new(name!(first!($($kernel)? $name), $kernel_overload))),
+                kernel: Kernel::Row(Op::named(name!(first!($($kernel)? $name), $kernel_overload))),
                 prepare: any_device(plain($run)),
             },
         )+)*];

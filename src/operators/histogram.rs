@@ -44,7 +44,7 @@ impl<'a> Counted<'a> {
         let (dense, edges) = (call.dense(self.input, Format::Contiguous)?, call.dense(edges, Format::Contiguous)?);
         let weight = call.dense_given(self.weight)?;
         let scalars = kernel::Scalars { method: (method as i64).into() };
-        call.with_kernel(&callees::HISTOGRAM).launch(&[counts], &[Some(dense), Some(edges), weight], &scalars.list())?;
+        call.with_kernel(callees::HISTOGRAM).launch(&[counts], &[Some(dense), Some(edges), weight], &scalars.list())?;
         if !self.density {
             return Ok(counts);
         }

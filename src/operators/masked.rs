@@ -18,7 +18,7 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, CallError
     }
     let count = call.empty(&[], DType::Long)?;
     // The kernel computes in the dtype of its input.
-    call.with_kernel(&callees::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
+    call.with_kernel(callees::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
     call.read(count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
 }
 

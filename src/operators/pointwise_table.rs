@@ -4,13 +4,13 @@ use std::ffi::CStr;
 
 use super::bindings::{DenseCalls, Implementation, Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, Outcome, typed};
-use super::callees::Row;
 use super::pointwise_calls::{
     self as pointwise, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars,
     UNARY, UNARY_FLOATING,
 };
 use super::tensor_iterator::Types;
 use super::{bindings, loss, masked, pointwise_functions as functions, tensor_iterator};
+use crate::kernels::table::Op;
 
 /// A string literal that ends with NUL, as a C string.
 pub const fn c(text: &'static str) -> &'static CStr {
@@ -41,7 +41,7 @@ macro_rules! pointwise {
         /// Operators whose kernels have the operator's name.
         pub static POINTWISE: [Operator; [$($(stringify!($name)),+),*].len()] = [$($(Operator {
             names: overloads!($form $name),
-            kernel: Kernel::Row(Row::new(c(concat!(stringify!($name), "\0")))),
+            kernel: Kernel::Row(Op::named(c(concat!(stringify!($name), "\0")))),
             prepare: $prepare,
         }),+),*];
     };
@@ -52,7 +52,7 @@ macro_rules! named {
     ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
         /// Operators whose kernels have another name.
         pub static NAMED: [Operator; [$($kernel),*].len()] = [$(
-            Operator { names: &[$($name),+], kernel: Kernel::Row(Row::new($kernel)), prepare: $prepare },
+            Operator { names: &[$($name),+], kernel: Kernel::Row(Op::named($kernel)), prepare: $prepare },
         )*];
     };
 }

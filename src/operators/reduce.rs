@@ -222,7 +222,7 @@ pub fn nansum(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool
     take_if(is_taken && (is_floating || sums))?;
     let reduction = Reduction::along(input, dims, keepdim)?;
     let dtype = dtype.unwrap_or(given.map_or(promoted(input.dtype()), Tensor::dtype));
-    add_up(&reduction, &if sums { call.with_kernel(&callees::SUM_KERNEL) } else { *call }, dtype, 0.0)
+    add_up(&reduction, &if sums { call.with_kernel(callees::SUM_KERNEL) } else { *call }, dtype, 0.0)
 }
 
 /// Runs a reduction that computes in the output's dtype.

@@ -45,7 +45,7 @@ impl<'a> Scatter<'a> {
         let target = self.target;
         let out = call.contiguous(0, target.sizes(), target.dtype(), Strides::Any)?;
         if call.given(0).is_none() && out.numel() != 0 {
-            call.with_kernel(&callees::COPY_ELEMENTS).launch(&[out], &[target], &[])?;
+            call.with_kernel(callees::COPY_ELEMENTS).launch(&[out], &[target], &[])?;
         } else if out.handle() != target.handle() {
             call.copy(out, target)?;
         }

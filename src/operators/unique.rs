@@ -55,7 +55,7 @@ impl<'a> Grouping<'a> {
         let counts = longs(call, 2, &[if results.with_counts { different } else { 0 }])?;
         let targets = [starts, inverse.view(&[inverse.numel()]), counts];
         let scalars = kernels::collect::Scalars { in_order: self.in_order.into() };
-        call.with_kernel(&callees::UNIQUE_COLLECT).launch_in(
+        call.with_kernel(callees::UNIQUE_COLLECT).launch_in(
             DType::Long,
             &targets,
             &[Some(numbers), self.indices],
@@ -64,7 +64,7 @@ impl<'a> Grouping<'a> {
         let out = call.output(0, &moved_back(results.sizes, different, results.dim, table.dtype()), Strides::Any)?;
         let cols = table.sizes()[1];
         let target = out.within(&[different, cols], &[cols, 1]);
-        call.with_kernel(&callees::UNIQUE_ROWS).launch(&[target], &[table, starts], &[])
+        call.with_kernel(callees::UNIQUE_ROWS).launch(&[target], &[table, starts], &[])
     }
 }
 
@@ -85,7 +85,7 @@ fn nothing(call: &Call<'_>, sizes: &[i64], dtype: DType, inverse: &[i64]) -> Out
 fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let (values, count) = (call.empty(line.sizes(), line.dtype())?, call.empty(&[1], DType::Long)?);
     let scalars = kernels::unique_line::Scalars { as_it_is: as_it_is.into() };
-    call.with_kernel(&callees::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
+    call.with_kernel(callees::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
     let kept = call.read(count, REASON)?;
     let result = if 2 * kept < line.numel() {
         // A short result is copied, so that it does not hold the memory for all elements.
@@ -152,7 +152,7 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: i64, consecutive: bool) -> Out
         None
     } else {
         let order = call.empty(&[count], DType::Long)?;
-        call.with_kernel(&callees::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
+        call.with_kernel(callees::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
         Some(order)
     };
     let grouping = Grouping { table, indices, in_order: consecutive, numbers: call.empty(&[count], DType::Long)? };
