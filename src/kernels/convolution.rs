@@ -1,4 +1,5 @@
-//! Convolutions in 16 bit dtypes: which dtypes and geometries may be left to PyTorch's kernels.
+//! Convolutions in 16 bit dtypes: which dtypes and geometries may be left to PyTorch's kernels. The Rust kernels of depthwise
+//! convolutions are in `depthwise.rs`.
 //!
 //! Without instructions for products of 16 bit floats, oneDNN uses plain loops or widens each vector repeatedly. Without the tile
 //! instructions for float16, gradients in float16 took 9 to 270 times as long as in float32 (Intel Xeon with AVX-512 FP16).
@@ -25,7 +26,7 @@ pub enum Direction {
     Backward,
 }
 
-/// Whether the processor has instructions for the dtype that make PyTorch's kernels no slower than those of `Float`. `has_amx`: the
+/// True if the processor has instructions for the dtype that make PyTorch's kernels no slower than those of `Float`. `has_amx`: the
 /// operating system lets the process use AMX.
 pub fn is_native(dtype: DType, direction: Direction, has_amx: bool) -> bool {
     match dtype {
@@ -54,12 +55,12 @@ pub struct Dimension {
 }
 
 impl Dimension {
-    /// Whether an element of the kernel lies inside the image in a window.
+    /// True if an element of the kernel lies inside the image in a window.
     fn meets(self, window: i64, element: i64) -> bool {
         (0..self.image).contains(&(window * self.stride - self.padding + element * self.dilation))
     }
 
-    /// Whether any window covers the image element at `position`.
+    /// True if any window covers the image element at `position`.
     fn reaches(self, position: i64) -> bool {
         (0..self.kernel).any(|element| {
             let from_first = position + self.padding - element * self.dilation;
@@ -74,14 +75,14 @@ impl Dimension {
     }
 }
 
-/// Whether a convolution of 16 bit floats and its gradients may be left to oneDNN. `transposed`: every image element must be
+/// True if a convolution of 16 bit floats and its gradients may be left to oneDNN. `transposed`: every image element must be
 /// covered by a window as well (an uncovered one is the bias alone).
 pub fn is_regular(dimensions: &[Dimension], transposed: bool) -> bool {
     let is_narrow = dimensions.last().is_some_and(|last| last.windows == 1 && last.kernel > 1);
     !is_narrow && dimensions.iter().all(|dimension| dimension.is_regular(transposed))
 }
 
-/// Whether the planes of a volume are too large to leave its gradients in 16 bit floats to oneDNN.
+/// True if the planes of a volume are too large to leave its gradients in 16 bit floats to oneDNN.
 pub fn has_large_planes(dimensions: &[Dimension]) -> bool {
     matches!(dimensions, [_, height, width] if height.image * width.image > LARGEST_PLANE)
 }

@@ -62,8 +62,8 @@ impl State {
     }
 }
 
-/// The numbers of a chunk: the first of every block, then the second of every block, and so on. Only the first `count` blocks are
-/// computed: enough for `count` values, however many numbers each takes.
+/// Computes the numbers of a chunk: the first of every block, then the second of every block, and so on. Only the first `count`
+/// blocks are computed: enough for `count` values, however many numbers each takes.
 #[inline(always)]
 fn draw(state: State, chunk: u64, count: usize, words: &mut [u32; WORDS]) {
     let (first, rest) = words.split_at_mut(BLOCKS);
@@ -201,7 +201,7 @@ struct Trials<'a> {
 }
 
 impl Leaf for Trials<'_> {
-    /// Whether all inputs are probabilities.
+    /// True if all inputs are probabilities.
     type Output = bool;
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 //!
 //! The plan of the loop (`in_strips`, `is_direct` in `tensor/loops/lines/line_plan.rs`) decides whether lines are computed one by
 //! one, along a contiguous dimension, or several at once, across a strided one, and whether operands are read in place.
-//! `tensor/loops/lines/passes.rs` has both loops.
+//! `tensor/loops/lines/passes.rs` has both loops over lines; the vector loops are those over lanes in this file.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ fn greater<T: Ordered>(left: T, right: T) -> T {
     if right > left { right } else { left }
 }
 
-/// Softmax or, with `LOG`, its logarithm.
+/// Softmax or, with `LOG`, its logarithm, in three passes over the line: maximum, exponentials and their sum, results.
 struct Forward<const LOG: bool>;
 
 impl<E: Element<Acc: Field + Ordered, Approximate: Real>, const LOG: bool> Passes<E, 1> for Forward<LOG> {

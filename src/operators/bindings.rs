@@ -216,6 +216,7 @@ pub const fn any_device(prepare: Implementation) -> Implementation {
 /// Leaves every call to PyTorch's composite implementation, although there is a CPU kernel, too.
 const COMPOSITION: Implementation = any_device(plain(|_, _| Err(CallError::Composite)));
 
+/// Lines of operators: kernel, function of a call, overloads.
 macro_rules! operators {
     ($($kernel:literal: $prepare:expr => $($($name:literal),+)|+;)*) => {
         /// Operators that a Rust kernel computes.

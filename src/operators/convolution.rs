@@ -1,6 +1,9 @@
 //! Convolutions, forward and backward: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the
 //! batch or the channels. The division depends only on the shapes, so results do not depend on the number of threads.
 //!
+//! `depthwise_windows` chooses the calls that the Rust kernels of `src/kernels/depthwise.rs` compute, `run` the dtype of others.
+//! In the task PyTorch's `at::convolution` chooses the algorithm, except where `has_large_volumes` requests that of oneDNN.
+//!
 //! 16 bit floats for which the kernels are slow or wrong ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in
 //! `Float`: the operands are cast, and each result is rounded once.
 

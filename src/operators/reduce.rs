@@ -180,6 +180,7 @@ pub fn mean(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool, 
     reduce(call, (input, dims, keepdim), usual, None, Some(f64::NAN), &[])
 }
 
+/// `amax` and `amin`.
 pub fn amax(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool) -> Outcome {
     reduce(call, (input, dims, keepdim), Some(input.dtype()), None, None, &[])
 }

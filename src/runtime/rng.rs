@@ -8,7 +8,8 @@
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// The four 32-bit numbers at position `offset` of subsequence `index` under `seed`.
+/// The four 32-bit numbers of block `offset` of subsequence `index` under `seed`. A generator's offset counts numbers, so that
+/// `offset` is a quarter of it.
 #[inline(always)]
 pub fn block(seed: u64, offset: u64, index: u64) -> [u32; 4] {
     philox([low(offset), high(offset), low(index), high(index)], [low(seed), high(seed)])

@@ -237,7 +237,7 @@ impl Distribution<i64> for Integers {
 /// A trial succeeds if a word is less than 2^32 p.
 #[derive(Clone, Copy)]
 pub(super) struct Bernoulli {
-    /// Whether the probability is above 0.
+    /// True if the probability is above 0.
     is_possible: bool,
     /// The greatest word that is a success.
     last: u32,

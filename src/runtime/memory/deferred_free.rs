@@ -2,7 +2,7 @@
 //!
 //! A block waits for a *position* of a stream: the number of tasks that had been submitted to the stream when the block was freed.
 //! Positions of a stream only grow, so the queue of each stream is in the order in which its blocks become reusable, and checking
-//! the heads is enough.
+//! the heads is enough. `suspend` of `caching_pool.rs` puts a block into the queues, and `reclaim` takes it back.
 
 #![forbid(unsafe_code)]
 

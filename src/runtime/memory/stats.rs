@@ -2,6 +2,7 @@
 //!
 //! They change under the pool's lock together with the state that they count, so a reading is always exact:
 //! `allocated_bytes.current` is the sum of the live blocks, `reserved_bytes.current` the sum of the segments, and so on.
+//! `src/python/py_memory/py_stats.rs` returns them to Python, key by key.
 
 #![forbid(unsafe_code)]
 

@@ -20,7 +20,7 @@ impl<'a> Operand<'a> {
         Self { view, dtype, is_output }
     }
 
-    /// Whether the operand's memory can be used directly for the elements along `dim`.
+    /// True if the operand's memory can be used directly for the elements along `dim`.
     fn is_direct(&self, dim: Option<usize>) -> bool {
         let size = self.dtype.size();
         let aligned = |address: usize| address.is_multiple_of(size.min(8));
@@ -28,7 +28,7 @@ impl<'a> Operand<'a> {
         self.view.dtype() == self.dtype && self.is_dense(dim) && strides && aligned(self.view.data() as usize)
     }
 
-    /// Whether `dim` is contiguous.
+    /// True if `dim` is contiguous.
     fn is_dense(&self, dim: Option<usize>) -> bool {
         dim.is_none_or(|dim| self.view.size(dim) == 1 || self.view.stride(dim) == self.view.dtype().size() as isize)
     }
@@ -50,7 +50,7 @@ pub struct Plan {
     /// The number of lines of a batch, which are adjacent in the nearest dimension.
     pub batch: usize,
     batches_per_row: usize,
-    /// Whether the lines of a batch are the columns of strips, instead of following one another.
+    /// True if the lines of a batch are the columns of strips, instead of following one another.
     pub in_strips: bool,
 }
 
@@ -86,7 +86,7 @@ impl Plan {
         plan
     }
 
-    /// Whether the operand's memory can be used directly for lines, or for whole strips of them.
+    /// True if the operand's memory can be used directly for lines, or for whole strips of them.
     pub fn is_direct(&self, operand: &Operand<'_>, lanes: Option<usize>) -> bool {
         match lanes {
             Some(lanes) if self.in_strips => {
@@ -136,7 +136,7 @@ impl Plan {
         StridedPtr { data, steps: Steps { col: (line * size) as isize, row: (element * size) as isize } }
     }
 
-    /// Whether `lines` lines have the same layout as in scratch memory.
+    /// True if `lines` lines have the same layout as in scratch memory.
     pub fn is_dense(&self, ptr: &StridedPtr, size: usize, lines: usize) -> bool {
         let dense = self.dense(ptr.data, size).steps;
         let is_whole = !self.in_strips || lines == self.batch;

@@ -24,7 +24,7 @@ pub type Lanes<E> = [<E as Element>::Acc; LANES];
 
 /// A kernel over lines of `I` inputs and one output.
 pub trait Passes<E: Element, const I: usize>: Sync {
-    /// Whether the kernel keeps values from one pass to the next.
+    /// True if the kernel keeps values from one pass to the next.
     const KEEPS: bool;
 
     /// Computes the output from the inputs. It is compiled for each instruction set: mark it and everything that it calls
@@ -42,7 +42,7 @@ pub trait Rows<E: Element, const I: usize> {
     /// The number of rows in which every lane has an element.
     fn whole(&self) -> usize;
 
-    /// Whether there is one more, partial row at the end of a line.
+    /// True if there is one more, partial row at the end of a line.
     fn has_rest(&self) -> bool;
 
     /// A row of every input. Lanes beyond the end of a line contain `filler`. The order of lanes is the same in all rows.
@@ -99,7 +99,7 @@ const fn kept_beside<E: Element, K: Passes<E, I>, const I: usize>(rows: usize, i
     if K::KEEPS && (is_wider::<E>() || in_strips && rows <= KEPT_STRIP_ROWS) { rows } else { 0 }
 }
 
-/// Whether the computing type is wider than the elements.
+/// True if the computing type is wider than the elements.
 const fn is_wider<E: Element>() -> bool {
     size_of::<E>() < size_of::<E::Acc>()
 }
