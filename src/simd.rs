@@ -47,7 +47,7 @@ impl Isa {
         }
     }
 
-    /// Whether leaves are compiled for it and this machine has it.
+    /// True if leaves are compiled for it and this machine has it.
     pub fn is_available(self) -> bool {
         self <= detect() && ONLY.is_none_or(|only| self == only)
     }
@@ -129,38 +129,38 @@ fn detect() -> Isa {
     Isa::Portable
 }
 
-/// Whether the processor has AVX-512 with products of bfloat16, and `RUSTDEV_ISA` allows it.
+/// True if the processor has AVX-512 with products of bfloat16, and `RUSTDEV_ISA` allows it.
 #[cfg(target_arch = "x86_64")]
 pub fn has_bfloat16_products() -> bool {
     isa() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
 }
 
-/// Whether the processor has products of bfloat16.
+/// True if the processor has products of bfloat16.
 #[cfg(target_arch = "aarch64")]
 pub fn has_bfloat16_products() -> bool {
     std::arch::is_aarch64_feature_detected!("bf16")
 }
 
-/// Whether the processor has products of bfloat16; unknown on other architectures.
+/// True if the processor has products of bfloat16; unknown on other architectures.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn has_bfloat16_products() -> bool {
     false
 }
 
-/// Whether the processor has AVX-512 and AMX with products of float16, and `RUSTDEV_ISA` allows it.
+/// True if the processor has AVX-512 and AMX with products of float16, and `RUSTDEV_ISA` allows it.
 #[cfg(target_arch = "x86_64")]
 pub fn has_float16_tiles() -> bool {
     const AMX_FP16: u32 = 1 << 21;
     isa() == Isa::Avx512 && std::arch::x86_64::__cpuid_count(7, 1).eax & AMX_FP16 != 0
 }
 
-/// Whether the processor has AMX with products of float16.
+/// True if the processor has AMX with products of float16.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn has_float16_tiles() -> bool {
     false
 }
 
-/// Whether the processor is Intel's, on which libraries base their choice of code.
+/// True if the processor is Intel's, on which libraries base their choice of code.
 #[cfg(target_arch = "x86_64")]
 pub fn is_intel() -> bool {
     static ANSWER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
@@ -170,7 +170,7 @@ pub fn is_intel() -> bool {
     })
 }
 
-/// Whether the processor is Intel's.
+/// True if the processor is Intel's.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn is_intel() -> bool {
     false

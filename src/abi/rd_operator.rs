@@ -672,7 +672,7 @@ impl Requests for Host<'_> {
         checked(unsafe { (self.caller.bump_versions)(self.context, handles.as_ptr(), handles.len()) })
     }
 
-    fn draw(&self, generator: Value<'_>, count: u64) -> Result<[Scalar; 2], CallError> {
+    fn reserve(&self, generator: Value<'_>, count: u64) -> Result<[Scalar; 2], CallError> {
         let generator = ptr::with_exposed_provenance_mut(if let Value::Generator(address) = generator { address } else { 0 });
         let mut state = [to_scalar(&Scalar::Long(0)); 2];
         // SAFETY: as above; the generator is an argument of the call.

@@ -3,7 +3,7 @@
 //! The first run of a case is over contiguous operands, under the weakest instruction set. Runs under the other instruction sets,
 //! over other layouts, in pieces, in place and of single elements are compared with it, in bits unless a test allows more, and none
 //! may write outside of its outputs. In floating-point dtypes the first run is compared with the same row in double precision too.
-//! Whether double precision and integers are right, the Python tests compare with PyTorch's CPU device.
+//! True if double precision and integers are right, the Python tests compare with PyTorch's CPU device.
 
 use std::cell::Cell;
 
@@ -314,7 +314,7 @@ pub fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// Whether two values are equal within `tolerance`, relative to the expected magnitude or to 1 if that is greater. NaN equals NaN.
+/// True if two values are equal within `tolerance`, relative to the expected magnitude or to 1 if that is greater. NaN equals NaN.
 pub fn close(found: Complex64, expected: Complex64, tolerance: f64) -> bool {
     let part = |found: f64, expected: f64| {
         found == expected || found.is_nan() && expected.is_nan() || (found - expected).abs() <= tolerance * expected.abs().max(1.0)
@@ -322,7 +322,7 @@ pub fn close(found: Complex64, expected: Complex64, tolerance: f64) -> bool {
     part(found.re, expected.re) && part(found.im, expected.im)
 }
 
-/// Whether a result of the dtype is within its [`tolerance`], relative to the expected magnitude, or to the least normal number if
+/// True if a result of the dtype is within its [`tolerance`], relative to the expected magnitude, or to the least normal number if
 /// the expected one is subnormal. NaN equals NaN. The parts of a complex number are compared relative to its magnitude.
 pub fn near(found: Complex64, expected: Complex64, dtype: DType) -> bool {
     let (least, greatest) = normal_range(dtype);

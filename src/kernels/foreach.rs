@@ -21,14 +21,14 @@ struct Call<'a> {
     lists: Lists,
     /// The factor of all numbers, in device memory.
     factor: Option<View<'a>>,
-    /// Whether there is a number for each entry.
+    /// True if there is a number for each entry.
     is_each: bool,
 }
 
 /// The position of the first number among the scalars.
 const NUMBERS: usize = 2;
 
-/// Whether the number is rounded to a 16 bit dtype before it is used, as PyTorch's CPU does in `add.Scalar`, `sub.Scalar` and
+/// True if the number is rounded to a 16 bit dtype before it is used, as PyTorch's CPU does in `add.Scalar`, `sub.Scalar` and
 /// `pow.ScalarAndTensor`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Precision {

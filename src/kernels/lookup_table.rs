@@ -60,7 +60,7 @@ pub fn run(operator: &'static str, kernel: Run, launch: &Launch<'_>) -> Result<(
     table_lookup::run(launch, &table)
 }
 
-/// Whether the launch is large, and from a 16 bit float to the same dtype.
+/// True if the launch is large, and from a 16 bit float to the same dtype.
 fn is_eligible(launch: &Launch<'_>) -> bool {
     let dtype = launch.compute();
     let fits = |index: usize| {

@@ -35,7 +35,7 @@ struct SharedSettings {
     rate: Option<f64>,
     /// The factor that unscales gradients: 1 over the factor by which they were scaled.
     unscale: f64,
-    /// Whether a gradient overflowed, so that the step is skipped.
+    /// True if a gradient overflowed, so that the step is skipped.
     overflow: bool,
 }
 
@@ -60,7 +60,7 @@ impl SharedSettings {
 struct Gradient<T> {
     unscale: T,
     maximize: bool,
-    /// Whether weight decay is added to the gradient, and its factor.
+    /// True if weight decay is added to the gradient, and its factor.
     decays: bool,
     decay: T,
 }

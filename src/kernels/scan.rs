@@ -39,9 +39,9 @@ const GROUP: usize = 4;
 /// The accumulation of a scan, over values of type `W`.
 trait Step<W>: Copy + Sync {
     const START: W;
-    /// Whether groups of [`GROUP`] elements may be accumulated separately.
+    /// True if groups of [`GROUP`] elements may be accumulated separately.
     const GROUPS: bool;
-    /// Whether blocks of many elements may be accumulated separately.
+    /// True if blocks of many elements may be accumulated separately.
     const BLOCKS: bool = false;
     fn step(left: W, right: W) -> W;
 }

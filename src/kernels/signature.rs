@@ -68,14 +68,14 @@ impl Signature {
         Self::new("(..lists)[tensors, ..more]", self.dtypes)
     }
 
-    /// Whether the scalars' names, joined by `, `, are these. A scalar that the kernel ignores may be declared with a leading
+    /// True if the scalars' names, joined by `, `, are these. A scalar that the kernel ignores may be declared with a leading
     /// underscore.
     pub fn names_scalars(&self, names: &str) -> bool {
         let own = self.text.rsplit_once('[').map_or("", |(_, scalars)| scalars.trim_end_matches(']'));
         own.split(',').map(|name| name.trim().trim_start_matches('_')).eq(names.split(", "))
     }
 
-    /// Whether a launch may have these numbers of operands and scalars.
+    /// True if a launch may have these numbers of operands and scalars.
     #[inline(always)]
     pub const fn takes(&self, operands: usize, scalars: usize) -> bool {
         self.operands.holds(operands) && self.scalars.holds(scalars)

@@ -64,9 +64,9 @@ pub struct Op {
     cost: Cost,
     /// Nanoseconds per element of complex numbers, if they differ from [`Cost::Element`].
     complex_cost: Option<f64>,
-    /// Whether results for 16 bit floats may come from a lookup table.
+    /// True if results for 16 bit floats may come from a lookup table.
     has_lookup_table: bool,
-    /// Whether it is elementwise over lists of tensors, so that any piece of a launch can run separately.
+    /// True if it is elementwise over lists of tensors, so that any piece of a launch can run separately.
     is_piecewise: bool,
     calls: AtomicU64,
 }
@@ -603,7 +603,7 @@ impl Op {
         }
     }
 
-    /// Whether it is elementwise over lists of tensors, so that any piece of a launch can run separately.
+    /// True if it is elementwise over lists of tensors, so that any piece of a launch can run separately.
     pub fn is_piecewise(&self) -> bool {
         self.is_piecewise
     }

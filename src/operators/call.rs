@@ -526,7 +526,7 @@ pub trait Requests {
 
     /// Reserves `count` 32-bit random numbers of a generator, an argument of the call. Returns its seed and offset, scalars of
     /// the kernel. These are cells while the stream is being captured.
-    fn draw(&self, generator: Value<'_>, count: u64) -> Result<[Scalar; 2], CallError>;
+    fn reserve(&self, generator: Value<'_>, count: u64) -> Result<[Scalar; 2], CallError>;
 
     /// Raises a `UserWarning`.
     fn warn(&self, text: &str) -> Outcome;

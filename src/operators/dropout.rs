@@ -43,7 +43,7 @@ pub fn forward(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) 
     let shape = Shape::like(input, input.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
-    let [seed, offset] = call.draw(Value::None, random::NUMBERS)?;
+    let [seed, offset] = call.reserve(Value::None, random::NUMBERS)?;
     let [p, scale] = [kept, scale].map(Scalar::Double);
     call.launch(&[out, mask], &[input], &kernels::native_dropout::Scalars { seed, offset, p, scale }.list())
 }

@@ -57,7 +57,7 @@ fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, 
     let dense = call.dense(weights, Format::Contiguous)?.view(&[rows, categories]);
     let is_dense = out.is_dense(Format::Contiguous);
     let drawn = if is_dense { out } else { call.empty(out.sizes(), DType::Long)? };
-    let [seed, offset] = call.draw(generator, random::NUMBERS)?;
+    let [seed, offset] = call.reserve(generator, random::NUMBERS)?;
     let scalars = kernels::discrete::multinomial::Scalars { seed, offset }.list();
     call.launch_in(weights.dtype(), &[drawn.view(&[rows, samples])], &[dense], &scalars)?;
     if is_dense { Ok(()) } else { call.copy(out, drawn) }

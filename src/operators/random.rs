@@ -27,7 +27,7 @@ fn draw<const N: usize>(
         return Ok(());
     }
     out.check_no_internal_overlap()?;
-    let state = call.draw(generator, NUMBERS)?;
+    let state = call.reserve(generator, NUMBERS)?;
     call.launch(&[out], inputs, &scalars(state))
 }
 

@@ -37,17 +37,13 @@ pub struct Standstill<S> {
     epoch: AtomicU64,
 }
 
+impl<S> Default for Standstill<S> {
+    fn default() -> Self {
+        Self { awaited: Mutex::new(Vec::new()), count: AtomicUsize::new(0), epoch: AtomicU64::new(0) }
+    }
+}
+
 impl<S: Awaitable> Standstill<S> {
-    #[cfg(not(loom))]
-    pub const fn new() -> Self {
-        Self { awaited: Mutex::new(Vec::new()), count: AtomicUsize::new(0), epoch: AtomicU64::new(0) }
-    }
-
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        Self { awaited: Mutex::new(Vec::new()), count: AtomicUsize::new(0), epoch: AtomicU64::new(0) }
-    }
-
     /// Makes all waiting threads check their streams again.
     #[inline]
     pub fn tell(&self) {

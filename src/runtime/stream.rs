@@ -453,7 +453,7 @@ impl Stream {
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
                 Payload::Sleep(duration) if scheduled => {
                     task.mark.iter().for_each(Mark::begin);
-                    self.sleep_here(*duration);
+                    debugged::sleep_here(*duration);
                     task.mark.iter().for_each(|mark| mark.end(false));
                 }
                 Payload::Host(_) => {

@@ -234,13 +234,13 @@ impl DType {
         }
     }
 
-    /// Whether values have an imaginary part.
+    /// True if values have an imaginary part.
     #[inline]
     pub const fn is_complex(self) -> bool {
         COMPLEX.contains(self) || matches!(self, Self::ComplexBFloat16)
     }
 
-    /// Whether values can be converted to and from other dtypes; values of the others can only be copied.
+    /// True if values can be converted to and from other dtypes; values of the others can only be copied.
     #[inline]
     pub const fn is_convertible(self) -> bool {
         EVERY.contains(self)
@@ -268,7 +268,7 @@ impl DTypeSet {
         Self(self.0 | other.0)
     }
 
-    /// Whether `dtype` is in the set.
+    /// True if `dtype` is in the set.
     #[inline]
     pub const fn contains(self, dtype: DType) -> bool {
         self.0 >> dtype as u8 & 1 != 0
@@ -342,7 +342,7 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
     /// The value rounded to this type, once.
     fn store(value: Self::Acc) -> Self;
 
-    /// Whether [`Self::load_run`] and [`Self::store_run`] are faster than a loop.
+    /// True if [`Self::load_run`] and [`Self::store_run`] are faster than a loop.
     const IS_CONVERTED_IN_RUNS: bool = false;
 
     /// Loads as many elements as both slices have.

@@ -11,7 +11,7 @@ trait Format {
     const BIAS: u32;
     /// Bits of the least `f32` that is certainly outside the finite range.
     const LIMIT: u32;
-    /// Whether NaN takes the place of negative zero.
+    /// True if NaN takes the place of negative zero.
     const UNSIGNED_ZERO: bool;
     /// The bits of infinity, if the format has it.
     const INFINITY: Option<u8>;

@@ -60,7 +60,7 @@ impl From<i64> for Scalar {
 }
 
 impl Scalar {
-    /// Whether both have the same type and bits.
+    /// True if both have the same type and bits.
     pub fn is_identical(self, other: Self) -> bool {
         let bits = |value: Self| match value {
             Self::Bool(value) => (0, value as u64, 0),
@@ -498,7 +498,7 @@ impl StrideTable<'_> {
         self.words.len() / self.pitch
     }
 
-    /// Whether dimension `left` belongs inside `right`. The first operand with different nonzero strides in both decides.
+    /// True if dimension `left` belongs inside `right`. The first operand with different nonzero strides in both decides.
     fn precedes(&self, left: usize, right: usize) -> bool {
         for row in 1..self.rows() {
             let (a, b) = (self.words[row * self.pitch + left], self.words[row * self.pitch + right]);

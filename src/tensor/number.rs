@@ -134,7 +134,7 @@ pub trait Field: Number {
     fn expm1(self) -> Self;
     /// ln(1 + x).
     fn log1p(self) -> Self;
-    /// Whether a real number, or the absolute value of a complex one, is below 1/2.
+    /// True if a real number, or the absolute value of a complex one, is below 1/2.
     fn is_below_half(self) -> bool;
 }
 
@@ -153,7 +153,7 @@ pub trait Real: Field + Ordered {
     fn atan2(self, other: Self) -> Self;
     /// The remainder with the sign of `self`, exact.
     fn fmod(self, divisor: Self) -> Self;
-    /// Whether [`Real::fmod_fast`] is exact for the two.
+    /// True if [`Real::fmod_fast`] is exact for the two.
     fn has_fast_fmod(self, divisor: Self) -> bool;
     /// [`Real::fmod`] for quotients whose integral part fits the mantissa.
     fn fmod_fast(self, divisor: Self) -> Self;

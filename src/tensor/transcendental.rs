@@ -65,7 +65,7 @@ macro_rules! elementary {
             $(fn $unary(self) -> Self;)*
             $(fn $binary(self, other: Self) -> Self;)*
             $(fn $wide(self) -> Self;)*
-            /// Whether the three functions below are accurate for this angle.
+            /// True if the three functions below are accurate for this angle.
             fn takes_fast_path(self) -> bool;
             fn sin_fast(self) -> Self;
             fn cos_fast(self) -> Self;

@@ -30,7 +30,7 @@ impl Flags {
     /// The optional operand is not given.
     pub const ABSENT: Self = Self(32);
 
-    /// Whether all flags of `other` are set.
+    /// True if all flags of `other` are set.
     #[inline(always)]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -43,7 +43,7 @@ pub struct View<'a> {
     data: *mut u8,
     dtype: DType,
     flags: Flags,
-    /// Whether it is an output of a launch. References to an output's elements come from [`super::output::Output`] alone.
+    /// True if it is an output of a launch. References to an output's elements come from [`super::output::Output`] alone.
     is_output: bool,
     sizes: &'a [i64],
     strides: &'a [i64],
@@ -134,7 +134,7 @@ impl<'a> View<'a> {
         Self { is_output, ..self }
     }
 
-    /// Whether the launch writes the operand.
+    /// True if the launch writes the operand.
     #[inline(always)]
     pub fn is_output(&self) -> bool {
         self.is_output
@@ -214,19 +214,19 @@ impl<'a> View<'a> {
         self.sizes.iter().map(|&size| size as usize).product()
     }
 
-    /// Whether every index names the same element.
+    /// True if every index names the same element.
     #[inline]
     pub fn is_constant(&self) -> bool {
         self.strides.iter().all(|&stride| stride == 0)
     }
 
-    /// Whether the only dimension is contiguous.
+    /// True if the only dimension is contiguous.
     #[inline(always)]
     pub fn is_dense_1d(&self) -> bool {
         self.strides.len() == 1 && self.strides[0] == self.dtype.size() as i64
     }
 
-    /// Whether the operand is contiguous in PyTorch's sense; always true without elements.
+    /// True if the operand is contiguous in PyTorch's sense; always true without elements.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut expected = self.dtype.size() as i64;
@@ -239,7 +239,7 @@ impl<'a> View<'a> {
         true
     }
 
-    /// Whether the operands' memory may overlap.
+    /// True if the operands' memory may overlap.
     #[inline]
     pub fn overlaps(&self, other: &View<'_>) -> bool {
         match (self.extent(), other.extent()) {

@@ -27,7 +27,7 @@ const TILING: Tiling = Tiling { side: BLOCKED_TILE_SIDE, worth: BLOCKED_TILE_MUL
 /// bfloat16 numbers as zero, as the processor's instruction does.
 pub const LEAST: usize = 16 * 16 * 16;
 
-/// Whether this module can compute the product: rows of the output and of the addend, if any, are contiguous.
+/// True if this module can compute the product: rows of the output and of the addend, if any, are contiguous.
 pub fn takes(problem: &Problem) -> bool {
     matches!(problem.dtype, DType::Float | DType::BFloat16)
         && is_available()
@@ -36,12 +36,12 @@ pub fn takes(problem: &Problem) -> bool {
         && has_contiguous_rows(&upright(problem))
 }
 
-/// Whether a product that both [`takes`] and [`super::narrow`] accept is faster here: bf16 with rows of a that need no copy.
+/// True if a product that both [`takes`] and [`super::narrow`] accept is faster here: bf16 with rows of a that need no copy.
 pub fn beats_narrow(problem: &Problem) -> bool {
     problem.dtype == DType::BFloat16 && problem.a.col == 2 && problem.k.is_multiple_of(2)
 }
 
-/// Whether the processor has the instructions.
+/// True if the processor has the instructions.
 fn is_available() -> bool {
     simd::has_bfloat16_products() && !simd::is_intel()
 }

@@ -76,7 +76,7 @@ enum Processor {
 /// Rows at a distance of a multiple of this, in bytes, share cache sets of the first-level cache; `gemm` copies them slowly.
 const PAGE: isize = 4096;
 
-/// Whether the library computes the product.
+/// True if the library computes the product.
 pub fn takes(problem: &Problem) -> bool {
     let Some(processor) = processor_of(problem.dtype) else { return false };
     let work = problem.m * problem.n * problem.k;
@@ -95,7 +95,7 @@ pub fn takes(problem: &Problem) -> bool {
     is_worth_it && operands(&upright(problem)).is_some()
 }
 
-/// Whether the distance between rows or columns of an operand is a multiple of [`PAGE`].
+/// True if the distance between rows or columns of an operand is a multiple of [`PAGE`].
 fn has_rows_in_pages(problem: &Problem) -> bool {
     [problem.a, problem.b].iter().any(|matrix| [matrix.row, matrix.col].iter().any(|&stride| stride != 0 && stride % PAGE == 0))
 }

@@ -8,7 +8,7 @@ use crate::tensor::loops::parallel;
 use crate::tensor::number::Number;
 use crate::tuning::products::{NARROW_COLUMNS, NARROW_PIECE_ROWS, NARROW_ROWS};
 
-/// Whether this module can compute the product: rows of the output are contiguous, and every row gets the same addend, if any.
+/// True if this module can compute the product: rows of the output are contiguous, and every row gets the same addend, if any.
 pub fn takes(problem: &Problem) -> bool {
     let size = problem.dtype.size() as isize;
     !problem.dtype.is_complex()

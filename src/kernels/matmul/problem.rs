@@ -83,7 +83,7 @@ pub struct Problem {
     pub out: Matrix,
     /// `None` if beta is 0.
     pub addend: Option<Matrix>,
-    /// Whether the addend is the output.
+    /// True if the addend is the output.
     pub in_place: bool,
     pub a: Matrix,
     pub b: Matrix,
@@ -154,7 +154,7 @@ impl Problem {
         [value(self.beta, self.negative[0]), value(self.alpha, self.negative[1])]
     }
 
-    /// Whether one side of the output is short, and the operand of the long side is contiguous.
+    /// True if one side of the output is short, and the operand of the long side is contiguous.
     pub fn is_skinny(&self) -> bool {
         let size = self.dtype.size() as isize;
         let long = if self.n < self.m { self.a } else { self.b };

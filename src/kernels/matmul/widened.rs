@@ -137,7 +137,7 @@ pub struct Store<'a, T: Element> {
 }
 
 impl<T: Element> Store<'_, T> {
-    /// Whether the elements of a row are contiguous.
+    /// True if the elements of a row are contiguous.
     #[inline(always)]
     fn is_dense(matrix: Matrix) -> bool {
         matrix.col == size_of::<T>() as isize

@@ -78,7 +78,7 @@ struct Adam<T> {
     gradient: Gradient<T>,
     /// The factor of decoupled weight decay.
     keep: T,
-    /// Whether 1 - beta1 is below 1/2, and the weight of the interpolation of the first moment (as `lerp`): 1 - beta1 from the old
+    /// True if 1 - beta1 is below 1/2, and the weight of the interpolation of the first moment (as `lerp`): 1 - beta1 from the old
     /// moment if `near`, else -beta1 from the gradient.
     near: bool,
     weight: T,

@@ -7,7 +7,7 @@ use crate::tensor::launch::Scalar;
 /// Elements of the tensors of each entry, around those of blocks.
 const SIZES: [usize; 6] = [1, 0, 63, 64, 130, 1100];
 
-/// Whether there are the single operands learning rate, factor and overflow; then the settings.
+/// True if there are the single operands learning rate, factor and overflow; then the settings.
 fn scalars(entries: usize, given: [bool; 3], settings: &[f64], switches: &[bool]) -> Vec<Scalar> {
     let settings = settings.iter().map(|&value| Scalar::Double(value));
     let flags = |flags: &[bool]| flags.iter().map(|&flag| Scalar::Bool(flag)).collect::<Vec<_>>();

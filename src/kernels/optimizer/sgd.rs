@@ -43,7 +43,7 @@ struct Sgd<T> {
     /// 1 - dampening.
     fresh: T,
     nesterov: bool,
-    /// Whether the momentum buffers are uninitialised.
+    /// True if the momentum buffers are uninitialised.
     is_first: bool,
 }
 

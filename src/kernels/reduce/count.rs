@@ -25,12 +25,12 @@ signature! {
 
 /// The type as which elements are read.
 trait Readable: Number {
-    /// Whether elements of other dtypes are read as this type, and not cast to it.
+    /// True if elements of other dtypes are read as this type, and not cast to it.
     const ARE_BITS: bool;
     /// An integer that holds 0 or 1, of this type's width if there is one.
     type Truth: Copy + Default + Send + Sync + From<bool> + PartialEq + BitAnd<Output = Self::Truth> + BitOr<Output = Self::Truth>;
 
-    /// Whether it is not 0. `mask`: the bits that are not signs of floats.
+    /// True if it is not 0. `mask`: the bits that are not signs of floats.
     fn is_nonzero(self, mask: Self) -> bool;
 }
 
@@ -77,7 +77,7 @@ impl<V: Readable> Fold<V> for CountNonzero<V> {
     }
 }
 
-/// Whether any value is not 0 or, with `ALL`, no value is 0. The state is 0 or 1 in an integer of the values' width, so that vector
+/// True if any value is not 0 or, with `ALL`, no value is 0. The state is 0 or 1 in an integer of the values' width, so that vector
 /// lanes keep their width.
 #[derive(Clone, Copy)]
 struct Truth<const ALL: bool, V> {

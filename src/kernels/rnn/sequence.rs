@@ -55,7 +55,7 @@ impl Layer {
         if self.reverse { self.steps - 1 - number } else { number }
     }
 
-    /// Whether products are computed in `E::Acc` instead of `E`.
+    /// True if products are computed in `E::Acc` instead of `E`.
     fn widens<E: Element>(&self) -> bool {
         matches!(E::DTYPE, DType::Half | DType::BFloat16) && (self.rows_of_part() < SEQUENCE_ROWS_16_BIT || !simd::is_intel())
     }

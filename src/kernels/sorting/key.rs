@@ -20,19 +20,19 @@ pub trait Key: Element {
     /// The element of a key. Of elements with one key it is the positive zero, or any NaN.
     fn of_key(key: u64) -> Self;
 
-    /// Whether the element is not a number.
+    /// True if the element is not a number.
     #[inline(always)]
     fn is_nan(self) -> bool {
         false
     }
 
-    /// Whether the element is greater than another one or, without `STRICT`, equal to it. False if either is NaN.
+    /// True if the element is greater than another one or, without `STRICT`, equal to it. False if either is NaN.
     #[inline(always)]
     fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
         if STRICT { self.key() > other.key() } else { self.key() >= other.key() }
     }
 
-    /// Whether [`Key::of_key`] of this element's key may give another element.
+    /// True if [`Key::of_key`] of this element's key may give another element.
     #[inline(always)]
     fn is_ambiguous(self) -> bool {
         false
@@ -125,7 +125,7 @@ impl Key for Bool {
 pub trait Pair: Copy + Ord + Default + Send + Sync {
     /// Bits of a key.
     const KEY_BITS: u32;
-    /// Whether indices up to this number fit.
+    /// True if indices up to this number fit.
     fn holds(indices: usize) -> bool;
     /// Makes a pair. The key has at most [`Pair::KEY_BITS`] bits, and the position as many as are left.
     fn new(key: u64, position: usize) -> Self;

@@ -54,7 +54,7 @@ impl DigitBlocks {
 struct Extent {
     least: u64,
     greatest: u64,
-    /// Whether an element cannot be recovered from its key.
+    /// True if an element cannot be recovered from its key.
     ambiguous: bool,
 }
 

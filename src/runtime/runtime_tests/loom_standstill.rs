@@ -50,7 +50,7 @@ impl Awaitable for Seen {
 }
 
 fn model() -> Seen {
-    Seen(Box::leak(Box::new(Model { queue: Queue::default(), stopped: AtomicBool::new(false), waits: Standstill::new() })))
+    Seen(Box::leak(Box::new(Model { queue: Queue::default(), stopped: AtomicBool::new(false), waits: Standstill::default() })))
 }
 
 fn wait(stream: Seen, target: u64) {

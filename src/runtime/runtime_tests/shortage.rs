@@ -15,7 +15,7 @@ fn follow(first: &'static Stream, second: &'static Stream) {
     event.block(second).unwrap();
 }
 
-/// Whether the streams end within a good while; a thread that hangs is left behind.
+/// True if the streams end within a good while; a thread that hangs is left behind.
 #[track_caller]
 fn assert_ends(streams: &[&'static Stream]) {
     eventually("the end of the streams", || streams.iter().all(|stream| stream.query().unwrap()));

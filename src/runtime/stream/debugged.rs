@@ -74,14 +74,14 @@ impl Stream {
             self.release(lease);
         }
     }
+}
 
-    /// Sleeps on this thread, at most until the process exits.
-    pub(super) fn sleep_here(&self, duration: Duration) {
-        let begin = Instant::now();
-        unlocked(|unlocked| {
-            while !exit::is_exiting() && begin.elapsed() < duration {
-                sleep(NAP.min(duration.saturating_sub(begin.elapsed())), unlocked);
-            }
-        });
-    }
+/// Sleeps on this thread, at most until the process exits.
+pub(super) fn sleep_here(duration: Duration) {
+    let begin = Instant::now();
+    unlocked(|unlocked| {
+        while !exit::is_exiting() && begin.elapsed() < duration {
+            sleep(NAP.min(duration.saturating_sub(begin.elapsed())), unlocked);
+        }
+    });
 }

@@ -139,7 +139,9 @@ impl Device {
     pub fn synchronize(&self) -> Result<(), Error> {
         let streams = self.streams();
         streams.iter().filter_map(|stream| stream.recorder()).try_for_each(|recorder| recorder.check_wait(self.index))?;
-        streams.iter().for_each(|stream| stream.tell_host_waits());
+        for stream in &streams {
+            stream.tell_host_waits();
+        }
         streams.iter().try_for_each(|stream| stream.finish())?;
         streams.iter().try_for_each(|stream| stream.raise())
     }

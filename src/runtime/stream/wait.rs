@@ -11,14 +11,14 @@ use crate::runtime::executor::EXECUTOR;
 use crate::runtime::gate::Pass;
 use crate::runtime::observers::RACES;
 use crate::runtime::standstill::{Awaitable, Standstill};
-use crate::runtime::sync::{Arc, Ordering, Unlocked, spin_loop, unlocked};
+use crate::runtime::sync::{Arc, LazyLock, Ordering, Unlocked, spin_loop, unlocked};
 use crate::runtime::task::recording::Recording;
 use crate::runtime::task::{DrainableStream, Task};
 use crate::runtime::{Error, observers, open_loops};
 use crate::tuning::waking::{BACKLOG_TASKS, LOOK_ON};
 
 /// The threads that wait for a stream only as long as it may proceed.
-pub(super) static STANDSTILL: Standstill<StreamSeen> = Standstill::new();
+pub(super) static STANDSTILL: LazyLock<Standstill<StreamSeen>> = LazyLock::new(Standstill::default);
 
 /// A stream, and whether a task that installed hardware holds counts as one that may be waiting for any other.
 #[derive(Clone, Copy)]

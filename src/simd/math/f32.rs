@@ -311,7 +311,7 @@ const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 /// Adding this to an `f64` below 2^51 leaves the nearest integer in the low bits.
 const ROUND_WIDE: f64 = 6_755_399_441_055_744.0;
 
-/// Whether [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
+/// True if [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
 #[inline(always)]
 pub fn takes_fast_path(x: f32) -> bool {
     x.abs() <= NEAR

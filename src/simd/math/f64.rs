@@ -382,7 +382,7 @@ const NEAR: f64 = 1_073_741_824.0;
 const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 const FRAC_2_PI_LOWER: f64 = -2.144_287_256_578_600_8e-33;
 
-/// Whether [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
+/// True if [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
 #[inline(always)]
 pub fn takes_fast_path(x: f64) -> bool {
     x.abs() <= NEAR

@@ -6,7 +6,7 @@ use crate::simd::nontemporal::Stores;
 
 /// A function of the elements at one index of `N` inputs. Mark its methods `#[inline(always)]`.
 pub(super) trait BlockFunction<E, R, const N: usize>: Copy {
-    /// Whether a block is read and written as words of two 16 bit elements: see [`words`](super::words).
+    /// True if a block is read and written as words of two 16 bit elements: see [`words`](super::words).
     const PAIRED: bool;
 
     fn apply(self, inputs: [E; N]) -> R;

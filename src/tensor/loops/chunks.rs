@@ -101,7 +101,7 @@ impl<'a> ChunkBuffers<'a> {
         StridedPtr { data: patch.data(operand), steps: self.space.steps(operand) }
     }
 
-    /// Whether the operand's memory can be used for the patch. Inputs that an output overlaps are copied.
+    /// True if the operand's memory can be used for the patch. Inputs that an output overlaps are copied.
     fn is_direct(&self, operand: usize, ptr: &StridedPtr, patch: &Patch) -> bool {
         let (view, dtype) = (self.launch.view(operand), self.dtypes[operand]);
         let aligned = (ptr.data as usize).is_multiple_of(dtype.size().min(8));

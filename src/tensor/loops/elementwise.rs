@@ -20,7 +20,7 @@ use crate::tuning::caches::{BLOCK, ELEMENTWISE_BLOCK};
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
     /// The type of the result: `T`, or `Bool` for a predicate.
     type Output: Number;
-    /// Whether Python numbers that meet 16 bit floats keep their precision instead of being rounded to the dtype first. PyTorch's
+    /// True if Python numbers that meet 16 bit floats keep their precision instead of being rounded to the dtype first. PyTorch's
     /// CPU keeps it for products and quotients, and rounds for everything else.
     const PRECISE_NUMBERS: bool = false;
 
@@ -122,7 +122,7 @@ where
     run::<E, O, _, 1>(&launch.leading(TENSORS), WithNumber { op, number })
 }
 
-/// Whether an operand is one value for all elements, of which there is at least one. A single element also counts if its dtype
+/// True if an operand is one value for all elements, of which there is at least one. A single element also counts if its dtype
 /// differs from `dtype`, which might not hold the value.
 fn is_number(view: &View<'_>, dtype: DType) -> bool {
     let is_one = || view.is_constant() || view.numel() == 1 && view.dtype() != dtype;
@@ -145,7 +145,7 @@ impl<T: Number, Op: Map<T, 2>> Map<T, 1> for WithNumber<Op, T> {
     }
 }
 
-/// Whether the launch has Python numbers, and `E` is computed in a type of higher precision.
+/// True if the launch has Python numbers, and `E` is computed in a type of higher precision.
 #[inline]
 pub(super) fn has_wider_number<E: Element>(launch: &Launch<'_>) -> bool {
     E::DTYPE != E::Acc::DTYPE && (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE))
@@ -271,7 +271,7 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     Ok(())
 }
 
-/// Whether all operands are dense and of the loop's types, and no input partially overlaps the output. Fills `inputs`.
+/// True if all operands are dense and of the loop's types, and no input partially overlaps the output. Fills `inputs`.
 #[inline]
 fn find_straight(launch: &Launch<'_>, types: Types, output: &View<'_>, inputs: &mut Inputs) -> bool {
     let fits = |view: &View<'_>, dtype: DType| view.dtype() == dtype && view.is_dense_1d();
@@ -336,7 +336,7 @@ struct PatchBuffers<'a> {
     dtypes: [DType; MAX_OPERANDS],
     steps: [Steps; MAX_OPERANDS],
     accesses: [Access; MAX_OPERANDS],
-    /// Whether an input partially overlaps the output.
+    /// True if an input partially overlaps the output.
     is_crossed: bool,
     blocks: [Buffer; MAX_OPERANDS],
     raw: Buffer,

@@ -19,7 +19,7 @@ pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
     /// [`Map::PRECISE_NUMBERS`](super::elementwise::Map::PRECISE_NUMBERS).
     const PRECISE_NUMBERS: bool = false;
 
-    /// Whether the inputs take the fast path.
+    /// True if the inputs take the fast path.
     fn takes_fast_path(self, inputs: [T; N]) -> bool;
     /// The fast path.
     fn fast(self, inputs: [T; N]) -> T;

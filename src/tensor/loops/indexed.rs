@@ -39,7 +39,7 @@ const MAX_INDICES: usize = MAX_OPERANDS - FIRST_INDEX;
 /// How the values of an index are interpreted.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Whether negative values count from the end.
+    /// True if negative values count from the end.
     pub wraps: bool,
     /// Elements with this index are skipped.
     pub skipped: Option<i64>,
@@ -142,7 +142,7 @@ impl<'a> Indexed<'a> {
         }
     }
 
-    /// Whether no index changes along the rows of patches.
+    /// True if no index changes along the rows of patches.
     fn is_by_row(&self, space: &Space<'_>) -> bool {
         self.indices().iter().all(|index| space.steps(index.operand).col == 0)
     }

@@ -25,7 +25,7 @@ use crate::tuning::sharing::{GRAIN, SHARED_REDUCTION};
 
 /// A function of the values at one index: from `I` inputs to `O` results.
 pub trait Step<T: Number, const I: usize, const O: usize>: Copy + Send + Sync {
-    /// Whether the last result is a flag instead of an element: [`run`] returns whether any flag is not 0.
+    /// True if the last result is a flag instead of an element: [`run`] returns whether any flag is not 0.
     const FINDS: bool = false;
 
     /// Computes the results; mark it `#[inline(always)]`.
@@ -180,7 +180,7 @@ where
     E: Element,
     S: Step<E::Acc, I, O>,
 {
-    /// Whether elements have 16 bits and are computed in 32.
+    /// True if elements have 16 bits and are computed in 32.
     const PAIRED: bool = is_paired::<E>();
 
     #[inline(always)]
@@ -312,7 +312,7 @@ fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) 
     Ok(ends)
 }
 
-/// Whether no entry reads or writes what another one writes.
+/// True if no entry reads or writes what another one writes.
 fn apart(launch: &Launch<'_>, lists: Lists, used: usize) -> bool {
     let mut ranges = Vec::with_capacity(used * lists.tensors);
     for index in 0..used * lists.tensors {
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::tensor::view::View;
 
-    /// Whether two lists of two tensors of four floats at these addresses are disjoint; the first list is written.
+    /// True if two lists of two tensors of four floats at these addresses are disjoint; the first list is written.
     fn are_apart(addresses: [usize; 4]) -> bool {
         // SAFETY: nothing reads the elements.
         let view = |address: usize| unsafe { View::new(address as *mut u8, DType::Float, Flags::default(), &[4], &[4]) }.unwrap();

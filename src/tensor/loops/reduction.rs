@@ -38,7 +38,7 @@ pub struct FoldBlock {
     row_step: isize,
     /// The index of the first row in the reduced dimension, if there is only one reduced dimension.
     pub first: usize,
-    /// Whether an output's elements are closer in memory than adjacent outputs.
+    /// True if an output's elements are closer in memory than adjacent outputs.
     pub by_runs: bool,
 }
 
@@ -91,17 +91,17 @@ pub trait BlockFold<S>: Sync {
     /// The dtype that elements are cast to first.
     fn element(&self) -> DType;
 
-    /// Whether elements of another dtype are not cast: their bits are read as elements of that size.
+    /// True if elements of another dtype are not cast: their bits are read as elements of that size.
     fn takes_bits(&self) -> bool {
         false
     }
 
-    /// Whether the index of an element matters, so that blocks must keep the order of the reduced dimension.
+    /// True if the index of an element matters, so that blocks must keep the order of the reduced dimension.
     fn is_ordered(&self) -> bool {
         false
     }
 
-    /// Whether a block's elements are read twice and should stay in the first-level cache.
+    /// True if a block's elements are read twice and should stay in the first-level cache.
     fn looks_twice(&self) -> bool {
         true
     }

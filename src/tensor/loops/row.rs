@@ -21,7 +21,7 @@ pub struct Row<'a> {
     len: usize,
     /// Bytes of an element.
     size: usize,
-    /// Whether nothing writes the elements while the row is used.
+    /// True if nothing writes the elements while the row is used.
     is_constant: bool,
     memory: PhantomData<&'a [u8]>,
 }
@@ -157,7 +157,7 @@ impl<'a> RowMut<'a> {
         self.0.len
     }
 
-    /// Whether both rows are the same elements.
+    /// True if both rows are the same elements.
     #[inline]
     pub fn is_same(&self, other: &Row<'_>) -> bool {
         self.0.data == other.data && (self.0.step == other.step || self.0.len <= 1)
@@ -372,7 +372,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Whether the dimensions from `first` on are one line of elements at the stride of the last dimension.
+/// True if the dimensions from `first` on are one line of elements at the stride of the last dimension.
 #[inline]
 pub fn is_line(view: &View<'_>, first: usize) -> bool {
     (first + 1..view.ndim()).all(|dim| view.stride(dim - 1) == view.size(dim) as isize * view.stride(dim))

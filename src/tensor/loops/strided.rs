@@ -30,7 +30,7 @@ impl StridedPtr {
         Self { data, steps: Steps { col: size as isize, row: (size * cols) as isize } }
     }
 
-    /// Whether a patch of these sizes is contiguous here.
+    /// True if a patch of these sizes is contiguous here.
     #[inline(always)]
     pub fn is_dense(&self, size: usize, cols: usize, rows: usize) -> bool {
         let col = self.steps.col == size as isize || cols == 1;

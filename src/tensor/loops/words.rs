@@ -5,7 +5,7 @@
 use crate::tensor::dtype::Element;
 use crate::tensor::number::Number;
 
-/// Whether elements have 16 bits and a computing type of 32 bits.
+/// True if elements have 16 bits and a computing type of 32 bits.
 pub const fn is_paired<E: Element>() -> bool {
     size_of::<E>() == 2 && size_of::<E::Acc>() == 4
 }

@@ -67,7 +67,7 @@ impl Indexed<'_> {
         Ok(())
     }
 
-    /// Whether target addresses are irregular or constant along a dimension. False for dimensions that are not indexed, along which
+    /// True if target addresses are irregular or constant along a dimension. False for dimensions that are not indexed, along which
     /// the target has strides.
     fn is_led(&self, dim: usize) -> bool {
         self.launch.view(0).stride(dim) == 0 || !self.is_by_row_along(dim)

@@ -127,7 +127,7 @@ impl Indexed<'_> {
         self.indices().iter().map(|index| (index.slots.count - 1).max(0) * index.slots.step).sum::<i64>() + 1
     }
 
-    /// Whether no index changes along a dimension.
+    /// True if no index changes along a dimension.
     pub(super) fn is_by_row_along(&self, dim: usize) -> bool {
         self.indices().iter().all(|index| self.launch.view(index.operand).stride(dim) == 0)
     }
@@ -157,7 +157,7 @@ impl Indexed<'_> {
         }
     }
 
-    /// Whether there are many long rows, and a sample of them is spread evenly over `ranges` ranges of positions.
+    /// True if there are many long rows, and a sample of them is spread evenly over `ranges` ranges of positions.
     fn rows_are_spread(&self, size: usize, ranges: usize) -> bool {
         let target = self.launch.view(0);
         let sizes = target.sizes();

@@ -80,7 +80,7 @@ impl Slots {
         if self.rules.wraps && index < 0 { index.wrapping_add(self.count) } else { index }
     }
 
-    /// Whether the slot is in bounds.
+    /// True if the slot is in bounds.
     #[inline(always)]
     pub fn holds(&self, slot: i64) -> bool {
         (slot as u64) < self.count as u64

@@ -14,7 +14,7 @@ pub struct Batch<'a> {
     pub len: usize,
     /// Rows of [`LANES`](super::LANES) elements: those of a strip, or as many as a line fills.
     pub rows: usize,
-    /// Whether the lines are the columns of whole strips, instead of following one another.
+    /// True if the lines are the columns of whole strips, instead of following one another.
     pub in_strips: bool,
     /// The lines of each operand; steps in bytes from one line to the next (`col`), and from one row of columns to the next
     /// (`row`).

@@ -35,7 +35,7 @@ impl<'a, T: Number> Values<'a, T> {
         self.count
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

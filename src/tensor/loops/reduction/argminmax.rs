@@ -31,7 +31,7 @@ struct ArgMinMax<V> {
     position: i64,
 }
 
-/// Whether a later value replaces an earlier one.
+/// True if a later value replaces an earlier one.
 #[inline(always)]
 fn beats<V: Ordered, const GREATEST: bool>(later: V, earlier: V) -> bool {
     let beyond = if GREATEST { later > earlier } else { later < earlier };

@@ -16,9 +16,9 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
     type State: Copy + Default + Send + Sync;
     /// The result.
     type Output: Number;
-    /// Whether counting a value twice does not change the state.
+    /// True if counting a value twice does not change the state.
     const IDEMPOTENT: bool = false;
-    /// Whether it takes the bits of any dtype whose elements have this size.
+    /// True if it takes the bits of any dtype whose elements have this size.
     const TAKES_BITS: bool = false;
 
     /// The initial state of a fold whose first value is `first`: the neutral state, or that of `first` if the fold is idempotent.

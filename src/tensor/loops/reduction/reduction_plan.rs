@@ -60,10 +60,10 @@ pub(super) struct Plan<'a> {
     input: View<'a>,
     /// The dtype that the elements are cast to.
     pub element: DType,
-    /// Whether blocks are packed in scratch memory: elements are cast, or those of a run or row are not contiguous.
+    /// True if blocks are packed in scratch memory: elements are cast, or those of a run or row are not contiguous.
     pub is_packed: bool,
     by_runs: bool,
-    /// Whether a tile's rows are contiguous and may be folded together.
+    /// True if a tile's rows are contiguous and may be folded together.
     pub is_wide: bool,
     cols: Dim,
     rows: Dim,

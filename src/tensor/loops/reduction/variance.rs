@@ -17,7 +17,7 @@ use crate::tuning::reductions::VARIANCE_COLS;
 pub struct Variance {
     /// The number that is subtracted from the count of elements, by which the sum of squares is then divided.
     pub correction: f64,
-    /// Whether the result is the standard deviation.
+    /// True if the result is the standard deviation.
     pub root: bool,
 }
 
