@@ -168,8 +168,8 @@ upstream: dev ## PyTorch's own device-generic tests: DIR=<checkout of PyTorch>
 	@[ -n '$(DIR)' ] || { echo 'make: upstream takes DIR=<checkout of PyTorch>'; exit 2; }
 	PYTHONPATH=tools $(PY) -m upstream '$(DIR)' $(FILES) --shards $(SHARDS) --jobs $(JOBS)
 
-conformance: dev ## the device against the CPU over all of PyTorch's operator database; goes on where it was interrupted
-	PYTHONPATH=tools $(PY) -m upstream tests/ops --resume --shards 16 --jobs 2 --output target/conformance || true
+conformance: dev ## the device against the CPU over all of PyTorch's operator database; goes on where it was interrupted, until the next build
+	PYTHONPATH=tools $(PY) -m upstream tests/ops --resume '$(DEV)' --shards 16 --jobs 2 --output target/conformance || true
 	$(PY) tools/conformance.py target/conformance/results.json docs/conformance.md --entries
 
 FUZZ ?= --seconds 600
@@ -186,7 +186,7 @@ accuracy: dev ## sums of many terms in 16 bits against float64, into docs/accura
 
 conformance-compile: dev ## operators and modules through torch.compile, into target/conformance-compile; goes on likewise
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
-	    --resume --shards 16 --jobs 2 --output target/conformance-compile
+	    --resume '$(DEV)' --shards 16 --jobs 2 --output target/conformance-compile
 
 zoo: dev $(STAMPS)/libraries ## a step of a hundred small models of transformers and torchvision beside the CPU's; ZOO="--compile bert" chooses
 	PYTHONPATH=tools $(PY) -m zoo $(ZOO)

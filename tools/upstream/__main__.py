@@ -28,7 +28,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--shards", type=int, default=1, help="processes that the tests of a file are split over")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--output", type=Path, default=Path("target/upstream"), help="directory for results and logs")
-    parser.add_argument("--resume", action="store_true", help="keep the results of an earlier run, and run what it has not run")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results that are newer than this file, and run the rest")
     parser.add_argument("-k", dest="pattern", help="as pytest's -k")
     return parser.parse_args(arguments)
 
@@ -46,7 +46,8 @@ def generic_files(directory: Path, names: list[str]) -> list[str]:
 def run_shard(options: argparse.Namespace, directory: Path, file: str, shard: int) -> Lines:
     """Run one shard of a file and return the last line of each test."""
     results = options.output.resolve() / f"{file.replace('/', '.').removesuffix('.py')}-{shard}.jsonl"
-    finished = [line for line in read(results).values() if line["outcome"] not in ("started", SESSION)] if options.resume else []
+    is_kept = options.resume and results.exists() and results.stat().st_mtime > options.resume.stat().st_mtime
+    finished = [line for line in read(results).values() if line["outcome"] not in ("started", SESSION)] if is_kept else []
     results.unlink(missing_ok=True)
     for line in finished:
         write(results, **line)
