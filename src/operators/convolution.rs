@@ -12,9 +12,12 @@ use super::call::{Arguments, Call, CallError, Outcome, Partition, Shape, Strides
 use super::callees;
 use super::tensors::{Dims, Format, Tensor, dims};
 use super::unfold::Windows;
-use crate::kernels::convolution::{Dimension, Direction, has_large_planes, is_native, is_regular};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
+
+mod onednn_limits;
+
+use onednn_limits::{Dimension, Direction, has_large_planes, is_native, is_regular};
 
 const NAME: &str = "convolution";
 

@@ -1,5 +1,5 @@
-//! Convolutions in 16 bit dtypes: which dtypes and geometries may be left to PyTorch's kernels. The Rust kernels of depthwise
-//! convolutions are in `depthwise.rs`.
+//! Which dtypes and geometries of convolutions may be left to PyTorch's oneDNN kernels. The Rust kernels of depthwise
+//! convolutions are in `src/kernels/depthwise.rs`.
 //!
 //! Without instructions for products of 16 bit floats, oneDNN uses plain loops or widens each vector repeatedly. Without the tile
 //! instructions for float16, gradients in float16 took 9 to 270 times as long as in float32 (Intel Xeon with AVX-512 FP16).
