@@ -67,7 +67,7 @@ MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
-.PHONY: accuracy check check-python mutants nightly asan-python tsan-python test-portable test-aarch64 test-hardware
+.PHONY: accuracy check check-python mutants nightly heap asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models header wheel release checksums docs clean
 
 help: ## list the targets
@@ -232,6 +232,11 @@ asan-python: | $(STAMPS)/test ## Python tests of streams, events, memory, graphs
 tsan-python: | $(STAMPS)/test ## the same under the thread sanitizer
 	$(call SANITIZED_MODULE,thread)
 	$(call SANITIZED_PYTHON,thread)
+
+# glibc's own checks of the heap find writes beside a block in PyTorch's kernels as well, at the speed of ordinary tests.
+HEAP_TESTS ?= $(addprefix tests/,processes/test_lifetimes.py ops/test_bad_arguments.py ops/test_sparse.py ops/test_table.py)
+heap: dev ## Python tests of refused arguments, lifetimes and the table of operators with glibc's checks of the heap
+	GLIBC_TUNABLES=glibc.malloc.check=3 LD_PRELOAD=libc_malloc_debug.so.0 $(PY) -m pytest $(HEAP_TESTS) $(PYTEST)
 
 # ---- style -----------------------------------------------------------------------------------------------------------------------
 lint: lint-rust lint-python lint-cpp lint-workflows ## formatting, lints and types of the three languages; the workflows of .github

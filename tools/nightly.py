@@ -33,6 +33,7 @@ TARGETS = {
     "lint-cpp": 60,
     "asan": 60,
     "tsan": 60,
+    "heap": 30,
     "fuzz": 60,
     "soak MINUTES=60": 120,
     "test-libraries": 120,
