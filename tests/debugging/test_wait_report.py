@@ -188,16 +188,6 @@ def test_the_error_mode_raises_before_an_operator_waits() -> None:
         torch.rustdev.set_sync_debug_mode("default")
 
 
-def test_the_debug_mode_stays_as_it_was_set() -> None:
-    torch.rustdev.set_sync_debug_mode("warn")
-    try:
-        with torch.rustdev.wait_report():
-            assert torch.rustdev.get_sync_debug_mode() == 1
-        assert torch.rustdev.get_sync_debug_mode() == 1
-    finally:
-        torch.rustdev.set_sync_debug_mode("default")
-
-
 def test_a_library_is_named_beside_the_users_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "site-packages"
     library.mkdir()

@@ -132,21 +132,6 @@ def columns() -> None:
     expect(x, torch.tensor([1.0] * 2 + [2.0] * 3 + [3.0] * 4).expand(6, 9))
 
 
-@ordered
-def every_second_element() -> None:
-    x = ones()
-    fill_parts([x[::2], x[1::2]])
-    expect(x, torch.tensor([1.0, 2.0] * 8))
-
-
-@ordered
-def blocks_of_three_dimensions() -> None:
-    x = ones(4, 6, 5)
-    fill_parts([x[:, :2, :3], x[:, :2, 3:], x[:, 2:4, :3], x[:, 4:]])
-    expect(x[:, 0, 0], full(1, 4))
-    expect(x[:, 3, 2], full(3, 4))
-
-
 # ---- memory ---------------------------------------------------------------------------------------------------------------------
 
 
