@@ -104,6 +104,13 @@ def test_names_of_devices() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
+def test_modules() -> None:
+    for model in (nn.Linear(2, 2).cuda(), nn.Linear(2, 2).to("cuda"), nn.Linear(2, 2, device="cuda"), nn.Linear(2, 2).cuda(0)):
+        assert next(model.parameters()).device == torch.device("cuda:0")
+    assert torch._C._nn._parse_to("cuda")[0] == torch.device("cuda")  # as modules of other libraries ask it
+
+
+@pytest.mark.usefixtures("cuda")
 def test_data_parallel_threads() -> None:
     for ids in ([0], None):
         model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).cuda()
@@ -203,6 +210,23 @@ def test_functions_of_cuda() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
+def test_random_numbers() -> None:
+    torch.cuda.manual_seed_all(7)
+    state = torch.cuda.get_rng_state("cuda:0")
+    x = torch.randn(3, device="cuda")
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(x, torch.randn(3, device="cuda"))
+    for devices in ([0, 1], [x.device], (d for d in ("cuda:0", x.device))):
+        with torch.random.fork_rng(devices=devices, device_type="cuda"), torch.random.fork_rng(devices=[x.device]):
+            torch.cuda.manual_seed(3)
+    generator = torch.Generator(device="cuda").manual_seed(7)
+    assert isinstance(generator, torch.Generator)
+    assert torch.equal(x, torch.randn(3, device="cuda", generator=generator))
+    torch.manual_seed(7)
+    assert torch.equal(x, torch.randn(3, device="cuda"))
+
+
+@pytest.mark.usefixtures("cuda")
 def test_classes_with_type_parameters_keep_them() -> None:
     """Programs that are imported in the scope have them in annotations, as torch.distributed.checkpoint does."""
     alias: Any = torch.futures.Future[list[int]]
@@ -238,6 +262,30 @@ def test_streams_events_and_graphs() -> None:
     x.fill_(4)
     graph.replay()
     assert y.tolist() == [8, 8]
+
+
+@pytest.mark.usefixtures("cuda")
+def test_mixed_precision() -> None:
+    x = torch.ones(2, 2, device="cuda")
+    for context in (torch.autocast("cuda"), torch.autocast(x.device.type, dtype=torch.float16), torch.amp.autocast("cuda")):
+        with context:
+            assert torch.is_autocast_enabled()
+            assert torch.is_autocast_enabled("cuda")
+            assert (x @ x).dtype == torch.float16
+    for dtype in (torch.float32, torch.float64):  # of which the CPU device warns
+        with torch.autocast("cuda", dtype=dtype):
+            assert torch.get_autocast_dtype("cuda") == dtype
+            assert (x.half() @ x.half()).dtype == dtype
+    with pytest.warns(FutureWarning, match="deprecated"):
+        context = torch.cuda.amp.autocast(dtype=torch.bfloat16)
+    with context:
+        assert torch.get_autocast_gpu_dtype() == torch.get_autocast_dtype("cuda") == torch.bfloat16
+        assert (x @ x).dtype == torch.bfloat16
+    with pytest.warns(FutureWarning, match="deprecated"):
+        old = torch.cuda.amp.GradScaler(init_scale=8.0)
+    for scaler in (old, torch.amp.GradScaler("cuda", init_scale=8.0), torch.amp.GradScaler(init_scale=8.0)):
+        assert scaler.is_enabled()
+        assert scaler.scale(x).tolist() == [[8, 8], [8, 8]]
 
 
 class Triple(torch.autograd.Function):
@@ -377,6 +425,20 @@ def test_a_real_gpu_is_not_hidden_by_accident(monkeypatch: pytest.MonkeyPatch) -
         assert torch.cuda.is_bf16_supported()
 
 
+def test_profiles() -> None:
+    with rustdev.as_cuda(profile="t4-16g"):
+        properties = torch.cuda.get_device_properties("cuda")
+        assert (properties.major, properties.minor) == torch.cuda.get_device_capability() == (7, 5)
+        assert properties.total_memory <= 16 << 30
+        assert properties.name == torch.cuda.get_device_name(0)
+        assert properties.name.startswith("Tesla T4 (rustdev")
+        assert not torch.cuda.is_bf16_supported(including_emulation=False)
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty((16 << 30) + 1, dtype=torch.uint8, device="cuda")
+    with pytest.raises(ValueError, match="there is no profile 't5'; there are t4-16g"):
+        rustdev.as_cuda(profile="t5")
+
+
 @pytest.mark.usefixtures("cuda")
 def test_compiled_functions_are_one_graph() -> None:
     place = torch.device("cuda", 1)
@@ -430,6 +492,20 @@ def test_accelerator() -> None:
     torch.accelerator.set_device_index(x.device)
     assert torch.cuda.current_device() == 1
     torch.accelerator.set_device_index("cuda:0")
+
+
+@pytest.mark.usefixtures("cuda")
+def test_devices_of_other_objects() -> None:
+    x = torch.ones(1, device="cuda:1")
+    seen = (
+        torch.cuda.Stream(x.device),
+        torch.cuda.current_stream(1),
+        x.untyped_storage(),
+        torch.zeros(1, device=1).untyped_storage(),
+    )
+    assert {each.device for each in seen} == {x.device}
+    assert torch.Generator(x.device).device == x.device
+    assert torch.ones(1, device=torch.Generator(x.device).device).device == x.device
 
 
 @pytest.mark.usefixtures("cuda")
@@ -535,6 +611,29 @@ def test_what_runs_without_the_mode_calls_programs_with_it() -> None:
     with pytest.raises(ValueError, match="Expected parameter"):
         torch.distributions.Normal(place, place - 1, validate_args=True)
     assert len(torch.overrides._get_current_function_mode_stack()) == 1
+
+
+def test_compiled_steps_of_optimizers() -> None:
+    def compiled(device: str) -> list[str]:
+        """The graphs of a step."""
+        graphs: list[str] = []
+
+        def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+            graphs.append(str([(node.op, str(node.target)) for node in graph.graph.nodes if node.op != "placeholder"]))
+            return graph.forward
+
+        weight = nn.Parameter(torch.ones(3, device=device))
+        weight.grad = torch.ones(3, device=device)
+        step = torch.compile(torch.optim.SGD([weight], lr=0.5, momentum=0.5).step, backend=backend)
+        for expected in (0.5, -0.25):
+            step()
+            assert weight.tolist() == [expected] * 3
+        return graphs
+
+    with rustdev.as_cuda():
+        inside = compiled("cuda")
+    assert inside == compiled("rustdev")
+    assert any("_foreach" in graph for graph in inside)
 
 
 @pytest.mark.usefixtures("cuda")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from rustdev._inductor import builds
-from torch._inductor import codecache, cpp_builder
+from torch._inductor import codecache, cpp_builder, exc
 
 SOURCE = 'extern "C" int answer() { return 42; }\n'
 
@@ -92,3 +92,9 @@ def test_a_damaged_precompiled_header_is_left_out(tmp_path: Path) -> None:
     target.write_bytes(target.read_bytes()[:5000])
     assert answer(build(tmp_path, source=source, header=str(header))[1]) == 42
     assert not target.exists()
+
+
+def test_source_that_does_not_compile_is_refused_as_before(tmp_path: Path) -> None:
+    with pytest.raises(exc.CppCompileError, match=r"C\+\+ compile error"):
+        build(tmp_path, source="this is no C++")
+    assert {path.name for path in tmp_path.iterdir()} == {"one.cpp", "lock"}

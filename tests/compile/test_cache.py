@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from rustdev import _rustdev
 from rustdev._inductor import kernels
+from rustdev._inductor.interface import Interface
+from torch._inductor.codecache import CacheBase
 
 PROGRAM = """
 import json, sys, torch
@@ -55,6 +58,27 @@ def test_the_next_process_compiles_nothing_but_for_another_rustdev(tmp_path: Pat
     glue = "prefix = kernels.prefix; kernels.prefix = lambda: prefix() + '// another'; interface._hash_of_generator = lambda: '1'"
     assert run(tmp_path, glue)["misses"] == 1
     assert len(libraries(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_kernels_are_compiled_in_the_process_or_beside_it(tmp_path: Path, threads: int) -> None:
+    watch = """
+from torch._inductor.async_compile import AsyncCompile
+submit = AsyncCompile.submit
+AsyncCompile.submit = staticmethod(lambda task: print("submitted", file=sys.stderr) or submit(task))
+"""
+    command = [sys.executable, "-c", PROGRAM, watch]
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert json.loads(done.stdout)["misses"] == 1, done.stderr
+    assert done.stderr.count("submitted") == (0 if threads == 1 else 1)
+
+
+def test_the_key_names_what_code_depends_on() -> None:
+    information = Interface.get_cache_system_info()
+    assert information["version"] == torch.rustdev.__version__
+    assert information["instruction_set"] == _rustdev.instruction_set()
+    assert CacheBase.get_system()["device_interfaces"]["rustdev"] == information
 
 
 def test_a_changed_generator_has_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

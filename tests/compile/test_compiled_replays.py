@@ -87,6 +87,18 @@ def test_two_forwards_before_a_backward(replayed: list[int]) -> None:
     torch.testing.assert_close(found, [parameter.grad.cpu() for parameter in model.parameters()])
 
 
+def test_gradients_that_add_up(replayed: list[int]) -> None:
+    model = network()
+    twin = copy.deepcopy(model)
+    call = compiled(model)
+    for index in range(5):
+        call(batch(index)).square().sum().backward()
+        twin(batch(index)).square().sum().backward()
+    assert replayed
+    for actual, expected in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(actual.grad, expected.grad)
+
+
 def test_a_parameter_that_moves() -> None:
     layer = nn.Linear(8, 8, device=DEVICE)
     call = compiled(layer)
@@ -170,3 +182,17 @@ def test_inside_a_capture_of_the_program() -> None:
     x.copy_(batch(1))
     graph.replay()
     torch.testing.assert_close(result, batch(1).exp() - 1)
+
+
+def test_max_autotune_replays_as_well(replayed: list[int]) -> None:
+    call = torch.compile(lambda x: x * 5, mode="max-autotune")
+    results = [call(batch(index)) for index in range(4)]
+    assert replayed
+    torch.testing.assert_close([result.cpu() for result in results], [5 * batch(index).cpu() for index in range(4)])
+
+
+def test_other_modes_do_not_replay(replayed: list[int]) -> None:
+    call = torch.compile(lambda x: x * 3)
+    for index in range(4):
+        call(batch(index))
+    assert not replayed

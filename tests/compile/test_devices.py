@@ -49,6 +49,13 @@ def test_kernels_of_the_cpu_in_the_same_graph() -> None:
         torch.testing.assert_close(actual.cpu(), expected)
 
 
+def test_kernels_of_the_cpu_alone_are_pytorchs() -> None:
+    with sources() as made:
+        result = torch.compile(lambda x: x.sin() * 2, fullgraph=True)(torch.ones(3))
+    assert made == []
+    torch.testing.assert_close(result, torch.ones(3).sin() * 2)
+
+
 def test_the_same_code_for_both_devices_is_compiled_once() -> None:
     compiled = torch.compile(lambda x: x.erf() * 3, fullgraph=True)
     with sources() as made:

@@ -52,6 +52,13 @@ def test_bits_do_not_depend_on_the_number_of_threads(name: str, threads: object)
     assert all(torch.equal(results[0], other) for other in results[1:])
 
 
+def test_loops_of_one_kernel_follow_each_other() -> None:
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        return ((x - x.mean(0)) / x.std(0)).T.contiguous().softmax(0).sum(1)
+
+    check(chain, torch.randn(200, 90), rtol=1e-4, atol=1e-4)
+
+
 def test_sums_of_shared_positions_lose_nothing() -> None:
     at = torch.arange(40_000) % 7
     check(lambda x, at: torch.zeros(7, device=x.device).index_add(0, at, x), torch.ones(40_000), at)

@@ -4,6 +4,7 @@ import pytest
 import rustdev
 import torch
 from children import run_fresh
+from rustdev import _inductor
 
 COMPILED = """
 import torch
@@ -35,6 +36,12 @@ def test_the_compiler_may_be_loaded_first() -> None:
     assert python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == ["[1.0, 1.0, 1.0]"]
 
 
+def test_loaders_are_left_as_they_were() -> None:
+    modules = "torch, sys, torch._dynamo, torch._inductor.decomposition, torch._inductor.codecache"
+    program = f"import {modules}; print([it for it in sys.meta_path if 'rustdev' in type(it).__module__])"
+    assert python(program) == ["[]"]
+
+
 def test_interface() -> None:
     from torch._dynamo.device_interface import get_interface_for_device
 
@@ -53,3 +60,14 @@ def test_an_older_release_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch, "__version__", "2.14.1+cpu")
     with pytest.raises(NotImplementedError, match=r"torch 2\.15 or newer, and this is torch 2\.14\.1"):
         rustdev._inductor_backend_init()
+
+
+def test_an_older_release_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.14.1+cpu")
+    monkeypatch.setattr(_inductor, "_after_import", lambda name, then: pytest.fail(f"{name} is changed"))
+    _inductor._install()
+
+
+@pytest.mark.parametrize(("version", "supported"), [("2.13.0", False), ("2.14.1", False), ("2.15.0+cu130", True), ("3.0", True)])
+def test_supported_releases(version: str, supported: bool) -> None:
+    assert _inductor._is_supported(version) is supported

@@ -80,6 +80,20 @@ def test_compiled_optimizers(make: Callable[..., torch.optim.Optimizer]) -> None
     torch.testing.assert_close(actual, steps("cpu", compiled=False))
 
 
+def test_our_operators() -> None:
+    ops = torch.ops.rustdev
+
+    def fused(gate: torch.Tensor, up: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        y = ops.swiglu(gate * 2, up)
+        return (y + ops.rotary(x, x.sin()[..., :4].contiguous(), x.cos()[..., :4].contiguous())).relu()
+
+    arguments = [torch.randn(3, 8, device="rustdev") for _ in range(3)]
+    with sources() as made:
+        result = torch.compile(fused, fullgraph=True)(*arguments)
+    assert made
+    torch.testing.assert_close(result, fused(*arguments))
+
+
 def test_gradients_of_our_operators() -> None:
     def fused(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         return torch.ops.rustdev.swiglu(gate.tanh(), up) * 3
@@ -88,3 +102,11 @@ def test_gradients_of_our_operators() -> None:
     expected = torch.autograd.grad(fused(*arguments).sum(), arguments)
     actual = torch.autograd.grad(torch.compile(fused, fullgraph=True)(*arguments).sum(), arguments)
     torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune-no-cudagraphs"])
+def test_modes(mode: str) -> None:
+    with torch.no_grad():
+        x, w = torch.randn(4, 8, device="rustdev"), torch.randn(8, 8, device="rustdev")
+        result = torch.compile(lambda x, w: (x @ w).relu() * 2, mode=mode, fullgraph=True)(x, w)
+        torch.testing.assert_close(result.cpu(), (x.cpu() @ w.cpu()).relu() * 2)

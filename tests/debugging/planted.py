@@ -78,6 +78,16 @@ def reads_a_pinned_copy_too_early(waits: bool) -> list[float]:
     return [host[0].item(), host[-1].item()]
 
 
+@planted(1, 1)
+def overwrites_a_pinned_source_too_early(waits: bool) -> list[float]:
+    host = torch.ones(4).pin_memory()
+    x = host.to("rustdev", non_blocking=True)
+    if waits:
+        torch.rustdev.current_stream().synchronize()
+    host.zero_()
+    return read(x)
+
+
 @planted(2, 2)
 def frees_what_another_stream_uses(waits: bool) -> list[float]:
     x = torch.ones(1000, device="rustdev")

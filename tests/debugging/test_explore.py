@@ -68,3 +68,9 @@ def test_other_orders_are_one_run(program: str) -> None:
     result = explore("--schedule", "lazy", program, "races")
     assert result.returncode == 1
     assert "RUSTDEV_SCHEDULE=lazy differs from eager" in result.stdout
+
+
+def test_a_program_that_cannot_run_is_told(tmp_path: Path) -> None:
+    result = explore(str(tmp_path / "missing.py"))
+    assert result.returncode == 2
+    assert "No such file" in result.stderr

@@ -81,6 +81,27 @@ def test_the_run_of_that_number_fails_and_the_stream_recovers(size: int) -> None
     assert (x * 3).sum().item() == 3 * size
 
 
+def test_a_failure_concerns_its_stream_alone() -> None:
+    x = torch.ones(8, device=rustdev)
+    side = torch.rustdev.Stream()
+    torch.rustdev.synchronize()
+    with inject_faults("kernel:mul:1"):
+        with torch.rustdev.stream(side):
+            x * 2
+        y = x * 2
+        torch.rustdev.current_stream().synchronize()
+        with pytest.raises(torch.AcceleratorError, match="mul"):
+            side.synchronize()
+    assert y.tolist() == [2] * 8
+
+
+def test_a_host_function_can_fail() -> None:
+    with inject_faults("kernel:host_func:1"):
+        torch.rustdev.launch_host_func(lambda: None)
+        with pytest.raises(torch.AcceleratorError, match="host_func failed"):
+            torch.rustdev.synchronize()
+
+
 def test_a_task_inside_of_a_graph_can_fail() -> None:
     x = torch.zeros(8, device=rustdev)
     torch.rustdev.synchronize()
@@ -104,6 +125,15 @@ def test_copies_are_slow_without_a_thread_that_waits() -> None:
         target = source.to(rustdev, non_blocking=True)
         assert not torch.rustdev.current_stream().query()
     assert target.tolist() == [1] * 8
+
+
+def test_copies_within_the_device_are_not_slow() -> None:
+    x = torch.ones(8, device=rustdev)
+    y = torch.empty_like(x)
+    torch.rustdev.synchronize()
+    with inject_faults("copy:3600000"):
+        y.copy_(x)
+        torch.rustdev.synchronize()
 
 
 def flipped_bits(left: torch.Tensor, right: torch.Tensor) -> int:
@@ -138,6 +168,15 @@ def test_a_flip_repeats_with_its_seed_and_stays_in_the_output() -> None:
     assert len({tuple(result.view(torch.int32).flatten().tolist()) for result in results}) > 20
 
 
+def test_any_task_may_have_a_flip() -> None:
+    x = torch.zeros(64, device=rustdev)
+    with inject_faults("bitflip:p=0.5,seed=1"):
+        for _ in range(16):
+            x.mul_(1)
+        torch.rustdev.synchronize()
+    assert 3 <= flipped_bits(x, torch.zeros(64)) <= 16
+
+
 def test_the_innermost_list_is_in_force_and_the_outer_one_goes_on_counting_afterwards() -> None:
     with inject_faults("oom:2"):
         torch.empty(8, device=rustdev)
@@ -148,6 +187,11 @@ def test_the_innermost_list_is_in_force_and_the_outer_one_goes_on_counting_after
         with pytest.raises(torch.OutOfMemoryError, match="oom:2"):
             torch.empty(8, device=rustdev)
     torch.empty(8, device=rustdev)
+
+
+def test_a_malformed_part_is_named() -> None:
+    with pytest.raises(ValueError, match='"fire:1" is not valid'), inject_faults("oom:9,fire:1"):
+        pass
 
 
 @pytest.mark.parametrize("part", ["oom:0"])

@@ -172,6 +172,27 @@ def test_training_and_graphs_give_the_same_numbers(order: str) -> None:
     assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
 
 
+@pytest.mark.parametrize("order", FEW)
+def test_many_threads_get_on(order: str) -> None:
+    results: dict[int, list[float]] = {}
+
+    def work(number: int) -> None:
+        stream = torch.rustdev.Stream()
+        with torch.rustdev.stream(stream):
+            x = torch.full((8,), float(number), device="rustdev")
+            for _ in range(50):
+                x = x + 1
+            results[number] = x.tolist()
+
+    with schedule(order):
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == {number: [number + 50.0] * 8 for number in range(4)}
+
+
 def test_orders_nest_and_are_restored() -> None:
     x = torch.ones(8, device="rustdev")
     with schedule("lazy"):

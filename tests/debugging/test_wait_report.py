@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import warnings
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,31 @@ def test_reports_may_be_nested(tmp_path: Path) -> None:
     assert later.waits == []
 
 
+def test_a_wait_that_fails_is_reported_and_raises_and_ends_the_report() -> None:
+    def fail() -> None:
+        raise ValueError("planted")
+
+    x = torch.ones(2, device="rustdev")
+    torch.rustdev.launch_host_func(fail, torch.rustdev.current_stream())
+    with pytest.raises(torch.AcceleratorError, match="planted"), torch.rustdev.wait_report() as report:
+        x[0].item()
+    x[0].item()
+    assert [wait.count for wait in report.waits] == [1]
+
+
+def test_the_error_mode_raises_before_an_operator_waits() -> None:
+    x = torch.ones(6, device="rustdev")
+    x.nonzero()
+    torch.rustdev._sleep(300_000_000)
+    torch.rustdev.set_sync_debug_mode("error")
+    try:
+        with pytest.raises(RuntimeError, match="synchronizing"):
+            x.nonzero()
+        assert not torch.rustdev.current_stream().query()
+    finally:
+        torch.rustdev.set_sync_debug_mode("default")
+
+
 def test_a_library_is_named_beside_the_users_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "site-packages"
     library.mkdir()
@@ -169,6 +195,24 @@ def test_a_library_is_named_beside_the_users_line(tmp_path: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(library))
     (wait,) = report_of(tmp_path, "import planted_library\nplanted_library.read(x)").waits
     assert (wait.line, wait.library) == (4, f"{library}/planted_library.py:2 in read")
+
+
+def test_a_thread_without_the_users_code_has_no_frame() -> None:
+    x = torch.ones(2, device="rustdev")[0]
+    with torch.rustdev.wait_report() as report:
+        thread = threading.Thread(target=x.item)
+        thread.start()
+        thread.join()
+    (wait,) = report.waits
+    assert (wait.where, wait.count) == ("no Python frame", 1)
+    assert "threading.py" in wait.library
+
+
+def test_waits_of_autograds_threads(tmp_path: Path) -> None:
+    program = BEGIN + PLANTED["in a backward"][0] + "\n"
+    (tmp_path / "program.py").write_text(program)
+    done = trace(tmp_path, "program.py", RUSTDEV_AUTOGRAD_THREADS="1")
+    assert "item() at program.py:7\n" in done.stderr
 
 
 class Page(HTMLParser):
@@ -216,11 +260,58 @@ def test_the_page_holds_the_lines_and_the_timeline(tmp_path: Path) -> None:
     assert len(lanes["rustdev:0 stream 0"]) == len([task for task in report.tasks if task.run != (0, 0)])
 
 
-def trace(directory: Path, *arguments: str, code: int = 0) -> CompletedProcess[str]:
-    """Runs a program with a report."""
-    done = children.python("-m", "rustdev.trace", *arguments, directory=directory, RUSTDEV_DEVICE_COUNT="1")
+def test_a_report_goes_without_tasks_while_a_trace_is_taken(tmp_path: Path) -> None:
+    with torch.rustdev.profiler.profile(), torch.rustdev.wait_report(tasks=True) as report:
+        torch.ones(2, device="rustdev")[0].item()
+    assert report.tasks is None
+    report.save_html(tmp_path / "page.html")
+    assert "The streams' work was not recorded." in Page((tmp_path / "page.html").read_text()).texts
+
+
+PROGRAM = """\
+import sys, threading, time
+import torch
+
+def check():
+    time.sleep(0.2)  # outlives the main thread
+    print("thread", torch.ones(1, device="rustdev").item(), flush=True)
+
+def fail():
+    raise LookupError("text")
+
+if __name__ == "__main__":
+    print(sys.argv, sys.path[0] == sys.argv[-1], __file__, __name__, flush=True)
+    threading.Thread(target=check).start()
+    import neighbour
+    sys.exit(3) if "exit" in sys.argv else fail()
+"""
+
+
+def python(directory: Path, *arguments: str, code: int = 0, **environment: str) -> CompletedProcess[str]:
+    """Runs Python with these arguments."""
+    done = children.python(*arguments, directory=directory, **{"RUSTDEV_DEVICE_COUNT": "1"} | environment)
     assert done.returncode == code, done.stdout + done.stderr
     return done
+
+
+def trace(directory: Path, *arguments: str, code: int = 0, **environment: str) -> CompletedProcess[str]:
+    """Runs a program with a report."""
+    return python(directory, "-m", "rustdev.trace", *arguments, code=code, **environment)
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(("exit", "-m"), 3), (("--html",), 1)])
+def test_arguments_exit_codes_and_tracebacks_are_pythons(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "neighbour.py").write_text("")
+    plain = python(tmp_path, "program.py", *arguments, str(tmp_path), code=code)
+    traced = trace(tmp_path, "program.py", *arguments, str(tmp_path), code=code)
+    assert traced.stdout == plain.stdout
+    assert traced.stderr.startswith(plain.stderr)
+    assert ("LookupError: text" in plain.stderr) is (code == 1)
+    report = traced.stderr[len(plain.stderr) :]
+    assert report.startswith("rustdev: waits of the host: 1, ")
+    assert "item() at program.py:6\n" in report
+    assert 'print("thread", torch.ones(1, device="rustdev").item(), flush=True)' in report
 
 
 def test_modules_are_run_and_pages_written(tmp_path: Path) -> None:
@@ -237,3 +328,11 @@ def test_modules_are_run_and_pages_written(tmp_path: Path) -> None:
     texts = Page((tmp_path / "page.html").read_text()).texts
     assert os.path.join("package", "__main__.py") + ":3" in texts
     assert "No module named no_such_thing" in trace(tmp_path, "-m", "no_such_thing", code=1).stderr
+
+
+def test_a_page_that_cannot_be_written_is_said_and_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("print(1)")
+    done = trace(tmp_path, "--html", "missing/page.html", "program.py")
+    assert done.stdout == "1\n"
+    assert "cannot write" in done.stderr
+    assert "Traceback" not in done.stderr

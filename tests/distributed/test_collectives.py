@@ -254,6 +254,24 @@ def in_inference_mode() -> None:
         expect(tensor, sum(everyones(torch.float32)) / dist.get_world_size())
 
 
+def objects() -> None:
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    group = dist.new_group(backend="rdccl")  # of the device alone, so that the bytes go through it
+    everything: list[Any] = [None] * ranks
+    dist.all_gather_object(everything, {"rank": rank, "text": "x" * rank}, group=group)
+    assert everything == [{"rank": other, "text": "x" * other} for other in range(ranks)]
+    sent: list[Any] = ["from", rank] if rank == 0 else [None, None]
+    dist.broadcast_object_list(sent, 0, group=group)
+    assert sent == ["from", 0]
+    received: list[Any] = [None]
+    dist.scatter_object_list(received, [("to", other) for other in range(ranks)] if rank == 0 else None, 0, group=group)
+    assert received == [("to", rank)]
+    gathered: list[Any] | None = [None] * ranks if rank == 0 else None
+    dist.gather_object(rank, gathered, 0, group=group)
+    assert gathered == (list(range(ranks)) if rank == 0 else None)
+    dist.destroy_process_group(group)
+
+
 COLLECTIVES = (
     all_reduce,
     all_reduce_empty_scalar_and_channels_last,
@@ -270,6 +288,7 @@ COLLECTIVES = (
     coalesced,
     premultiplied_sum,
     in_inference_mode,
+    objects,
 )
 
 

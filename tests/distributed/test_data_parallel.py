@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from workers import Workers, device
@@ -91,6 +92,17 @@ def unused_parameters() -> None:
     gradients_with({"find_unused_parameters": True}, use_all=False)
 
 
+def bfloat16_hook() -> None:
+    model, reference = ddp(), network()
+    model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    x, y = batch()
+    loss_of(model, share(x), share(y)).backward()
+    loss_of(reference, x, y).backward()
+    expect_gradients(model.module, reference, rtol=2e-2, atol=1e-3)
+    grads = [parameter.grad.flatten() for parameter in model.parameters()]
+    assert torch.equal(torch.cat(grads), torch.cat(grads).bfloat16().float())  # they did travel in bfloat16
+
+
 def synchronised_batch_norm() -> None:
     torch.manual_seed(0)
     reference = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4))
@@ -138,6 +150,7 @@ DATA_PARALLEL = (
     plain,
     several_buckets,
     unused_parameters,
+    bfloat16_hook,
     synchronised_batch_norm,
     fully_sharded,
 )

@@ -70,6 +70,19 @@ def destroy_behind_messages(store: str) -> None:
     assert tensor.tolist() == [2.0] * 4
 
 
+def destroy_one_group_of_two(store: str) -> None:
+    rank, tensor = joined(store)
+    group = dist.new_group()
+    if rank == 0:
+        torch.rustdev._sleep(300_000_000)
+    work = dist.all_reduce(tensor, group=group, async_op=True)
+    dist.destroy_process_group(group)
+    assert work.is_completed()
+    dist.all_reduce(tensor)
+    dist.destroy_process_group()
+    assert tensor.tolist() == [8.0] * 4
+
+
 def abort_behind_a_queue(store: str) -> None:
     """What was not begun never is, and fails; nobody waits."""
     rank, tensor = joined(store)
@@ -102,6 +115,7 @@ def destroy_behind_a_silent_rank(store: str) -> None:
 ENDINGS = (
     destroy_behind_a_queue,
     destroy_behind_messages,
+    destroy_one_group_of_two,
     abort_behind_a_queue,
     destroy_behind_a_silent_rank,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -180,6 +181,30 @@ def test_injected_silence_of_a_rank_is_an_error_on_both(joiners: Workers, tmp_pa
     for error in errors[1]:
         assert "all_reduce of rank 1 of 2 in rdccl group" in error
         assert "injected by peer:1:3" in error
+
+
+def end_in_an_operation(store: str) -> str:
+    _, tensor = joined(store)
+    with torch.rustdev.inject_faults("exit:1:2"):
+        dist.all_reduce(tensor)
+        tensor.tolist()
+        dist.all_reduce(tensor)
+        with pytest.raises(torch.AcceleratorError) as failure:
+            tensor.tolist()
+    dist.destroy_process_group()
+    return str(failure.value)
+
+
+def test_injected_end_of_a_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
+    breakable.start()
+    for connection in breakable.connections:
+        connection.send((end_in_an_operation, (str(tmp_path / "store"),)))
+    is_well, error = breakable.connections[0].recv()
+    assert is_well, error
+    assert "all_reduce of rank 0 of 2 in rdccl group" in error
+    assert "timed out" not in error.lower()
+    breakable.processes[1].join(30)
+    assert breakable.processes[1].exitcode == -signal.SIGKILL
 
 
 def leave_an_operation(store: str) -> None:

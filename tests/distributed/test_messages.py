@@ -44,6 +44,18 @@ def both_send_first() -> None:
     expect(received, data(other(), torch.float32, 1 << 20))
 
 
+def tags_in_another_order() -> None:
+    if dist.get_rank() == 0:
+        for tag in (1, 2, 3):
+            dist.isend(data(tag, torch.float32, 1 << 18).to(device()), 1, tag=tag)
+    else:
+        for tag in (3, 1, 2):
+            received = empty(torch.float32, 1 << 18)
+            dist.recv(received, 0, tag=tag)
+            expect(received, data(tag, torch.float32, 1 << 18))
+    dist.barrier()
+
+
 def any_source() -> None:
     if dist.get_rank() == 0:
         received = empty()
@@ -100,6 +112,7 @@ def completion_is_seen() -> None:
 MESSAGES = (
     ping_pong,
     both_send_first,
+    tags_in_another_order,
     any_source,
     batch,
     received_in_a_later_order_than_sent,

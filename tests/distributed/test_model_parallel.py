@@ -112,6 +112,16 @@ def checkpoints(path: str) -> None:
         assert torch.equal(other_optimizer.state[parameter]["exp_avg"].full_tensor(), moment)
 
 
+def asynchronous_checkpoint(path: str) -> None:
+    model, _ = trained(1)
+    saved = {"model": get_state_dict(model, [])[0]}
+    checkpoint.async_save(saved, checkpoint_id=path).result()
+    loaded = {"model": get_state_dict(trained(2)[0], [])[0]}
+    checkpoint.load(loaded, checkpoint_id=path)
+    for name, wanted in saved["model"].items():
+        assert torch.equal(loaded["model"][name].full_tensor(), wanted.full_tensor())
+
+
 def functional_collectives() -> None:
     warnings.simplefilter("ignore", FutureWarning)  # some have other names in torch 2.15
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -149,6 +159,6 @@ def test_model_parallel(pair: Workers, check: Callable[[], None]) -> None:
     pair.run(check)
 
 
-@pytest.mark.parametrize("check", [checkpoints], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("check", [checkpoints, asynchronous_checkpoint], ids=lambda function: function.__name__)
 def test_checkpoint_comes_back(pair: Workers, check: Callable[[str], None], tmp_path: Path) -> None:
     pair.run(check, str(tmp_path / "checkpoint"))

@@ -85,3 +85,21 @@ def send_during_collectives(is_queued: bool) -> None:
 @pytest.mark.parametrize("is_queued", [False, True])
 def test_collectives_are_whole_whenever_a_send_comes(pair: Workers, is_queued: bool) -> None:
     pair.run(send_during_collectives, is_queued)
+
+
+def send_and_leave_out_a_wait() -> list[str]:
+    """A send waits for an operation by itself, which orders nothing for the program."""
+    whole = fresh(LARGE + 4)
+    torch.rustdev.synchronize(device())
+    with torch.rustdev.sanitizer():
+        work = dist.all_reduce(whole[:LARGE], async_op=True)
+        ForkingPickler.dumps(whole[LARGE:])
+        whole[:LARGE].add(1)
+        kinds = [report.kind for report in torch.rustdev.sanitizer_reports()]
+    work.wait()
+    torch.rustdev.clear_sanitizer_reports()
+    return kinds
+
+
+def test_a_send_hides_no_race_with_a_collective(pair: Workers) -> None:
+    assert pair.run(send_and_leave_out_a_wait) == [["unordered"]] * 2

@@ -39,6 +39,21 @@ def test_import_registers_and_loads_nothing_else() -> None:
     assert said == "rdccl ['rustdev'] ['rustdev.distributed']\n"
 
 
+def test_torch_without_distributed_gets_no_registration() -> None:
+    said = python(
+        "import sys, torch; del sys.modules['torch.distributed.distributed_c10d']; import rustdev;"
+        "print('torch.distributed.distributed_c10d' in sys.modules)",
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    )
+    assert said == "False\n"
+
+
+def test_registering_twice_changes_nothing() -> None:
+    plugin = dist.Backend._plugins["RDCCL"]
+    torch.rustdev.distributed.register()
+    assert dist.Backend._plugins["RDCCL"] is plugin
+
+
 def test_options_of_other_backends_are_refused() -> None:
     with pytest.raises(TypeError, match="rdccl takes no options"):
         dist.init_process_group("rdccl", store=dist.HashStore(), rank=0, world_size=1, pg_options=dist.ProcessGroupGloo._Options())
@@ -174,6 +189,15 @@ def in_debug_mode(store: str) -> None:
         dist.set_debug_level_from_env()
 
 
+def with_another_timeout(store: str) -> None:
+    join(store, 30)
+    backend = dist.group.WORLD._get_backend(torch.device("rustdev"))
+    set_timeout = getattr(dist, "set_timeout", dist.distributed_c10d._set_pg_timeout)  # its name before torch 2.15
+    set_timeout(timedelta(seconds=12), dist.group.WORLD)
+    assert backend.options._timeout == timedelta(seconds=12)
+    expect_sum()
+
+
 def join_and(check: Callable[[str], None], store: str) -> None:
     try:
         check(store)
@@ -187,7 +211,7 @@ def join_and(check: Callable[[str], None], store: str) -> None:
         assert not backend._in_use
 
 
-SETUPS = (by_default, with_gloo_for_the_cpu, with_a_device, with_subgroups, in_debug_mode)
+SETUPS = (by_default, with_gloo_for_the_cpu, with_a_device, with_subgroups, in_debug_mode, with_another_timeout)
 
 
 @pytest.mark.parametrize("check", SETUPS, ids=lambda function: function.__name__)

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from rustdev.distributed.group import GroupState
+from rustdev.distributed.side_streams import side_streams
 from rustdev.distributed.work import RdcclWork
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -53,7 +54,7 @@ def while_another_is_late(act: Callable[[torch.Tensor], object]) -> torch.Tensor
 
 def host_goes_on_while_another_rank_is_late() -> None:
     def act(tensor: torch.Tensor) -> None:
-        torch.rustdev._sleep(50 * MILLISECOND)
+        torch.rustdev._sleep(300 * MILLISECOND)
         assert seconds(lambda: dist.all_reduce(tensor)) < 0.1
         tensor *= 10  # behind it
         assert not torch.rustdev.current_stream().query()
@@ -181,6 +182,18 @@ def many_in_flight() -> None:
         assert tensor.tolist() == [2.0 * (index + 1)] * 100
 
 
+def side_streams_are_bounded() -> None:
+    """However many operations wait: each takes a stream for its while, and none is made or kept twice."""
+    tensors = [ones() for _ in range(100)]
+    torch.rustdev.synchronize()
+    torch.rustdev._sleep(50 * MILLISECOND)
+    for tensor in tensors:
+        dist.all_reduce(tensor, async_op=True).wait()
+    assert len(side_streams(device().index)._free) <= 32
+    for tensor in tensors:
+        assert tensor.tolist() == [2.0] * 4
+
+
 def both_devices_in_one_group() -> None:
     """A group serves all devices of a process, in the order of the calls."""
     tensors = [torch.full((4,), float(index + 1), device=f"rustdev:{index}") for index in range(torch.rustdev.device_count())]
@@ -245,6 +258,7 @@ ASYNCHRONY = (
     memory_stays_until_it_is_done,
     memory_is_given_back,
     many_in_flight,
+    side_streams_are_bounded,
     both_devices_in_one_group,
 )
 

@@ -217,6 +217,16 @@ def test_statistics_return_when_a_graph_goes() -> None:
     assert (torch.rustdev.memory_allocated(), torch.rustdev.memory_reserved()) == before
 
 
+def test_results_outlive_their_graph() -> None:
+    graph, x, y = captured_addition()
+    x.fill_(2)
+    graph.replay()
+    del graph
+    with torch.rustdev.graph(torch.rustdev.Graph()):
+        torch.zeros(1000, device=DEVICE)
+    assert bool((y == 3).all())
+
+
 def test_a_graph_that_goes_during_its_replay_ends_it_first() -> None:
     x = torch.zeros(1 << 16, device=DEVICE)
     graph = torch.rustdev.Graph()
@@ -252,11 +262,34 @@ def test_graphs_share_a_pool() -> None:
     assert outputs[1].item() == 4.0 * (1 << 20)
 
 
+def test_snapshots_name_the_pool() -> None:
+    graph, _, y = captured_addition()
+    segments = torch.rustdev.memory_snapshot(graph.pool())
+    assert sum(segment["address"] <= y.data_ptr() < segment["address"] + segment["total_size"] for segment in segments) == 1
+    # Other tests' graphs keep their pools as long as Python keeps the graphs.
+    pools = {segment["segment_pool_id"] for segment in torch.rustdev.memory_snapshot()}
+    assert {(0, 0), graph.pool()} <= pools
+    assert sum(len(torch.rustdev.memory_snapshot(pool)) for pool in pools) == len(torch.rustdev.memory_snapshot())
+    with pytest.raises(RuntimeError, match="not the name of a memory pool"), torch.rustdev.stream(torch.rustdev.Stream()):
+        torch.rustdev.Graph().capture_begin(pool=(7, 7))
+
+
 def test_an_empty_graph_warns_and_replays_nothing() -> None:
     graph = torch.rustdev.Graph()
     with pytest.warns(UserWarning, match="The graph is empty"), torch.rustdev.graph(graph):
         pass
     graph.replay()
+
+
+def test_other_devices_have_graphs_of_their_own() -> None:
+    with torch.rustdev.device(1):
+        x = torch.zeros(8, device="rustdev:1")
+        graph = torch.rustdev.Graph()
+        with torch.rustdev.graph(graph):
+            x += 1
+    graph.replay()
+    assert torch.rustdev.current_device() == 0
+    assert x.tolist() == [1.0] * 8
 
 
 def test_a_capture_may_span_devices() -> None:

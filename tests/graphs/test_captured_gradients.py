@@ -56,6 +56,28 @@ def test_gradients_of_reductions_follow_the_values_of_each_replay(name: str, val
         torch.testing.assert_close(found.cpu(), gradient(function, given.clone().requires_grad_()), equal_nan=True)
 
 
+def test_a_second_derivative_of_a_maximum_is_captured() -> None:
+    def second(x: torch.Tensor) -> torch.Tensor:
+        (first,) = torch.autograd.grad(torch.max(x * x), x, create_graph=True)
+        return torch.autograd.grad(first.sum(), x)[0]
+
+    x = VALUES.to(DEVICE).requires_grad_()
+    graph = torch.rustdev.Graph()
+    with torch.rustdev.graph(graph):
+        found = second(x)
+    graph.replay()
+    torch.testing.assert_close(found.cpu(), second(VALUES.clone().requires_grad_()))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:FutureWarning")  # PyTorch's own, at the first jvp
+def test_forward_derivatives_of_a_maximum_are_pytorchs() -> None:
+    x, direction = VALUES.to(DEVICE), torch.ones_like(VALUES).to(DEVICE)
+    for function in (torch.max, torch.min):
+        value, slope = torch.func.jvp(function, (x,), (direction,))
+        assert (value.item(), slope.item()) == (function(VALUES).item(), 1.0)
+        assert torch.equal(torch.func.grad(function)(x).cpu(), torch.func.grad(function)(VALUES))
+
+
 #: Operators whose gradients read a value on the host, for CUDA as well: zeros among factors, how many elements a mask has.
 READS_VALUES = {
     "cov",

@@ -157,6 +157,11 @@ def test_unused_inputs() -> None:
     assert b.grad is None
 
 
+def test_inference_needs_no_backward_graph() -> None:
+    graphed = torch.rustdev.make_graphed_callables(lambda x: x + 1, (torch.zeros(3, device=DEVICE),))
+    assert graphed(torch.ones(3, device=DEVICE)).tolist() == [2.0] * 3
+
+
 def test_what_make_graphed_callables_refuses() -> None:
     x = torch.zeros(1, 2, device=DEVICE)
     hooked = nn.Linear(2, 2).to(DEVICE)

@@ -62,6 +62,20 @@ def test_replays_that_wait_in_line_draw_each_their_own() -> None:
     assert torch.equal(total.cpu(), expected.cpu())
 
 
+def test_eager_draws_between_replays_are_seen() -> None:
+    graph = torch.rustdev.Graph()
+    with torch.rustdev.graph(graph):
+        y = torch.rand(5, device=DEVICE)
+    torch.manual_seed(3)
+    expected = [torch.rand(5, device=DEVICE).tolist() for _ in range(3)]
+    torch.manual_seed(3)
+    graph.replay()
+    first = y.tolist()
+    middle = torch.rand(5, device=DEVICE).tolist()
+    graph.replay()
+    assert [first, middle, y.tolist()] == expected
+
+
 def test_generators_of_the_users_own() -> None:
     own = torch.Generator(DEVICE).manual_seed(11)
     third, fourth = (torch.Generator(DEVICE).manual_seed(seed) for seed in (12, 13))

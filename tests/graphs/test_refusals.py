@@ -100,6 +100,15 @@ def test_an_error_that_is_caught_invalidates_the_capture() -> None:
         x.item()
 
 
+def test_optimizers_that_are_not_capturable() -> None:
+    x = torch.ones(3, device=DEVICE, requires_grad=True)
+    optimizer = torch.optim.Adam([x])
+    x.grad = torch.ones_like(x)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="capturable"), torch.rustdev.graph(torch.rustdev.Graph()):
+        optimizer.step()
+
+
 def test_a_forked_stream_that_is_not_joined() -> None:
     side = torch.rustdev.Stream()
     graph = torch.rustdev.Graph()

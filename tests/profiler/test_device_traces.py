@@ -95,8 +95,53 @@ def test_what_finds_no_room_is_counted(capfd: pytest.CaptureFixture[str]) -> Non
             profiler.set_limit(wrong)
 
 
+def test_many_threads_record_at_once() -> None:
+    def work(stream: torch.Stream, x: torch.Tensor) -> None:
+        with torch.rustdev.stream(stream):
+            for _ in range(300):
+                x.exp()
+
+    with profiler.profile() as tasks:
+        threads = [
+            threading.Thread(target=work, args=(torch.rustdev.Stream(index % 2), torch.ones(200, device=f"rustdev:{index % 2}")))
+            for index in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    exps = [task for task in tasks if task.name == "exp"]
+    assert len(exps) == 1800
+    assert all(task.outcome == "done" and 0 < task.run[0] <= task.run[1] for task in exps)
+    assert len({(task.device, task.stream) for task in exps}) == 6
+    assert len({task.thread for task in exps}) == 6
+
+
 def _run(program: str) -> subprocess.CompletedProcess[str]:
     return children.run(program, RUSTDEV_DEVICE_COUNT="2")
+
+
+def test_a_forked_child_is_refused_and_the_parent_goes_on() -> None:
+    result = _run("""
+        import os, torch
+        from torch.rustdev import profiler
+        x = torch.ones(3, device="rustdev")
+        profiler.start()
+        x.exp()
+        if os.fork() == 0:
+            for call in (profiler.start, profiler.stop, lambda: x + 1):
+                try:
+                    call()
+                except RuntimeError as error:
+                    assert "forked subprocess" in str(error)
+                else:
+                    os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+        x.sin()
+        print([task.name for task in profiler.stop()])
+    """)
+    assert (result.stdout.strip(), result.returncode) == ("['exp', 'sin']", 0), result.stderr
 
 
 def test_a_process_may_end_in_the_middle_of_a_trace() -> None:

@@ -31,6 +31,18 @@ def test_a_failing_task_closes_its_row_and_what_is_skipped_has_none(take: Take) 
     assert trace.operator(next(call for call in trace.rows("privateuse1_runtime") if call["args"]["task"] == "exp")) == "aten::exp"
 
 
+def test_a_failing_kernel_closes_its_row(take: Take) -> None:
+    x, index = torch.ones(3, device="rustdev"), torch.tensor([5], device="rustdev")
+
+    def work() -> None:
+        x.index_select(0, index)
+        with pytest.raises(torch.AcceleratorError):
+            torch.rustdev.synchronize()
+
+    trace = take(work)
+    assert [row["args"].get("outcome") for row in trace.rows() if row["name"].startswith("index_select")] == ["failed"]
+
+
 def test_a_failure_at_the_end_is_raised_and_the_next_trace_is_right() -> None:
     with pytest.raises(torch.AcceleratorError, match="host_func"), profile(activities=EVERYTHING):
         torch.rustdev.launch_host_func(_fail)

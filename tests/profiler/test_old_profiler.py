@@ -24,6 +24,13 @@ def test_operators_have_the_device_s_time_and_nothing_is_printed(capfd: pytest.C
     assert "arning" not in captured.out + captured.err
 
 
+def test_operators_of_another_device_are_measured_there() -> None:
+    with torch.rustdev.device(1):
+        x = torch.ones(400, 400, device="rustdev")
+        events = {event.name: event for event in _events("rustdev", lambda: x @ x)}
+    assert events["aten::mm"].device_time_total > 0
+
+
 def test_the_current_device_stays() -> None:
     torch.rustdev.set_device(1)
     _events("rustdev", lambda: torch.ones(3, device="rustdev") + 1)

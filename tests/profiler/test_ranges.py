@@ -54,6 +54,16 @@ def test_pushed_ranges_nest_and_tell_their_depth(take: Take) -> None:
     assert sorted(trace.names("gpu_user_annotation")) == ["one", "two"]
 
 
+def test_depths_belong_to_the_thread() -> None:
+    nvtx.range_push("here")
+    seen = []
+    thread = threading.Thread(target=lambda: seen.extend((nvtx.range_pop(), nvtx.range_push("there"), nvtx.range_pop())))
+    thread.start()
+    thread.join()
+    assert seen == [-1, 0, 0]
+    assert nvtx.range_pop() == 0
+
+
 def test_a_range_formats_its_message_and_decorates(take: Take) -> None:
     @nvtx.range("decorated")
     def function() -> None:

@@ -49,6 +49,20 @@ def test_arrows_lead_from_one_call_to_all_nodes(take: Take) -> None:
     assert len({event["id"] for event in flows}) == 1
 
 
+def test_ranges_around_a_replay_hold_its_nodes(take: Take) -> None:
+    graph, _x = captured()
+
+    def step() -> None:
+        with torch.profiler.record_function("step"):
+            graph.replay()
+
+    trace = take(step)
+    (whole,) = trace.rows("gpu_user_annotation")
+    assert whole["name"] == "step"
+    assert whole["ts"] <= min(row["ts"] for row in trace.rows()) + 0.002
+    assert {trace.operator(row) for row in trace.rows()} == {"step"}
+
+
 def test_fused_nodes_share_their_time() -> None:
     tensors = [torch.ones(400_000, device="rustdev") for _ in range(3)]
     graph = torch.rustdev.Graph()
@@ -62,6 +76,24 @@ def test_fused_nodes_share_their_time() -> None:
     assert "add" in tasks[1].name
     assert all(one.run[1] <= other.run[0] for one, other in pairwise(tasks))
     assert all(task.submission == tasks[0].submission and task.run[0] < task.run[1] for task in tasks)
+
+
+def test_host_functions_and_sleeps_between_kernels_are_rows_too() -> None:
+    x = torch.ones(4, device="rustdev")
+    graph = torch.rustdev.Graph()
+    with torch.rustdev.graph(graph):
+        x.add_(1)
+        torch.rustdev.launch_host_func(lambda: None)
+        torch.rustdev._sleep(1_000_000)
+        x.neg_()
+    with profiler.profile() as tasks:
+        graph.replay()
+    assert [(task.name, task.tier) for task in tasks] == [
+        ("add", "rust"),
+        ("host_func", "host"),
+        ("sleep", "sleep"),
+        ("neg", "rust"),
+    ]
 
 
 def test_a_node_that_fails_is_told_from_those_behind_it() -> None:

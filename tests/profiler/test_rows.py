@@ -30,6 +30,15 @@ def test_a_task_is_a_row_on_its_stream_with_an_arrow_from_its_operator(take: Tak
     assert call["ts"] + call["dur"] <= operator["ts"] + operator["dur"]
 
 
+def test_small_work_on_the_submitting_thread_is_a_row_too(take: Take) -> None:
+    x = torch.ones(3, device="rustdev")
+    torch.rustdev.synchronize()
+    trace = take(lambda: x + 1)
+    assert trace.names() == ["add"]
+    ((call, row),) = trace.arrows()
+    assert call["ts"] <= row["ts"]
+
+
 def test_every_arrow_has_two_ends(take: Take) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)).to("rustdev")
     x = torch.randn(128, 64, device="rustdev")

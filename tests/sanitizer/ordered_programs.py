@@ -42,6 +42,20 @@ def both_ways_by_wait_stream() -> None:
 
 
 @ordered
+def an_event_that_is_recorded_again() -> None:
+    x, side, event = ones(), Stream(), Event()
+    for _ in range(3):
+        x.add_(1)
+        event.record()
+        side.wait_event(event)
+        with stream(side):
+            y = x * 3
+        event.record(side)
+        event.wait()
+    expect(y, full(12))
+
+
+@ordered
 def by_the_host() -> None:
     x, first, second, third = ones(), Stream(), Stream(), Stream()
     with stream(first):
@@ -187,6 +201,19 @@ def caches_are_emptied() -> None:
         torch.rustdev.empty_cache()
 
 
+@ordered
+def a_chosen_pool() -> None:
+    pool, side = torch.rustdev.MemPool(), Stream()
+    with torch.rustdev.use_mem_pool(pool):
+        x = torch.ones(1000, device="rustdev")
+    side.wait_stream(current_stream())
+    with stream(side):
+        y = x + 1
+    current_stream().wait_stream(side)
+    del x
+    expect(y, full(2, 1000))
+
+
 # ---- the host -------------------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +279,17 @@ def a_callback_tells_the_host() -> None:
     expect(x * 2, full(4))
 
 
+@ordered
+def a_callback_waits_for_another() -> None:
+    first, second, done = forked(), forked(), threading.Event()
+    with stream(first):
+        x = torch.ones(16, device="rustdev") + 1
+    torch.rustdev.launch_host_func(done.set, first)
+    torch.rustdev.launch_host_func(lambda: done.wait(60), second)
+    with stream(second):
+        expect(x * 2, full(4))
+
+
 # ---- training -------------------------------------------------------------------------------------------------------------------
 
 
@@ -290,6 +328,19 @@ def training_with_a_fused_optimizer() -> None:
 
 
 @ordered
+def training_with_autocast_and_a_scaler() -> None:
+    network, scaler = model(), torch.amp.GradScaler("rustdev")
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for _ in range(3):
+        with torch.autocast("rustdev", dtype=torch.bfloat16):
+            loss = network(torch.randn(4, 1, 8, 8, device="rustdev")).float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+@ordered
 def backward_on_a_side_stream() -> None:
     network, side = model(), Stream()
     side.wait_stream(current_stream())
@@ -300,6 +351,20 @@ def backward_on_a_side_stream() -> None:
         assert parameter.grad is not None
         parameter.grad.record_stream(current_stream())
         parameter.grad.add_(1)
+
+
+@ordered
+def halves_of_a_network_on_two_streams() -> None:
+    first, second = torch.nn.Linear(4, 4, device="rustdev"), torch.nn.Linear(4, 1, device="rustdev")
+    side = forked()
+    x = torch.randn(8, 4, device="rustdev")
+    hidden = first(x)
+    side.wait_stream(current_stream())
+    with stream(side):
+        loss = second(hidden).sum()
+    current_stream().wait_stream(side)
+    loss.backward()
+    torch.rustdev.synchronize()
 
 
 # ---- graphs ---------------------------------------------------------------------------------------------------------------------
@@ -357,6 +422,15 @@ def graphs_that_share_a_pool() -> None:
     expect(x, full(5))
 
 
+@ordered
+def graphed_callables() -> None:
+    layer = torch.nn.Linear(4, 4, device="rustdev")
+    x = torch.randn(2, 4, device="rustdev", requires_grad=True)
+    graphed = torch.rustdev.make_graphed_callables(layer, (x,))
+    for _ in range(3):
+        graphed(torch.randn(2, 4, device="rustdev", requires_grad=True)).sum().backward()
+
+
 # ---- two devices ----------------------------------------------------------------------------------------------------------------
 
 
@@ -369,6 +443,13 @@ def copies_between_devices() -> None:
     x.copy_(y)
     expect(z, full(7))
     expect(x, full(6))
+
+
+@ordered
+def a_pipeline_over_two_devices() -> None:
+    first, second = torch.nn.Linear(4, 4, device="rustdev:0"), torch.nn.Linear(4, 1, device="rustdev:1")
+    for _ in range(3):
+        second(first(torch.randn(8, 4, device="rustdev:0")).to("rustdev:1")).sum().backward()
 
 
 @ordered

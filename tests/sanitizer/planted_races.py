@@ -251,6 +251,15 @@ def the_host_waits_for_an_earlier_event() -> Outcome:
     return y * 3, full(6)
 
 
+@planted("unordered", "add", "mul")
+def the_wait_is_the_wrong_way_round() -> Outcome:
+    x, side = ones(), forked()
+    with stream(side):
+        y = x + 1
+    side.wait_stream(current_stream())
+    return y * 3, full(6)
+
+
 @planted("unordered", "fill_", "add")
 def memory_of_a_freed_tensor_is_used_by_another_stream() -> Outcome:
     one, x = ones(3000), ones(3000)

@@ -210,6 +210,12 @@ def test_the_environment_can_make_it_raise(tmp_path: Path) -> None:
     assert "rustdev.sanitizer.SynchronizationError: rustdev race detector" in done.stderr
 
 
+def test_launches_that_block_hide_no_race(tmp_path: Path) -> None:
+    done = script(RACE, tmp_path, RUSTDEV_SANITIZE="race", RUSTDEV_LAUNCH_BLOCKING="1")
+    assert done.returncode == 0, done.stderr
+    assert "[unordered]" in done.stderr
+
+
 COLLECTIVE = """
 import os
 import torch, torch.distributed as dist
