@@ -224,7 +224,7 @@ def test_a_path_against_the_order_is_found() -> None:
     assert against_order("src/runtime/task.rs", "use super::stream::Stream;") == ["src/runtime/task.rs:1: super::stream::Stream"]
     assert against_order("src/runtime/memory/system.rs", "use crate::runtime::config::config;") != []
     assert against_order("src/runtime/timer.rs", "use super::trace;") != []
-    assert against_order("src/runtime/stream/wait.rs", "use crate::runtime::device;") == []
+    assert against_order("src/runtime/stream/wait.rs", "use crate::runtime::executor;") == []
     assert against_order("src/runtime/task.rs", "mod tests {\n    use super::super::stream::Stream;\n}\n") == []
 
 
