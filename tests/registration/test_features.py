@@ -98,6 +98,16 @@ def test_switches_of_attention() -> None:
         assert has_flash()
 
 
+def test_the_precision_of_products_does_not_change() -> None:
+    matrix = torch.randn(96, 96, device="rustdev")
+    wanted = matrix @ matrix
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert torch.equal(matrix @ matrix, wanted)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 @pytest.fixture
 def _deterministic() -> Iterator[None]:
     torch.use_deterministic_algorithms(True)
