@@ -104,6 +104,13 @@ def test_tensors_of_one_storage_keep_sharing_it(worker: Worker) -> None:
     assert worker.call(there.read, "y") == [1.0] * 8
 
 
+def test_modules_share_their_parameters(worker: Worker) -> None:
+    model = torch.nn.Linear(3, 2, device="rustdev").share_memory()
+    worker.call(there.keep, "x", model)
+    worker.call(there.execute, "torch.nn.init.ones_(x.weight); torch.nn.init.zeros_(x.bias); torch.rustdev.synchronize()")
+    assert model(torch.ones(3, device="rustdev")).tolist() == [3.0, 3.0]
+
+
 def test_what_cannot_be_sent_is_refused(spawned: Worker) -> None:
     leaf = torch.ones(2, device="rustdev", requires_grad=True)
     with pytest.raises(RuntimeError, match="non-leaf"):
