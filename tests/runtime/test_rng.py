@@ -109,6 +109,30 @@ def test_bad_states_are_refused(state: torch.Tensor, error: type[Exception], tex
     assert torch.equal(torch.rustdev.get_rng_state(), before)
 
 
+def test_offset() -> None:
+    torch.rustdev.manual_seed(1)
+    assert torch.rustdev._get_rng_state_offset() == 0
+    first = draw()
+    offset = torch.rustdev._get_rng_state_offset()
+    second = draw()
+    torch.rustdev._set_rng_state_offset(0)
+    assert draw() == first
+    torch.rustdev._set_rng_state_offset(offset)
+    assert draw() == second
+    with pytest.raises(RuntimeError, match="multiple of 4"):
+        torch.rustdev._set_rng_state_offset(3)
+
+
+def test_generator_clone_and_state() -> None:
+    generator = torch.Generator("rustdev").manual_seed(4)
+    torch.rand(5, device="rustdev", generator=generator)
+    clone = generator.clone_state()
+    assert torch.equal(clone.get_state(), generator.get_state())
+    first = torch.rand(5, device="rustdev", generator=generator)
+    assert not torch.equal(clone.get_state(), generator.get_state())
+    assert torch.equal(torch.rand(5, device="rustdev", generator=clone), first)
+
+
 def test_generator_shares_state() -> None:
     generator, other = torch.Generator("rustdev").manual_seed(4), torch.Generator("rustdev").manual_seed(5)
     other.graphsafe_set_state(generator.graphsafe_get_state())
