@@ -113,6 +113,13 @@ def test_non_blocking_copy_from_pinned_memory_returns_at_once() -> None:
     assert target.sum().item() == 1 << 16
 
 
+def test_item_waits_for_the_stream() -> None:
+    tensor = torch.zeros(1, device="rustdev")
+    torch.rustdev._sleep(50 * MILLISECOND)
+    tensor.add_(5)
+    assert tensor.item() == 5
+
+
 def test_launch_blocking_makes_every_call_synchronous() -> None:
     code = (
         "import time, torch; begin = time.perf_counter(); torch.rustdev._sleep(100_000_000); "
