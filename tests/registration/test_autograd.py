@@ -1,4 +1,4 @@
-"""Autograd: first and second gradients, the stream of a backward, devices, threads and torch.func."""
+"""Autograd: first and second gradients, devices, threads and torch.func."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -108,7 +108,7 @@ def test_angles_have_no_gradient() -> None:
         ops.rotary(x, cos, sin)
 
 
-# ---- streams, devices, threads -------------------------------------------------------------------------------------------------
+# ---- devices, threads ---------------------------------------------------------------------------------------------------------
 
 
 class NoteStream(torch.autograd.Function):
@@ -124,23 +124,6 @@ class NoteStream(torch.autograd.Function):
         stream = torch.rustdev.current_stream(grad.device)
         ctx.notes.append((grad.device.index, stream.stream_id))
         return grad, None
-
-
-def test_backward_runs_on_the_stream_of_its_forward() -> None:
-    x = tensor(3)
-    side = torch.rustdev.Stream()
-    notes: list[tuple[int, int]] = []
-    side.wait_stream(torch.rustdev.current_stream())
-    with torch.rustdev.stream(side):
-        y = NoteStream.apply(ops.swiglu(x, x), notes)
-        # The backward of `y` has to wait for this one's gradient, and the default stream for the backward.
-        torch.rustdev._sleep(50_000_000)
-    torch.rustdev.current_stream().wait_stream(side)
-    y.sum().backward()
-    assert notes == [(0, side.stream_id)]
-    (reference,) = host(x)
-    (functional.silu(reference) * reference).sum().backward()
-    torch.testing.assert_close(x.grad.cpu(), reference.grad)
 
 
 def test_a_graph_over_two_devices() -> None:

@@ -1,4 +1,4 @@
-"""Serialization: tensors and their labels, storages, generators; locations on loading; damaged files; memory.
+"""Serialization: tensors and their labels, storages; locations on loading; damaged files; memory.
 
 tests/runtime/test_storage.py tests dtypes, views and pickling.
 """
@@ -231,13 +231,6 @@ def test_storages() -> None:
     for options in ({}, {"_use_new_zipfile_serialization": False}):
         typed = torch.load(saved(torch.arange(3.0, device="rustdev").storage(), **options), weights_only=False)
         assert (typed.dtype, typed.device, typed.tolist()) == (torch.float32, torch.device("rustdev:0"), [0.0, 1.0, 2.0])
-
-
-def test_generators() -> None:
-    generator = torch.Generator("rustdev:1").manual_seed(9)
-    torch.rand(3, device="rustdev:1", generator=generator)
-    loaded = torch.load(saved(generator), weights_only=False)
-    assert torch.equal(torch.rand(4, device="rustdev:1", generator=loaded), torch.rand(4, device="rustdev:1", generator=generator))
 
 
 def test_a_file_loads_where_rustdev_is_not_installed(tmp_path: Path) -> None:
