@@ -31,6 +31,18 @@ print(os.environ["ACCELERATE_TORCH_DEVICE"], [name for name in {LIBRARIES} if na
     assert programs.script(code).strip() == "rustdev []"
 
 
+def test_the_users_choice_of_a_device_stays(programs: Programs) -> None:
+    code = """
+import os
+os.environ["ACCELERATE_TORCH_DEVICE"] = "rustdev:1"
+import rustdev.integrations
+rustdev.integrations.enable()
+from accelerate import Accelerator
+print(Accelerator().device)
+"""
+    assert programs.script(code).strip() == "rustdev:1"
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_before_or_after_the_imports(late: bool, programs: Programs) -> None:
     imports = """

@@ -83,6 +83,11 @@ def test_float16_scales_its_gradients() -> None:
     assert chosen.scaler._device == "rustdev"
 
 
+def test_a_precision_plugin_of_the_users_stays() -> None:
+    plugin = MixedPrecision("bf16-mixed", device="rustdev")
+    assert trainer(accelerator="rustdev", devices=1, plugins=[plugin]).precision_plugin is plugin
+
+
 @pytest.mark.parametrize(("devices", "indices"), [(1, [0]), ([1], [1]), ("1,", [1]), ("1", [0]), (-1, [0, 1]), ("0,1", [0, 1])])
 def test_numbers_of_devices(devices: Any, indices: list[int]) -> None:
     made = trainer(accelerator="rustdev", devices=devices)
@@ -112,6 +117,12 @@ def test_devices_that_do_not_exist_are_refused(devices: Any) -> None:
 def test_the_default_is_the_device() -> None:
     assert isinstance(trainer(devices=1).accelerator, RustdevAccelerator)
     assert trainer(devices=1).strategy.root_device == torch.device("rustdev:0")
+
+
+def test_statistics_of_memory() -> None:
+    kept = torch.ones(1000, device="rustdev:1")
+    found = RustdevAccelerator().get_device_stats(torch.device("rustdev:1"))
+    assert found["allocated_bytes.all.current"] >= kept.nbytes
 
 
 def test_checkpoints(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def test_a_factory_is_one_operator(name: str) -> None:
     assert operators(lambda: LIKE[name](like) if name in LIKE else ONE_OPERATOR[name](like.device)) == [f"aten::{name}"]
 
 
+@pytest.mark.parametrize("name", ONE_OPERATOR)
+def test_a_device_without_an_index_is_the_current_one(name: str) -> None:
+    assert ONE_OPERATOR[name](torch.device("rustdev:1")).device.index == 1
+    with torch.rustdev.device(1):
+        assert ONE_OPERATOR[name](torch.device("rustdev")).device.index == 1
+
+
 def test_index_put_is_one_operator_but_for_views() -> None:
     target, index, values = torch.zeros(4, device="rustdev"), torch.tensor([1, 3]).to("rustdev"), torch.ones(2, device="rustdev")
     names = operators(lambda: target.index_put_((index,), values))

@@ -45,6 +45,20 @@ def test_gather_and_scatter(shape: tuple[int, ...], index_shape: tuple[int, ...]
         compare(lambda x, i, y: x.scatter_add_(dim, i, y), tensor, index, source)
 
 
+@pytest.mark.filterwarnings("ignore:.*is in beta")  # the CPU's own, once in a process
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce(reduce: str, include_self: bool) -> None:
+    for dtype in (torch.float32, torch.int32):
+        tensor, source = (torch.testing.make_tensor(size, dtype=dtype, device="cpu", low=-3, high=4) for size in ((9, 5), (30, 5)))
+        index = integers(9, 30, 5)
+        compare(lambda x, i, y: x.scatter_reduce(0, i, y, reduce, include_self=include_self), tensor, index, source)
+        if reduce != "sum":
+            compare(
+                lambda x, i, y: x.index_reduce_(0, i, y, reduce, include_self=include_self), tensor, index[:, 0].clone(), source
+            )
+
+
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean"])
 @pytest.mark.parametrize("include_self", [True, False])
 def test_scatter_reduce_of_complex_numbers(reduce: str, include_self: bool) -> None:

@@ -111,6 +111,14 @@ def test_without_compiler(tree: Tree, compiler: str) -> None:
     assert compiler in result.stderr
 
 
+def test_a_torch_that_is_not_tested_is_tried(tree: Tree) -> None:
+    tree.install_torch("2.16.1")
+    result = tree.build()
+    assert result.returncode == 0, result.stderr
+    assert "tested with torch 2.13, 2.14, 2.15" in result.stderr
+    assert tree.built() == ["2.16"]
+
+
 def test_a_file_that_does_not_compile(tree: Tree) -> None:
     tree.write("shim/broken.cpp", "")
     result = tree.build()
@@ -142,6 +150,28 @@ def test_other_flags_have_objects_of_their_own(tree: Tree) -> None:
     tree.build()
     assert tree.compiled() == []
     assert library.read_text() == "object\n", "the library is that of these flags again"
+
+
+def test_lists_of_names_are_written_where_they_changed(tree: Tree) -> None:
+    tree.build()
+    (directory,) = (tree.directory / "objects").iterdir()
+    headers = [directory / name for name in ("generated_metas.h", "generated_typed_kernels.h")]
+    before = [header.stat().st_mtime_ns for header in headers]
+    names = tree.directory / "shim/compiled_names.txt"
+    tree.write("shim/compiled_names.txt", names.read_text().replace("scatter.src", "scatter.other", 1))
+    tree.build()
+    assert "#include <ATen/ops/scatter_meta.h>" in headers[0].read_text()
+    assert 'META("scatter.other", scatter_other)' in headers[0].read_text()
+    assert [header.stat().st_mtime_ns != time for header, time in zip(headers, before, strict=True)] == [True, False]
+
+
+def test_another_release_of_the_same_minor_compiles_everything(tree: Tree) -> None:
+    tree.build()
+    tree.compiled()
+    tree.install_torch("2.15.1")
+    tree.build()
+    assert tree.compiled() == BOTH
+    assert tree.built() == ["2.15"]
 
 
 def test_shims_of_several_torches_lie_beside_each_other(tree: Tree) -> None:

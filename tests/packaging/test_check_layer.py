@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import layers  # beside conftest.py, which pytest finds
+import torch
 
 TESTS = Path(__file__).parents[1]
 
@@ -30,12 +31,25 @@ def test_each_value_of_each_parameter_is_there_once() -> None:
     assert chosen(items) == ["test[1-a]", "test[1-b]", "test[1-c]", "test[2-a]"]
 
 
+def test_one_dtype_stands_for_its_class() -> None:
+    dtypes = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.uint8, torch.bool, torch.complex64]
+    items = [item("ops/test_a.py", "test", dtype=dtype) for dtype in dtypes]
+    found = [name.partition("[")[2] for name in chosen(items)]
+    assert found == [f"torch.{name}]" for name in ("float32", "bfloat16", "float64", "int64", "bool", "complex64")]
+
+
 def test_long_lists_are_thinned_but_for_those_of_every_operator() -> None:
     few = [item("ops/test_a.py", "test", x=x) for x in range(10 * layers.MOST)]
     assert len(chosen(few)) == layers.MOST
     assert chosen(few)[:2] == ["test[0]", "test[10]"]
     every = [item("ops/test_a.py", "test", ("every_operator",), x=x) for x in range(10 * layers.MOST)]
     assert len(chosen(every)) == 10 * layers.MOST
+
+
+def test_slow_tests_are_left_out_unless_a_file_has_no_others() -> None:
+    items = [item("runtime/test_a.py", "test_slow", ("slow",)), item("runtime/test_a.py", "test_quick")]
+    assert chosen(items) == ["test_quick"]
+    assert chosen([item("runtime/test_a.py", name, ("slow",)) for name in ("test_first", "test_second")]) == ["test_first"]
 
 
 def test_some_folders_have_the_first_functions_of_each_file() -> None:

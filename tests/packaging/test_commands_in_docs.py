@@ -225,3 +225,24 @@ def test_a_command_is_there(command: str) -> None:
         del words[0]
     if words[0] not in OTHERS:
         CHECKS[words[0]](words[1:])
+
+
+def test_the_readme_says_what_the_check_of_every_change_runs() -> None:
+    targets = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / ".ci/run").read_text()))
+    assert {"lint-fast", "test"} == targets
+    assert [target for target in targets if f"`make {target}`" not in (ROOT / "README.md").read_text()] == []
+
+
+def test_as_cuda_explains_itself(tmp_path: Path) -> None:
+    said = run([sys.executable, "-m", "rustdev.as_cuda", "--help"], tmp_path)
+    assert "--profile" in said
+    assert "--force" in said
+
+
+def test_what_is_not_there_is_found() -> None:
+    for command in (
+        "make demmo", "make demo TORHC=1", "cargo bench --bench none", "python examples/none.py", "python -m rustdev.none",
+        "python examples/digits.py --none", "pytest tests/none", "torchrun examples/none.py", "RUSTDEV_NONE=1 python train.py",
+    ):  # fmt: skip
+        with pytest.raises(AssertionError):
+            test_a_command_is_there(command)

@@ -6,6 +6,7 @@ A second block there has the order of the parts of src/runtime/.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -189,6 +190,44 @@ def test_every_path_is_allowed() -> None:
     assert found == []
 
 
+def test_every_rule_is_needed() -> None:
+    used = set()
+    for file in SRC.rglob("*.rs"):
+        name, text = file.relative_to(ROOT).as_posix(), file.read_text()
+        ends = [target(module_at(name, text, offset), path) for path, offset in paths(text)]
+        used |= {(left, right) for left, right in RULES for to in ends if to and belongs(name, left) and belongs(to, right)}
+    # What a line names next to each other has to be so; what is further apart only may be.
+    pairs = [pair for sides in chains(PAGE.read_text()) for pair in pairwise(sides)]
+    steps = {(left, right) for one, other in pairs for left in one for right in other}
+    assert sorted(step for step in steps - used if not step[0].startswith("shim/")) == []
+
+
+def test_a_path_that_is_not_allowed_is_found() -> None:
+    stream = "src/kernels/copy.rs:{}: crate::runtime::stream::Stream"
+    assert refused("src/kernels/copy.rs", "use crate::runtime::stream::Stream;") == [stream.format(1)]
+    grouped = "//! crate::abi\nuse crate::{\n    simd::Leaf,\n    runtime::{stream::{self, Stream}, sync::Mutex},\n};\n"
+    assert refused("src/kernels/copy.rs", grouped) == ["src/kernels/copy.rs:4: crate::runtime::stream", stream.format(4)]
+    assert refused("src/kernels/copy.rs", "fn body() {\n    crate::abi::shield();\n}") == [
+        "src/kernels/copy.rs:2: crate::abi::shield"
+    ]
+    assert refused("src/kernels/copy.rs", "use super::super::runtime::stream;") != []
+    assert refused("src/kernels/copy.rs", "mod tests {\n    use super::super::super::runtime::stream;\n}\n") != []
+    assert refused("src/kernels/copy.rs", "mod tests {\n    use super::super::scan;\n}\nuse super::scan;") == []
+    assert refused("src/runtime/queue.rs", "use crate::tensor::dtype::DType;") != []
+    assert refused("src/simd/math.rs", "use crate::tensor::number::Number;") != []
+    assert refused("src/tuning.rs", "use crate::simd::Leaf;") != []
+    assert refused("src/kernels/copy.rs", "use crate::runtime::rng;") != []
+    assert refused("src/kernels/random/discrete.rs", "pub(in crate::abi) use crate::runtime::rng;") == []
+
+
+def test_a_path_against_the_order_is_found() -> None:
+    assert against_order("src/runtime/task.rs", "use super::stream::Stream;") == ["src/runtime/task.rs:1: super::stream::Stream"]
+    assert against_order("src/runtime/memory/system.rs", "use crate::runtime::config::config;") != []
+    assert against_order("src/runtime/timer.rs", "use super::trace;") != []
+    assert against_order("src/runtime/stream/wait.rs", "use crate::runtime::executor;") == []
+    assert against_order("src/runtime/task.rs", "mod tests {\n    use super::super::stream::Stream;\n}\n") == []
+
+
 #: What makes a thread sleep; those of the runtime ask for proof that it does not hold the interpreter's lock.
 SLEEPS = {
     ".rs": re.compile(
@@ -223,3 +262,9 @@ def test_every_sleep_of_the_locks_asks_for_proof() -> None:
     asks = [body for body in bodies if re.search(r"\.0\.wait|thread::(?:sleep|park)", body)]
     assert len(asks) == 4
     assert [body for body in asks if "_: &" not in body.split("{", 1)[0]] == []
+
+
+def test_a_sleep_is_found() -> None:
+    assert sleeps("src/runtime/timer.rs", "fn serve() {\n    std::thread::sleep(time);\n}") != []
+    assert sleeps("shim/ops/copy.cpp", "std::condition_variable ready;") != []
+    assert sleeps("src/runtime/timer.rs", "// thread::sleep\n") == []

@@ -41,6 +41,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in LINK.findall(prose(page)) if leads_nowhere(page, link)] == []
 
 
+def test_a_link_that_leads_nowhere_is_found() -> None:
+    readme = ROOT / "README.md"
+    assert leads_nowhere(readme, "docs/none.md")
+    assert leads_nowhere(readme, "docs/streams.md#none")
+    assert not leads_nowhere(readme, "docs/streams.md#events")
+
+
 def test_every_page_can_be_reached_from_the_front_page() -> None:
     seen, pending = set(), [ROOT / "README.md"]
     while pending:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,3 +33,17 @@ def test_faults_of_one_file_go_together() -> None:
         text = apply_all(TABLE, name, (ROOT / name).read_text())
         if name.endswith(".py"):
             ast.parse(text)
+
+
+def test_a_choice_has_the_form_of_its_language() -> None:
+    def applied(file: str, text: str, old: str, new: str, statement: bool = False) -> str:
+        return Mutant(7, "family", "fault", file, old, new, "tests/test_digits.py", statement).apply(text)
+
+    assert applied("a.rs", "f(a + b)", "a + b", "a") == "f((if crate::mutant::is(7) { a } else { a + b }))"
+    assert applied("a.rs", "g();", "g();", "", True) == "if crate::mutant::is(7) {  } else { g(); }"
+    assert applied("a.rs", "f(a, b)", "b)", "b + MUTANT as u8)") == "f(a, b + crate::mutant::is(7) as u8)"
+    program = applied("a.py", "if True:\n    found = 1\n", "found = 1", "found = 2", True)
+    scope: dict[str, Any] = {}
+    exec(program, scope)
+    assert scope["found"] == 1
+    assert eval(applied("a.py", "1 + 2", "2", "3")) == 3

@@ -44,6 +44,11 @@ def sources() -> list[Path]:
     return [file for file in (ROOT / "src").rglob("*") if file.is_file()]
 
 
+def test_the_glossary_refuses_words() -> None:
+    assert {"side by side", "places", "TwoWays", "lockstep", "resting"} <= set(refused())
+    assert len(TEXTS) > 400
+
+
 @pytest.mark.parametrize("word", refused())
 def test_a_refused_word_is_absent(word: str) -> None:
     found = []
@@ -54,6 +59,13 @@ def test_a_refused_word_is_absent(word: str) -> None:
         if pattern(word).search(Path(name).stem):
             found.append(name)
     assert found == []
+
+
+def test_a_refused_word_is_found() -> None:
+    for text in ("side by side", "SIDE_BY_SIDE", "side by\n    /// side", "SideBySide", "is side by side."):
+        assert pattern("side by side").search(text), text
+    assert not pattern("places").search("replaces")
+    assert not pattern("brief").search("a debriefing")
 
 
 def test_no_two_files_of_a_layer_have_one_name() -> None:

@@ -17,6 +17,11 @@ def targets(text: str) -> set[str]:
     return {word for call in re.findall(r"\bmake ((?:[a-z-]+ ?)+)", text) for word in call.split()}
 
 
+def test_there_are_workflows() -> None:
+    assert {"check.yml", "nightly.yml", "release.yml", "site.yml", "test.yml"} <= {file.name for file in FILES}
+    assert {"check", "docs", "lint-fast", "release", "test"} <= {target for file in FILES for target in targets(file.read_text())}
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_targets_are_there(file: Path) -> None:
     text = re.sub(r"^\s*#.*$", "", file.read_text(), flags=re.MULTILINE)

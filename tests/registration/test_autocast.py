@@ -123,6 +123,18 @@ def test_grad_scaler_skips_and_backs_off(bad: float) -> None:
     assert scaler.get_scale() == 16.0
 
 
+def test_grad_scaler_state_round_trip() -> None:
+    weight = torch.ones(3, device=DEVICE, requires_grad=True)
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=4.0, growth_interval=3)
+    scaled_step(scaler, weight, 1.0)
+    other = torch.amp.GradScaler(DEVICE)
+    other.load_state_dict(scaler.state_dict())
+    assert other.state_dict() == scaler.state_dict()
+    for _ in range(2):
+        scaled_step(other, weight, 1.0)
+    assert other.get_scale() == 8.0
+
+
 def test_names_of_cuda_amp() -> None:
     amp = torch.rustdev.amp
     x = torch.ones(4, 4, device="rustdev")

@@ -46,6 +46,7 @@ def test_values(dtype: torch.dtype) -> None:
     close(ops.swiglu(gate, up), (functional.silu(gate.cpu().double()) * up.cpu().double()).to(dtype))
     assert torch.rustdev.op_calls()["swiglu"] == before + 1
     assert ops.swiglu(tensor(0, 3, dtype=dtype), tensor(0, 3, dtype=dtype)).shape == (0, 3)
+    assert ops.rotary(tensor(0, 4, dtype=dtype), *angles(0, 2, dtype)).shape == (0, 4)
     x, (cos, sin) = tensor(2, 7, 3, 8, dtype=dtype).transpose(1, 2), angles(7, 4, dtype)
     close(ops.rotary(x, cos, sin), host_rotary(x, cos, sin))
     close(ops.rotary_backward(ops.rotary(x, cos, sin), cos, sin), x.cpu())

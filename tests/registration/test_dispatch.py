@@ -177,6 +177,30 @@ def test_batch_norm_statistics_of_equal_groups_and_updates() -> None:
     assert [one is not None for one in reduced] == [False, False, True, False]
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_sync_batch_norm_of_one_process(monkeypatch: pytest.MonkeyPatch, layout: torch.memory_format) -> None:
+    """PyTorch's own module function, whose collectives have nobody to talk to."""
+
+    class Group:
+        def _get_backend_name(self) -> str:
+            return "gloo"
+
+    monkeypatch.setattr(torch.distributed, "all_gather", lambda parts, one, *_, **__: parts[0].copy_(one))
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda *_, **__: None)
+    x, grad = (torch.randn(4, 3, 2, 5).contiguous(memory_format=layout) for _ in range(2))
+    leaves = [x, torch.rand(3) + 0.5, torch.randn(3)]
+    running = torch.zeros(3), torch.ones(3)
+    ours, theirs = ([one.to(device).requires_grad_() for one in leaves] for device in ("rustdev", "cpu"))
+    device_running = copied(running)
+    found = torch.nn.modules._functions.SyncBatchNorm.apply(*ours, *device_running, 1e-5, 0.1, Group(), 1)
+    expected = functional.batch_norm(theirs[0], *running, *theirs[1:], True, 0.1, 1e-5)
+    found.backward(grad.to("rustdev"))
+    expected.backward(grad)
+    assert found.stride() == expected.stride()
+    assert_same((found.detach(), *device_running), (expected.detach(), *running), rtol=1e-4, atol=1e-4)
+    assert_same([one.grad for one in ours], [one.grad for one in theirs], rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_recurrent_cells(kind: str, bias: bool) -> None:
@@ -270,6 +294,18 @@ def test_scaled_product_of_float8() -> None:
     torch.testing.assert_close(expected.float(), a.float() @ b.float(), rtol=2e-2, atol=2e-2)
     da, db = a.view(torch.uint8).to("rustdev").view(a.dtype), b.t().view(torch.uint8).to("rustdev").view(a.dtype).t()
     assert_same(torch._scaled_mm(da, db, *copied(scales), out_dtype=torch.bfloat16), expected)
+
+
+def test_record_stream_keeps_memory_from_reuse() -> None:
+    side = torch.rustdev.Stream()
+    x = torch.ones(1 << 16, device="rustdev")
+    pointer = x.data_ptr()
+    with torch.rustdev.stream(side):
+        torch.rustdev._sleep(200_000_000)
+    x.record_stream(side)
+    del x
+    assert torch.empty(1 << 16, device="rustdev").data_ptr() != pointer
+    side.synchronize()
 
 
 def test_composite_operators_are_composite_for_subclasses() -> None:

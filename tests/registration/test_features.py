@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +68,13 @@ def test_a_name_that_is_left_out_says_why(name: str, module: ModuleType) -> None
         _ = module.no_such_thing
 
 
+def test_streams_and_events_are_pytorchs() -> None:
+    assert isinstance(torch.rustdev.Stream(), torch.Stream)
+    assert isinstance(torch.rustdev.current_stream(), torch.Stream)
+    assert isinstance(torch.rustdev.Event(), torch.Event)
+    assert torch.rustdev.streams.Stream is torch.rustdev.Stream
+
+
 def test_the_backends_module() -> None:
     import torch.backends.rustdev as module
 
@@ -96,6 +105,16 @@ def test_switches_of_attention() -> None:
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         assert not backend.math_sdp_enabled()
         assert has_flash()
+
+
+def test_the_precision_of_products_does_not_change() -> None:
+    matrix = torch.randn(96, 96, device="rustdev")
+    wanted = matrix @ matrix
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert torch.equal(matrix @ matrix, wanted)
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 @pytest.fixture
@@ -146,6 +165,27 @@ def test_flops_are_counted_as_on_the_cpu() -> None:
     assert found["aten.convolution"] == 2 * 2 * 8 * 36 * 27
 
 
+def test_testing_takes_the_device() -> None:
+    made = torch.testing.make_tensor((3, 4), device="rustdev:1", dtype=torch.float32, low=1, high=2, noncontiguous=True)
+    assert made.device == torch.device("rustdev:1")
+    assert 1 <= made.min().item() <= made.max().item() <= 2
+    torch.testing.assert_close(made, made.clone())
+    with pytest.raises(AssertionError, match="Mismatched elements: 1 / 12"):
+        torch.testing.assert_close(
+            made, made + torch.eye(3, 4, device="rustdev:1") * torch.tensor([1.0, 0, 0, 0], device="rustdev:1")
+        )
+    with pytest.raises(AssertionError, match="device"):
+        torch.testing.assert_close(made, made.cpu())
+
+
+def test_collect_env_runs() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.utils.collect_env"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert f"PyTorch version: {torch.__version__}" in result.stdout
+
+
 TENSOR_TYPES = [name for name in legacy.__all__ if name.endswith("Tensor")]
 STORAGE_TYPES = [name for name in legacy.__all__ if name.endswith("Storage")]
 
@@ -187,6 +227,20 @@ def test_how_legacy_tensors_are_made() -> None:
     with pytest.raises(ValueError, match="Expected a rustdev device"):
         cls([1.0], device="cpu")
     assert nn.Linear(2, 2).type(torch.rustdev.HalfTensor).weight.type() == "torch.rustdev.HalfTensor"
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+def test_defaults() -> None:
+    with pytest.raises(TypeError, match="invalid type object"):
+        torch.set_default_tensor_type(torch.rustdev.FloatTensor)
+    try:
+        torch.set_default_device("rustdev:1")
+        torch.set_default_dtype(torch.float64)
+        made = torch.randn(2)
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    assert (made.device, made.dtype) == (torch.device("rustdev:1"), torch.float64)
 
 
 @pytest.mark.parametrize("name", STORAGE_TYPES)

@@ -28,6 +28,17 @@ def offsets() -> list[int]:
     return [generator.get_offset() for generator in torch.rustdev.default_generators]
 
 
+def test_torch_seeds_reach_every_device() -> None:
+    for device in DEVICES:
+        torch.rand(3, device=device)
+    torch.manual_seed(21)
+    assert [generator.initial_seed() for generator in torch.rustdev.default_generators] == [21, 21]
+    assert offsets() == [0, 0]
+    assert torch.equal(torch.randn(9, device=DEVICES[0]).cpu(), torch.randn(9, device=DEVICES[1]).cpu())
+    seed = torch.seed()
+    assert [generator.initial_seed() for generator in torch.rustdev.default_generators] == [seed, seed]
+
+
 def test_fork_rng_restores_every_device_after_an_exception() -> None:
     def fail() -> None:
         torch.manual_seed(99)

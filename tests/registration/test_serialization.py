@@ -1,4 +1,4 @@
-"""Serialization: tensors and their labels; locations on loading; memory.
+"""Serialization: tensors and their labels, storages; locations on loading; damaged files; memory.
 
 tests/runtime/test_storage.py tests dtypes, views and pickling.
 """
@@ -40,6 +40,18 @@ def labelled(label: str = "encoder.weight", device: str = "rustdev:1") -> torch.
     return tensor
 
 
+@pytest.fixture
+def held() -> Callable[[], int]:
+    """Return how many bytes of all devices are held beyond those at the start of the test."""
+
+    def total() -> int:
+        gc.collect()
+        return sum(torch.rustdev.memory_allocated(index) for index in range(2))
+
+    before = total()
+    return lambda: total() - before
+
+
 # ---- labels ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -69,6 +81,18 @@ def test_views_show_the_label_of_their_memory() -> None:
     assert get_label(tensor.cpu()) is None
 
 
+def test_shallow_copies_share_the_label_and_part_when_one_is_renamed() -> None:
+    tensor = labelled()[0]
+    set_label(tensor, "row")
+    alias = tensor.data
+    assert get_label(alias) == "row"
+    set_label(alias, "other")
+    assert get_label(tensor) == "row"
+    target = torch.zeros(3, device="rustdev:1")
+    target.data = tensor
+    assert get_label(target) == "row"
+
+
 @pytest.mark.parametrize("duplicate", [torch.clone, copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
 @pytest.mark.parametrize("parameter", [False, True])
 def test_copies_keep_the_label(duplicate: Callable[[torch.Tensor], torch.Tensor], parameter: bool) -> None:
@@ -80,6 +104,21 @@ def test_copies_keep_the_label(duplicate: Callable[[torch.Tensor], torch.Tensor]
     again.detach().zero_()
     if duplicate is not copy.copy:
         assert source[1, 2].item() == 5.0
+
+
+def test_deepcopies_of_views_subclasses_and_modules_keep_the_label() -> None:
+    class Sub(torch.Tensor):
+        def new_empty(self, *args: Any, **options: Any) -> Sub:
+            return super().new_empty(*args, **options).as_subclass(Sub)
+
+    assert get_label(copy.deepcopy(labelled()[1:])) == "encoder.weight"
+    sub = copy.deepcopy(labelled().as_subclass(Sub))
+    assert isinstance(sub, Sub)
+    assert get_label(sub) == "encoder.weight"
+    assert get_label(copy.deepcopy(torch.ones(2, device="rustdev"))) is None
+    module = nn.Linear(2, 2).rustdev()
+    torch.rustdev.label_module(module)
+    assert get_label(copy.deepcopy(module).bias) == "bias"
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -184,6 +223,16 @@ def test_mapped_files(tmp_path: Path, location: str) -> None:
         torch.load(tmp_path / "legacy.pt", mmap=True)
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages() -> None:
+    storage = torch.arange(6, dtype=torch.uint8, device="rustdev:1").untyped_storage()
+    loaded = torch.load(saved(storage), weights_only=False)
+    assert (loaded.device, loaded.tolist()) == (torch.device("rustdev:1"), list(range(6)))
+    for options in ({}, {"_use_new_zipfile_serialization": False}):
+        typed = torch.load(saved(torch.arange(3.0, device="rustdev").storage(), **options), weights_only=False)
+        assert (typed.dtype, typed.device, typed.tolist()) == (torch.float32, torch.device("rustdev:0"), [0.0, 1.0, 2.0])
+
+
 def test_a_file_loads_where_rustdev_is_not_installed(tmp_path: Path) -> None:
     model = nn.Linear(3, 2).rustdev(1)
     torch.rustdev.label_module(model)
@@ -237,6 +286,32 @@ def test_a_checkpoint_needs_no_second_copy_of_device_memory(tmp_path: Path) -> N
     assert size <= load.bytes <= size + slack
     assert [loaded[name][-1].item() for name in tensors] == [0.0, 1.0, 2.0, 3.0]
     assert [tensor[-1].item() for tensor in tensors.values()] == [0.0, 1.0, 2.0, 3.0]
+
+
+def damaged(kind: str, content: bytes) -> bytes:
+    """Return the bytes of a file with something wrong."""
+    middle = len(content) // 2
+    return {
+        "empty": b"",
+        "half": content[:middle],
+        "without its end": content[:-10],
+        "without its middle": content[: middle - 4000] + content[middle + 4000 :],
+        "noise": bytes(range(256)) * 50,
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["empty", "half", "without its end", "without its middle", "noise"])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_damaged_files_are_refused_and_hold_nothing(kind: str, zipped: bool, held: Callable[[], int]) -> None:
+    tensors = [torch.rand(20_000, device="rustdev:1") for _ in range(3)]
+    content = saved(tensors, _use_new_zipfile_serialization=zipped).getvalue()
+    del tensors
+    with pytest.raises((RuntimeError, EOFError, pickle.UnpicklingError)) as caught:
+        torch.load(io.BytesIO(damaged(kind, content)), weights_only=True)
+    assert str(caught.value) or kind == "empty"
+    del caught
+    assert held() == 0
+    assert torch.load(io.BytesIO(content))[0].device == torch.device("rustdev:1")
 
 
 def test_a_load_that_runs_out_of_memory_holds_nothing() -> None:

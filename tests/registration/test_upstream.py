@@ -1,6 +1,8 @@
 """The runner of PyTorch's device-generic tests, on our own files in the same style."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -10,6 +12,31 @@ import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
 OWN = Path(__file__).with_name("device_generic")
+
+
+OUTCOMES = """
+import os
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import TestCase
+
+class TestOutcomes(TestCase):
+    def test_a_passes(self, device):
+        self.assertEqual(device, "rustdev:0")
+
+    def test_b_fails(self, device):
+        self.assertEqual(1, 2)
+
+    def test_c_kills_its_process(self, device):
+        os.abort()
+
+    def test_d_runs_behind_it(self, device):
+        pass
+
+instantiate_device_type_tests(TestOutcomes, globals())
+"""
+
+
+BROKEN = "from no_such_module import instantiate_device_type_tests\ninstantiate_device_type_tests()\n"
 
 
 def upstream(*arguments: Any) -> CompletedProcess[str]:
@@ -29,6 +56,60 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletedProcess[str]
     output = tmp_path_factory.mktemp("own")
     run = upstream(OWN, "--shards", 2, "--jobs", 2, "--output", output)
     return run, outcomes(output)
+
+
+def test_every_outcome_is_told(tmp_path: Path) -> None:
+    tests = tmp_path / "checkout" / "test"
+    tests.mkdir(parents=True)
+    (tests / "test_outcomes.py").write_text(OUTCOMES)
+    (tests / "test_broken.py").write_text(BROKEN)
+    (tests / "autograd").mkdir()
+    shutil.copy(OWN / "test_generic_autograd.py", tests / "autograd")
+    (tests / "test_other.py").write_text("raise SystemExit('not generic, not run')\n")
+    output = tmp_path / "output"
+    run = upstream(tests.parent, "--jobs", 2, "--output", output)
+    assert run.returncode == 1
+    assert outcomes(output) == {
+        "test_device_of_a_gradient_rustdev": "passed",
+        "test_gradcheck_rustdev_float64": "passed",
+        "test_linear_layer_rustdev_bfloat16": "passed",
+        "test_linear_layer_rustdev_float32": "passed",
+        "test_a_passes_rustdev": "passed",
+        "test_b_fails_rustdev": "failed",
+        "test_c_kills_its_process_rustdev": "crashed",
+        "test_d_runs_behind_it_rustdev": "passed",
+        "test_broken.py": "crashed",
+    }
+    assert "| autograd/test_generic_autograd.py | 4 | 0 | 0 | 0 | 0 |" in run.stdout
+    assert "| test_outcomes.py | 2 | 1 | 1 | 0 | 0 |" in run.stdout
+    assert "| **all** | 6 | 1 | 2 | 0 | 0 |" in run.stdout
+    assert "test_b_fails_rustdev` failed: AssertionError: Scalars are not equal!" in run.stdout
+    assert "test_c_kills_its_process_rustdev` crashed: signal 6" in run.stdout
+    assert (output / "summary.md").read_text() == run.stdout
+
+
+@pytest.mark.parametrize("is_newer", [True, False])
+def test_a_run_goes_on_with_results_of_the_same_build(tmp_path: Path, is_newer: bool) -> None:
+    (tmp_path / "test_outcomes.py").write_text(OUTCOMES)
+    names = [f"test_outcomes.py::TestOutcomesRUSTDEV::{name}_rustdev" for name in ("test_b_fails", "test_d_runs_behind_it")]
+    lines = [{"test": names[0], "outcome": "passed"}, {"test": names[1], "outcome": "started"}]
+    output, build = tmp_path / "output", tmp_path / "build"
+    output.mkdir()
+    build.touch()
+    results = output / "test_outcomes-0.jsonl"
+    results.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    moment = build.stat().st_mtime + (1 if is_newer else -1)
+    os.utime(results, (moment, moment))
+    run = upstream(tmp_path, "-k", "test_b or test_d", "--output", output, "--resume", build)
+    assert run.returncode == (0 if is_newer else 1), run.stdout + run.stderr
+    first = "passed" if is_newer else "failed"
+    assert outcomes(output) == {"test_b_fails_rustdev": first, "test_d_runs_behind_it_rustdev": "passed"}
+    said = "1 passed" if is_newer else "1 failed, 1 passed"
+    assert said in (output / "test_outcomes-0.log").read_text(), "the tests that were not finished"
+
+
+def test_a_directory_without_such_tests(tmp_path: Path) -> None:
+    assert "no device-generic test files" in upstream(tmp_path).stderr
 
 
 def test_files_of_our_own_pass_in_shards(own: tuple[CompletedProcess[str], dict[str, str]]) -> None:

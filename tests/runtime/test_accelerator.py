@@ -45,3 +45,13 @@ def test_streams() -> None:
     assert accelerator.current_stream() == torch.rustdev.current_stream() == stream
     assert accelerator.current_device_index() == 1
     assert accelerator.current_stream("rustdev:0") == torch.rustdev.default_stream(0)
+
+
+def test_synchronize() -> None:
+    stream = torch.rustdev.Stream(1)
+    with stream:
+        torch.rustdev._sleep(20_000_000)
+    accelerator.synchronize("rustdev:0")
+    assert not stream.query()
+    accelerator.synchronize("rustdev:1")
+    assert stream.query()

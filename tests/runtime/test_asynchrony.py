@@ -1,5 +1,7 @@
 """Work is asynchronous: submission returns at once, streams overlap, and a missing wait is visible."""
 
+import random
+import threading
 import time
 from collections.abc import Callable
 
@@ -28,6 +30,18 @@ def seconds_to_submit(submit: Callable[[], object]) -> float:
 
 def test_long_task_returns_at_once() -> None:
     assert seconds_to_submit(lambda: torch.rustdev._sleep(100 * MILLISECOND)) < 0.005
+
+
+def test_host_function_returns_at_once() -> None:
+    assert seconds_to_submit(lambda: torch.rustdev.launch_host_func(lambda: time.sleep(0.1))) < 0.005
+
+
+def test_synchronize_waits_for_a_host_function() -> None:
+    done = threading.Event()
+    torch.rustdev.launch_host_func(lambda: (time.sleep(0.1), done.set()))
+    assert not done.is_set()
+    torch.rustdev.synchronize()
+    assert done.is_set()
 
 
 def test_operators_behind_a_long_task_return_at_once() -> None:
@@ -99,6 +113,13 @@ def test_non_blocking_copy_from_pinned_memory_returns_at_once() -> None:
     assert target.sum().item() == 1 << 16
 
 
+def test_item_waits_for_the_stream() -> None:
+    tensor = torch.zeros(1, device="rustdev")
+    torch.rustdev._sleep(50 * MILLISECOND)
+    tensor.add_(5)
+    assert tensor.item() == 5
+
+
 def test_launch_blocking_makes_every_call_synchronous() -> None:
     code = (
         "import time, torch; begin = time.perf_counter(); torch.rustdev._sleep(100_000_000); "
@@ -106,3 +127,56 @@ def test_launch_blocking_makes_every_call_synchronous() -> None:
     )
     result = children.run(code, RUSTDEV_LAUNCH_BLOCKING="1")
     assert result.stdout.strip() == "True", result.stderr
+
+
+OPERATORS = (
+    lambda x, y: x + y,
+    lambda x, y: x * y,
+    lambda x, y: x - 2 * y,
+    lambda x, y: torch.relu(x) + y.exp(),
+    lambda x, y: torch.mm(x, y.t()),
+    lambda x, y: x.t() + y,
+    lambda x, y: torch.maximum(x, y).sum(0).expand(8, 8),
+    lambda x, y: torch.where(x > y, x, y),
+    lambda x, y: torch.cat([x, y])[::2],
+    lambda x, y: (x.sum() + y).clamp(-1, 1),
+)
+
+
+def stress(seed: int, device: str, deadline: float) -> None:
+    """Run random operators on streams of one device and compare each chain with the CPU's."""
+    choice = random.Random(seed)
+    source = torch.Generator().manual_seed(seed)
+    while time.monotonic() < deadline:
+        x, y = torch.rand(8, 8, generator=source), torch.rand(8, 8, generator=source)
+        with torch.rustdev.stream(Stream(device)):
+            on_device = x.to(device), y.to(device)
+            for _ in range(choice.randrange(1, 8)):
+                operator = choice.choice(OPERATORS)
+                x, y = operator(x, y).tanh(), x
+                on_device = operator(*on_device).tanh(), on_device[0]
+            torch.testing.assert_close(on_device[0].cpu(), x, rtol=1e-4, atol=1e-4)
+
+
+def run_stress(seconds: float) -> None:
+    """Run the random operators on 8 threads and 2 devices."""
+    failures: list[BaseException] = []
+    deadline = time.monotonic() + seconds
+
+    def worker(seed: int) -> None:
+        try:
+            stress(seed, f"rustdev:{seed % 2}", deadline)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=worker, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_threads_and_devices_agree_with_the_cpu() -> None:
+    run_stress(3)

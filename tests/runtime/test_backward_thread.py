@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import children
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 D = "rustdev"
 
@@ -66,6 +67,15 @@ def test_the_users_switch_holds() -> None:
         assert not on_callers_thread()
         assert not on_callers_thread()
     assert on_callers_thread()
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_and_reentrant_backward(reentrant: bool) -> None:
+    x = torch.ones(3, device=D, requires_grad=True)
+    y = checkpoint(lambda given: checkpoint(torch.sin, given, use_reentrant=reentrant) * 2, x, use_reentrant=reentrant)
+    y.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.cpu(), 2 * torch.cos(torch.ones(3)))
 
 
 def test_an_error_in_the_backward_leaves_the_device_usable() -> None:

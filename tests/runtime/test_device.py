@@ -81,6 +81,20 @@ def test_the_first_use_is_what_initializes() -> None:
     assert told.keys() == uses.keys()
 
 
+def test_seeds_that_are_set_before_the_first_use_count() -> None:
+    code = """
+import torch
+assert not torch.rustdev.is_initialized()
+torch.manual_seed(5)
+first = torch.rand(4, device="rustdev")
+torch.rustdev.manual_seed(5)
+assert torch.equal(first, torch.rand(4, device="rustdev"))
+print("equal")
+"""
+    result = run(code)
+    assert (result.stdout, result.stderr) == ("equal\n", "")
+
+
 def test_set_device() -> None:
     assert torch.rustdev.current_device() == 0
     torch.rustdev.set_device(1)
@@ -126,6 +140,16 @@ def test_index_out_of_range(index: int) -> None:
         for function in (torch.rustdev.set_device, torch.rustdev.synchronize):
             with pytest.raises(ValueError, match="Expected a rustdev device"):
                 function(device)
+    assert torch.ones(2, device="rustdev").sum().item() == 2
+
+
+def test_negative_sizes_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        torch.empty(-1, device="rustdev")
+    with pytest.raises(RuntimeError, match="-1"):
+        torch.empty_strided((2, 2), (-1, 1), device="rustdev")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.UntypedStorage(-4, device="rustdev")
     assert torch.ones(2, device="rustdev").sum().item() == 2
 
 
@@ -230,10 +254,36 @@ print([line.split() for line in info.describe().splitlines() if line.startswith(
     assert result.stdout.splitlines() == ["False 0 False", "[] 2.0", "[['devices:', '0']]"], result.stderr
 
 
+def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
+    code = "import torch; torch.rustdev.init(); print(torch.rustdev.memory_stats()['max_split_size'] >> 20)"
+    result = run(code, PYTORCH_ALLOC_CONF="pinned_max_cached_size_mb:64,max_split_size_mb:32")
+    assert result.stdout.split() == ["32"], result.stderr
+    result = run(code, PYTORCH_ALLOC_CONF="garbage_collection_threshold:2")
+    assert "PYTORCH_ALLOC_CONF" in result.stderr
+    assert "the device rustdev is not available" in result.stderr
+
+
 def test_environment_is_checked_where_rustdev_comes_first() -> None:
     result = run_fresh("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
     assert "RuntimeWarning" not in result.stderr
     assert result.stderr.splitlines()[-1].startswith("ValueError")
+
+
+def test_other_minor_release_of_torch_is_refused() -> None:
+    code = """
+import torch
+torch.__version__ = "2.99.1"
+import rustdev_autoload
+rustdev_autoload.load()
+print(torch.rustdev.is_available(), flush=True)
+import rustdev
+"""
+    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.stdout.split() == ["False"], result.stderr
+    assert "RuntimeWarning" in result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("ImportError")
+    assert "this is torch 2.99.1" in last
 
 
 def test_info_prints_what_a_bug_report_needs() -> None:

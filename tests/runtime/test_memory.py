@@ -458,6 +458,34 @@ def test_history_keeps_the_newest_and_skips_what_is_not_wanted() -> None:
     assert not trace[2]["frames"]
 
 
+def test_history_takes_every_keyword_of_cuda() -> None:
+    memory._record_memory_history(
+        "all", "all", "python", 10, None, True, compile_context=True, global_record_annotations=True, skip_actions=["snapshot"]
+    )
+    del_me = allocate_here(2 * MIB)
+    assert actions(memory._snapshot()["device_traces"][0])[-1] == "alloc"
+    assert del_me.nbytes == 2 * MIB
+    with pytest.raises(NotImplementedError, match="pinned"):
+        memory._record_memory_history(record_pinned_host_memory=True)
+    with pytest.raises(NotImplementedError, match="pinned"):
+        memory._record_memory_history(record_cuda=False)
+
+
+def test_history_of_the_older_form() -> None:
+    memory._record_memory_history(True, trace_alloc_max_entries=3, trace_alloc_record_context=True, clear_history=True)
+    blocks = [allocate_here(size * MIB) for size in (30, 40, 50, 60)]
+    trace = memory._snapshot()["device_traces"][0]
+    assert len(trace) == 3
+    assert trace[1]["action"] == "alloc"
+    assert trace[1]["frames"]
+    memory._record_memory_history(True)
+    blocks.append(allocate_here(70 * MIB))
+    assert len(memory._snapshot()["device_traces"][0]) == 1
+    assert memory._allocation_traceback(blocks[-1].data_ptr())
+    memory._record_memory_history(False)
+    assert memory._snapshot()["device_traces"][0] == []
+
+
 def test_snapshot_describes_every_segment() -> None:
     blocks = [tensor(size) for size in (1000, 3 * MIB, 30 * MIB)]
     segments = memory.memory_snapshot()

@@ -110,6 +110,26 @@ def test_a_block_concerns_one_thread() -> None:
     assert pool_of(tensor(1)) == (0, 0)
 
 
+def test_many_threads_use_pools_at_once() -> None:
+    shared = MemPool()
+    wrong = []
+
+    def work(number: int) -> None:
+        own = MemPool()
+        for turn in range(50):
+            with use_mem_pool(shared if turn % 3 else own):
+                value = torch.full((1000,), number, device="rustdev")
+                if not bool((value == number).all()):
+                    wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (wrong, shared.use_count()) == ([], 1)
+
+
 def test_the_backward_pass_uses_the_pool_of_the_thread_that_calls_it() -> None:
     weight = torch.ones(100, device="rustdev", requires_grad=True)
     pool = MemPool()
@@ -129,6 +149,16 @@ def test_a_pool_serves_the_devices_that_it_is_used_for() -> None:
     assert sorted(segment["device"] for segment in pool.snapshot() if segment["total_size"] == 30 * MIB) == [0, 1]
 
 
+def test_streams_have_their_own_memory_of_a_pool() -> None:
+    pool, stream = MemPool(), torch.rustdev.Stream()
+    with use_mem_pool(pool):
+        address = tensor(30).data_ptr()
+        with torch.rustdev.stream(stream):
+            value = tensor(30)
+    assert value.data_ptr() != address
+    assert {segment["stream"] for segment in pool.snapshot()} == {torch.rustdev.current_stream().stream_id, stream.stream_id}
+
+
 def test_tensors_outlive_the_pool_and_its_memory_goes_with_the_last() -> None:
     reserved = torch.rustdev.memory_reserved()
     pool = MemPool()
@@ -146,6 +176,21 @@ def test_tensors_outlive_the_pool_and_its_memory_goes_with_the_last() -> None:
     assert sizes(torch.rustdev.memory_snapshot(name)) == [16]
     assert kept.sum().item() == 7 * 4 * MIB
     del kept
+    assert torch.rustdev.memory_snapshot(name) == []
+
+
+def test_memory_that_tasks_use_waits_for_them() -> None:
+    pool = MemPool()
+    name = pool.id
+    with use_mem_pool(pool):
+        value = tensor(30)
+    gate = threading.Event()
+    torch.rustdev.launch_host_func(gate.wait)
+    value.fill_(1)
+    del value, pool
+    assert sizes(torch.rustdev.memory_snapshot(name)) == [30]
+    gate.set()
+    torch.rustdev.empty_cache()
     assert torch.rustdev.memory_snapshot(name) == []
 
 
@@ -294,6 +339,38 @@ def test_a_graph_takes_its_memory_from_a_pool_and_keeps_it(
     torch.rustdev.synchronize()
     del y
     assert torch.rustdev.memory_snapshot(name) == []
+
+
+@graphs
+def test_other_ways_to_name_the_pool_of_a_graph() -> None:
+    pool = MemPool()
+    one = torch.rustdev.Graph(pool=pool)
+    with torch.rustdev.stream(torch.rustdev.Stream()), one:
+        _ = torch.ones(3, device="rustdev") * 2
+    other = torch.rustdev.Graph()
+    with torch.rustdev.stream(torch.rustdev.Stream()):
+        other.capture_begin(pool=pool)
+        _ = torch.ones(3, device="rustdev") * 2
+        other.capture_end()
+    assert (one.pool(), other.pool()) == (pool.id, pool.id)
+    layer = torch.nn.Linear(3, 3).rustdev()
+    call = torch.rustdev.make_graphed_callables(layer, (torch.ones(2, 3, device="rustdev"),), pool=pool)
+    assert pool_of(call(torch.zeros(2, 3, device="rustdev"))) == pool.id
+
+
+@graphs
+def test_the_last_of_capture_and_block_counts() -> None:
+    pool, graph = MemPool(), torch.rustdev.Graph()
+    x = torch.ones(4, device="rustdev")
+    with use_mem_pool(pool):
+        with torch.rustdev.graph(graph):
+            own = x * 2
+            with use_mem_pool(pool):
+                chosen = x * 3
+            again = x * 4
+        outside = x * 5
+    assert [pool_of(value) for value in (own, chosen, again, outside)] == [graph.pool(), pool.id, graph.pool(), pool.id]
+    assert graph.pool() != pool.id
 
 
 @graphs

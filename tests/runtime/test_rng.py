@@ -1,4 +1,4 @@
-"""Random generators: seeds, states, and errors."""
+"""Random generators: seeds, states, offsets, and errors."""
 
 import struct
 
@@ -107,6 +107,20 @@ def test_bad_states_are_refused(state: torch.Tensor, error: type[Exception], tex
     with pytest.raises(error, match=text):
         torch.rustdev.set_rng_state(state)
     assert torch.equal(torch.rustdev.get_rng_state(), before)
+
+
+def test_offset() -> None:
+    torch.rustdev.manual_seed(1)
+    assert torch.rustdev._get_rng_state_offset() == 0
+    first = draw()
+    offset = torch.rustdev._get_rng_state_offset()
+    second = draw()
+    torch.rustdev._set_rng_state_offset(0)
+    assert draw() == first
+    torch.rustdev._set_rng_state_offset(offset)
+    assert draw() == second
+    with pytest.raises(RuntimeError, match="multiple of 4"):
+        torch.rustdev._set_rng_state_offset(3)
 
 
 def test_generator_shares_state() -> None:

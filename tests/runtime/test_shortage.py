@@ -41,6 +41,31 @@ def test_what_others_left_in_the_cache_is_given_back() -> None:
     assert run(code) == ["220", "1"]
 
 
+def test_streams_behind_a_host_function_are_not_waited_for() -> None:
+    code = """
+        torch.rustdev.launch_host_func(lambda: (started.wait(), print(attempt(220)), print(attempt(50))), host)
+        behind.wait_stream(host)
+        with torch.rustdev.stream(behind):
+            tensor(200).fill_(1)
+        started.set()
+        torch.rustdev.synchronize()
+        print(attempt(220))
+    """
+    assert run(code) == ["no memory", "50", "220"]
+
+
+def test_host_functions_do_not_wait_for_each_other() -> None:
+    code = """
+        barrier, results = threading.Barrier(2), []
+        for stream in (host, behind):
+            torch.rustdev.launch_host_func(lambda: (barrier.wait(), results.append(attempt(300))), stream)
+        torch.rustdev.synchronize()
+        for result in (*results, attempt(200)):
+            print(result)
+    """
+    assert run(code) == ["no memory", "no memory", "200"]
+
+
 def test_an_error_that_is_not_caught_is_raised_by_the_next_wait() -> None:
     code = """
         torch.rustdev.launch_host_func(lambda: tensor(300), host)

@@ -1,7 +1,10 @@
 """A short run of ``make soak`` in each of its modes, and that it detects faults."""
 
+import itertools
+import os
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import ModuleType
@@ -67,6 +70,45 @@ def test_groups_of_processes_run_programs_without_a_finding() -> None:
     assert "soak: 6 programs in 1 modes, 0 differences, 0 findings, nothing grew" in run.stdout
 
 
+#: A rank with other numbers than the others, and one that hangs.
+PLANTED_RANKS = """
+import os, time
+from soak import rank, ranks
+
+ranks.WAITS, ranks.ENDS, ranks.CALLS = ("cpu",), ("destroy",), 2
+ranks.COLLECTIVES = ("all_reduce", "broadcast")
+assert ranks.fault("0:0") is None
+data, make = rank.data, rank.Rank.make
+rank.data = lambda call, which, elements: data(call, which, elements) + os.getpid()
+print(ranks.fault("0:0"))
+rank.data = data
+rank.Rank.make = lambda self, call: make(self, call) if self.rank else time.sleep(999)
+ranks.PATIENCE = 5
+print(ranks.fault("0:0"))
+"""
+
+
+def test_a_group_with_a_wrong_value_or_one_that_hangs_is_a_finding() -> None:
+    run = children.python("-c", PLANTED_RANKS, path=TOOLS)
+    assert run.returncode == 0, run.stderr
+    wrong, hangs = run.stdout.split("end: destroy, behind all")[:2]
+    assert "ended with exit code 1 in place of 0" in wrong
+    assert "in place of [" in wrong
+    assert "%0 = " in wrong
+    assert "rank 0 hangs, after 5 s" in hangs
+    assert "<lambda>" in hangs, "it does not say where"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--minutes", "0"), ("--minutes", "nan"), ("--first", "-1"), ("--seed", "x"), ("--programs", "0"), ("--modes", "lame")],
+)
+def test_bad_arguments_are_refused(soak: ModuleType, capsys: pytest.CaptureFixture[str], arguments: tuple[str, str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        soak.main(arguments)
+    assert arguments[0] in capsys.readouterr().err
+
+
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, call: object) -> None:
     """Put another function in an operator's place, on the devices alone."""
     from soak.operators import OPERATORS
@@ -91,6 +133,107 @@ def test_a_wrong_value_is_told_with_the_seed_and_few_steps(
     assert any("neg(" in step for step in steps)
     found = report(tmp_path / "report")
     assert (found.differences, found.findings) == (1, 0)
+
+
+@pytest.mark.planted_race
+def test_a_missing_wait_gives_a_difference(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("soak.machines.Devices.wait", lambda self, step, used: None)
+    monkeypatch.setattr(worker, "SHRINKING", 0)
+    assert worker.main(["plain", str(tmp_path / "report"), *LONG, "--seed", "4"]) == 1
+    assert "--seed 4" in capsys.readouterr().out
+
+
+@pytest.mark.planted_race
+def test_a_missing_wait_is_found_by_the_race_detector(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("soak.machines.Devices.wait", lambda self, step, used: None)
+    assert worker.main(["race", str(tmp_path / "report"), *LONG, "--programs", "1", "--seed", "4"]) == 1
+    assert "SynchronizationError" in capsys.readouterr().out
+    found = report(tmp_path / "report")
+    assert (found.differences, found.findings) == (0, 1)
+
+
+def test_a_call_that_has_written_when_it_runs_out_of_memory_gives_a_difference(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fails = itertools.cycle([True, False])
+
+    def half_done(given: list[torch.Tensor]) -> torch.Tensor:
+        given[0].add_(given[1])
+        if next(fails):
+            raise torch.OutOfMemoryError
+        return given[0]
+
+    plant(monkeypatch, "add_", half_done)
+    monkeypatch.setattr(worker, "SHRINKING", 0)
+    assert worker.main(["faults", str(tmp_path / "report"), *LONG, "--seed", "5"]) == 1
+    found = report(tmp_path / "report")
+    assert (found.differences, found.findings) == (1, 0)
+
+
+@pytest.fixture
+def kept() -> Iterator[list[object]]:
+    """Return a list that keeps what a program leaks until the test's end."""
+    kept: list[object] = []
+    yield kept
+    for it in kept:
+        if isinstance(it, int):
+            os.close(it)
+        elif isinstance(it, threading.Event):
+            it.set()
+
+
+def leak_threads(kept: list[object]) -> None:
+    for _ in range(3):
+        end = threading.Event()
+        threading.Thread(target=end.wait, daemon=True).start()
+        kept.append(end)
+
+
+LEAKS: dict[str, Callable[[list[object]], None]] = {
+    "memory": lambda kept: kept.append(bytearray(b"x" * (8 << 20))),
+    "device": lambda kept: kept.append(torch.ones(1000, device="rustdev")),
+    "threads": leak_threads,
+    "descriptors": lambda kept: kept.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(3)),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_what_leaks_is_told(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, kept: list[object], tmp_path: Path, name: str
+) -> None:
+    if name == "memory" and "ASAN_OPTIONS" in os.environ:
+        pytest.skip("under the address sanitizer, whose quarantine of freed memory grows by more than the leak")
+
+    class Leaky(worker.Maker):
+        def __init__(self, seed: str) -> None:
+            super().__init__(seed)
+            LEAKS[name](kept)
+
+    monkeypatch.setattr(worker, "Maker", Leaky)
+    monkeypatch.setattr("soak.program.STEPS", 2)
+    assert worker.main(["plain", str(tmp_path / "report"), *LONG, "--programs", "16", "--seed", "0"]) == 1
+    found = report(tmp_path / "report")
+    assert name in found.grown()
+    assert "(!)" in found.text(name)
+
+
+def test_the_rule_takes_noise_and_what_is_kept_once_for_no_leak() -> None:
+    from soak.report import Report
+
+    def grown(*threads: int) -> list[str]:
+        samples = [{"memory": 1 << 30, "device": 0, "threads": count, "descriptors": 9} for count in threads]
+        return Report("plain", samples=samples).grown()
+
+    assert grown(4, 4, 4, 4, 4, 4, 4, 4, 4) == []
+    assert grown(4, 4, 4, 4, 4, 4, 90, 4, 90) == []
+    assert grown(4, 4, 4, 6, 6, 6, 6, 6, 6) == []
+    assert grown(4, 4, 4, 7, 7, 7, 7, 7, 7) == ["threads"]
+    assert grown(4, 5, 6, 7, 8, 9, 10, 11, 12) == ["threads"]
+    assert grown(4, 5, 6, 7, 8) == [], "too few"
 
 
 #: What a worker does in place of its second program.
@@ -130,3 +273,14 @@ def test_a_process_that_ends_is_a_finding(
     assert "1 findings" in told.out.splitlines()[-1]
     if mode == "memory":
         assert "rustdev: the host touched memory" in told.err, "the mode's variables were not set"
+
+
+def test_the_same_seed_gives_the_same_programs(soak: ModuleType) -> None:
+    from soak import ranks
+    from soak.program import Maker
+
+    assert ranks.make("1:0") == ranks.make("1:0") != ranks.make("2:0")
+
+    first, again, other = ([str(step) for step in Maker(seed).steps()] for seed in ("1:0", "1:0", "2:0"))
+    assert first == again
+    assert first != other

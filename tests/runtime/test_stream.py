@@ -133,3 +133,10 @@ def test_exception_in_a_host_function_is_raised_once_at_the_next_wait() -> None:
     stream.synchronize()
     with torch.rustdev.stream(stream):
         assert torch.ones(3, device="rustdev").sum().item() == 3
+
+
+def test_record_stream_of_another_device_is_refused_or_harmless() -> None:
+    tensor = torch.ones(4, device="rustdev:0")
+    tensor.record_stream(Stream(1))
+    del tensor
+    assert torch.ones(4, device="rustdev:0").sum().item() == 4

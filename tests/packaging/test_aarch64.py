@@ -1,0 +1,49 @@
+"""`make test-aarch64` with missing tools: one sentence says what to install."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: What the script itself takes.
+TOOLS = ("bash", "dirname", "ls")
+
+
+def run(programs: dict[str, str], directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run the script where there are no other programs than these and the script's own tools."""
+    for name, text in programs.items():
+        (directory / name).write_text("#!/bin/sh\n" + text)
+        (directory / name).chmod(0o755)
+    for name in TOOLS:
+        path = subprocess.run(["which", name], capture_output=True, text=True, check=True).stdout.strip()
+        (directory / name).symlink_to(path)
+    command = [str(directory / "bash"), str(ROOT / "tools/aarch64.sh"), "test", "--", "sorting"]
+    return subprocess.run(command, env={"PATH": str(directory)}, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_missing_std_is_named(tmp_path: Path) -> None:
+    done = run({"rustc": "echo /none"}, tmp_path)
+    assert done.returncode == 1
+    assert "`rustup target add aarch64-unknown-linux-gnu`" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_missing_emulator_is_named(tmp_path: Path) -> None:
+    (tmp_path / "libstd-0.rlib").touch()
+    done = run({"rustc": f"echo {tmp_path}", "aarch64-linux-gnu-gcc": ""}, tmp_path)
+    assert done.returncode == 1
+    assert "there is no qemu-aarch64: `apt install gcc-aarch64-linux-gnu qemu-user`" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_cargo_tests_for_aarch64_with_linker_and_emulator(tmp_path: Path) -> None:
+    (tmp_path / "libstd-0.rlib").touch()
+    says = 'echo "$@"; echo "$CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER, $CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER"'
+    done = run({"rustc": f"echo {tmp_path}", "aarch64-linux-gnu-gcc": "", "qemu-aarch64": "", "cargo": says}, tmp_path)
+    assert done.returncode == 0, done.stderr
+    asked, programs = done.stdout.splitlines()
+    assert asked.startswith("test --locked")
+    assert "--target aarch64-unknown-linux-gnu" in asked
+    assert asked.endswith("-- sorting")
+    assert programs == "aarch64-linux-gnu-gcc, qemu-aarch64 -L /usr/aarch64-linux-gnu"
