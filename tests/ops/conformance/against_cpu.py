@@ -212,18 +212,26 @@ class AgainstCpu(TestCase):
         return expected, device()
 
     def hold(
-        self, comparison: "Comparison", given: Any, run: Callable[[Any, str], Any], *, aliases: bool = False, **what: bool
+        self,
+        comparison: "Comparison",
+        given: Any,
+        run: Callable[[Any, str], Any],
+        *,
+        aliases: bool = False,
+        values: Callable[[], bool] = lambda: True,
+        strides: bool = True,
     ) -> None:
         """Hold what ``run`` makes of arguments on the device, or its refusal, against the CPU's.
 
         With ``aliases``, which results are views of which arguments counts, too; for the rest see ``Comparison.results``.
+        ``values`` is asked only where the CPU takes the arguments.
         """
         device = str(comparison.device)
         mine, wide = on_device(given, device), precise(given)
         results = self.on_both(lambda: run(given, "cpu"), lambda: run(mine, device))
         if results is not None:
             expected, actual = results
-            comparison.results(actual, expected, exact=lambda change: run(change(wide), "cpu"), **what)
+            comparison.results(actual, expected, values=values(), strides=strides, exact=lambda change: run(change(wide), "cpu"))
             if aliases:
                 comparison.aliases(actual, mine, expected, given)
 

@@ -54,7 +54,7 @@ class TestOperators(AgainstCpu):
         comparison = Comparison(self, device, op.name)
         with expecting(kind, op.formatted_name, dtype):
             for sample in map(change, few(op.sample_inputs("cpu", dtype))):
-                self.hold(comparison, arguments(sample), run, values=not is_random(op, sample), aliases=True)
+                self.hold(comparison, arguments(sample), run, values=lambda sample=sample: not is_random(op, sample), aliases=True)
 
     def check_samples(
         self, kind: str, device: str, dtype: torch.dtype, op: Any, run: Any, *, differentiates: bool = False, in_place: bool = False
