@@ -37,7 +37,7 @@ struct Overload {
 
   Overload(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task);
 
-  // Whether nothing is returned; whether the result is one list, of as many tensors as the call makes.
+  // True if the operator returns nothing; true if it returns one list, of as many tensors as the call makes.
   bool is_void = false, returns_list = false;
   // The number of returned tensors.
   size_t results = 0;

@@ -111,12 +111,12 @@ class TypedValues {
   std::array<rd_tensor, num_tensors> tensors_;
   [[no_unique_address]] std::array<std::unique_ptr<rd_tensor[]>, num_lists> lists_;
   [[no_unique_address]] If<has_scalars, std::vector<rd_scalar>> scalars_;
-  // Of the one list that is not an at::TensorList.
+  // Elements of the one list that is not an at::TensorList.
   [[no_unique_address]] If<has_list, c10::SmallVector<rd_tensor, 4>> list_;
   size_t count_ = 0, num_tensors_ = 0, num_lists_ = 0;
 };
 
-// What the kernel returns, from the results of a call.
+// Converts the results of a call to the kernel's return type.
 template <class Result>
 Result take(c10::SmallVector<at::Tensor, 2>& results) {
   if constexpr (std::is_same_v<Result, at::Tensor>) {

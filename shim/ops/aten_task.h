@@ -54,7 +54,7 @@ struct AtenOperator {
   c10::OperatorHandle functional;
   std::optional<c10::OperatorHandle> out;
   const rd_guard* guard;
-  // Whether the guard checks values inside the task.
+  // True if the guard checks values inside the task.
   bool guarded;
 };
 

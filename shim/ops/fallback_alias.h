@@ -19,7 +19,7 @@ constexpr c10::DispatchKey key_of(c10::DispatchKey kind, c10::BackendComponent b
   return c10::toRuntimePerBackendFunctionalityKey(kind, backend);
 }
 
-// Whether a tensor has indices, of any of the sparse layouts.
+// True if a tensor has indices, of any of the sparse layouts.
 bool is_sparse_layout(const at::Tensor& tensor);
 
 class Aliases {

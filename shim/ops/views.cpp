@@ -98,7 +98,7 @@ bool is_dense(const at::Tensor& tensor) {
   return tensor.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && tensor.key_set().has_any(backends);
 }
 
-// Whether `self.data = from` is allowed in place, also for `Module.to`, which otherwise makes new parameters. PyTorch's rule,
+// True if `self.data = from` is allowed in place, also for `Module.to`, which otherwise makes new parameters. PyTorch's rule,
 // extended by the device: dense tensors of all listed backends are compatible.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   return at::native::_has_compatible_shallow_copy_type(self, from) || (is_dense(self) && is_dense(from));

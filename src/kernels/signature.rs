@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+use smallvec::SmallVec;
+
 use crate::tensor::dtype::DTypeSet;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -103,6 +105,9 @@ const fn count(bytes: &[u8], begin: usize, end: usize) -> Range {
     Range { least, most: if is_any { u16::MAX } else { most } }
 }
 
+/// All remaining operands of a launch.
+pub type Rest<'a> = SmallVec<[View<'a>; 4]>;
+
 /// A field of a kernel's `Operands`: an output, an input, an optional one of either, or all remaining operands.
 pub trait Operand<'a>: Sized {
     /// The operand at an index of the launch.
@@ -145,7 +150,7 @@ impl<'a> Operand<'a> for Option<Output<'a>> {
     }
 }
 
-impl<'a> Operand<'a> for Vec<View<'a>> {
+impl<'a> Operand<'a> for Rest<'a> {
     fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
         Ok((index..launch.num_operands()).map(|index| launch.view(index)).collect())
     }
@@ -210,12 +215,12 @@ macro_rules! signature {
                 $(pub $output: $crate::kernels::signature::signature!(
                     @field $(? $($optional_output)?)? $crate::tensor::output::Output<'a>
                 ),)*
-                $(pub $all: Vec<$crate::tensor::view::View<'a>>,)?
+                $(pub $all: $crate::kernels::signature::Rest<'a>,)?
                 $(
                     $(pub $input: $crate::kernels::signature::signature!(
                         @field $(? $($optional_input)?)? $crate::tensor::view::View<'a>
                     ),)*
-                    $(pub $rest: Vec<$crate::tensor::view::View<'a>>,)?
+                    $(pub $rest: $crate::kernels::signature::Rest<'a>,)?
                 )?
             }
 

@@ -546,7 +546,7 @@ impl Op {
         TABLE.iter().find(|op| op.name.to_bytes() == name)
     }
 
-    /// As [`Op::find`], for statics: a name that the table lacks does not compile.
+    /// The operator with this name, for statics: a name that the table lacks does not compile.
     pub const fn named(name: &CStr) -> &'static Self {
         let mut index = 0;
         while !is_same(TABLE[index].name.to_bytes(), name.to_bytes()) {

@@ -631,7 +631,7 @@ impl<'a> Call<'a> {
         self.caller.meta()
     }
 
-    /// As `meta`, the shape of the only output.
+    /// The shape of the only output, by PyTorch's meta function.
     pub fn shape(&self) -> Result<Shape, CallError> {
         self.meta()?.pop().ok_or_else(|| CallError::Invalid("internal error: a meta without outputs".into()))
     }
@@ -803,12 +803,14 @@ impl<'a> Call<'a> {
         inputs: &[impl Copy + Into<Input<'t>>],
         scalars: &[Scalar],
     ) -> Outcome {
-        let outputs: SmallVec<[Option<Tensor<'_>>; 5]> = outputs.iter().map(|&output| output.into()).collect();
+        let outputs = self.arena.keep_all(outputs.len(), |index| outputs[index].into());
         if outputs.iter().flatten().all(|output| output.numel() == 0) {
             return Ok(());
         }
-        let inputs: SmallVec<[Input<'_>; 5]> = inputs.iter().map(|&input| input.into()).collect();
-        self.launch_with(compute, &outputs, &inputs, scalars)
+        let inputs = self.arena.keep_all(inputs.len(), |index| inputs[index].into());
+        // Absent inputs at the end are left out, so that more records hold their operands without an allocation.
+        let given = inputs.iter().rposition(|input| !matches!(input, Input::Absent)).map_or(0, |last| last + 1);
+        self.launch_with(compute, outputs, &inputs[..given], scalars)
     }
 
     /// Like `launch_in`; inputs may be numbers, too.

@@ -3,7 +3,7 @@
 //! Without `out=` tensors, sizes are computed here, at a third of the cost of PyTorch's meta functions. All other calls use the
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
-use super::call::{Arguments, Call, CallError, Outcome, Shapes, Strides, Tensors, Value, ensure, take_if, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Tensors, Value, ensure, take_if, wrap_dim};
 use super::callees;
 use super::dtypes::is_floating;
 use super::tensors::{Format, Tensor};
@@ -94,8 +94,8 @@ impl<'a> Reduction<'a> {
             let number = of_nothing.ok_or(CallError::Fallback)?;
             return outputs.iter().try_for_each(|output| call.fill(*output, Scalar::Double(number)));
         }
-        let views: Tensors<'_> = outputs.iter().map(|output| self.over_input(*output)).collect();
-        call.launch_in(compute, &views, &[self.input], scalars)
+        let views = call.arena().keep_all(outputs.len(), |index| self.over_input(outputs[index]));
+        call.launch_in(compute, views, &[self.input], scalars)
     }
 }
 
@@ -117,11 +117,15 @@ pub fn promoted(dtype: DType) -> DType {
 /// empty.
 fn outputs<'a, const N: usize>(call: &Call<'a>, usual: Option<(&Reduction<'_>, [DType; N])>) -> Result<[Tensor<'a>; N], CallError> {
     let usual = usual.filter(|(reduction, _)| call.given(0).is_none() && reduction.input.numel() > 0);
-    let shapes = if usual.is_some() { Shapes::new() } else { call.meta()? };
-    let make = |index: usize| match &usual {
-        Some((reduction, dtypes)) => reduction.output(call, index, dtypes[index], Strides::Shared),
-        None => call.output(index, &shapes[index], Strides::Shared),
-    };
+    if let Some((reduction, dtypes)) = usual {
+        return each(|index| reduction.output(call, index, dtypes[index], Strides::Shared));
+    }
+    let shapes = call.meta()?;
+    each(|index| call.output(index, &shapes[index], Strides::Shared))
+}
+
+/// Makes every output, in order.
+fn each<'a, const N: usize>(make: impl Fn(usize) -> Result<Tensor<'a>, CallError>) -> Result<[Tensor<'a>; N], CallError> {
     let mut made = [make(0)?; N];
     for (index, output) in made.iter_mut().enumerate().skip(1) {
         *output = make(index)?;

@@ -71,7 +71,7 @@ pub struct Stream {
     may_wait: AtomicBool,
     /// True if `recorder` holds one.
     records: AtomicBool,
-    /// What records the stream's tasks instead of running them.
+    /// The recorder that takes the stream's tasks instead of their being run.
     recorder: Mutex<Option<Arc<dyn Recorder>>>,
     hand_over: on_hardware::HandOver,
 }
@@ -249,7 +249,7 @@ impl Stream {
         self.records.load(Ordering::Relaxed)
     }
 
-    /// What records the stream's tasks, while it captures.
+    /// The recorder of the stream's tasks, while it captures.
     #[inline]
     pub(super) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         if self.is_capturing() { self.recorder.lock().clone() } else { None }

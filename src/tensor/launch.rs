@@ -336,6 +336,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Takes an output, to write it through references. Each output can be taken once.
+    #[inline]
     pub fn output(&self, index: usize) -> Result<Output<'a>, Error> {
         if index >= self.num_outputs || !self.taken.take(index) {
             return Err(Error::operands(format!("output {index} is not to be taken")));

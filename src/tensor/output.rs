@@ -38,6 +38,7 @@ impl<'a> Output<'a> {
     /// # Safety
     /// No two indices may name the same element. For its lifetime, the elements are accessed through this value alone, except by
     /// code that is called while nothing is borrowed from it.
+    #[inline]
     pub unsafe fn new(view: View<'a>) -> Self {
         Self(view.as_output(true))
     }
@@ -129,6 +130,7 @@ impl Taken<'_> {
         Self::Own(AtomicU64::new(u64::MAX))
     }
 
+    #[inline]
     fn bits(&self) -> &AtomicU64 {
         match self {
             Self::Own(bits) => bits,
@@ -143,6 +145,7 @@ impl Taken<'_> {
     }
 
     /// Takes an output; false if it is already taken, or its index is beyond the set.
+    #[inline]
     pub fn take(&self, index: usize) -> bool {
         // Relaxed: a kernel that uses a launch on several threads orders them itself.
         index < 64 && self.bits().fetch_or(1 << index, Ordering::Relaxed) >> index & 1 == 0

@@ -76,7 +76,7 @@ EXACT |= {"i0": at_infinity(torch.i0), "special_i1": at_infinity(torch.special.i
 
 def functions() -> dict[str, Function]:
     """Return the functions by name."""
-    # Those of modules are named by their module.
+    # Functions of modules are added below, named by their module.
     looked_at = [op for op in unary_ufuncs if op.name not in OTHERS and not op.name.startswith(("_refs.", "nn.functional."))]
     found: dict[str, Function] = {op.formatted_name: op.op for op in looked_at}
     for exponent in (2.0, 3.0, 0.5, -0.5, -1.0, 2.5, -3.0, 0.25):

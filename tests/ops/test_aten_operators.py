@@ -100,7 +100,7 @@ QUEUED: dict[str, Callable[[torch.Tensor], object]] = {
     "cdist": lambda x: torch.cdist(x, x),
     "ctc_loss": lambda x: ctc_loss(x[0], labels(1)),
     "multi_margin_loss": lambda x: nn.functional.multi_margin_loss(x[0, 0], labels(1)[:, 0]),
-    # Of the device's own.
+    # Operators of the device itself.
     "conv2d": lambda x: nn.functional.conv2d(x, x[:, :, :3, :3]),
     "attention": lambda x: nn.functional.scaled_dot_product_attention(x, x, x),
 }

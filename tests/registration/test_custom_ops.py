@@ -115,7 +115,7 @@ def test_functionalization_takes_the_update_out() -> None:
 
 
 def launch(kernel: str, outputs: int = 1, inputs: int = 2, scalars: int = 0) -> None:
-    """Launch a kernel with so many operands."""
+    """Launch a kernel with these numbers of operands and scalars."""
     ops._launch(kernel, [tensor(3)] * outputs, [tensor(3)] * inputs, [1.0] * scalars)
 
 

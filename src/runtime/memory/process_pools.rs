@@ -19,11 +19,13 @@ pub fn get_or_make(make: impl FnOnce() -> Result<Vec<DevicePool>, Error>) -> Res
 }
 
 /// The pools of devices that exist.
+#[inline]
 pub fn all() -> &'static [DevicePool] {
     POOLS.get().and_then(|pools| pools.as_deref().ok()).unwrap_or_default()
 }
 
 /// The pool whose address range holds the pointer.
+#[inline]
 pub fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
     all().iter().find(|pool| pool.contains(pointer as usize))
 }
@@ -40,6 +42,7 @@ pub fn label_over(pointer: *const u8) -> Option<Label> {
 }
 
 /// The pool of pinned host memory.
+#[inline]
 pub fn host() -> &'static HostPool {
     &HOST
 }

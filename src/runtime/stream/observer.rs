@@ -59,7 +59,7 @@ pub(in crate::runtime) trait Observer: Sync {
     fn order(&self, stream: &'static Stream, clock: Option<&VectorClock>);
 }
 
-/// What records the tasks of capturing streams.
+/// A recorder of the tasks of capturing streams.
 pub(in crate::runtime) trait Recorder: Any + fmt::Debug + Send + Sync {
     /// Records a task of the stream.
     ///

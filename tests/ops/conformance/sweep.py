@@ -10,7 +10,7 @@ from expected import EXPECTED, SOME_PROCESSORS
 from layouts import is_plain, tensors, whole
 from torch.utils import _pytree as pytree
 
-#: So many differences are told of a failing test.
+#: Maximum number of differences in the message of a failing test.
 TOLD = 12
 
 

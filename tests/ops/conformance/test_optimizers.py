@@ -72,7 +72,7 @@ class TestLists(AgainstCpu):
             for sample in few(op.sample_inputs("cpu", dtype)):
                 given = (sample.input, sample.args, {k: v for k, v in sample.kwargs.items() if k != "disable_fastpath"})
                 for variant in filter(None, (op.method_variant, op.inplace_variant)):
-                    # What is left of the first list counts, too.
+                    # The tensors of the first list after the call count, too.
                     self.hold(comparison, copy.deepcopy(given), lambda it, on, call=variant: (call(it[0], *it[1], **it[2]), it[0]))
 
 
