@@ -51,6 +51,7 @@ mod tasks;
 mod tensor_iterator;
 mod tensor_lists;
 mod tensors;
+mod transformer;
 mod unfold;
 mod unique;
 

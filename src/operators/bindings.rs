@@ -11,7 +11,7 @@ use super::task_table::TASKS;
 use super::{
     advanced_indexing, attention, batch_norm, convolution, dropout, embedding, factories, foreach, gather, group_norm, histogram,
     layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce, rnn_cell, rnn_layer,
-    rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
+    rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, transformer, unfold, unique,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -474,6 +474,9 @@ composed! {
     any_device(plain(rnn_network::network::<GRU>)) => c"gru.input";
     any_device(plain(rnn_network::network::<RNN_TANH>)) => c"rnn_tanh.input";
     any_device(plain(rnn_network::network::<RNN_RELU>)) => c"rnn_relu.input";
+    // fast paths of PyTorch's modules
+    plain(transformer::multi_head_attention) => c"_native_multi_head_attention";
+    plain(transformer::encoder_layer) => c"_transformer_encoder_layer_fwd";
     // matrices
     plain(typed!(factories::trace)) => c"trace";
     plain(typed!(reduce::norm)) => c"norm.ScalarOpt_dim";
