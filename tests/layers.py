@@ -4,7 +4,7 @@ The rule, for the tests of one function:
 
 - Tests marked ``slow`` are left out.
 - In folders whose tests compile or start processes (``FEW``), only the first functions of each file run, as many as the table
-  says; in a file with only slow tests, the first of them runs.
+  says.
 - Tests marked ``every_operator`` run with all parameters.
 - Other tests run so that each value of each parameter occurs once, where all dtypes of a class count as one value. If there are
   more than ``MOST`` such parameter sets, ``MOST`` evenly spaced ones run.
@@ -90,7 +90,7 @@ def of_function(items: list[pytest.Item]) -> list[pytest.Item]:
 
 def of_file(items: list[pytest.Item], folder: str) -> list[pytest.Item]:
     """Return the items of one file that are run."""
-    quick = [item for item in items if not item.get_closest_marker("slow")] or items[:1]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
     functions = groups(quick, lambda item: item.nodeid.partition("[")[0])
     return [item for function in functions[: FEW.get(folder)] for item in of_function(function)]
 

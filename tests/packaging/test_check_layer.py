@@ -46,10 +46,9 @@ def test_long_lists_are_thinned_but_for_those_of_every_operator() -> None:
     assert len(chosen(every)) == 10 * layers.MOST
 
 
-def test_slow_tests_are_left_out_unless_a_file_has_no_others() -> None:
+def test_slow_tests_are_left_out() -> None:
     items = [item("runtime/test_a.py", "test_slow", ("slow",)), item("runtime/test_a.py", "test_quick")]
     assert chosen(items) == ["test_quick"]
-    assert chosen([item("runtime/test_a.py", name, ("slow",)) for name in ("test_first", "test_second")]) == ["test_first"]
 
 
 def test_some_folders_have_the_first_functions_of_each_file() -> None:
