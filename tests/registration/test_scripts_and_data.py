@@ -123,15 +123,6 @@ def test_exported_programs_round_trip(dynamic: bool) -> None:
     check_alike(loaded.run_decompositions().module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
 
 
-def test_fx_tracing_of_operators_names_the_device() -> None:
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    graph = make_fx(lambda x: (x + torch.ones(3, device="rustdev")).sum())(torch.ones(3, device="rustdev"))
-    (factory,) = [node for node in graph.graph.nodes if node.target is torch.ops.aten.ones.default]
-    assert factory.kwargs["device"] == torch.device("rustdev")
-    assert graph(torch.full((3,), 2.0, device="rustdev")).item() == 9.0
-
-
 def test_the_benchmark_timer_waits_for_the_device() -> None:
     timer = Timer("torch.rustdev._sleep(30_000_000)", globals={"torch": torch})
     measured = timer.timeit(2)
