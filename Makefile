@@ -15,7 +15,6 @@
 #   MODES=race,memory    for soak: some of its modes (default: all)
 #   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
-#   ZOO="--compile bert" for zoo: its arguments
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
 #   MUTANTS="--only norms" for mutants: some of them by number or family; WIDE=tests/ops: tests for those that the named tests do not kill
 #   NIGHTLY="--only asan" for nightly: some of its targets; "--again" runs anew what failed, "--older" takes results of other commits
@@ -38,7 +37,6 @@ SHARDS ?= 4
 JOBS ?= 1
 MINUTES ?= 10
 SEED ?=
-ZOO ?=
 PROGRAMS ?=
 MODES ?=
 DEFAULT_TORCH := 2.15.0
@@ -66,7 +64,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH).$(FEATURES)
 MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
-.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
+.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
 .PHONY: accuracy check check-python mutants nightly heap asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models header wheel release checksums docs clean
 
@@ -187,9 +185,6 @@ accuracy: dev ## sums of many terms in 16 bits against float64, into docs/accura
 conformance-compile: dev ## operators and modules through torch.compile, into target/conformance-compile; goes on likewise
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
 	    --resume '$(DEV)' --shards 16 --jobs 2 --output target/conformance-compile
-
-zoo: dev $(STAMPS)/libraries ## a step of a hundred small models of transformers and torchvision beside the CPU's; ZOO="--compile bert" chooses
-	PYTHONPATH=tools $(PY) -m zoo $(ZOO)
 
 programs: dev ## tests of public libraries with the device; writes docs/programs.md and goes on where it was interrupted
 	PYTHONPATH=tools $(PY) -m programs --page docs/programs.md $(PROGRAMS)

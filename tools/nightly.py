@@ -37,7 +37,6 @@ TARGETS = {
     "fuzz": 60,
     "soak MINUTES=60": 120,
     "test-libraries": 120,
-    "zoo": 180,
     "programs": 360,
     "conformance": 360,
     "conformance-compile": 360,

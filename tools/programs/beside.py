@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,8 @@ from torch.utils import _pytree as pytree
 
 #: Tolerance relative to the greatest number of a result: sums in another order accumulate over layers.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.float16: 5e-3}
+#: Whether models on the device are compiled.
+IS_COMPILED = "PROGRAMS_COMPILED" in os.environ
 
 
 def moved(value: Any, device: str) -> Any:
@@ -120,7 +123,9 @@ def trained(
         program = make().to(device)
         weights = [name for name, weight in program.named_parameters() if weight.requires_grad]
         arguments, keywords = moved(inputs, device), moved(named, device)
-        answer = call(program, *arguments, **keywords) if call else program(*arguments, **keywords)
+        torch._dynamo.reset()
+        called = torch.compile(program) if IS_COMPILED and device != "cpu" else program
+        answer = call(called, *arguments, **keywords) if call else called(*arguments, **keywords)
         results = [leaf for leaf in pytree.tree_leaves(answer) if isinstance(leaf, torch.Tensor)]
         losses = [result.float().pow(2).mean() for result in results if result.requires_grad]
         torch.stack(losses).sum().backward()
