@@ -1,6 +1,5 @@
 """The race detector finds each planted race although the results are correct, and reports what is needed to fix it."""
 
-import threading
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -8,6 +7,7 @@ import children
 import planted_races
 import pytest
 import torch
+from in_threads import in_threads
 from planted_races import PLANTED, Planted
 
 Stream = torch.rustdev.Stream
@@ -156,7 +156,7 @@ def test_many_threads_may_submit_and_one_race_is_found() -> None:
     shared = torch.zeros(64, device="rustdev")
     torch.rustdev.synchronize()
 
-    def work() -> None:
+    def work(_: int) -> None:
         side = Stream()
         with torch.rustdev.stream(side):
             mine = torch.ones(64, device="rustdev")
@@ -166,11 +166,7 @@ def test_many_threads_may_submit_and_one_race_is_found() -> None:
         side.synchronize()
 
     with torch.rustdev.sanitizer():
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(4))
         assert torch.rustdev.sanitizer_reports() == []
         with torch.rustdev.stream(Stream()):
             shared.fill_(1)
