@@ -1,13 +1,9 @@
 """Calls in other threads."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Any
 
 
 def in_thread(function: Callable[[], Any]) -> Any:

@@ -1,19 +1,14 @@
 """The example learns on the device what it learns on the CPU."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 EXAMPLE = Path(__file__).parents[1] / "examples/digits.py"
 

@@ -1,16 +1,11 @@
 """RUSTDEV_SANITIZE=memory and RUSTDEV_FILL=nan: planted faults are reported, correct programs run, each in a separate process."""
 
-from __future__ import annotations
-
+import subprocess
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import children
 import pytest
-
-if TYPE_CHECKING:
-    import subprocess
 
 START = """\
 import ctypes

@@ -1,23 +1,18 @@
 """torch.rustdev.wait_report and python -m rustdev.trace: lines and counts of all waits and copies, and of nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
 import warnings
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import children
 import pytest
 import torch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from subprocess import CompletedProcess
-
-    from rustdev.waits import WaitReport
+from rustdev.waits import WaitReport
 
 BEGIN = "import torch\nx = torch.full((6,), 2.0, device='rustdev')\n"
 

@@ -1,9 +1,8 @@
 """Data parallelism: each rank has half of the batch, and gradients are those of one process with all of it, without a race."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,9 +12,6 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from workers import Workers, device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BATCH = 8
 

@@ -1,22 +1,17 @@
 """Late and lost ranks: the other ranks get an error that says so, and their devices keep working."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal
 import time
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 from workers import Workers, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,26 +1,20 @@
 """Creation of groups with rdccl: registration, defaults, launchers, subgroups, debug mode."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 import workers
 from children import run_fresh
-from workers import join
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from workers import Workers
+from workers import Workers, join
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,16 +1,11 @@
 """Capture and replay: values, streams, events, pools and memory."""
 
-from __future__ import annotations
-
 import gc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 from in_threads import in_thread
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEVICE = "rustdev"
 

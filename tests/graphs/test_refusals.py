@@ -1,16 +1,12 @@
 """Calls that cannot be captured: each raises an error with its name, the capture is invalidated, and the device keeps working."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from in_threads import in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 DEVICE = "rustdev"
 

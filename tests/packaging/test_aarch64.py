@@ -1,7 +1,5 @@
 """`make test-aarch64` with missing tools: one sentence says what to install."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The documentation site (``make docs``): its navigation, its reference, and its rewriting of links."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

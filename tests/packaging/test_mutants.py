@@ -1,7 +1,5 @@
 """The seeded faults of tools/mutants: each applies to the tree, and names tests that should find it."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

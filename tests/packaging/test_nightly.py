@@ -1,7 +1,5 @@
 """The runner of `make nightly`: it continues an interrupted run, has time limits, and writes a report."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The checks of `make release`: versions agree, and the bill of materials of a wheel is complete."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Autocast and gradient scaling: the effect of every policy on dtypes and values, against the CPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

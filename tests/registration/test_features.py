@@ -1,11 +1,11 @@
 """The names of torch.cuda that exist here, and PyTorch's switches and counters."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +15,6 @@ from rustdev._absent import OTHER_NAMES, REASONS
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,21 +3,16 @@
 tests/runtime/test_rng.py tests the numbers, states and offsets themselves.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 import torch.distributed
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEVICES = ("rustdev:0", "rustdev:1")
 

@@ -3,19 +3,14 @@
 tests/runtime/ tests streams, events and devices themselves.
 """
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
 from in_threads import in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
 Stream = torch.rustdev.Stream
 MILLISECOND = 1_000_000

@@ -3,11 +3,10 @@
 The reference is the CPU: what it does with such tensors, the device does, too, at least by the fallback.
 """
 
-from __future__ import annotations
-
 import gc
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,6 @@ import torch
 from comparison import assert_same
 from torch.utils import dlpack
 from torch.utils.dlpack import DLDeviceType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MILLISECOND = 1_000_000
 

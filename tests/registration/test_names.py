@@ -1,20 +1,15 @@
 """The names that PyTorch generates for the device, the device module, and the error of a slot that is taken."""
 
-from __future__ import annotations
-
 import platform
+import subprocess
 import sys
 import warnings
-from typing import TYPE_CHECKING
 
 import children
 import pytest
 import torch
 from torch import nn
 from torch.utils.backend_registration import _get_custom_mod_func
-
-if TYPE_CHECKING:
-    import subprocess
 
 #: What PyTorch, its libraries and its tests look for in a device module.
 PROTOCOL = (

@@ -1,18 +1,14 @@
 """Programs and data on the device: TorchScript, torch.export, torch.fx, the benchmark timer, data loaders, and transfers."""
 
-from __future__ import annotations
-
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.benchmark import Timer
 from torch.utils.data import DataLoader, Dataset, TensorDataset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MILLISECOND = 1_000_000
 

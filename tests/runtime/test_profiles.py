@@ -1,7 +1,5 @@
 """RUSTDEV_PROFILE: the devices imitate a GPU. Each test uses a separate process, since the environment is read once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

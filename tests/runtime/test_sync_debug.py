@@ -1,16 +1,11 @@
 """set_sync_debug_mode: which calls raise because they wait, which do not, and the state afterwards."""
 
-from __future__ import annotations
-
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from in_threads import in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TEXT = "called a synchronizing rustdev operation"
 
