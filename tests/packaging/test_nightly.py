@@ -6,13 +6,10 @@ import sys
 import time
 from pathlib import Path
 
+import nightly
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import nightly  # noqa: E402
-
 MAKEFILE = """\
 good:
 \t@echo a >> ran; echo '===== 3 passed in 1.00s ====='

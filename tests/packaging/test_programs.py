@@ -2,20 +2,16 @@
 
 import functools
 import json
-import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import children
 import pytest
 import torch
+from programs import listed, page
+from programs.beside import trained
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from programs import listed, page  # noqa: E402
-from programs.beside import trained  # noqa: E402
-
 LIST = """
 [toy]
 what = "a test of each kind"

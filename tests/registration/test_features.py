@@ -1,12 +1,12 @@
 """The names of torch.cuda that exist here, and PyTorch's switches and counters."""
 
-import importlib.util
 import io
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import features
 import numpy as np
 import pytest
 import torch
@@ -19,27 +19,17 @@ from torch.utils.flop_counter import FlopCounterMode
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def features() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("features", ROOT / "tools/features.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_every_name_of_cuda_is_accounted_for(features: ModuleType) -> None:
+def test_every_name_of_cuda_is_accounted_for() -> None:
     unknown = {cuda: [name for name, state in features.states(cuda).items() if state == "unknown"] for cuda in features.MODULES}
     assert not any(unknown.values()), unknown
 
 
 @pytest.mark.skipif(not torch.__version__.startswith("2.15."), reason="the page is written with torch 2.15")
-def test_the_page_is_current(features: ModuleType) -> None:
+def test_the_page_is_current() -> None:
     assert (ROOT / "docs/features.md").read_text() == features.page(), "make coverage writes docs/features.md"
 
 
-def test_tests_that_the_page_names_exist(features: ModuleType) -> None:
+def test_tests_that_the_page_names_exist() -> None:
     for _, _, test in features.BEYOND:
         assert (ROOT / "tests" / test).is_file()
 

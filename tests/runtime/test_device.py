@@ -193,6 +193,11 @@ def test_threads() -> None:
         ("RUSTDEV_VISIBLE_DEVICES", "0,0"),
         ("RUSTDEV_VISIBLE_DEVICES", "2"),
         ("RUSTDEV_SPEED", "1"),
+        ("RUSTDEV_TIMEOUT", "soon"),
+        ("RUSTDEV_FAULTS", "oom:9,oom:0"),
+        ("RUSTDEV_SANITIZE", "everything"),
+        ("RUSTDEV_FILL", "everything"),
+        ("RUSTDEV_PROFILE", "t5"),
         ("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:2"),
     ],
 )
@@ -203,6 +208,7 @@ def test_environment_is_checked_at_import(name: str, value: str) -> None:
     last = soft_then_hard.stderr.splitlines()[-1]
     assert last.startswith("ValueError")
     assert name in last
+    assert value.rpartition(",")[2] in last or name == "RUSTDEV_SPEED", "the part that is wrong"
     assert "panicked" not in soft_then_hard.stderr
 
 
