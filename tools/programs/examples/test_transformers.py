@@ -243,4 +243,5 @@ def test_training(name: str, options: Config, inputs: Callable[[], Inputs]) -> N
     def make() -> nn.Module:
         return transformers.AutoModel.from_config(transformers.AutoConfig.for_model(name, **options)).eval()
 
-    trained(make, **inputs())
+    given: dict[str, Any] = dict(inputs())
+    trained(make, **given)
