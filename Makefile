@@ -12,12 +12,11 @@
 #   HARDWARE_TESTS=PATH  for test-hardware: the tests that it runs
 #   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
 #   MINUTES=10 SEED=1    for soak: for how long it begins programs, and which ones (default: others each time)
-#   MODES=race,memory    for soak: some of its modes (default: all)
+#   MODES="race memory"  for soak: some of its modes (default: all)
 #   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
-#   ZOO="--compile bert" for zoo: its arguments
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
-#   MUTANTS="--only norms" for mutants: some of them by number or family; WIDE=tests/ops: tests for those that the named tests do not kill
+#   MUTANTS="--only norms" for mutants: some of them by number or family
 #   NIGHTLY="--only asan" for nightly: some of its targets; "--again" runs anew what failed, "--older" takes results of other commits
 #   ACCURACY="--only scatter" for accuracy: its arguments, in place of `--page docs/accuracy.md`
 #   TORCHES="2.14.1 2.15.0"  for release: the wheel has a shim for each of them (default: the environment's)
@@ -38,7 +37,6 @@ SHARDS ?= 4
 JOBS ?= 1
 MINUTES ?= 10
 SEED ?=
-ZOO ?=
 PROGRAMS ?=
 MODES ?=
 DEFAULT_TORCH := 2.15.0
@@ -66,7 +64,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH).$(FEATURES)
 MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
-.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
+.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
 .PHONY: accuracy check check-python mutants nightly heap asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models header wheel release checksums docs clean
 
@@ -76,7 +74,9 @@ help: ## list the targets
 all: lint test ## every lint and every test
 
 $(STAMPS)/torch:
-	@if [ ! -e '$(PY)' ]; then '$(PYTHON)' tools/environment.py create '$(VENV)'; fi
+	@if [ ! -e '$(PY)' ]; then \
+	    '$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: Python 3.11 or newer is needed: try make PYTHON=python3.12")'; \
+	    '$(PYTHON)' -m venv '$(VENV)'; fi
 	@if ! '$(PY)' tools/environment.py torch '$(TORCH)' | grep -q .; then \
 	    '$(PY)' -m pip install -q $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') 'torch==$(TORCH)'; fi
 	@mkdir -p $(@D) && touch $@
@@ -188,17 +188,12 @@ conformance-compile: dev ## operators and modules through torch.compile, into ta
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
 	    --resume '$(DEV)' --shards 16 --jobs 2 --output target/conformance-compile
 
-zoo: dev $(STAMPS)/libraries ## a step of a hundred small models of transformers and torchvision beside the CPU's; ZOO="--compile bert" chooses
-	PYTHONPATH=tools $(PY) -m zoo $(ZOO)
-
 programs: dev ## tests of public libraries with the device; writes docs/programs.md and goes on where it was interrupted
 	PYTHONPATH=tools $(PY) -m programs --page docs/programs.md $(PROGRAMS)
 
 MUTANTS ?=
-WIDE ?=
 mutants: dev ## sixty programs with one fault each: which tests find it; writes docs/mutants.md and goes on where it was interrupted
-	PYTHONPATH=tools $(PY) -m mutants --features '$(FEATURES)' $(if $(WIDE),--wide '$(WIDE)') \
-	    --check 'tests' $(MUTANTS)
+	PYTHONPATH=tools $(PY) -m mutants --features '$(FEATURES)' --check 'tests' $(MUTANTS)
 
 coverage: dev ## write docs/coverage.md and docs/features.md: what serves each operator, what of torch.cuda is here
 	$(PY) tools/coverage.py docs/coverage.md

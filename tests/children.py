@@ -8,8 +8,6 @@ before, and for options that are not in `OPTIONS`. `run_fresh` always starts a P
 not survive a fork.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

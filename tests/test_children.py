@@ -1,7 +1,5 @@
 """tests/children.py: what becomes of a program in a forked process is what becomes of it in a Python."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,35 +1,12 @@
 """The example learns on the device what it learns on the CPU."""
 
-from __future__ import annotations
-
-import importlib.util
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
+import digits
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from types import ModuleType
 
-EXAMPLE = Path(__file__).parents[1] / "examples/digits.py"
-
-
-@pytest.fixture(scope="module")
-def digits() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("digits", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["digits"] = module  # where dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
-
-
-def gradients(digits: ModuleType, device: str) -> list[Tensor]:
+def gradients(device: str) -> list[Tensor]:
     torch.manual_seed(digits.SEED)
     data = digits.Digits.load(device)
     model = digits.network().to(device)
@@ -37,10 +14,10 @@ def gradients(digits: ModuleType, device: str) -> list[Tensor]:
     return [parameter.grad.cpu() for parameter in model.parameters()]
 
 
-def test_gradients_are_the_cpus(digits: ModuleType) -> None:
-    torch.testing.assert_close(gradients(digits, "rustdev"), gradients(digits, "cpu"), rtol=1e-4, atol=1e-5)
+def test_gradients_are_the_cpus() -> None:
+    torch.testing.assert_close(gradients("rustdev"), gradients("cpu"), rtol=1e-4, atol=1e-5)
 
 
-def test_training_reaches_the_cpus_accuracy(digits: ModuleType) -> None:
+def test_training_reaches_the_cpus_accuracy() -> None:
     runs = [digits.train(device, digits.EPOCHS, progress=False) for device in ("rustdev", "cpu")]
     assert digits.shortfall(runs) is None

@@ -2,20 +2,15 @@
 
     environment.py torch [VERSION]   print the version of this Python's torch, if it is supported (and is VERSION)
     environment.py lacks FILE        succeed if every requirement of FILE is installed here, at any version; name the others
-    environment.py create DIRECTORY  make a virtual environment of this Python
 
 Standard library only: it runs before anything is installed. torch is located, not imported.
 """
 
-from __future__ import annotations
-
 import sys
-import venv
 from importlib import metadata
 from pathlib import Path
 
 SUPPORTED = ("2.13", "2.14", "2.15")
-OLDEST_PYTHON = (3, 11)
 
 
 def torch_version(wanted: str | None) -> str | None:
@@ -44,18 +39,6 @@ def normalized(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def create(directory: Path) -> None:
-    """Create a virtual environment with pip.
-
-    Raises:
-        SystemExit: If this Python is too old.
-    """
-    if sys.version_info < OLDEST_PYTHON:
-        version = sys.version.split()[0]
-        sys.exit(f"make: tests and demo need Python 3.11 or newer, and {sys.executable} is {version}: try make PYTHON=python3.12")
-    venv.create(directory, with_pip=True, symlinks=True)
-
-
 def main(command: str, argument: str | None = None) -> None:
     """Run a command of the command line."""
     if command == "torch":
@@ -63,8 +46,6 @@ def main(command: str, argument: str | None = None) -> None:
     elif command == "lacks" and argument is not None:
         missing = lacking(Path(argument))
         sys.exit(f"installing {', '.join(missing)}" if missing else 0)
-    elif command == "create" and argument is not None:
-        create(Path(argument))
     else:
         sys.exit(__doc__)
 

@@ -35,16 +35,15 @@ TESTS = "registration/test_features.py"
 BEYOND = (
     ("`Tensor.rustdev()`, `is_rustdev`; of modules, storages, packed sequences", "as `cuda()`", "registration/test_names.py"),
     ("`torch.rustdev.Stream` and `Event`", "subclasses of `torch.Stream` and `torch.Event`", TESTS),
-    ("`Tensor.record_stream`", "keeps the memory until the stream is done with it", "registration/test_dispatch.py"),
+    ("`Tensor.record_stream`", "keeps the memory until the stream is done with it", "runtime/test_memory.py"),
     ("`torch.rustdev.FloatTensor`, `FloatStorage` and siblings", "make, test and convert; deprecated", TESTS),
     ("`torch.set_default_tensor_type`", "refuses; `set_default_dtype`, `set_default_device` work", TESTS),
     ("`torch.use_deterministic_algorithms`", "new memory is filled with NaN or the greatest integer", TESTS),
     ("`torch.nn.attention.sdpa_kernel`, `torch.backends.rustdev`", "choose between flash and math", TESTS),
     ("`torch.set_float32_matmul_precision`", "changes nothing: products keep float32", TESTS),
     ("`torch.utils.flop_counter.FlopCounterMode`", "counts as on the CPU", TESTS),
-    ("`torch.testing.make_tensor`, `assert_close`", "take the device", TESTS),
     ("`torch.testing._internal.common_device_type`", "tests for the device", "registration/test_upstream.py"),
-    ("`python -m torch.utils.collect_env`", "runs; `python -m rustdev.info` tells of the device", TESTS),
+    ("`python -m torch.utils.collect_env`", "runs; `python -m rustdev.info` tells of the device", "runtime/test_device.py"),
     (
         "`sanitizer`, `RUSTDEV_SANITIZE`",
         "reports races between streams, and memory freed in use",

@@ -1,6 +1,6 @@
 """Run the targets of the Makefile that take too long for each change, and write a report: ``make nightly``.
 
-    python tools/nightly.py [--only TARGET ...] [--again] [--older] [--list]
+    python tools/nightly.py [--only TARGET ...] [--again] [--older]
 
 An interrupted run is continued if the commit and the sources are unchanged. With `--older`, results of other commits are accepted,
 too, and the report names the commits. Each target has a time limit. The output of the targets is in ``target/nightly/logs/``, the
@@ -37,7 +37,6 @@ TARGETS = {
     "fuzz": 60,
     "soak MINUTES=60": 120,
     "test-libraries": 120,
-    "zoo": 180,
     "programs": 360,
     "conformance": 360,
     "conformance-compile": 360,
@@ -149,11 +148,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=list(TARGETS), metavar="TARGET", help="some targets, with their variables")
     parser.add_argument("--again", action="store_true", help="run anew what failed")
     parser.add_argument("--older", action="store_true", help="have results of other commits count")
-    parser.add_argument("--list", action="store_true", help="list the targets and their time limits")
     arguments = parser.parse_args()
-    if arguments.list:
-        print("\n".join(f"{minutes:5} min  make {target}" for target, minutes in TARGETS.items()))
-        return 0
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     of, results = version(), read()
     results = {

@@ -1,13 +1,8 @@
 """The pytest plugin, in separate runs of pytest."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import children
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TESTS = """\
 import pytest, torch

@@ -1,15 +1,10 @@
 """python -m rustdev.as_cuda: programs written for "cuda", in separate processes."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
+from subprocess import CompletedProcess
 
 import children
 import pytest
-
-if TYPE_CHECKING:
-    from subprocess import CompletedProcess
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -21,8 +16,8 @@ def run(*arguments: str | Path, cwd: Path | None = None, code: int = 0) -> Compl
     return done
 
 
-def test_a_training_program_for_one_gpu() -> None:
-    done = run("-m", "rustdev.as_cuda", "--profile", "a100-80g", PROGRAMS / "train_amp.py", "--epochs", "3")
+def test_a_training_program_for_one_gpu(tmp_path: Path) -> None:
+    done = run("-m", "rustdev.as_cuda", "--profile", "a100-80g", PROGRAMS / "train_amp.py", tmp_path)
     assert done.stdout.startswith("trained on cuda NVIDIA A100-SXM4-80GB (rustdev")
 
 

@@ -1,7 +1,5 @@
 """rustdev.as_cuda in this process: the meaning of "cuda" in the scope, and that leaving it restores everything."""
 
-from __future__ import annotations
-
 import copy
 import io
 import sys

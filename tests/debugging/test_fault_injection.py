@@ -194,14 +194,6 @@ def test_a_malformed_part_is_named() -> None:
         pass
 
 
-@pytest.mark.parametrize("part", ["oom:0"])
-def test_a_malformed_part_of_the_environment_is_named(part: str) -> None:
-    result = run("import rustdev", RUSTDEV_FAULTS=f"oom:9,{part}", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert result.returncode != 0
-    assert "ValueError: RUSTDEV_FAULTS" in result.stderr
-    assert f'"{part}"' in result.stderr
-
-
 def test_the_environment_injects_faults_from_the_start_and_the_block_restores_them() -> None:
     code = """
 import torch

@@ -1,17 +1,13 @@
 """Collectives: the values of every one, in every dtype, against what one process computes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from workers import Workers, device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.int64)

@@ -1,9 +1,8 @@
-"""Data parallelism: each rank has half of the batch, and gradients are those of one process with all of it."""
-
-from __future__ import annotations
+"""Data parallelism: each rank has half of the batch, and gradients are those of one process with all of it, without a race."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,9 +12,6 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from workers import Workers, device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BATCH = 8
 
@@ -156,11 +152,6 @@ DATA_PARALLEL = (
 )
 
 
-@pytest.mark.parametrize("check", DATA_PARALLEL, ids=lambda function: function.__name__)
-def test_data_parallel(pair: Workers, check: Callable[[], None]) -> None:
-    pair.run(check)
-
-
 def watched_for_races(check: Callable[[], None]) -> None:
     with torch.rustdev.sanitizer(mode="error"):
         check()
@@ -169,5 +160,5 @@ def watched_for_races(check: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("check", DATA_PARALLEL, ids=lambda function: function.__name__)
-def test_the_race_detector_is_silent(pair: Workers, check: Callable[[], None]) -> None:
+def test_data_parallel_without_a_race(pair: Workers, check: Callable[[], None]) -> None:
     pair.run(watched_for_races, check)

@@ -1,23 +1,16 @@
 """The end of groups and of processes: submitted operations complete first, unless there was an error."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-from workers import joined
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from workers import Workers
+from workers import Workers, joined
 
 #: For how long tests wait for a process.
 SECONDS = 100

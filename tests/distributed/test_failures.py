@@ -1,22 +1,18 @@
 """Late and lost ranks: the other ranks get an error that says so, and their devices keep working."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from workers import Workers, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -81,6 +77,18 @@ def test_wait_with_a_time_holds_the_host_no_longer(joiners: Workers, tmp_path: P
     joiners.run(waited_on_the_host, str(tmp_path / "store"))
 
 
+def without_rank_1(workers: Workers, function: Callable[[str], Any], directory: Path, code: int) -> Any:
+    """Return what a function returns on rank 0, while rank 1 ends with an exit code."""
+    workers.start()
+    for connection in workers.connections:
+        connection.send((function, (str(directory / "store"),)))
+    is_well, answer = workers.connections[0].recv()
+    assert is_well, answer
+    workers.processes[1].join(30)
+    assert workers.processes[1].exitcode == code
+    return answer
+
+
 def lost(store: str) -> dict[str, str]:
     """Rank 1 ends without a word; rank 0 notices it in each of several groups, and returns the errors."""
     rank, _ = joined(store)
@@ -136,16 +144,10 @@ USES = (reduce_and_read, receive_and_read, wait_for_a_future, reduce_again, make
 
 @pytest.mark.clock
 def test_lost_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
-    breakable.start()
-    for connection in breakable.connections:
-        connection.send((lost, (str(tmp_path / "store"),)))
-    is_well, errors = breakable.connections[0].recv()
-    assert is_well, errors
+    errors = without_rank_1(breakable, lost, tmp_path, 7)
     for name, error in errors.items():
         assert "rank 0 of 2 in rdccl group" in error, (name, error)
         assert "Timed out" not in error, (name, error)
-    breakable.processes[1].join(30)
-    assert breakable.processes[1].exitcode == 7
 
 
 def answer_no_more(store: str) -> list[str]:
@@ -196,15 +198,9 @@ def end_in_an_operation(store: str) -> str:
 
 
 def test_injected_end_of_a_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
-    breakable.start()
-    for connection in breakable.connections:
-        connection.send((end_in_an_operation, (str(tmp_path / "store"),)))
-    is_well, error = breakable.connections[0].recv()
-    assert is_well, error
+    error = without_rank_1(breakable, end_in_an_operation, tmp_path, -signal.SIGKILL)
     assert "all_reduce of rank 0 of 2 in rdccl group" in error
     assert "timed out" not in error.lower()
-    breakable.processes[1].join(30)
-    assert breakable.processes[1].exitcode == -signal.SIGKILL
 
 
 def leave_an_operation(store: str) -> None:

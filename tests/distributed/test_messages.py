@@ -1,18 +1,13 @@
 """Messages from one rank to another: in any order, of any tensor, with tags, from any source, in batches."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.distributed as dist
 from test_collectives import MOVED, data, expect
 from workers import Workers, device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def other() -> int:

@@ -1,11 +1,11 @@
 """Rejected calls: on all ranks alike, before anything is changed or sent, so that the next operation is correct."""
 
-from __future__ import annotations
-
 import re
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,10 +13,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch._C import _distributed_c10d as c10d
 from workers import Workers, device, join
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 #: Makes a tensor of some elements.
 Maker = "Callable[[int], Tensor]"

@@ -1,7 +1,5 @@
 """Sending tensors to another process during collectives on the same memory, which the send makes file-backed."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from multiprocessing.reduction import ForkingPickler

@@ -1,26 +1,20 @@
 """Creation of groups with rdccl: registration, defaults, launchers, subgroups, debug mode."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 import workers
 from children import run_fresh
-from workers import join
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from workers import Workers
+from workers import Workers, join
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,17 +54,16 @@ def test_options_of_other_backends_are_refused() -> None:
     assert not dist.is_initialized()
 
 
-def test_torchrun_trains_the_example() -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--standalone"]
-    result = subprocess.run(
-        [*command, str(ROOT / "examples/ddp.py"), "--epochs", "3"],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
+def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *arguments]
+    variables = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=180)
     assert result.returncode == 0, result.stderr
+    return result
+
+
+def test_torchrun_trains_the_example() -> None:
+    result = torchrun(str(ROOT / "examples/ddp.py"), "--epochs", "3")
     found = re.search(r"2 ranks with rustdev:rdccl read ([\d.]+)% of the test digits", result.stdout)
     assert found is not None, result.stdout
     assert float(found[1]) > 85
@@ -110,10 +103,7 @@ print("over")
 def test_mesh_chooses_the_device_and_data_parallelism_is_timed_without_a_warning(tmp_path: Path) -> None:
     program = tmp_path / "mesh.py"
     program.write_text(MESH)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(program)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "RUSTDEV_DEVICE_COUNT": "2", "PYTHONWARNINGS": "error::UserWarning"}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
-    assert result.returncode == 0, result.stderr
+    result = torchrun(str(program), RUSTDEV_DEVICE_COUNT="2", PYTHONWARNINGS="error::UserWarning")
     assert result.stdout.split() == ["over", "over"]
     assert "arn" not in result.stderr
 

@@ -1,12 +1,10 @@
 """Operations are asynchronous: the host continues, streams wait, and memory is kept until Gloo is done with it."""
 
-from __future__ import annotations
-
 import ctypes
 import io
 import pickle
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,14 +12,10 @@ import torch.distributed as dist
 from rustdev.distributed.group import GroupState
 from rustdev.distributed.side_streams import side_streams
 from rustdev.distributed.work import RdcclWork
+from torch._C._distributed_c10d import Work
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 from workers import Workers, device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch._C._distributed_c10d import Work
 
 MILLISECOND = 1_000_000  # nanoseconds
 

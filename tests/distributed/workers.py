@@ -1,22 +1,18 @@
 """Processes of a group that live over many tests, since starting one takes seconds."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import traceback
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 #: After which a test that hangs fails, and after which the start of the processes does.
 SECONDS = 90

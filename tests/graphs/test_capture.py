@@ -1,16 +1,11 @@
 """Capture and replay: values, streams, events, pools and memory."""
 
-from __future__ import annotations
-
 import gc
-import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from in_threads import in_thread
 
 DEVICE = "rustdev"
 
@@ -312,22 +307,18 @@ def test_a_capture_may_span_devices() -> None:
 def test_other_threads_and_their_streams_work_on() -> None:
     graph = torch.rustdev.Graph()
     x = torch.zeros(10, device=DEVICE)
-    results: list[float] = []
 
-    def work() -> None:
+    def work() -> float:
         with torch.rustdev.stream(torch.rustdev.Stream()):
             y = torch.ones(10, device=DEVICE)
-            results.append((y + 1).sum().item())
             torch.rustdev.synchronize()
+            return (y + 1).sum().item()
 
     with torch.rustdev.graph(graph, capture_error_mode="thread_local"):
         x += 1
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        assert in_thread(work) == 20.0
         x += 1
     graph.replay()
-    assert results == [20.0]
     assert x[0].item() == 2.0
 
 

@@ -1,7 +1,5 @@
 """The example examples/graph_training.py: its losses with and without a graph are equal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import children

@@ -1,16 +1,12 @@
 """Training steps as graphs, and make_graphed_callables, compared with eager execution."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEVICE = "rustdev"
 

@@ -1,15 +1,10 @@
 """Random numbers in graphs: each replay yields the numbers of the same calls outside of a graph."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEVICE = "rustdev"
 

@@ -1,16 +1,12 @@
 """Calls that cannot be captured: each raises an error with its name, the capture is invalidated, and the device keeps working."""
 
-from __future__ import annotations
-
-import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from in_threads import in_thread
 
 DEVICE = "rustdev"
 
@@ -151,48 +147,28 @@ def test_calls_in_the_wrong_order(tmp_path: Path) -> None:
 def test_a_capture_ends_on_its_stream_and_thread() -> None:
     graph, stream = torch.rustdev.Graph(), torch.rustdev.Stream()
     x = torch.zeros(1, device=DEVICE)
-    errors: list[str] = []
 
     def end() -> None:
-        try:
-            with torch.rustdev.stream(stream):
-                graph.capture_end()
-        except RuntimeError as error:
-            errors.append(str(error))
+        with torch.rustdev.stream(stream):
+            graph.capture_end()
 
     with torch.rustdev.stream(stream):
         graph.capture_begin()
         x += 1
     with pytest.raises(RuntimeError, match="another stream"):
         graph.capture_end()
-    thread = threading.Thread(target=end)
-    thread.start()
-    thread.join()
-    assert "on the thread that began it" in errors[0]
-    with torch.rustdev.stream(stream):
-        graph.capture_end()
+    with pytest.raises(RuntimeError, match="on the thread that began it"):
+        in_thread(end)
+    end()
     graph.replay()
     assert x.item() == 1.0
 
 
 def test_global_captures_keep_other_threads_from_waiting_for_the_device() -> None:
-    errors: list[str] = []
-
-    def wait() -> None:
-        try:
-            torch.rustdev.synchronize()
-        except RuntimeError as error:
-            errors.append(str(error))
-
-    def wait_elsewhere() -> None:
-        thread = threading.Thread(target=wait)
-        thread.start()
-        thread.join()
-
     capture = torch.rustdev.graph(torch.rustdev.Graph(), capture_error_mode="global")
-    with pytest.raises(RuntimeError, match="invalidated: waiting for device"), capture:
-        wait_elsewhere()
-    assert "waiting for device rustdev:0 is not permitted" in errors[0]
+    refusal = pytest.raises(RuntimeError, match="waiting for device rustdev:0 is not permitted")
+    with pytest.raises(RuntimeError, match="invalidated: waiting for device"), capture, refusal:
+        in_thread(torch.rustdev.synchronize)
 
 
 def test_a_graph_that_goes_while_it_captures_frees_its_stream() -> None:

@@ -123,6 +123,17 @@ def test_a_model_that_stays_where_it_is() -> None:
     assert writer.device == torch.device("rustdev:1")
 
 
+@pytest.mark.parametrize("options", [{}, {"use_cache": False}, {"cache_implementation": "static"}, {"num_beams": 3}], ids=str)
+def test_generation_is_the_cpus(options: dict[str, object]) -> None:
+    model, words, is_word = make_model().double(), torch.tensor([[0, 0, 7, 9], [5, 6, 7, 8]]), torch.tensor([[0, 0, 1, 1], [1] * 4])
+    wanted, found = (
+        model.to(device).generate(words.to(device), attention_mask=is_word.to(device), max_new_tokens=16, do_sample=False, **options)
+        for device in ("cpu", "rustdev")
+    )
+    assert found.device.type == "rustdev"
+    assert found.tolist() == wanted.tolist()
+
+
 def test_generation_draws_from_the_devices_numbers() -> None:
     model = make_model().to("rustdev")
     prompt = torch.tensor([[1, 2]], device="rustdev")

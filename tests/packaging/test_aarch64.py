@@ -1,9 +1,9 @@
 """`make test-aarch64` with missing tools: one sentence says what to install."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 #: What the script itself takes.
@@ -22,18 +22,19 @@ def run(programs: dict[str, str], directory: Path) -> subprocess.CompletedProces
     return subprocess.run(command, env={"PATH": str(directory)}, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_a_missing_std_is_named(tmp_path: Path) -> None:
-    done = run({"rustc": "echo /none"}, tmp_path)
-    assert done.returncode == 1
-    assert "`rustup target add aarch64-unknown-linux-gnu`" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_missing_emulator_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("libraries", "said"),
+    [
+        ("/none", "`rustup target add aarch64-unknown-linux-gnu`"),
+        ("{}", "there is no qemu-aarch64: `apt install gcc-aarch64-linux-gnu qemu-user`"),
+    ],
+    ids=["std", "emulator"],
+)
+def test_what_is_missing_is_named(tmp_path: Path, libraries: str, said: str) -> None:
     (tmp_path / "libstd-0.rlib").touch()
-    done = run({"rustc": f"echo {tmp_path}", "aarch64-linux-gnu-gcc": ""}, tmp_path)
+    done = run({"rustc": f"echo {libraries.format(tmp_path)}", "aarch64-linux-gnu-gcc": ""}, tmp_path)
     assert done.returncode == 1
-    assert "there is no qemu-aarch64: `apt install gcc-aarch64-linux-gnu qemu-user`" in done.stderr
+    assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -1,19 +1,14 @@
 """docs/benchmarks.md is generated from the tables in benches/record/, and README.md has the figures of these tables."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import record
 import report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/benchmarks.md"

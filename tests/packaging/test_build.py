@@ -4,8 +4,6 @@ The script runs on a separate tree with a fake torch and a fake C++ compiler, so
 compilation is counted.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

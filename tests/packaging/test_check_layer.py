@@ -1,7 +1,5 @@
 """The rule by which `make check` selects tests: tests/layers.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

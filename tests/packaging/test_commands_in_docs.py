@@ -11,8 +11,6 @@ A command in an ``sh`` block, or between backticks, runs if it is cheap and chan
 exist: targets and variables of the Makefile, programs and their options, modules, benches.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

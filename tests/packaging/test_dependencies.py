@@ -1,7 +1,5 @@
 """All dependencies are pinned and have permitted licenses."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

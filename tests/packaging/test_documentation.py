@@ -1,20 +1,14 @@
 """The documentation site (``make docs``): its navigation, its reference, and its rewriting of links."""
 
-from __future__ import annotations
-
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import rustdev
+from documentation import OUTSIDE, rewrite, slug
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from documentation import OUTSIDE, rewrite, slug  # noqa: E402
-
 DOCS = ROOT / "docs"
 SITE = {
     DOCS / "streams.md": "streams.md",

@@ -1,7 +1,5 @@
 """The effects of `import torch` and `import rustdev`, each in a separate process."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,15 +3,10 @@
 A second block there has the order of the parts of src/runtime/.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"

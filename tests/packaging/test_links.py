@@ -1,7 +1,5 @@
 """The links of README.md, CONTRIBUTING.md, docs/ and tests/README.md lead to existing files and headings."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """tests/README.md names every test file, and no file that does not exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,19 +1,13 @@
 """The seeded faults of tools/mutants: each applies to the tree, and names tests that should find it."""
 
-from __future__ import annotations
-
 import ast
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mutants.table import Mutant, apply_all, load
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from mutants.table import Mutant, apply_all, load  # noqa: E402
-
 TABLE = load()
 
 

@@ -1,20 +1,15 @@
 """The runner of `make nightly`: it continues an interrupted run, has time limits, and writes a report."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import nightly
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import nightly  # noqa: E402
-
 MAKEFILE = """\
 good:
 \t@echo a >> ran; echo '===== 3 passed in 1.00s ====='

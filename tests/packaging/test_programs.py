@@ -1,18 +1,17 @@
 """``make programs``: tests that pass, fail and crash, with the device and without it; and completeness of its list."""
 
+import functools
 import json
-import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import children
 import pytest
+import torch
+from programs import listed, page
+from programs.beside import trained
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from programs import listed, page  # noqa: E402
-
 LIST = """
 [toy]
 what = "a test of each kind"
@@ -122,6 +121,20 @@ def test_a_test_that_passes_without_the_device_is_not_skipped_or_absent_with_it(
     assert (verdict.passed, verdict.skipped, verdict.without, verdict.bad) == (1, 2, {}, True)
     assert verdict.listed == [(program.failures[0], 2)]
     assert verdict.gone == []
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.1])
+def test_a_wrong_operator_is_seen(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    correct = torch.nn.functional.silu
+    monkeypatch.setattr(
+        torch.nn.functional, "silu", lambda x, inplace: correct(x, inplace) * (factor if x.device.type == "rustdev" else 1.0)
+    )
+    call = functools.partial(trained, lambda: torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.SiLU()), torch.ones(2, 3))
+    if factor == 1.0:
+        call()
+    else:
+        with pytest.raises(AssertionError, match="result 0 differs by"):
+            call()
 
 
 def test_the_list_is_whole() -> None:

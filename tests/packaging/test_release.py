@@ -1,19 +1,13 @@
 """The checks of `make release`: versions agree, and the bill of materials of a wheel is complete."""
 
-from __future__ import annotations
-
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import tomllib
+from release import Crate, bill, dependencies, disagreements, sections
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from release import Crate, bill, dependencies, disagreements, sections  # noqa: E402
-
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
 TREE = """0rustdev-module v0.1.0 (/home/somebody/rustdev/shim)|Apache-2.0
 1pyo3 v0.30.1|MIT OR Apache-2.0

@@ -1,7 +1,5 @@
 """The wheel: its content, and that it works when it is unpacked."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

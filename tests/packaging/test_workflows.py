@@ -1,7 +1,5 @@
 """The workflows of .github: the targets that they call exist, and actions have a version. `make lint` checks their syntax."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

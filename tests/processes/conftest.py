@@ -1,15 +1,10 @@
 """The other processes of these tests. They are shared, since starting one takes seconds."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import torch
 from processes_workers import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session", params=["spawn", "forkserver"])

@@ -1,18 +1,14 @@
 """The other process of these tests: it calls the functions that it is sent, and keeps the objects that it receives."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
 
 import torch
 import torch.multiprocessing as mp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
 #: What the process keeps, by name.
 HELD: dict[str, Any] = {}

@@ -1,19 +1,15 @@
 """Lifetime of memory that several processes use; nothing of it leaks if one of them is killed."""
 
-from __future__ import annotations
-
 import gc
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import processes_workers as there
 import pytest
 import torch
 from processes_workers import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MIB = 1 << 20
 SIZE = 20 * MIB

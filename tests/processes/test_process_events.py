@@ -1,17 +1,12 @@
 """Interprocess events: a process that waits for one sees the work that precedes its recording."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import processes_workers as there
 import pytest
 import torch
 from processes_workers import Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Event = torch.rustdev.Event
 LONG = 300_000_000

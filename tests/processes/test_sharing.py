@@ -1,22 +1,17 @@
 """Tensors in other processes: the same memory, through a tensor with the same properties."""
 
-from __future__ import annotations
-
 import gc
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import processes_workers as there
 import pytest
 import torch
 import torch.multiprocessing as mp
+from processes_workers import Worker
 from torch.nn import Parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from processes_workers import Worker
 
 MIB = 1 << 20
 DTYPES = (torch.bool, torch.uint8, torch.bfloat16, torch.float64, torch.complex64)

@@ -7,6 +7,7 @@ import children
 import pytest
 import torch
 from chrome_trace import EVERYTHING
+from in_threads import in_threads
 from torch.profiler import profile
 from torch.rustdev import profiler
 
@@ -96,20 +97,14 @@ def test_what_finds_no_room_is_counted(capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_many_threads_record_at_once() -> None:
-    def work(stream: torch.Stream, x: torch.Tensor) -> None:
-        with torch.rustdev.stream(stream):
+    def work(index: int) -> None:
+        x = torch.ones(200, device=f"rustdev:{index % 2}")
+        with torch.rustdev.stream(torch.rustdev.Stream(index % 2)):
             for _ in range(300):
                 x.exp()
 
     with profiler.profile() as tasks:
-        threads = [
-            threading.Thread(target=work, args=(torch.rustdev.Stream(index % 2), torch.ones(200, device=f"rustdev:{index % 2}")))
-            for index in range(6)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(6))
     exps = [task for task in tasks if task.name == "exp"]
     assert len(exps) == 1800
     assert all(task.outcome == "done" and 0 < task.run[0] <= task.run[1] for task in exps)

@@ -1,10 +1,9 @@
 """User ranges: record_function and torch.rustdev.nvtx, on the host and on the streams."""
 
-import threading
-
 import pytest
 import torch
 from chrome_trace import Take
+from in_threads import in_thread
 from torch.profiler import record_function
 from torch.rustdev import nvtx
 
@@ -56,11 +55,7 @@ def test_pushed_ranges_nest_and_tell_their_depth(take: Take) -> None:
 
 def test_depths_belong_to_the_thread() -> None:
     nvtx.range_push("here")
-    seen = []
-    thread = threading.Thread(target=lambda: seen.extend((nvtx.range_pop(), nvtx.range_push("there"), nvtx.range_pop())))
-    thread.start()
-    thread.join()
-    assert seen == [-1, 0, 0]
+    assert in_thread(lambda: [nvtx.range_pop(), nvtx.range_push("there"), nvtx.range_pop()]) == [-1, 0, 0]
     assert nvtx.range_pop() == 0
 
 
@@ -85,9 +80,7 @@ def test_started_ranges_end_in_any_order_and_on_any_thread(take: Take) -> None:
     def work() -> None:
         first, second = nvtx.range_start("first"), nvtx.range_start("second")
         nvtx.range_end(first)
-        thread = threading.Thread(target=nvtx.range_end, args=(second,))
-        thread.start()
-        thread.join()
+        in_thread(lambda: nvtx.range_end(second))
         with pytest.raises(ValueError, match="no range is open"):
             nvtx.range_end(first)
         x.exp()

@@ -1,14 +1,10 @@
 """Autocast and gradient scaling: the effect of every policy on dtypes and values, against the CPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import rustdev  # noqa: F401
 import torch
-from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 DEVICE = "rustdev"
 LOW = (torch.bfloat16, torch.float16)
@@ -46,43 +42,6 @@ def test_banned_operator_has_pytorch_text() -> None:
     assert torch.nn.functional.binary_cross_entropy(p, p).item() == pytest.approx(0.6931472)
 
 
-def test_nesting_and_disabled_regions() -> None:
-    a = tensor(4, 4)
-    assert not torch.is_autocast_enabled(DEVICE)
-    with torch.autocast(DEVICE, dtype=torch.bfloat16):
-        assert (a @ a).dtype is torch.bfloat16
-        with torch.autocast(DEVICE, enabled=False):
-            assert not torch.is_autocast_enabled(DEVICE)
-            assert (a @ a).dtype is torch.float32
-        with torch.autocast(DEVICE, dtype=torch.float16):
-            assert (a @ a).dtype is torch.float16
-        assert (a @ a).dtype is torch.bfloat16
-    assert not torch.is_autocast_enabled(DEVICE)
-    assert (a @ a).dtype is torch.float32
-
-
-class CountCasts(TorchDispatchMode):
-    """Counts the copies to another dtype that autocast makes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func is torch.ops.aten._to_copy.default
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize(("cached", "casts"), [(True, 1), (False, 2)])
-def test_weight_casts_are_cached(cached: bool, casts: int) -> None:
-    layer = nn.Linear(4, 4, bias=False).to(DEVICE)
-    x = tensor(2, 4, dtype=torch.bfloat16)
-    with torch.autocast(DEVICE, dtype=torch.bfloat16, cache_enabled=cached), CountCasts() as counter:
-        layer(x)
-        layer(x)
-    assert counter.count == casts
-
-
 def test_module_functions() -> None:
     module = torch.rustdev
     assert set(LOW) <= set(module.get_amp_supported_dtype())
@@ -99,40 +58,6 @@ def test_module_functions() -> None:
         module.set_autocast_dtype(before[1])
         torch.clear_autocast_cache()
     assert (module.is_autocast_enabled(), module.get_autocast_dtype()) == before
-
-
-def scaled_step(scaler: torch.amp.GradScaler, weight: torch.Tensor, factor: float) -> torch.Tensor:
-    optimizer = torch.optim.SGD([weight], lr=0.5)
-    optimizer.zero_grad()
-    scaler.scale((weight * factor).sum()).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    return weight.detach().cpu().clone()
-
-
-@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
-def test_grad_scaler_skips_and_backs_off(bad: float) -> None:
-    weight = torch.ones(3, device=DEVICE, requires_grad=True)
-    scaler = torch.amp.GradScaler(DEVICE, init_scale=16.0, growth_interval=2)
-    assert torch.equal(scaled_step(scaler, weight, 1.0), torch.full((3,), 0.5))
-    assert scaler.get_scale() == 16.0
-    assert torch.equal(scaled_step(scaler, weight, bad), torch.full((3,), 0.5))
-    assert scaler.get_scale() == 8.0
-    scaled_step(scaler, weight, 1.0)
-    assert torch.equal(scaled_step(scaler, weight, 1.0), torch.full((3,), -0.5))
-    assert scaler.get_scale() == 16.0
-
-
-def test_grad_scaler_state_round_trip() -> None:
-    weight = torch.ones(3, device=DEVICE, requires_grad=True)
-    scaler = torch.amp.GradScaler(DEVICE, init_scale=4.0, growth_interval=3)
-    scaled_step(scaler, weight, 1.0)
-    other = torch.amp.GradScaler(DEVICE)
-    other.load_state_dict(scaler.state_dict())
-    assert other.state_dict() == scaler.state_dict()
-    for _ in range(2):
-        scaled_step(other, weight, 1.0)
-    assert other.get_scale() == 8.0
 
 
 def test_names_of_cuda_amp() -> None:

@@ -111,35 +111,6 @@ def test_angles_have_no_gradient() -> None:
 # ---- devices, threads ---------------------------------------------------------------------------------------------------------
 
 
-class NoteStream(torch.autograd.Function):
-    """The identity; notes the current device and stream of its backward."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, notes: list[tuple[int, int]]) -> torch.Tensor:
-        ctx.notes = notes
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        stream = torch.rustdev.current_stream(grad.device)
-        ctx.notes.append((grad.device.index, stream.stream_id))
-        return grad, None
-
-
-def test_a_graph_over_two_devices() -> None:
-    notes: list[tuple[int, int]] = []
-    gate, up = tensor(4), tensor(4, device="rustdev:1")
-    first = NoteStream.apply(ops.swiglu(gate, up.to("rustdev:0")), notes)
-    second = NoteStream.apply(ops.swiglu(first.to("rustdev:1"), up), notes)
-    second.sum().backward()
-    assert sorted(notes) == [(0, 0), (1, 0)]
-    host_gate, host_up = host(gate, up)
-    (functional.silu(functional.silu(host_gate) * host_up) * host_up).sum().backward()
-    assert (gate.grad.device.index, up.grad.device.index) == (0, 1)
-    torch.testing.assert_close([gate.grad.cpu(), up.grad.cpu()], [host_gate.grad, host_up.grad])
-    assert torch.rustdev.current_device() == 0
-
-
 def test_threads_share_a_leaf() -> None:
     weight, inputs = tensor(8), [tensor(8, grad=False) for _ in range(4)]
     repeats = 20

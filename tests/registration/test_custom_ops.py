@@ -169,30 +169,3 @@ def test_modes_do_not_see_the_parts_of_a_kernel() -> None:
         torch._unique2(x)
         ops.swiglu(x, x)
     assert [func.__name__ for func in seen] == ["dot", "_unique2", "swiglu"]
-
-
-@quiet_opcheck
-def test_operator_from_python() -> None:
-    @torch.library.custom_op("rustdev_tests::scaled_sin", mutates_args=())
-    def scaled_sin(x: torch.Tensor, scale: float) -> torch.Tensor:
-        return x.sin() * scale
-
-    @scaled_sin.register_fake
-    def _(x: torch.Tensor, scale: float) -> torch.Tensor:
-        return torch.empty_like(x)
-
-    def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        ctx.save_for_backward(inputs[0])
-        ctx.scale = inputs[1]
-
-    scaled_sin.register_autograd(lambda ctx, grad: (grad * ctx.saved_tensors[0].cos() * ctx.scale, None), setup_context=setup)
-    scaled_sin.register_autocast("rustdev", torch.bfloat16)
-    scaled_sin.register_vmap(lambda info, dims, x, scale: (scaled_sin(x, scale), dims[0]))
-
-    x = tensor(3, 4, grad=True)
-    close(scaled_sin(x, 2.0), x.detach().cpu().sin() * 2)
-    assert torch.autograd.gradcheck(lambda x: scaled_sin(x, 2.0), x.detach().double().requires_grad_())
-    assert torch.library.opcheck(scaled_sin, (x, 2.0), test_utils=CHECKS) == dict.fromkeys(CHECKS, "SUCCESS")
-    with torch.autocast("rustdev", dtype=torch.bfloat16):
-        assert scaled_sin(x, 2.0).dtype is torch.bfloat16
-    close(torch.vmap(lambda row: scaled_sin(row, 3.0))(x), x.detach().cpu().sin() * 3)

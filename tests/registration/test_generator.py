@@ -3,53 +3,22 @@
 tests/runtime/test_rng.py tests the numbers, states and offsets themselves.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
-import children
 import pytest
 import torch
 import torch.distributed
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 DEVICES = ("rustdev:0", "rustdev:1")
 
 
 def offsets() -> list[int]:
     return [generator.get_offset() for generator in torch.rustdev.default_generators]
-
-
-def test_torch_seeds_reach_every_device() -> None:
-    for device in DEVICES:
-        torch.rand(3, device=device)
-    torch.manual_seed(21)
-    assert [generator.initial_seed() for generator in torch.rustdev.default_generators] == [21, 21]
-    assert offsets() == [0, 0]
-    assert torch.equal(torch.randn(9, device=DEVICES[0]).cpu(), torch.randn(9, device=DEVICES[1]).cpu())
-    seed = torch.seed()
-    assert [generator.initial_seed() for generator in torch.rustdev.default_generators] == [seed, seed]
-
-
-def test_fork_rng_restores_every_device_after_an_exception() -> None:
-    def fail() -> None:
-        torch.manual_seed(99)
-        for device in DEVICES:
-            torch.rand(5, device=device)
-        raise KeyError
-
-    before = torch.rustdev.get_rng_state_all()
-    with pytest.raises(KeyError), torch.random.fork_rng(devices=range(2), device_type="rustdev"):
-        fail()
-    assert all(map(torch.equal, torch.rustdev.get_rng_state_all(), before))
 
 
 def test_a_generator_of_its_own_has_the_whole_interface() -> None:
@@ -94,23 +63,6 @@ def test_dropout_under_checkpoint_repeats_its_mask(use_reentrant: bool, device: 
     assert torch.equal(leaf.grad, output)
     assert 0 < int(output.count_nonzero()) < 64
     assert offsets() == before, "the recomputation must leave the generators as they were"
-
-
-def test_a_saved_state_continues_in_another_process(tmp_path: Path) -> None:
-    code = """
-        import sys, torch
-        saved = torch.load(sys.argv[1], weights_only=False)
-        torch.rustdev.set_rng_state_all(saved["states"])
-        numbers = [torch.randn(5, device="rustdev:1"), torch.rand(5, device="rustdev:0")]
-        print([x.tolist() for x in [*numbers, torch.rand(5, device="rustdev:0", generator=saved["own"])]])
-    """
-    torch.manual_seed(1234)
-    torch.randn(10, device="rustdev:1")
-    own = torch.Generator("rustdev").manual_seed(6)
-    torch.save({"states": torch.rustdev.get_rng_state_all(), "own": own}, tmp_path / "rng.pt")
-    printed = children.run(code, str(tmp_path / "rng.pt"), check=True, RUSTDEV_NUM_THREADS="1").stdout
-    numbers = [torch.randn(5, device="rustdev:1"), torch.rand(5, device="rustdev:0")]
-    assert printed == f"{[x.tolist() for x in [*numbers, torch.rand(5, device='rustdev:0', generator=own)]]}\n"
 
 
 def test_threads_draw_disjoint_numbers_of_one_generator() -> None:

@@ -1,13 +1,12 @@
-"""Interchange: DLPack, NumPy, and tensors that are not dense: nested, sparse, quantized.
+"""Interchange: DLPack, NumPy, and tensors that are not dense: sparse, quantized.
 
 The reference is the CPU: what it does with such tensors, the device does, too, at least by the fallback.
 """
 
-from __future__ import annotations
-
 import gc
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +15,10 @@ from comparison import assert_same
 from torch.utils import dlpack
 from torch.utils.dlpack import DLDeviceType
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 MILLISECOND = 1_000_000
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta state"),
-    pytest.mark.filterwarnings("ignore:.*PyTorch API of nested tensors is in prototype"),
     pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled"),
     pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor"),
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword"),
@@ -202,27 +197,6 @@ def test_sparse(name: str, layout: torch.layout) -> None:
     assert_same(SPARSE[name](MATRIX.to_sparse(layout=layout).to("rustdev")), theirs)
 
 
-def test_sparse_tensors_are_made_from_parts() -> None:
-    indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]], device="rustdev"), torch.tensor([3.0, 4.0, 5.0], device="rustdev")
-    assert_same(torch.sparse_coo_tensor(indices, values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
-    rows = torch.tensor([0, 1, 3], device="rustdev")
-    assert_same(torch.sparse_csr_tensor(rows, indices[1], values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
-    doubled = torch.sparse_coo_tensor(torch.tensor([[0, 0]], device="rustdev"), torch.ones(2, device="rustdev"), (1,))
-    assert doubled.coalesce().values().tolist() == [2.0]
-
-
-def nested(device: str, layout: torch.layout) -> torch.Tensor:
-    parts = [torch.arange(6.0).reshape(2, 3), torch.ones(4, 3)]
-    return torch.nested.nested_tensor([part.to(device) for part in parts], layout=layout)
-
-
-def gradient_of_embedding(device: str) -> torch.Tensor | None:
-    embedding = torch.nn.Embedding(4, 2, sparse=True, device=device)
-    embedding(torch.tensor([1, 3, 1], device=device)).sum().backward()
-    torch.optim.SparseAdam(embedding.parameters()).step()
-    return embedding.weight.grad
-
-
 def gradient(function: Callable[[torch.Tensor], torch.Tensor], *shape: int) -> Callable[[str], torch.Tensor]:
     """Return what gives a function's gradient for numbers on a device."""
 
@@ -233,16 +207,8 @@ def gradient(function: Callable[[torch.Tensor], torch.Tensor], *shape: int) -> C
     return of
 
 
-def linear_gradient(layout: torch.layout) -> Callable[[str], torch.Tensor]:
-    linear = torch.nn.functional.linear
-    return gradient(lambda w: torch.nested.to_padded_tensor(linear(nested(str(w.device), layout), w), 0.0).square(), 2, 3)
-
-
 GRADIENTS: dict[str, Callable[[str], Any]] = {
     "sparse product": gradient(lambda x: torch.sparse.mm(MATRIX.to(x.device).to_sparse(), x), 3, 2),
-    "sparse embedding": gradient_of_embedding,
-    "nested": linear_gradient(torch.strided),
-    "jagged": linear_gradient(torch.jagged),
     "fake quantised": gradient(lambda x: torch.fake_quantize_per_tensor_affine(x, 0.25, 0, -4, 4).square(), 9),
 }
 
@@ -250,28 +216,6 @@ GRADIENTS: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
     assert_same(GRADIENTS[name]("rustdev"), GRADIENTS[name]("cpu"), rtol=1e-6)
-
-
-NESTED: dict[str, Callable[[torch.Tensor], Any]] = {
-    "times a number": lambda n: n * 2,
-    "add": lambda n: n + n,
-    "linear": lambda n: torch.nn.functional.linear(n, torch.ones(2, 3, device=n.device)),
-    "relu": lambda n: (n - 1).relu(),
-    "softmax": lambda n: torch.softmax(n, -1),
-    "layer norm": lambda n: torch.nn.functional.layer_norm(
-        n, (3,), torch.ones(3, device=n.device), torch.zeros(3, device=n.device)
-    ),
-    "detach": lambda n: n.detach(),
-    "clone": lambda n: n.clone(),
-    "to bfloat16": lambda n: n.to(torch.bfloat16),
-    "padded": lambda n: torch.nested.to_padded_tensor(n, -1.0),
-}
-
-
-@pytest.mark.parametrize("name", NESTED)
-@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
-def test_nested(name: str, layout: torch.layout) -> None:
-    assert_same(NESTED[name](nested("rustdev", layout)), NESTED[name](nested("cpu", layout)), rtol=1e-6)
 
 
 def quantised(device: str, per_channel: bool) -> torch.Tensor:

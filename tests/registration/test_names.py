@@ -1,20 +1,14 @@
 """The names that PyTorch generates for the device, the device module, and the error of a slot that is taken."""
 
-from __future__ import annotations
-
 import platform
 import sys
 import warnings
-from typing import TYPE_CHECKING
 
 import children
 import pytest
 import torch
 from torch import nn
 from torch.utils.backend_registration import _get_custom_mod_func
-
-if TYPE_CHECKING:
-    import subprocess
 
 #: What PyTorch, its libraries and its tests look for in a device module.
 PROTOCOL = (
@@ -25,11 +19,6 @@ PROTOCOL = (
     "memory_allocated", "memory_stats", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
     "set_rng_state_all", "set_stream", "stream", "synchronize",
 )  # fmt: skip
-
-
-def run(code: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a Python whose torch has no device module yet."""
-    return children.run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
 
 
 @pytest.mark.parametrize("device", [None, 1, "rustdev:1", torch.device("rustdev", 1), torch.device("rustdev")], ids=str)
@@ -89,7 +78,8 @@ def test_other_objects_move() -> None:
 
 
 def test_a_slot_that_is_taken_refuses_us() -> None:
-    result = run("import torch; torch.utils.rename_privateuse1_backend('other'); import rustdev")
+    program = "import torch; torch.utils.rename_privateuse1_backend('other'); import rustdev"
+    result = children.run(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert result.returncode != 0
     assert "ImportError: torch holds one extension device at a time, and it is other already" in result.stderr
 

@@ -1,6 +1,5 @@
 """A module moved to the device keeps its Parameters: they become device tensors in place, as on other accelerators."""
 
-import copy
 from typing import Any, ClassVar
 
 import pytest
@@ -11,20 +10,17 @@ from torch.utils._pytree import tree_map_only
 D = "rustdev"
 
 
-def test_tied_weights_stay_tied() -> None:
-    one, other = nn.Linear(4, 4), nn.Linear(4, 4)
-    other.weight = one.weight
-    weight = one.weight
-    nn.ModuleList([one, other]).to(D)
-    assert one.weight is weight
-    assert other.weight is weight
-    assert weight.device == torch.device(D, 0)
-
-
-def test_weights_come_back_in_place() -> None:
-    module = nn.Linear(3, 2)
-    weight, values = module.weight, module.weight.detach().clone()
-    module.to(D).cpu()
+def test_a_moved_module_keeps_its_parameters_and_gradients() -> None:
+    module, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    other.weight = module.weight
+    module(torch.ones(1, 3)).sum().backward()
+    weight, grad, values = module.weight, module.weight.grad, module.weight.detach().clone()
+    both = nn.ModuleList([module, other]).to(D)
+    assert module.weight is other.weight is weight
+    assert weight.grad is grad
+    assert grad is not None
+    assert weight.device == grad.device == torch.device(D, 0)
+    both.cpu()
     assert module.weight is weight
     assert torch.equal(weight, values)
 
@@ -32,24 +28,10 @@ def test_weights_come_back_in_place() -> None:
 def test_an_optimizer_made_before_the_move_trains_the_module() -> None:
     module = nn.Linear(3, 2)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
-    expected = copy.deepcopy(module)
-    x = torch.rand(5, 3)
-    module.to(D)
-    module(x.to(D)).sum().backward()
+    expected = module.weight.detach() - 0.5
+    module.to(D)(torch.ones(1, 3, device=D)).sum().backward()
     optimizer.step()
-    expected(x).sum().backward()
-    torch.optim.SGD(expected.parameters(), lr=0.5).step()
-    torch.testing.assert_close(module.weight.cpu(), expected.weight)
-
-
-def test_gradients_move_along() -> None:
-    module = nn.Linear(3, 2)
-    module(torch.ones(1, 3)).sum().backward()
-    grad = module.weight.grad
-    module.to(D)
-    assert module.weight.grad is grad
-    assert grad is not None
-    assert grad.device.type == D
+    assert torch.equal(module.weight.cpu(), expected)
 
 
 def test_the_accumulator_of_gradients_follows_the_weight() -> None:
@@ -71,29 +53,6 @@ def test_data_of_another_device_and_dtype(memory_format: torch.memory_format) ->
     assert (x.device, x.dtype, x.shape, x.stride()) == (new.device, new.dtype, new.shape, new.stride())
     assert x.data_ptr() == new.data_ptr()
     assert torch.equal(x, new)
-
-
-def test_meta_parameters_are_made_anew() -> None:
-    module = nn.Linear(2, 2, device="meta")
-    weight = module.weight
-    module.to_empty(device=D)
-    assert module.weight is not weight
-    assert module.weight.device.type == D
-
-
-def test_swapped_tensors() -> None:
-    one, other = torch.ones(2), torch.zeros(3, device=D)
-    torch.utils.swap_tensors(one, other)
-    assert (one.device.type, other.device.type) == (D, "cpu")
-    assert one.tolist() == [0.0, 0.0, 0.0]
-    assert other.tolist() == [1.0, 1.0]
-
-
-def test_assigned_state_dict() -> None:
-    module, state = nn.Linear(2, 3), nn.Linear(2, 3).to(D).state_dict()
-    module.load_state_dict(state, assign=True)
-    assert module.weight.device.type == D
-    assert module.weight.data_ptr() == state["weight"].data_ptr()
 
 
 def test_sparse_and_dense_tensors_are_not_alike() -> None:

@@ -1,18 +1,14 @@
 """Programs and data on the device: TorchScript, torch.export, torch.fx, the benchmark timer, data loaders, and transfers."""
 
-from __future__ import annotations
-
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.benchmark import Timer
 from torch.utils.data import DataLoader, Dataset, TensorDataset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 MILLISECOND = 1_000_000
 
@@ -121,15 +117,6 @@ def test_exported_programs_round_trip(dynamic: bool) -> None:
     assert loaded.state_dict["convolution.weight"].device == torch.device("rustdev:0")
     check_alike(loaded.module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
     check_alike(loaded.run_decompositions().module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
-
-
-def test_fx_tracing_of_operators_names_the_device() -> None:
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    graph = make_fx(lambda x: (x + torch.ones(3, device="rustdev")).sum())(torch.ones(3, device="rustdev"))
-    (factory,) = [node for node in graph.graph.nodes if node.target is torch.ops.aten.ones.default]
-    assert factory.kwargs["device"] == torch.device("rustdev")
-    assert graph(torch.full((3,), 2.0, device="rustdev")).item() == 9.0
 
 
 def test_the_benchmark_timer_waits_for_the_device() -> None:

@@ -3,23 +3,19 @@
 tests/runtime/test_storage.py tests dtypes, views and pickling.
 """
 
-from __future__ import annotations
-
 import copy
 import gc
 import io
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import children
 import pytest
 import torch
 from torch import nn
 from typing_extensions import Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MIB = 1 << 20
 
@@ -108,7 +104,7 @@ def test_copies_keep_the_label(duplicate: Callable[[torch.Tensor], torch.Tensor]
 
 def test_deepcopies_of_views_subclasses_and_modules_keep_the_label() -> None:
     class Sub(torch.Tensor):
-        def new_empty(self, *args: Any, **options: Any) -> Sub:
+        def new_empty(self, *args: Any, **options: Any) -> "Sub":
             return super().new_empty(*args, **options).as_subclass(Sub)
 
     assert get_label(copy.deepcopy(labelled()[1:])) == "encoder.weight"

@@ -1,8 +1,7 @@
-"""The runner of PyTorch's device-generic tests, on our own files in the same style."""
+"""The runner of PyTorch's device-generic tests, on files in the same style."""
 
 import json
 import os
-import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -11,13 +10,22 @@ import children
 import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
-OWN = Path(__file__).with_name("device_generic")
 
-
-OUTCOMES = """
-import os
-from torch.testing._internal.common_device_type import instantiate_device_type_tests
+FRAMEWORK = """
+from torch.testing._internal.common_device_type import *
 from torch.testing._internal.common_utils import TestCase
+"""
+ONE = f"""{FRAMEWORK}
+class TestOne(TestCase):
+    def test_one(self, device):
+        pass
+
+instantiate_device_type_tests(TestOne, globals())
+"""
+OUTCOMES = f"""{FRAMEWORK}
+import os
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
 
 class TestOutcomes(TestCase):
     def test_a_passes(self, device):
@@ -31,6 +39,24 @@ class TestOutcomes(TestCase):
 
     def test_d_runs_behind_it(self, device):
         pass
+
+    @deviceCountAtLeast(2)
+    def test_e_two_devices(self, devices):
+        self.assertEqual(torch.ones(2, device=devices[1]).to(devices[0]).device, torch.device("rustdev:0"))
+
+    @onlyCPU
+    def test_f_is_skipped(self, device):
+        pass
+
+    @onlyNativeDeviceTypes
+    @dtypes(torch.float64)
+    @dtypesIfPRIVATEUSE1(torch.float32)
+    def test_g_dtypes(self, device, dtype):
+        pass
+
+    @ops([op for op in op_db if op.name == "mm"], allowed_dtypes=(torch.float32,))
+    def test_h_samples(self, device, dtype, op):
+        self.assertTrue(all(sample.input.device == torch.device(device) for sample in op.sample_inputs(device, dtype)))
 
 instantiate_device_type_tests(TestOutcomes, globals())
 """
@@ -50,39 +76,32 @@ def outcomes(directory: Path) -> dict[str, str]:
     return {test.rpartition("::")[2]: line["outcome"] for test, line in results.items()}
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[CompletedProcess[str], dict[str, str]]:
-    """Run our own files in two shards."""
-    output = tmp_path_factory.mktemp("own")
-    run = upstream(OWN, "--shards", 2, "--jobs", 2, "--output", output)
-    return run, outcomes(output)
-
-
 def test_every_outcome_is_told(tmp_path: Path) -> None:
     tests = tmp_path / "checkout" / "test"
     tests.mkdir(parents=True)
     (tests / "test_outcomes.py").write_text(OUTCOMES)
     (tests / "test_broken.py").write_text(BROKEN)
     (tests / "autograd").mkdir()
-    shutil.copy(OWN / "test_generic_autograd.py", tests / "autograd")
+    (tests / "autograd/test_one.py").write_text(ONE)
     (tests / "test_other.py").write_text("raise SystemExit('not generic, not run')\n")
     output = tmp_path / "output"
-    run = upstream(tests.parent, "--jobs", 2, "--output", output)
+    run = upstream(tests.parent, "--shards", 2, "--jobs", 2, "--output", output)
     assert run.returncode == 1
     assert outcomes(output) == {
-        "test_device_of_a_gradient_rustdev": "passed",
-        "test_gradcheck_rustdev_float64": "passed",
-        "test_linear_layer_rustdev_bfloat16": "passed",
-        "test_linear_layer_rustdev_float32": "passed",
+        "test_one_rustdev": "passed",
         "test_a_passes_rustdev": "passed",
         "test_b_fails_rustdev": "failed",
         "test_c_kills_its_process_rustdev": "crashed",
         "test_d_runs_behind_it_rustdev": "passed",
+        "test_e_two_devices_rustdev": "passed",
+        "test_f_is_skipped_rustdev": "skipped",
+        "test_g_dtypes_rustdev_float32": "passed",
+        "test_h_samples_mm_rustdev_float32": "passed",
         "test_broken.py": "crashed",
     }
-    assert "| autograd/test_generic_autograd.py | 4 | 0 | 0 | 0 | 0 |" in run.stdout
-    assert "| test_outcomes.py | 2 | 1 | 1 | 0 | 0 |" in run.stdout
-    assert "| **all** | 6 | 1 | 2 | 0 | 0 |" in run.stdout
+    assert "| autograd/test_one.py | 1 | 0 | 0 | 0 | 0 |" in run.stdout
+    assert "| test_outcomes.py | 5 | 1 | 1 | 1 | 0 |" in run.stdout
+    assert "| **all** | 6 | 1 | 2 | 1 | 0 |" in run.stdout
     assert "test_b_fails_rustdev` failed: AssertionError: Scalars are not equal!" in run.stdout
     assert "test_c_kills_its_process_rustdev` crashed: signal 6" in run.stdout
     assert (output / "summary.md").read_text() == run.stdout
@@ -110,23 +129,3 @@ def test_a_run_goes_on_with_results_of_the_same_build(tmp_path: Path, is_newer: 
 
 def test_a_directory_without_such_tests(tmp_path: Path) -> None:
     assert "no device-generic test files" in upstream(tmp_path).stderr
-
-
-def test_files_of_our_own_pass_in_shards(own: tuple[CompletedProcess[str], dict[str, str]]) -> None:
-    run, found = own
-    assert run.returncode == 0, run.stdout + run.stderr
-    skipped = {name for name, outcome in found.items() if outcome == "skipped"}
-    assert skipped == {"test_of_cuda_rustdev", "test_of_the_cpu_rustdev", "test_skipped_rustdev"}
-    assert set(found.values()) == {"passed", "skipped"}
-    assert f"| test_generic_ops.py | {len(found) - 4 - 3} | 0 | 0 | 3 | 0 |" in run.stdout
-    assert "| test_generic_autograd.py | 4 | 0 | 0 | 0 | 0 |" in run.stdout
-    assert {
-        "test_add_scalar_rustdev_bfloat16",
-        "test_dtypes_of_this_device_rustdev_float32",
-        "test_arange_size_7_rustdev",
-        "test_samples_mm_rustdev_float32",
-        "test_two_devices_rustdev",
-        "test_is_native_rustdev",
-        "test_gradcheck_rustdev_float64",
-    } <= found.keys()
-    assert all("_rustdev" in name for name in found)

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import children
 import pytest
@@ -28,12 +29,11 @@ def seconds_to_submit(submit: Callable[[], object]) -> float:
     return min(times)
 
 
-def test_long_task_returns_at_once() -> None:
-    assert seconds_to_submit(lambda: torch.rustdev._sleep(100 * MILLISECOND)) < 0.005
-
-
-def test_host_function_returns_at_once() -> None:
-    assert seconds_to_submit(lambda: torch.rustdev.launch_host_func(lambda: time.sleep(0.1))) < 0.005
+@pytest.mark.parametrize(
+    "submit", [lambda: torch.rustdev._sleep(100 * MILLISECOND), lambda: torch.rustdev.launch_host_func(lambda: time.sleep(0.1))]
+)
+def test_long_tasks_return_at_once(submit: Callable[[], object]) -> None:
+    assert seconds_to_submit(submit) < 0.005
 
 
 def test_synchronize_waits_for_a_host_function() -> None:
@@ -56,23 +56,14 @@ def test_operators_behind_a_long_task_return_at_once() -> None:
     assert tensor.tolist() == [10.0] * 16
 
 
-def test_two_streams_overlap() -> None:
-    streams = [Stream(), Stream()]
+@pytest.mark.parametrize("devices", [(0, 0), (0, 1)], ids=["streams", "devices"])
+def test_streams_overlap(devices: tuple[int, int]) -> None:
     begin = time.perf_counter()
-    for stream in streams:
-        with torch.rustdev.stream(stream):
+    for device in devices:
+        with torch.rustdev.stream(Stream(device)):
             torch.rustdev._sleep(200 * MILLISECOND)
-    torch.rustdev.synchronize()
-    assert 0.2 <= time.perf_counter() - begin < 0.38
-
-
-def test_two_devices_overlap() -> None:
-    begin = time.perf_counter()
-    for index in range(2):
-        with torch.rustdev.device(index):
-            torch.rustdev._sleep(200 * MILLISECOND)
-    for index in range(2):
-        torch.rustdev.synchronize(index)
+    for device in devices:
+        torch.rustdev.synchronize(device)
     assert 0.2 <= time.perf_counter() - begin < 0.38
 
 
@@ -158,25 +149,7 @@ def stress(seed: int, device: str, deadline: float) -> None:
             torch.testing.assert_close(on_device[0].cpu(), x, rtol=1e-4, atol=1e-4)
 
 
-def run_stress(seconds: float) -> None:
-    """Run the random operators on 8 threads and 2 devices."""
-    failures: list[BaseException] = []
-    deadline = time.monotonic() + seconds
-
-    def worker(seed: int) -> None:
-        try:
-            stress(seed, f"rustdev:{seed % 2}", deadline)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=worker, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
 def test_threads_and_devices_agree_with_the_cpu() -> None:
-    run_stress(3)
+    deadline = time.monotonic() + 3
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda seed: stress(seed, f"rustdev:{seed % 2}", deadline), range(8)))

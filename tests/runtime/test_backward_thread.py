@@ -1,12 +1,11 @@
 """A backward runs on the thread that calls it, unless the user turns PyTorch's switch on or sets RUSTDEV_AUTOGRAD_THREADS."""
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import children
 import pytest
 import torch
+from in_threads import in_thread
 from torch.utils.checkpoint import checkpoint
 
 D = "rustdev"
@@ -24,18 +23,13 @@ def thread_of_backward(device: str = D) -> int:
     return threads[0]
 
 
-def in_new_thread(call: Callable[[], bool]) -> bool:
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result()
-
-
 def on_callers_thread() -> bool:
     return thread_of_backward() == threading.get_ident()
 
 
 def test_backward_stays_on_its_callers_thread() -> None:
     assert on_callers_thread()
-    assert in_new_thread(on_callers_thread)
+    assert in_thread(on_callers_thread)
 
 
 def test_backward_of_a_graph_of_another_thread() -> None:
@@ -48,7 +42,7 @@ def test_backward_of_a_graph_of_another_thread() -> None:
         y.backward()
         return threads == [threading.get_ident()]
 
-    assert in_new_thread(backward)
+    assert in_thread(backward)
 
 
 def test_a_thread_that_began_without_gradients() -> None:
@@ -58,7 +52,7 @@ def test_a_thread_that_began_without_gradients() -> None:
             torch.rustdev.current_stream().query()
         return on_callers_thread()
 
-    assert in_new_thread(begin)
+    assert in_thread(begin)
 
 
 def test_the_users_switch_holds() -> None:

@@ -193,6 +193,11 @@ def test_threads() -> None:
         ("RUSTDEV_VISIBLE_DEVICES", "0,0"),
         ("RUSTDEV_VISIBLE_DEVICES", "2"),
         ("RUSTDEV_SPEED", "1"),
+        ("RUSTDEV_TIMEOUT", "soon"),
+        ("RUSTDEV_FAULTS", "oom:9,oom:0"),
+        ("RUSTDEV_SANITIZE", "everything"),
+        ("RUSTDEV_FILL", "everything"),
+        ("RUSTDEV_PROFILE", "t5"),
         ("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:2"),
     ],
 )
@@ -203,6 +208,7 @@ def test_environment_is_checked_at_import(name: str, value: str) -> None:
     last = soft_then_hard.stderr.splitlines()[-1]
     assert last.startswith("ValueError")
     assert name in last
+    assert value.rpartition(",")[2] in last or name == "RUSTDEV_SPEED", "the part that is wrong"
     assert "panicked" not in soft_then_hard.stderr
 
 
@@ -267,23 +273,6 @@ def test_environment_is_checked_where_rustdev_comes_first() -> None:
     result = run_fresh("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
     assert "RuntimeWarning" not in result.stderr
     assert result.stderr.splitlines()[-1].startswith("ValueError")
-
-
-def test_other_minor_release_of_torch_is_refused() -> None:
-    code = """
-import torch
-torch.__version__ = "2.99.1"
-import rustdev_autoload
-rustdev_autoload.load()
-print(torch.rustdev.is_available(), flush=True)
-import rustdev
-"""
-    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert result.stdout.split() == ["False"], result.stderr
-    assert "RuntimeWarning" in result.stderr
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith("ImportError")
-    assert "this is torch 2.99.1" in last
 
 
 def test_info_prints_what_a_bug_report_needs() -> None:

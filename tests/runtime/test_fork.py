@@ -23,6 +23,7 @@ def refused(call):
         call()
     except RuntimeError as error:
         assert "Cannot re-initialize rustdev in forked subprocess" in str(error), error
+        assert "use the 'spawn' start method" in str(error), error
     else:
         raise AssertionError("not refused")
 """

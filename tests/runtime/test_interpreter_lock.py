@@ -1,7 +1,5 @@
 """Waits of the host release the GIL: the work of a stream may need it, so a wait that held the GIL would deadlock."""
 
-from __future__ import annotations
-
 import faulthandler
 import gc
 import io
@@ -9,16 +7,13 @@ import pickle
 import sys
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import children
 import torch
 import torch.multiprocessing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 D = "rustdev"
 #: Kernels that no stream takes without making the submitter wait.

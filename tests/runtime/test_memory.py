@@ -465,10 +465,6 @@ def test_history_takes_every_keyword_of_cuda() -> None:
     del_me = allocate_here(2 * MIB)
     assert actions(memory._snapshot()["device_traces"][0])[-1] == "alloc"
     assert del_me.nbytes == 2 * MIB
-    with pytest.raises(NotImplementedError, match="pinned"):
-        memory._record_memory_history(record_pinned_host_memory=True)
-    with pytest.raises(NotImplementedError, match="pinned"):
-        memory._record_memory_history(record_cuda=False)
 
 
 def test_history_of_the_older_form() -> None:

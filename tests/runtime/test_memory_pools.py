@@ -1,16 +1,15 @@
 """User-defined memory pools: which allocations use them, how long their memory is kept, and their use by graphs."""
 
 import gc
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-import children
 import pytest
 import torch
+from in_threads import in_thread, in_threads
 
 MIB = 1 << 20
 MemPool = torch.rustdev.MemPool
@@ -122,11 +121,7 @@ def test_many_threads_use_pools_at_once() -> None:
                 if not bool((value == number).all()):
                     wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(6))
     assert (wrong, shared.use_count()) == ([], 1)
 
 
@@ -222,82 +217,6 @@ def test_no_split_gives_whole_segments(no_split: bool) -> None:
     assert sizes(pool.snapshot()) == ([2, 2, 2, 20, 20, 30] if no_split else [2, 20, 30])
     blocks = [block for segment in pool.snapshot() for block in segment["blocks"]]
     assert (len(blocks) == 6) == no_split
-
-
-PREAMBLE = """
-import torch
-from torch.rustdev import MemPool, use_mem_pool
-
-def tensor(mib):
-    return torch.empty(mib << 20, dtype=torch.uint8, device="rustdev")
-
-def attempt(mib):
-    try:
-        return len(tensor(mib)) >> 20
-    except torch.OutOfMemoryError:
-        return "no memory"
-
-def fill(pool, *mibs):
-    with use_mem_pool(pool):
-        return [tensor(mib) for mib in mibs]
-"""
-
-
-@pytest.mark.parametrize(
-    ("code", "printed"),
-    [
-        (
-            """
-            keeps, lends = MemPool(), MemPool(use_on_oom=True)
-            fill(keeps, 100)
-            print(attempt(200))
-            del keeps
-            fill(lends, 100)
-            print(attempt(100), len(lends.snapshot()))
-            torch.rustdev.empty_cache()
-            held = tensor(150)
-            torch.rustdev.synchronize()
-            lent = tensor(90)
-            print([segment["active_size"] >> 20 for segment in lends.snapshot()])
-            lent.fill_(1)
-            print(attempt(20))
-            del lent
-            held = None
-            print(attempt(200), torch.rustdev.memory_stats()["num_ooms"])
-            """,
-            ["no memory", "100 1", "[90]", "no memory", "200 2"],
-        ),
-        (
-            """
-            lends = MemPool(use_on_oom=True)
-            with torch.rustdev.stream(torch.rustdev.Stream()):
-                torch.rustdev._sleep(20_000_000)
-                fill(lends, 100, 100)
-            print(attempt(150), len(lends.snapshot()), torch.rustdev.memory_stats()["num_ooms"])
-            """,
-            ["150 0 0"],
-        ),
-        (
-            """
-            lends = MemPool(use_on_oom=True)
-            x, graph = torch.ones(8 << 20, device="rustdev"), torch.rustdev.Graph()
-            with torch.rustdev.graph(graph, pool=lends):
-                y = (x * 2) + 1
-            print(attempt(180))  # of the 160 MiB that nobody has
-            held = tensor(150)
-            with torch.rustdev.stream(torch.rustdev.graph._default_stream()):
-                print(attempt(30))
-            graph.replay()
-            print(y.sum().item() == 3 * (8 << 20))
-            """,
-            ["no memory", "no memory", "True"],
-        ),
-        ("tensor(200); pool = MemPool(); print(len(fill(pool, 220)[0]) >> 20, attempt(100))", ["220 no memory"]),
-    ],
-    ids=["a pool that lends", "another stream", "a graph lends nothing", "the general cache first"],
-)
-def test_memory_that_a_device_of_256_mib_lends(code: str, printed: list[str]) -> None:
-    assert children.run(PREAMBLE + textwrap.dedent(code), check=True, RUSTDEV_MEMORY_LIMIT="256M").stdout.splitlines() == printed
 
 
 graphs = pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="this torch has no graphs of accelerators")
@@ -410,9 +329,7 @@ def test_what_is_refused() -> None:
 def test_a_block_that_ends_on_another_thread_says_so() -> None:
     pool = MemPool()
     block = use_mem_pool(pool)
-    thread = threading.Thread(target=block.__enter__)
-    thread.start()
-    thread.join()
+    in_thread(block.__enter__)
     with pytest.raises(RuntimeError, match="this thread's memory of rustdev:0 does not come from pool"):
         block.__exit__(None, None, None)
     assert pool_of(tensor(1)) == (0, 0)

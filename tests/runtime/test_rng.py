@@ -30,8 +30,11 @@ def test_manual_seed_of_one_device_and_of_all() -> None:
         torch.rustdev.manual_seed(8)
         assert torch.rustdev.initial_seed() == 8
     assert torch.rustdev.initial_seed() == 7
+    draw("rustdev:1")
     torch.manual_seed(9)
-    assert [generator.initial_seed() for generator in torch.rustdev.default_generators] == [9, 9]
+    assert [(generator.initial_seed(), generator.get_offset()) for generator in torch.rustdev.default_generators] == [(9, 0)] * 2
+    assert draw("rustdev:0") == draw("rustdev:1")
+    assert torch.seed() == torch.rustdev.default_generators[1].initial_seed()
 
 
 def test_negative_and_large_seeds() -> None:

@@ -1,16 +1,11 @@
 """set_sync_debug_mode: which calls raise because they wait, which do not, and the state afterwards."""
 
-from __future__ import annotations
-
-import threading
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from in_threads import in_thread
 
 TEXT = "called a synchronizing rustdev operation"
 
@@ -118,11 +113,7 @@ def test_the_warning_names_the_line() -> None:
 
 def test_the_mode_is_the_processs() -> None:
     torch.rustdev.set_sync_debug_mode("error")
-    modes: list[int] = []
-    thread = threading.Thread(target=lambda: modes.append(torch.rustdev.get_sync_debug_mode()))
-    thread.start()
-    thread.join()
-    assert modes == [2]
+    assert in_thread(torch.rustdev.get_sync_debug_mode) == 2
 
 
 @pytest.mark.parametrize(("mode", "number"), [("default", 0), ("warn", 1), ("error", 2), (0, 0), (1, 1), (2, 2)])

@@ -1,6 +1,5 @@
 """The race detector finds each planted race although the results are correct, and reports what is needed to fix it."""
 
-import threading
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -8,6 +7,7 @@ import children
 import planted_races
 import pytest
 import torch
+from in_threads import in_threads
 from planted_races import PLANTED, Planted
 
 Stream = torch.rustdev.Stream
@@ -156,7 +156,7 @@ def test_many_threads_may_submit_and_one_race_is_found() -> None:
     shared = torch.zeros(64, device="rustdev")
     torch.rustdev.synchronize()
 
-    def work() -> None:
+    def work(_: int) -> None:
         side = Stream()
         with torch.rustdev.stream(side):
             mine = torch.ones(64, device="rustdev")
@@ -166,11 +166,7 @@ def test_many_threads_may_submit_and_one_race_is_found() -> None:
         side.synchronize()
 
     with torch.rustdev.sanitizer():
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(4))
         assert torch.rustdev.sanitizer_reports() == []
         with torch.rustdev.stream(Stream()):
             shared.fill_(1)
@@ -196,24 +192,20 @@ print(y.tolist())
 """
 
 
-def test_the_environment_switches_it_on(tmp_path: Path) -> None:
-    done = script(RACE, tmp_path, RUSTDEV_SANITIZE="race")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[2.0, 2.0, 2.0, 2.0]\n"
+@pytest.mark.parametrize(
+    ("variables", "code", "said"),
+    [
+        ({"RUSTDEV_SANITIZE": "race"}, 0, 'program.py", line 6, in <module>'),
+        ({"RUSTDEV_SANITIZE": "race:error"}, 1, "rustdev.sanitizer.SynchronizationError: rustdev race detector"),
+        ({"RUSTDEV_SANITIZE": "race", "RUSTDEV_LAUNCH_BLOCKING": "1"}, 0, "[unordered]"),
+    ],
+    ids=["warn", "error", "launches that block"],
+)
+def test_the_environment_switches_it_on(variables: dict[str, str], code: int, said: str, tmp_path: Path) -> None:
+    done = script(RACE, tmp_path, **variables)
+    assert (done.returncode, done.stdout) == (code, "" if code else "[2.0, 2.0, 2.0, 2.0]\n"), done.stderr
     assert "[unordered]" in done.stderr
-    assert 'program.py", line 6, in <module>' in done.stderr
-
-
-def test_the_environment_can_make_it_raise(tmp_path: Path) -> None:
-    done = script(RACE, tmp_path, RUSTDEV_SANITIZE="race:error")
-    assert done.returncode == 1
-    assert "rustdev.sanitizer.SynchronizationError: rustdev race detector" in done.stderr
-
-
-def test_launches_that_block_hide_no_race(tmp_path: Path) -> None:
-    done = script(RACE, tmp_path, RUSTDEV_SANITIZE="race", RUSTDEV_LAUNCH_BLOCKING="1")
-    assert done.returncode == 0, done.stderr
-    assert "[unordered]" in done.stderr
+    assert said in done.stderr
 
 
 COLLECTIVE = """

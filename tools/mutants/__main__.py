@@ -11,42 +11,36 @@ from typing import Any
 from .page import killer, summary, write
 from .scratch import DIRECTORY, ROOT, make
 from .table import Mutant, load
-from .trial import failures, of_check, run
+from .trial import of_check, run
 
-RESULTS = DIRECTORY / "results.json"
-#: Time limit of the wider selection, and of the run without a fault.
-LONG_SECONDS = 3600
+RESULTS = DIRECTORY / "trials.json"
 
 Trial = dict[str, Any]
 
 
 class Record:
-    """The results, stored in a file, so that an interrupted run can be continued. Results of changed entries are dropped.
+    """The trials of each mutant by their stage: "targeted", "control" (without a fault, of what killed the mutant) or "check".
 
-    Attributes:
-        control: What passed without a fault.
-        mutants: The trials of each mutant by their stage, which is "targeted", "wide" or "check".
+    They are stored in a file, so that an interrupted run can be continued. Those of changed entries are dropped.
     """
 
     def __init__(self, table: list[Mutant]) -> None:
-        read: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"control": [], "mutants": {}}
-        self.control: list[str] = read["control"]
-        self.mutants: dict[Mutant, dict[str, Trial]] = {mutant: read["mutants"].get(mutant.digest, {}) for mutant in table}
+        read: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        self.mutants: dict[Mutant, dict[str, Trial]] = {mutant: read.get(mutant.digest, {}) for mutant in table}
 
-    def run(self, mutant: Mutant, stage: str, trial: Callable[[], Trial]) -> None:
-        """Run a stage that has no result, and store and print the result."""
+    def run(self, mutant: Mutant, stage: str, trial: Callable[[], Trial]) -> str:
+        """Run a stage that has no result, and store and print the result. Return the outcome."""
         entry = self.mutants[mutant]
-        if stage in entry:
-            return
-        done = entry[stage] = trial()
-        self.save()
-        by = f" by {done['by']}" if done["by"] else ""
-        print(f"{mutant.number} {mutant.family}, {stage}: {done['outcome']}{by}, {done['seconds']:.0f} s", flush=True)
+        if stage not in entry:
+            done = entry[stage] = trial()
+            self.save()
+            by = f" by {done['by']}" if done["by"] else ""
+            print(f"{mutant.number} {mutant.family}, {stage}: {done['outcome']}{by}, {done['seconds']:.0f} s", flush=True)
+        return str(entry[stage]["outcome"])
 
     def save(self) -> None:
         """Write the file."""
-        mutants = {mutant.digest: trials for mutant, trials in self.mutants.items()}
-        text = json.dumps({"control": self.control, "mutants": mutants}, indent=1)
+        text = json.dumps({mutant.digest: trials for mutant, trials in self.mutants.items()}, indent=1)
         RESULTS.with_suffix(".new").write_text(text + "\n")
         RESULTS.with_suffix(".new").replace(RESULTS)
 
@@ -55,52 +49,32 @@ def main() -> int:
     """Build, run the mutants without a result, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", nargs="+", default=[], metavar="X", help="numbers or families; default: all")
-    parser.add_argument("--wide", default="", metavar="ARGUMENTS", help="arguments of pytest for what the named tests do not kill")
     parser.add_argument("--check", default="", metavar="ARGUMENTS", help="arguments of pytest in `make check`: does it kill?")
     parser.add_argument("--features", default="native", help="cargo's, for the build")
     arguments = parser.parse_args()
     table = load()
     wanted = [mutant for mutant in table if not arguments.only or {str(mutant.number), mutant.family} & set(arguments.only)]
     make(table, arguments.features)
-    record = Record(table)
+    record, errors = Record(table), 0
     for mutant in wanted:
-        record.run(mutant, "targeted", partial(run, mutant.number, mutant.arguments, mutant.seconds))
-        if arguments.wide and not killer(record.mutants[mutant]):
-            record.run(mutant, "wide", partial(run, mutant.number, shlex.split(arguments.wide), LONG_SECONDS))
-    is_error = any(record.mutants[mutant]["targeted"]["outcome"] == "error" for mutant in wanted)
-    broken = control(record, wanted)
+        errors += record.run(mutant, "targeted", partial(run, mutant.number, mutant.arguments, mutant.seconds)) == "error"
+        by = killer(record.mutants[mutant])
+        if by is None:
+            continue
+        # After a timeout or a signal the killing test is unknown.
+        tests = [by] if "::" in by else mutant.arguments
+        if record.run(mutant, "control", partial(run, 0, tests, mutant.seconds)) != "survived":
+            print(f"mutants: what kills {mutant.number} fails without it as well")
+            record.mutants[mutant] = {}
+            errors += 1
+    record.save()
     if arguments.check:
-        tests = of_check(shlex.split(arguments.check))
-        for mutant in wanted:
-            if mutant not in broken:
-                record.run(mutant, "check", partial(try_check, mutant, killer(record.mutants[mutant]), tests))
+        tests_of_check = of_check(shlex.split(arguments.check))
+        for mutant in filter(record.mutants.get, wanted):
+            record.run(mutant, "check", partial(try_check, mutant, killer(record.mutants[mutant]), tests_of_check))
     write(ROOT / "docs/mutants.md", record.mutants)
     print(f"mutants: {summary(record.mutants)}")
-    for mutant in broken:
-        print(f"mutants: what kills {mutant.number} fails without it as well")
-    return int(bool(broken) or is_error)
-
-
-def control(record: Record, wanted: list[Mutant]) -> list[Mutant]:
-    """Control run: run what killed mutants without a fault. Return the mutants whose killing test fails then, too.
-
-    After a timeout or a signal the killing test is unknown, and all tests that the mutant names run.
-    """
-    killed = {mutant: by for mutant in wanted if (by := killer(record.mutants[mutant]))}
-    new = sorted({by for by in killed.values() if "::" in by} - set(record.control))
-    failed = failures(new, LONG_SECONDS) if new else []
-    record.control += [test for test in new if test not in failed]
-    broken = [mutant for mutant, by in killed.items() if by in failed]
-    for mutant, by in killed.items():
-        if "::" not in by and mutant.tests not in record.control:
-            if run(0, mutant.arguments, mutant.seconds)["outcome"] == "survived":
-                record.control.append(mutant.tests)
-            else:
-                broken.append(mutant)
-    for mutant in broken:
-        record.mutants[mutant] = {}
-    record.save()
-    return broken
+    return int(errors > 0)
 
 
 def try_check(mutant: Mutant, by: str | None, tests: set[str]) -> Trial:

@@ -14,8 +14,7 @@ _HEAD = """\
 
 A mutant is the program with one fault, of a kind that a programmer makes: `tools/mutants/mutants.toml` has the old and the
 new text of each. Tests that are of use fail with it. `make mutants` runs each mutant against the tests that are named beside
-it in that file, stopping at the first that fails, and then against those of `WIDE`, if there are some; it goes on where it
-was interrupted, and writes this page.
+it in that file, stopping at the first that fails; it goes on where it was interrupted, and writes this page.
 
 All mutants are compiled into one module, in a scratch copy of the tree (`target/mutants/tree`), where an environment variable
 chooses one at run time. The tests that killed pass without one.
@@ -27,14 +26,8 @@ Rust tests are not counted.
 
 def killer(entry: dict[str, dict[str, Any]]) -> str | None:
     """Return the test that killed a mutant, or how its run ended; None if it survived."""
-    trial = _decisive(entry)
+    trial = entry.get("targeted", {"outcome": "not run"})
     return str(trial["by"]) if trial["outcome"] == "killed" else None
-
-
-def _decisive(entry: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the decisive trial: the first that killed the mutant, else the last."""
-    trials = [entry[stage] for stage in ("targeted", "wide") if stage in entry] or [{"outcome": "not run"}]
-    return next((trial for trial in trials if trial["outcome"] == "killed"), trials[-1])
 
 
 def summary(results: Results) -> str:
@@ -51,7 +44,8 @@ def write(path: Path, results: Results) -> None:
     rows = []
     for mutant, entry in results.items():
         check = {"killed": "yes", "survived": "no"}.get(entry.get("check", {}).get("outcome", ""), "")
-        by = killer(entry) or _decisive(entry)["outcome"].replace("survived", "**survives**")
+        outcome = entry.get("targeted", {}).get("outcome", "not run")
+        by = killer(entry) or outcome.replace("survived", "**survives**")
         rows.append((mutant.number, mutant.family, mutant.fault, f"`{by}`" if "::" in by else by, check))
     lines = [_HEAD, summary(results), "", *pages.table(" | family | fault | killed by | check", rows)]
     path.write_text("\n".join(lines) + "\n")

@@ -50,12 +50,6 @@ def run(number: int, arguments: list[str], limit: float) -> dict[str, Any]:
     return {"outcome": outcome, "by": by, "seconds": round(time.monotonic() - begin, 1)}
 
 
-def failures(tests: list[str], limit: float) -> list[str]:
-    """Return those of the given tests, node ids of pytest, that fail without a fault within the time limit in seconds."""
-    status, text = _pytest(0, tests, limit)
-    return [] if status == 0 else _FAILED.findall(text) or tests
-
-
 def of_check(arguments: list[str]) -> set[str]:
     """Return the pytest node ids of the tests of ``make check``, which runs pytest with these arguments."""
     status, text = _pytest(0, ["--layer=check", "--collect-only", *arguments], 3600)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-#: Tolerance relative to the greatest number of a result: sums in another order accumulate over layers.
+#: Tolerance relative to the greatest number of a result, or to the least that is no rounding error of zero: sums in another order
+#: accumulate over layers.
+LEAST = 1e-4
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.float16: 5e-3}
+#: Whether models on the device are compiled.
+IS_COMPILED = "PROGRAMS_COMPILED" in os.environ
 
 
 def moved(value: Any, device: str) -> Any:
@@ -93,7 +98,7 @@ def near(theirs: Tensor, mine: Tensor, tolerance: float | None, name: str) -> No
     assert torch.equal(finite, mine.isfinite()), name
     same = (theirs == mine) | (theirs.isnan() & mine.isnan())
     assert bool((same | finite).all()), f"{name}: other infinities, or NaN"
-    scale = max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, 1e-6)
+    scale = max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, LEAST)
     allowed = TOLERANCE.get(theirs.dtype, 1e-3) if tolerance is None else tolerance
     difference = float((theirs - mine).nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0
     assert difference <= allowed * scale, f"{name} differs by {difference:.1e} of {scale:.1e}"
@@ -120,7 +125,9 @@ def trained(
         program = make().to(device)
         weights = [name for name, weight in program.named_parameters() if weight.requires_grad]
         arguments, keywords = moved(inputs, device), moved(named, device)
-        answer = call(program, *arguments, **keywords) if call else program(*arguments, **keywords)
+        torch._dynamo.reset()
+        called = torch.compile(program) if IS_COMPILED and device != "cpu" else program
+        answer = call(called, *arguments, **keywords) if call else called(*arguments, **keywords)
         results = [leaf for leaf in pytree.tree_leaves(answer) if isinstance(leaf, torch.Tensor)]
         losses = [result.float().pow(2).mean() for result in results if result.requires_grad]
         torch.stack(losses).sum().backward()

@@ -2,12 +2,12 @@
 
 import argparse
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import processes
 
 from .modes import MODES, VARIABLES
 from .report import Report, table
@@ -20,21 +20,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="soak", description="Run random programs on two devices and compare them with the CPU.")
     parser.add_argument("--minutes", type=float, default=10, help="begin no further program after so long, of all modes together")
-    parser.add_argument("--programs", type=int, default=None, help="begin no more programs than these in each mode")
-    parser.add_argument("--modes", default=",".join(MODES), help="some of these, separated by commas (default: all): %(default)s")
-    parser.add_argument("--seed", type=int, default=None, help="the same seed gives the same programs; default: another each time")
+    parser.add_argument("--programs", type=int, help="begin no more programs than these in each mode")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), help="some of the modes")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed gives the same programs")
     parser.add_argument("--first", type=int, default=0, help="begin with this program of the seed's, in each mode")
-    options = parser.parse_args(arguments)
-    if not options.minutes > 0:
-        parser.error("--minutes takes a number above 0")
-    if options.first < 0 or (options.programs is not None and options.programs < 1):
-        parser.error("--first takes a number that is not negative, --programs one above 0")
-    unknown = [name for name in options.modes.split(",") if name not in MODES]
-    if unknown:
-        parser.error(f"--modes: there is no {unknown[0] or 'empty mode'}; there are {', '.join(MODES)}")
-    options.modes = list(dict.fromkeys(options.modes.split(",")))
-    options.seed = int(time.time()) if options.seed is None else options.seed
-    return options
+    return parser.parse_args(arguments)
 
 
 def command(mode: str, seconds: float, options: argparse.Namespace, path: Path) -> list[str]:
@@ -52,19 +42,14 @@ def run(mode: str, options: argparse.Namespace) -> Report:
     tools = [str(Path(__file__).parents[1]), environment.get("PYTHONPATH", "")]
     environment |= {"PYTHONPATH": os.pathsep.join(filter(None, tools)), **MODES[mode].environment(options.seed)}
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "report.json"
-        try:
-            status = subprocess.run(
-                command(mode, seconds, options, path), env=environment, timeout=seconds + PATIENCE, check=False
-            ).returncode
-            end = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
-        except subprocess.TimeoutExpired:
-            end = f"by this command, {PATIENCE} seconds after its time was over"
+        path, limit = Path(directory) / "report.json", seconds + PATIENCE
+        # In this process's group, so that Ctrl-C ends it.
+        end = processes.told(processes.run(command(mode, seconds, options, path), limit, own_group=False, env=environment), limit)
         report = Report.load(path, mode)
     if not report.is_over:
         report.findings += 1
         again = f"--modes {mode} --seed {options.seed} --first {report.program}"
-        print(f"soak: the process ended {end} in program {report.program}: {again}")
+        print(f"soak: the process ended with {end} in program {report.program}: {again}")
     return report
 
 

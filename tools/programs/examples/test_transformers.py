@@ -1,11 +1,12 @@
-"""Models of Hugging Face's transformers: small configurations, and inputs."""
+"""transformers: a small model of each of many families, with random weights, in evaluation."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 import transformers
+from programs.beside import trained
 from torch import Tensor, nn
 
 Config = dict[str, Any]
@@ -232,18 +233,15 @@ MODELS: tuple[tuple[Callable[[], Inputs], dict[str, Config]], ...] = (
         },
     }),
 )  # fmt: skip
+CASES = [
+    pytest.param(name, options, inputs, id=name) for inputs, configurations in MODELS for name, options in configurations.items()
+]
 
 
-def models() -> Iterator[tuple[str, Callable[[], tuple[nn.Module, Inputs]]]]:
-    """Yield the name of each model and a function that makes the model, in eval mode, and its inputs.
+@pytest.mark.parametrize(("name", "options", "inputs"), CASES)
+def test_training(name: str, options: Config, inputs: Callable[[], Inputs]) -> None:
+    def make() -> nn.Module:
+        return transformers.AutoModel.from_config(transformers.AutoConfig.for_model(name, **options)).eval()
 
-    Few of these models can be trained without their own training loops.
-    """
-
-    def make(name: str, options: Config, inputs: Callable[[], Inputs]) -> tuple[nn.Module, Inputs]:
-        config = transformers.AutoConfig.for_model(name, **options)
-        return transformers.AutoModel.from_config(config).eval(), inputs()
-
-    for inputs, configurations in MODELS:
-        for name, options in configurations.items():
-            yield name, partial(make, name, options, inputs)
+    given: dict[str, Any] = dict(inputs())
+    trained(make, **given)

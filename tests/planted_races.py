@@ -1,11 +1,11 @@
 """Small programs with one missing wait each. Their results are still correct, because tasks run in order of submission."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from in_threads import in_thread
 
 Stream = torch.rustdev.Stream
 Event = torch.rustdev.Event
@@ -285,16 +285,13 @@ def a_gradient_is_read_on_another_stream() -> Outcome:
 
 @planted("unordered", "add", "mul")
 def two_threads_use_their_own_streams() -> Outcome:
-    x, made = ones(), []
+    x = ones()
 
-    def produce() -> None:
+    def produce() -> torch.Tensor:
         with stream(Stream()):
-            made.append(x + 1)
+            return x + 1
 
-    thread = threading.Thread(target=produce)
-    thread.start()
-    thread.join()
-    return made[0] * 3, full(6)
+    return in_thread(produce) * 3, full(6)
 
 
 @planted("unordered", "fill_", "graph")
