@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
 use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure, take_if};
 use super::callees;
-use super::gather::is_index;
+use super::gather_and_scatter::is_index;
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, strides_in_order};
 use crate::tensor::dtype::{DType, FLOAT8};
 

@@ -9,9 +9,9 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, attention, batch_norm, convolution, dropout, embedding, factories, foreach, gather, group_norm, histogram,
-    layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce, rnn_cell, rnn_layer,
-    rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
+    advanced_indexing, attention, batch_norm, convolution, dropout, embedding, factories, foreach, gather_and_scatter, group_norm,
+    histogram, layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce, rnn_cell,
+    rnn_layer, rnn_network, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -307,25 +307,23 @@ operators! {
     c"triu": structured(typed!(movement::triangle)) => c"triu", c"triu_", c"triu.out";
     c"copy_": any_dtype(plain(typed!(movement::shuffle))) => c"channel_shuffle" | c"native_channel_shuffle";
     // gather, scatter and other operators with indices
-    c"scatter": structured(typed!(scatter::scatter)) =>
+    c"scatter": structured(gather_and_scatter::scatter) =>
         c"scatter.src", c"scatter_.src", c"scatter.src_out" | c"scatter.value", c"scatter_.value", c"scatter.value_out";
-    c"scatter_reduce": structured(scatter::scatter_reduced) =>
+    c"scatter_reduce": structured(gather_and_scatter::scatter) =>
         c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out" | c"scatter.value_reduce", c"scatter_.value_reduce",
-        c"scatter.value_reduce_out";
-    c"scatter_add": structured(typed!(scatter::scatter_add)) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
-    c"scatter_reduce": structured(scatter::reduced) =>
-        c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
-    c"index_add": structured(scatter::index_add) => c"index_add", c"index_add_", c"index_add.out";
-    c"index_copy": structured(typed!(scatter::index_copy)) => c"index_copy", c"index_copy_", c"index_copy.out";
-    c"index_reduce": structured(scatter::reduced) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
-    c"index_fill": plain(typed!(scatter::index_fill)) => c"index_fill_.int_Scalar";
-    c"index_fill": plain(typed!(scatter::index_fill_tensor)) => c"index_fill_.int_Tensor";
+        c"scatter.value_reduce_out" | c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
+    c"scatter_add": structured(gather_and_scatter::scatter) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
+    c"index_add": structured(gather_and_scatter::scatter) => c"index_add", c"index_add_", c"index_add.out";
+    c"index_copy": structured(gather_and_scatter::scatter) => c"index_copy", c"index_copy_", c"index_copy.out";
+    c"index_reduce": structured(gather_and_scatter::scatter) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
+    c"index_fill": plain(typed!(gather_and_scatter::index_fill)) => c"index_fill_.int_Scalar";
+    c"index_fill": plain(typed!(gather_and_scatter::index_fill_tensor)) => c"index_fill_.int_Tensor";
     c"index": plain(typed!(advanced_indexing::index)) => c"index.Tensor", c"index.Tensor_out";
     c"index_put": plain(advanced_indexing::put) => c"index_put_" | c"_index_put_impl_";
-    c"gather": structured(typed!(gather::gather)) => c"gather", c"gather.out";
-    c"index_select": plain(typed!(gather::select)) => c"index_select", c"index_select.out";
-    c"take": plain(typed!(gather::take)) => c"take", c"take.out";
-    c"put": plain(typed!(gather::put)) => c"put_";
+    c"gather": structured(typed!(gather_and_scatter::gather)) => c"gather", c"gather.out";
+    c"index_select": plain(typed!(gather_and_scatter::select)) => c"index_select", c"index_select.out";
+    c"take": plain(typed!(gather_and_scatter::take)) => c"take", c"take.out";
+    c"put": plain(typed!(gather_and_scatter::put)) => c"put_";
     c"embedding_dense_backward": plain(embedding::backward) => c"embedding_dense_backward";
     c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
     c"embedding_renorm_": plain(typed!(embedding::renorm)) => c"embedding_renorm_";

@@ -3,7 +3,7 @@
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, check_same_device, ensure};
 use super::callees;
-use super::gather::is_index;
+use super::gather_and_scatter::is_index;
 use super::tensors::{Format, Tensor};
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::tensor::dtype::{DType, FLOATING};

@@ -27,15 +27,13 @@ impl Windows {
         Ok(windows)
     }
 
-    /// The number of windows along height (`axis` 0) or width (1) of an image of this size; 0 or less if none fits.
-    fn count(&self, axis: usize, size: i64) -> i64 {
-        let reach = self.dilation[axis].saturating_mul(self.kernel[axis] - 1).saturating_add(1);
-        let free = size.saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(reach);
-        free.div_euclid(self.stride[axis]) + 1
-    }
-
-    pub fn counts(&self, sizes: [i64; 2]) -> [i64; 2] {
-        [self.count(0, sizes[0]), self.count(1, sizes[1])]
+    /// The numbers of windows along height and width of an image of this size; 0 or less if none fits.
+    fn counts(&self, sizes: [i64; 2]) -> [i64; 2] {
+        [0, 1].map(|axis| {
+            let reach = self.dilation[axis].saturating_mul(self.kernel[axis] - 1).saturating_add(1);
+            let free = sizes[axis].saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(reach);
+            free.div_euclid(self.stride[axis]) + 1
+        })
     }
 
     /// The number of elements of a window.
