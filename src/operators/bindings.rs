@@ -341,8 +341,7 @@ operators! {
     c"nanmedian": plain(typed!(sort::median)) => c"nanmedian";
     c"nanmedian": plain(typed!(sort::median_along)) => c"nanmedian.dim_values";
     c"mode": plain(typed!(sort::mode)) => c"mode", c"mode.values";
-    c"sort.stable": plain(typed!(sort::sort)) => c"sort", c"sort.values";
-    c"sort.stable": plain(typed!(sort::sort_stable)) => c"sort.stable", c"sort.values_stable";
+    c"sort.stable": plain(typed!(sort::sort)) => c"sort.stable", c"sort.values_stable";
     c"topk": plain(typed!(sort::topk)) => c"topk", c"topk.values";
     // search
     c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) =>
@@ -362,14 +361,11 @@ operators! {
     c"histogram": any_dtype(plain(histogram::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
     c"histogram": any_dtype(plain(histogram::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
-    c"arange": plain(factories::arange) => c"arange" | c"arange.start" | c"arange.start_step";
-    c"arange": plain(factories::arange_out) => c"arange.start_out";
-    c"eye": plain(factories::eye) => c"eye" | c"eye.m";
-    c"eye": plain(factories::eye_out) => c"eye.out" | c"eye.m_out";
-    c"linspace": plain(factories::linspace) => c"linspace";
-    c"linspace": plain(typed!(factories::linspace_out)) => c"linspace.out";
+    c"arange": plain(typed!(factories::arange)) => c"arange.start_out";
+    c"arange": plain(typed!(factories::range)) => c"range.out";
+    c"eye": plain(factories::eye) => c"eye.out" | c"eye.m_out";
+    c"linspace": plain(typed!(factories::linspace)) => c"linspace.out";
     c"logspace": plain(typed!(factories::logspace)) => c"logspace.out";
-    c"arange": plain(factories::range) => c"range.out";
     c"tril_indices": plain(factories::triangle_indices) => c"tril_indices";
     c"triu_indices": plain(factories::triangle_indices) => c"triu_indices";
     c"repeat_interleave": any_dtype(plain(typed!(factories::repeated))) => c"repeat_interleave.Tensor";
@@ -381,8 +377,7 @@ operators! {
     c"bernoulli_": any_dtype(plain(typed!(random::bernoulli))) => c"bernoulli_.Tensor";
     c"bernoulli_": any_dtype(plain(typed!(random::bernoulli_out))) => c"bernoulli.out";
     c"poisson": any_dtype(plain(typed!(random::poisson))) => c"poisson";
-    c"randperm": any_dtype(plain(random::permutation)) => c"randperm" | c"randperm.generator";
-    c"randperm": any_dtype(plain(typed!(random::permutation_out))) => c"randperm.generator_out";
+    c"randperm": any_dtype(plain(typed!(random::permutation))) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(typed!(random::binomial))) => c"binomial";
     c"multinomial": any_device(plain(typed!(multinomial::multinomial))) => c"multinomial", c"multinomial.out";
     c"uniform_": any_dtype(plain(typed!(random::uniform))) => c"uniform_";
@@ -391,13 +386,6 @@ operators! {
     c"bernoulli_.float": any_dtype(plain(random::bernoulli_scalar)) => c"bernoulli_.float";
     c"random_": any_dtype(plain(typed!(random::random_from))) => c"random_.from";
     c"random_": any_dtype(plain(typed!(random::random_to))) => c"random_.to";
-    c"uniform_": any_dtype(plain(factories::random)) => c"rand" | c"rand.generator";
-    c"uniform_": any_dtype(plain(factories::random_like)) => c"rand_like";
-    c"normal_": any_dtype(plain(factories::random)) => c"randn" | c"randn.generator";
-    c"normal_": any_dtype(plain(factories::random_like)) => c"randn_like";
-    c"random_": any_dtype(plain(factories::random)) =>
-        c"randint" | c"randint.generator" | c"randint.low" | c"randint.low_generator";
-    c"random_": any_dtype(plain(factories::random_like)) => c"randint_like" | c"randint_like.low_dtype";
     c"native_dropout": any_dtype(plain(typed!(dropout::forward))) => c"native_dropout";
     c"native_dropout_backward": any_dtype(plain(typed!(dropout::backward))) => c"native_dropout_backward";
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback

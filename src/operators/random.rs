@@ -1,14 +1,13 @@
 //! Random numbers: tensors that are filled from a distribution, and operators that draw for each element of a tensor. The kernels
 //! start from the state of a generator.
 
-use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, broadcast, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, broadcast, ensure};
 use super::callees;
 use super::dtypes::{greatest_finite, is_floating};
-use super::factories::{split, wrong};
 use super::random_integers::range;
-use super::tensors::{Format, Tensor, dims};
+use super::tensors::{Tensor, dims};
 use crate::kernels::random as kernels;
-use crate::tensor::dtype::{COMPLEX, DType, DTypeSet, FLOATING, WIDE};
+use crate::tensor::dtype::{COMPLEX, DType, FLOATING, WIDE};
 use crate::tensor::launch::Scalar;
 
 /// Random numbers that every launch reserves, whatever its size: one Philox block of each subsequence.
@@ -54,84 +53,40 @@ fills! {
     log_normal(out, mean, std) if std > 0.0;
 }
 
-/// The distribution that a tensor is filled from.
-#[derive(Clone, Copy)]
-pub enum Distribution {
-    /// Uniform from the first number to below the second.
-    Uniform([f64; 2]),
-    /// Normal with a mean and a standard deviation.
-    Normal([f64; 2]),
-    /// Integers from the first number to below the second, or to the dtype's limit.
-    Integers(i64, Option<i64>),
+/// What a tensor holds as real numbers: a complex tensor's parts. `None` if that is empty.
+fn reals<'a>(call: &Call<'a>, out: Tensor<'a>) -> Result<Option<Tensor<'a>>, CallError> {
+    if !out.dtype().is_complex() || out.numel() == 0 {
+        return Ok(Some(out).filter(|out| !out.dtype().is_complex()));
+    }
+    call.operator(&callees::VIEW_AS_REAL, &[Value::Tensor(out)]).map(Some)
 }
 
-/// Complex dtypes.
-const OF_PARTS: DTypeSet = COMPLEX.and(DTypeSet::of(&[DType::ComplexBFloat16]));
-
-impl Distribution {
-    /// Fills a tensor with the operator's kernel.
-    pub fn draw(self, call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
-        match self {
-            Self::Uniform(limits @ [from, to]) => {
-                if OF_PARTS.contains(out.dtype()) {
-                    return self.draw_parts(call, out, generator);
-                }
-                let greatest = greatest_finite(out.dtype()).unwrap_or(f64::NAN);
-                ensure!(limits.iter().all(|limit| limit.abs() <= greatest) && from <= to && to - from <= greatest);
-                let [from, to] = limits.map(Scalar::Double);
-                draw(call, out, &[], generator, |[seed, offset]| kernels::uniform::Scalars { seed, offset, from, to }.list())
-            }
-            Self::Normal([mean, std]) => {
-                ensure!(std >= 0.0);
-                if OF_PARTS.contains(out.dtype()) {
-                    // Each part has half of the variance.
-                    return Self::Normal([mean, std / 2.0_f64.sqrt()]).draw_parts(call, out, generator);
-                }
-                let [mean, std] = [mean, std].map(Scalar::Double);
-                draw(call, out, &[], generator, |[seed, offset]| kernels::normal::Scalars { seed, offset, mean, std }.list())
-            }
-            Self::Integers(from, to) => {
-                let [from, count] = range(call, from, to, out.dtype())?.map(Scalar::Long);
-                draw(call, out, &[], generator, |[seed, offset]| kernels::random::Scalars { seed, offset, from, count }.list())
-            }
-        }
-    }
-
-    /// Fills the real and imaginary parts of a complex tensor.
-    fn draw_parts(self, call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
-        if out.numel() == 0 {
-            return Ok(());
-        }
-        self.draw(call, call.operator(&callees::VIEW_AS_REAL, &[Value::Tensor(out)])?, generator)
-    }
-
-    /// Fills a tensor on any device by calling the in-place operator.
-    pub fn draw_anywhere(self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
-        let (operator, [first, second]) = match self {
-            Self::Uniform(limits) => (&callees::UNIFORM, limits.map(Value::from)),
-            Self::Normal(parameters) => (&callees::NORMAL, parameters.map(Value::from)),
-            Self::Integers(from, to) => (&callees::RANDOM_FROM, [from.into(), to.map_or(Value::None, Value::from)]),
-        };
-        call.operator(operator, &[Value::Tensor(out), first, second, Value::None]).map(drop)
-    }
+pub fn uniform(call: &Call<'_>, out: Tensor<'_>, from: f64, to: f64, generator: Value<'_>) -> Outcome {
+    let Some(out) = reals(call, out)? else { return Ok(()) };
+    let greatest = greatest_finite(out.dtype()).unwrap_or(f64::NAN);
+    ensure!(from.abs() <= greatest && to.abs() <= greatest && from <= to && to - from <= greatest);
+    let [from, to] = [from, to].map(Scalar::Double);
+    draw(call, out, &[], generator, |[seed, offset]| kernels::uniform::Scalars { seed, offset, from, to }.list())
 }
 
-pub fn uniform(call: &Call<'_>, this: Tensor<'_>, from: f64, to: f64, generator: Value<'_>) -> Outcome {
-    Distribution::Uniform([from, to]).draw(call, this, generator)
-}
-
-pub fn normal(call: &Call<'_>, this: Tensor<'_>, mean: f64, std: f64, generator: Value<'_>) -> Outcome {
-    Distribution::Normal([mean, std]).draw(call, this, generator)
+/// `normal_`. Each part of a complex number has half of the variance.
+pub fn normal(call: &Call<'_>, out: Tensor<'_>, mean: f64, std: f64, generator: Value<'_>) -> Outcome {
+    ensure!(std >= 0.0);
+    let std = if out.dtype().is_complex() { std / 2.0_f64.sqrt() } else { std };
+    let Some(out) = reals(call, out)? else { return Ok(()) };
+    let [mean, std] = [mean, std].map(Scalar::Double);
+    draw(call, out, &[], generator, |[seed, offset]| kernels::normal::Scalars { seed, offset, mean, std }.list())
 }
 
 /// `random_` between two limits, or without an upper one.
-pub fn random_from(call: &Call<'_>, this: Tensor<'_>, from: i64, to: Option<i64>, generator: Value<'_>) -> Outcome {
-    Distribution::Integers(from, to).draw(call, this, generator)
+pub fn random_from(call: &Call<'_>, out: Tensor<'_>, from: i64, to: Option<i64>, generator: Value<'_>) -> Outcome {
+    let [from, count] = range(call, from, to, out.dtype())?.map(Scalar::Long);
+    draw(call, out, &[], generator, |[seed, offset]| kernels::random::Scalars { seed, offset, from, count }.list())
 }
 
 /// `random_` with an upper limit.
-pub fn random_to(call: &Call<'_>, this: Tensor<'_>, to: i64, generator: Value<'_>) -> Outcome {
-    Distribution::Integers(0, Some(to)).draw(call, this, generator)
+pub fn random_to(call: &Call<'_>, out: Tensor<'_>, to: i64, generator: Value<'_>) -> Outcome {
+    random_from(call, out, 0, Some(to), generator)
 }
 
 /// The number of values of `random_` without limits, modulo 2^64: the non-negative integers up to which the dtype is exact.
@@ -164,8 +119,8 @@ pub fn random(call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome
     })
 }
 
-/// Draws a Bernoulli trial for each probability.
-fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
+/// `bernoulli_` with a tensor of probabilities.
+pub fn bernoulli(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -179,11 +134,6 @@ fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>)
     draw(call, out, &[each], generator, |[seed, offset]| kernels::bernoulli::Scalars { seed, offset }.list())
 }
 
-/// `bernoulli_` with a tensor of probabilities.
-pub fn bernoulli(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
-    trials(call, out, p, generator)
-}
-
 /// `bernoulli.out`, whose input holds the probabilities.
 pub fn bernoulli_out(call: &Call<'_>, p: Tensor<'_>, generator: Value<'_>) -> Outcome {
     let given = call.given(0);
@@ -192,7 +142,7 @@ pub fn bernoulli_out(call: &Call<'_>, p: Tensor<'_>, generator: Value<'_>) -> Ou
         call.resize(given, p.sizes())?;
     }
     let out = call.contiguous(0, p.sizes(), dtype, Strides::Any)?;
-    trials(call, out, p, generator)
+    bernoulli(call, out, p, generator)
 }
 
 pub fn poisson(call: &Call<'_>, rate: Tensor<'_>, generator: Value<'_>) -> Outcome {
@@ -218,41 +168,21 @@ fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
     call.check_number(Scalar::Long((count - 1).max(0)), dtype)
 }
 
-/// Writes a random permutation of the numbers below `count` to a contiguous tensor.
-fn permute(call: &Call<'_>, out: Tensor<'_>, generator: Value<'_>) -> Outcome {
-    draw(call, out, &[], generator, |[seed, offset]| kernels::randperm::Scalars { seed, offset }.list())
-}
-
-pub fn permutation_out(call: &Call<'_>, count: i64, generator: Value<'_>) -> Outcome {
+/// `randperm.generator_out`.
+pub fn permutation(call: &Call<'_>, count: i64, generator: Value<'_>) -> Outcome {
     let given = call.given(0);
     let given = given.ok_or_else(|| CallError::Invalid("internal error: randperm without an output".into()))?;
     let dtype = given.dtype();
     check_count(call, count, dtype)?;
     let given = if given.sizes() == [count] { given } else { call.resize(given, &[count])? };
-    let shape = Shape::new(&[count], dtype, Format::Contiguous);
+    let permute = |out| draw(call, out, &[], generator, |[seed, offset]| kernels::randperm::Scalars { seed, offset }.list());
     if given.check_no_internal_overlap().is_err() {
         let dense = call.empty(&[count], dtype)?;
-        permute(call, dense, generator)?;
+        permute(dense)?;
         // The single element of an expanded output gets any of the numbers.
         return call.copy(given.row(0), dense.row(0));
     }
-    let out = call.output(0, &shape, Strides::Copied)?;
-    permute(call, out, generator)
-}
-
-/// `randperm`, in one overload with a generator.
-pub fn permutation(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (numbers, options) = split(arguments)?;
-    let (count, generator) = match numbers {
-        [count] => (count.get()?, Value::None),
-        [count, generator] => (count.get()?, *generator),
-        _ => return Err(wrong(arguments)),
-    };
-    let dtype = options.dtype.unwrap_or(DType::Long);
-    check_count(call, count, dtype)?;
-    options.check()?;
-    let out = call.contiguous(0, &[count], dtype, Strides::Any)?;
-    permute(call, out, generator)
+    permute(call.contiguous(0, &[count], dtype, Strides::Copied)?)
 }
 
 /// Waits for the standard deviations and returns an error if one is negative.

@@ -148,8 +148,8 @@ fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<
     Ok(())
 }
 
-/// Sorts along a dimension, always stably. The outputs have the input's strides.
-pub fn sort(call: &Call<'_>, input: Tensor<'_>, dim: i64, descending: bool) -> Outcome {
+/// `sort.stable`, which always sorts stably. The outputs have the input's strides.
+pub fn sort(call: &Call<'_>, input: Tensor<'_>, _stable: Value<'_>, dim: i64, descending: bool) -> Outcome {
     let dim = wrap_dim(dim, input.ndim())?;
     let outputs = outputs_of(call, input, |index, dtype| call.output_in_order_of(index, input, dtype))?;
     if input.numel() == 0 {
@@ -160,10 +160,6 @@ pub fn sort(call: &Call<'_>, input: Tensor<'_>, dim: i64, descending: bool) -> O
     }
     let scalars = sort_kernel::sort::Scalars { dim: (dim as i64).into(), descending: descending.into() };
     call.launch_in(input.dtype(), &[Some(outputs[0]), Some(outputs[1]), None], &[input], &scalars.list())
-}
-
-pub fn sort_stable(call: &Call<'_>, input: Tensor<'_>, _stable: Value<'_>, dim: i64, descending: bool) -> Outcome {
-    sort(call, input, dim, descending)
 }
 
 pub fn topk(call: &Call<'_>, input: Tensor<'_>, k: i64, dim: i64, largest: bool, _sorted: Value<'_>) -> Outcome {
