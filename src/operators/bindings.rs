@@ -351,10 +351,9 @@ operators! {
     c"isin": any_dtype(structured(typed!(searchsorted::isin))) =>
         c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out" | c"isin.Scalar_Tensor";
     // unique elements
-    c"unique_groups": plain(typed!(unique::with_inverse)) => c"_unique";
-    c"unique_groups": plain(typed!(unique::unique)) => c"_unique2";
-    c"unique_groups": plain(typed!(unique::unique_dim)) => c"unique_dim";
-    c"unique_groups": plain(typed!(unique::unique_dim_consecutive)) => c"unique_dim_consecutive";
+    c"unique_groups": plain(unique::unique) => c"_unique" | c"_unique2";
+    c"unique_groups": plain(unique::unique_dim::<false>) => c"unique_dim";
+    c"unique_groups": plain(unique::unique_dim::<true>) => c"unique_dim_consecutive";
     c"unique_groups": plain(typed!(unique::unique_consecutive)) => c"unique_consecutive";
     // histograms
     c"histogram": any_dtype(plain(histogram::histc)) => c"histc", c"histc.out";

@@ -78,27 +78,8 @@ pub enum Value<'a> {
     Text(&'a str),
     /// The address of a `c10::GeneratorImpl`.
     Generator(usize),
-    /// The device that a factory is asked for.
-    Device(Device),
     /// An argument of a type that no operator reads.
     Other,
-}
-
-/// A device: its `c10::DeviceType` and its index, or -1 for the current device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device {
-    pub kind: i32,
-    pub index: i32,
-}
-
-impl Device {
-    /// The `c10::DeviceType` of rustdev's devices, `PrivateUse1`.
-    pub const OURS: i32 = 20;
-
-    /// True if this is the rustdev device of that index; false if the index is left to the current device.
-    pub fn is(self, index: i32) -> bool {
-        self == Self { kind: Self::OURS, index } && index >= 0
-    }
 }
 
 macro_rules! to_value {
@@ -154,7 +135,6 @@ from_value! {
     &'a [f64]: Value::Numbers(values) => values;
     &'a [bool]: Value::Flags(values) => values;
     [bool; 3]: Value::Flags(&[one, two, three]) => [one, two, three];
-    Device: Value::Device(device) => device;
 }
 
 impl<'a> FromValue<'a> for Value<'a> {

@@ -9,7 +9,7 @@
 
 use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, CallError, Outcome, Partition, Shape, Strides, Value, check_same_device, ensure, parts_worth};
-use super::callees;
+use super::callees::{self, kernel};
 use super::tensors::{Dims, Format, Tensor, dims};
 use super::unfold::Windows;
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
@@ -223,7 +223,7 @@ fn depthwise<'a>(
     let inputs = [Some(channels_last(call, input)?), Some(channel_rows(call.dense(weight, Format::Contiguous)?)), bias];
     let is_copied = !out.is_dense(Format::ChannelsLast);
     let target = if is_copied { call.empty_as(&Shape::new(out.sizes(), out.dtype(), Format::ChannelsLast))? } else { out };
-    call.with_kernel(callees::DEPTHWISE).launch(&[channels_last(call, target)?], &inputs, &scalars)?;
+    call.with_kernel(kernel!(c"depthwise")).launch(&[channels_last(call, target)?], &inputs, &scalars)?;
     if is_copied { call.copy(out, target) } else { Ok(()) }
 }
 
@@ -240,7 +240,7 @@ fn depthwise_weight<'a>(
     let [of_weight, of_bias] = gradients;
     let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
     let scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list();
-    call.with_kernel(callees::DEPTHWISE_WEIGHT).launch(&[of_weight.map(channel_rows), of_bias], &inputs, &scalars)
+    call.with_kernel(kernel!(c"depthwise_weight")).launch(&[of_weight.map(channel_rows), of_bias], &inputs, &scalars)
 }
 
 /// Images as a contiguous tensor (N, H, W, C).

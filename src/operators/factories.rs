@@ -2,7 +2,7 @@
 //! the tensors for them. Indices of triangles and of `repeat_interleave`, and `trace`.
 
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
-use super::callees;
+use super::callees::{self, kernel};
 use super::tensors::{Format, Tensor};
 use crate::kernels::movement::range_factories::{
     arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel,
@@ -158,7 +158,7 @@ pub fn repeated(call: &Call<'_>, repeats: Tensor<'_>, size: Option<i64>) -> Outc
         call.read(ends.row(count - 1), reason)?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
-    call.with_kernel(callees::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])
+    call.with_kernel(kernel!(c"repeat_interleave")).launch(&[out], &[ends], &[])
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
 use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, ensure, take_if, wrap_dim};
-use super::callees;
+use super::callees::{self, kernel};
 use super::tensors::{Dims, Format, Tensor};
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 use crate::tensor::launch::Scalar;
@@ -88,7 +88,7 @@ impl<'a> Scatter<'a> {
         let target = self.target;
         let out = call.contiguous(0, target.sizes(), target.dtype(), Strides::Any)?;
         if call.given(0).is_none() && out.numel() != 0 {
-            call.with_kernel(callees::COPY_ELEMENTS).launch(&[out], &[target], &[])?;
+            call.with_kernel(kernel!(c"copy_")).launch(&[out], &[target], &[])?;
         } else if out.handle() != target.handle() {
             call.copy(out, target)?;
         }

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, ensure, take_if, wrap_dim};
-use super::callees;
+use super::callees::{self, kernel};
 use super::dtypes::{can_cast, complex_of, is_floating, is_integer, is_whole, limits};
 use super::pointwise_calls::{
     Scalars, UNARY_FLOATING, alone, as_promoted, check_factor, ensure_computed, launch, launch_with, promoted, with_number,
@@ -98,7 +98,7 @@ pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, exponent] = arguments.all()?;
     if let Some(zero) = exponent_of_one(base.get()?) {
-        return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(callees::POW_NUMBER));
+        return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(kernel!(c"pow_scalar")));
     }
     with_number(arguments, call)
 }
@@ -132,7 +132,7 @@ pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype().real();
     take_if(call.has_dtype(0, dtype))?;
-    let call = if input.dtype().is_complex() { call.with_kernel(callees::COMPLEX_ABS) } else { *call };
+    let call = if input.dtype().is_complex() { call.with_kernel(kernel!(c"complex_abs")) } else { *call };
     launch_with(&alone(input, Types::Result(dtype), &call)?, &[], &call)
 }
 

@@ -4,7 +4,7 @@
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Tensors, Value, ensure, take_if, wrap_dim};
-use super::callees;
+use super::callees::{self, kernel};
 use super::dtypes::is_floating;
 use super::tensors::{Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
@@ -227,7 +227,7 @@ pub fn nansum(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool
     take_if(is_taken && (is_floating || sums))?;
     let reduction = Reduction::along(input, dims, keepdim)?;
     let dtype = dtype.unwrap_or(given.map_or(promoted(input.dtype()), Tensor::dtype));
-    add_up(&reduction, &if sums { call.with_kernel(callees::SUM_KERNEL) } else { *call }, dtype, 0.0)
+    add_up(&reduction, &if sums { call.with_kernel(kernel!(c"sum")) } else { *call }, dtype, 0.0)
 }
 
 /// Runs a reduction that computes in the output's dtype.

@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
-use super::callees;
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
+use super::callees::{self, kernel};
 use super::sort::sorted;
 use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::sorting::unique as kernels;
@@ -55,16 +55,12 @@ impl<'a> Grouping<'a> {
         let counts = longs(call, 2, &[if results.with_counts { different } else { 0 }])?;
         let targets = [starts, inverse.view(&[inverse.numel()]), counts];
         let scalars = kernels::collect::Scalars { in_order: self.in_order.into() };
-        call.with_kernel(callees::UNIQUE_COLLECT).launch_in(
-            DType::Long,
-            &targets,
-            &[Some(numbers), self.indices],
-            &scalars.list(),
-        )?;
+        let collect = call.with_kernel(kernel!(c"unique_collect"));
+        collect.launch_in(DType::Long, &targets, &[Some(numbers), self.indices], &scalars.list())?;
         let out = call.output(0, &moved_back(results.sizes, different, results.dim, table.dtype()), Strides::Any)?;
         let cols = table.sizes()[1];
         let target = out.within(&[different, cols], &[cols, 1]);
-        call.with_kernel(callees::UNIQUE_ROWS).launch(&[target], &[table, starts], &[])
+        call.with_kernel(kernel!(c"unique_rows")).launch(&[target], &[table, starts], &[])
     }
 }
 
@@ -85,7 +81,7 @@ fn nothing(call: &Call<'_>, sizes: &[i64], dtype: DType, inverse: &[i64]) -> Out
 fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let (values, count) = (call.empty(line.sizes(), line.dtype())?, call.empty(&[1], DType::Long)?);
     let scalars = kernels::unique_line::Scalars { as_it_is: as_it_is.into() };
-    call.with_kernel(callees::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
+    call.with_kernel(kernel!(c"unique_line")).launch(&[values, count], &[line], &scalars.list())?;
     let kept = call.read(count, REASON)?;
     let result = if 2 * kept < line.numel() {
         // A short result is copied, so that it does not hold the memory for all elements.
@@ -152,28 +148,22 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: i64, consecutive: bool) -> Out
         None
     } else {
         let order = call.empty(&[count], DType::Long)?;
-        call.with_kernel(callees::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
+        call.with_kernel(kernel!(c"unique_order")).launch_in(input.dtype(), &[order], &[table], &[])?;
         Some(order)
     };
     let grouping = Grouping { table, indices, in_order: consecutive, numbers: call.empty(&[count], DType::Long)? };
     grouping.group(call, &Results { sizes: moved.sizes(), dim, inverse: Some(&[count]), with_counts: true })
 }
 
-/// `_unique`.
-pub fn with_inverse(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool) -> Outcome {
-    of_elements(call, input, false, inverse, false)
+/// `_unique` and `_unique2`, which may count the elements.
+pub fn unique(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (inverse, counts) = (arguments[2].get()?, arguments.get(3).map_or(Ok(false), Value::get)?);
+    of_elements(call, arguments.tensor(0)?, false, inverse, counts)
 }
 
-pub fn unique(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool, counts: bool) -> Outcome {
-    of_elements(call, input, false, inverse, counts)
-}
-
-pub fn unique_dim(call: &Call<'_>, input: Tensor<'_>, dim: i64, _sorted: bool, _inverse: bool, _counts: bool) -> Outcome {
-    along(call, input, dim, false)
-}
-
-pub fn unique_dim_consecutive(call: &Call<'_>, input: Tensor<'_>, dim: i64, _inverse: bool, _counts: bool) -> Outcome {
-    along(call, input, dim, true)
+/// `unique_dim` and `unique_dim_consecutive`.
+pub fn unique_dim<const CONSECUTIVE: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    along(call, arguments.tensor(0)?, arguments[1].get()?, CONSECUTIVE)
 }
 
 pub fn unique_consecutive(call: &Call<'_>, input: Tensor<'_>, inverse: bool, counts: bool, dim: Option<i64>) -> Outcome {
