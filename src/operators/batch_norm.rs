@@ -2,7 +2,7 @@
 //! channel.
 
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, ensure, take_if};
-use super::mixed_data_type;
+use super::layer_norm::{check_dtypes, statistics_dtype};
 use super::tensors::{Format, Tensor};
 use crate::kernels::channel_norm::{native_batch_norm as kernel, native_batch_norm_backward as backward_kernel};
 use crate::tensor::dtype::DType;
@@ -68,7 +68,7 @@ impl<'a> Forward<'a> {
         let parameters = self.parameters();
         check_operands(call, self.input, &parameters)?;
         take_if(self.running[0].is_some() == self.running[1].is_some())?;
-        mixed_data_type::check(self.input, &parameters)
+        check_dtypes(self.input, &parameters)
     }
 
     fn parameters(&self) -> [Option<Tensor<'a>>; 4] {
@@ -80,7 +80,7 @@ impl<'a> Forward<'a> {
         self.check(call)?;
         let samples = Samples::of(self.input);
         let out = call.output(0, &Shape::new(self.input.sizes(), self.input.dtype(), samples.format), Strides::Any)?;
-        let dtype = mixed_data_type::of_statistics(self.input, &self.parameters());
+        let dtype = statistics_dtype(self.input, &self.parameters());
         let count = [if self.training { samples.channels } else { 0 }];
         let saved = [call.contiguous(1, &count, dtype, Strides::Any)?, call.contiguous(2, &count, dtype, Strides::Any)?];
         let [mean, var] = self.running;
@@ -163,7 +163,7 @@ impl<'a> Backward<'a> {
         check_operands(call, input, &parameters)?;
         take_if(self.grad.dtype() == input.dtype())?;
         let samples = Samples::of(input);
-        let outputs = self.outputs(call, &samples, mixed_data_type::of_statistics(input, &parameters))?;
+        let outputs = self.outputs(call, &samples, statistics_dtype(input, &parameters))?;
         let rows = [samples.rows(call, self.grad)?, samples.rows(call, input)?].map(Some);
         let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.spread), self.weight])?;
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())

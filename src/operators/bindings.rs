@@ -9,9 +9,9 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, attention, batch_norm, convolution, dropout, embedding, factories, foreach, gather_and_scatter, group_norm,
-    histogram, layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce, rnn_cell,
-    rnn_layer, rnn_network, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
+    advanced_indexing, attention, batch_norm, convolution, embedding, factories, foreach, gather_and_scatter, group_norm,
+    histogram, layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort,
+    tasks, unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -248,11 +248,11 @@ operators! {
     c"replication_pad_backward": plain(typed!(movement::pad_backward::<3>)) =>
         c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
     // windows
-    c"im2col": plain(unfold::im2col) => c"im2col", c"im2col.out";
-    c"col2im": plain(unfold::col2im) => c"col2im", c"col2im.out";
-    c"unfold_backward": plain(typed!(unfold::unfold_backward)) => c"unfold_backward";
-    c"max_pool2d_with_indices": structured(max_pool::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
-    c"max_pool2d_with_indices_backward": structured(max_pool::max_pool2d_backward) =>
+    c"im2col": plain(windows::im2col) => c"im2col", c"im2col.out";
+    c"col2im": plain(windows::col2im) => c"col2im", c"col2im.out";
+    c"unfold_backward": plain(typed!(windows::unfold_backward)) => c"unfold_backward";
+    c"max_pool2d_with_indices": structured(windows::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
+    c"max_pool2d_with_indices_backward": structured(windows::max_pool2d_backward) =>
         c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
     // reductions
     c"sum": any_dtype(plain(typed!(reduce::sum_of_all))) => c"sum";
@@ -344,11 +344,11 @@ operators! {
     c"sort.stable": plain(typed!(sort::sort)) => c"sort.stable", c"sort.values_stable";
     c"topk": plain(typed!(sort::topk)) => c"topk", c"topk.values";
     // search
-    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) =>
+    c"searchsorted": any_dtype(plain(sort::searchsorted)) =>
         c"searchsorted.Tensor", c"searchsorted.Tensor_out" | c"searchsorted.Scalar", c"searchsorted.Scalar_out";
-    c"searchsorted": any_dtype(plain(typed!(searchsorted::bucketize))) =>
+    c"searchsorted": any_dtype(plain(typed!(sort::bucketize))) =>
         c"bucketize.Tensor", c"bucketize.Tensor_out" | c"bucketize.Scalar";
-    c"isin": any_dtype(structured(typed!(searchsorted::isin))) =>
+    c"isin": any_dtype(structured(typed!(sort::isin))) =>
         c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out" | c"isin.Scalar_Tensor";
     // unique elements
     c"unique_groups": plain(unique::unique) => c"_unique" | c"_unique2";
@@ -378,15 +378,15 @@ operators! {
     c"poisson": any_dtype(plain(typed!(random::poisson))) => c"poisson";
     c"randperm": any_dtype(plain(typed!(random::permutation))) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(typed!(random::binomial))) => c"binomial";
-    c"multinomial": any_device(plain(typed!(multinomial::multinomial))) => c"multinomial", c"multinomial.out";
+    c"multinomial": any_device(plain(typed!(random::multinomial))) => c"multinomial", c"multinomial.out";
     c"uniform_": any_dtype(plain(typed!(random::uniform))) => c"uniform_";
     c"normal_": any_dtype(plain(typed!(random::normal))) => c"normal_";
     c"exponential_": any_dtype(plain(random::exponential)) => c"exponential_";
     c"bernoulli_.float": any_dtype(plain(random::bernoulli_scalar)) => c"bernoulli_.float";
     c"random_": any_dtype(plain(typed!(random::random_from))) => c"random_.from";
     c"random_": any_dtype(plain(typed!(random::random_to))) => c"random_.to";
-    c"native_dropout": any_dtype(plain(typed!(dropout::forward))) => c"native_dropout";
-    c"native_dropout_backward": any_dtype(plain(typed!(dropout::backward))) => c"native_dropout_backward";
+    c"native_dropout": any_dtype(plain(typed!(random::dropout))) => c"native_dropout";
+    c"native_dropout_backward": any_dtype(plain(typed!(random::dropout_backward))) => c"native_dropout_backward";
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
     c"_thnn_fused_lstm_cell": any_dtype(plain(rnn_cell::lstm_cell)) => c"_thnn_fused_lstm_cell";
     c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(rnn_cell::lstm_cell_backward)) =>
@@ -426,16 +426,16 @@ operators! {
         c"_amp_foreach_non_finite_check_and_unscale_";
     c"_amp_update_scale_": any_device(plain(optimizer::update_scale)) => c"_amp_update_scale_";
     // losses
-    c"nll_loss_forward": structured(nll_loss::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
-    c"nll_loss_forward": plain(nll_loss::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
-    c"nll_loss_backward": structured(nll_loss::backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
+    c"nll_loss_forward": structured(loss::nll) => c"nll_loss_forward", c"nll_loss_forward.output";
+    c"nll_loss_forward": plain(loss::nll_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
+    c"nll_loss_backward": structured(loss::nll_backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
     c"binary_cross_entropy": any_dtype(plain(loss::entropy)) => c"binary_cross_entropy", c"binary_cross_entropy.out";
     c"binary_cross_entropy_backward": any_dtype(plain(loss::entropy_backward)) =>
         c"binary_cross_entropy_backward", c"binary_cross_entropy_backward.grad_input";
     c"log_sigmoid_forward": any_dtype(plain(typed!(loss::log_sigmoid))) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
     c"log_sigmoid_backward": any_dtype(plain(typed!(loss::log_sigmoid_backward))) =>
         c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
-    c"nll_loss_backward": plain(nll_loss::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
+    c"nll_loss_backward": plain(loss::nll_of_images_backward) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
 macro_rules! composed {
@@ -448,17 +448,17 @@ macro_rules! composed {
 }
 
 composed! {
-    plain(typed!(searchsorted::is_number)) => c"isin.Tensor_Scalar";
+    plain(typed!(sort::is_number)) => c"isin.Tensor_Scalar";
     plain(random::normal_of_tensors) =>
         c"normal.Tensor_float", c"normal.Tensor_float_out" | c"normal.float_Tensor", c"normal.float_Tensor_out" |
         c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(rnn_cell::gru_cell) => c"_thnn_fused_gru_cell";
     plain(typed!(rnn_cell::gru_cell_backward)) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences
-    any_device(plain(rnn_network::network::<LSTM>)) => c"lstm.input";
-    any_device(plain(rnn_network::network::<GRU>)) => c"gru.input";
-    any_device(plain(rnn_network::network::<RNN_TANH>)) => c"rnn_tanh.input";
-    any_device(plain(rnn_network::network::<RNN_RELU>)) => c"rnn_relu.input";
+    any_device(plain(rnn_layer::network::<LSTM>)) => c"lstm.input";
+    any_device(plain(rnn_layer::network::<GRU>)) => c"gru.input";
+    any_device(plain(rnn_layer::network::<RNN_TANH>)) => c"rnn_tanh.input";
+    any_device(plain(rnn_layer::network::<RNN_RELU>)) => c"rnn_relu.input";
     // matrices
     plain(typed!(factories::trace)) => c"trace";
     plain(typed!(reduce::norm)) => c"norm.ScalarOpt_dim";

@@ -11,7 +11,7 @@ use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, CallError, Outcome, Partition, Shape, Strides, Value, check_same_device, ensure, parts_worth};
 use super::callees::{self, kernel};
 use super::tensors::{Dims, Format, Tensor, dims};
-use super::unfold::Windows;
+use super::windows::Windows;
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 

@@ -1,7 +1,7 @@
 //! Group normalisation, forward and backward, with PyTorch's checks. The kernels get a row for each sample and channel.
 
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, check_same_device, ensure};
-use super::mixed_data_type;
+use super::layer_norm::{check_dtypes, statistics_dtype};
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::channel_norm::{native_group_norm as kernel, native_group_norm_backward as backward_kernel};
 use crate::tensor::launch::Scalar;
@@ -58,8 +58,8 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let groups = Groups { samples, channels, positions, count };
     ensure!(groups.count > 0 && groups.channels % groups.count == 0);
     ensure!([weight, bias].into_iter().flatten().all(|parameter: Tensor<'_>| parameter.sizes() == [groups.channels]));
-    mixed_data_type::check(input, &[weight, bias])?;
-    let dtype = mixed_data_type::of_statistics(input, &[weight, bias]);
+    check_dtypes(input, &[weight, bias])?;
+    let dtype = statistics_dtype(input, &[weight, bias]);
     let statistics = |index: usize| call.contiguous(index, &[groups.samples, groups.count], dtype, Strides::Any);
     let (mean, inverse) = (statistics(1)?, statistics(2)?);
     if input.numel() == 0 {
@@ -89,7 +89,7 @@ impl<'a> Backward<'a> {
         let groups = Groups { samples, channels, positions, count };
         let backward = Self { grad, input, mean, inverse, weight, groups, wanted };
         ensure!(backward.input.dtype() == backward.grad.dtype());
-        mixed_data_type::check(input, &[Some(mean), Some(inverse)])?;
+        check_dtypes(input, &[Some(mean), Some(inverse)])?;
         Ok(backward)
     }
 

@@ -1,17 +1,17 @@
-//! Random numbers: tensors that are filled from a distribution, and operators that draw for each element of a tensor. The kernels
-//! start from the state of a generator.
+//! Random numbers: tensors that are filled from a distribution, operators that draw for each element of a tensor, dropout, and
+//! `multinomial`. The kernels start from the state of a generator.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, broadcast, ensure};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
 use super::callees;
 use super::dtypes::{greatest_finite, is_floating};
 use super::random_integers::range;
-use super::tensors::{Tensor, dims};
+use super::tensors::{Dims, Format, Tensor, dims, joint_strides};
 use crate::kernels::random as kernels;
 use crate::tensor::dtype::{COMPLEX, DType, FLOATING, WIDE};
 use crate::tensor::launch::Scalar;
 
 /// Random numbers that every launch reserves, whatever its size: one Philox block of each subsequence.
-pub const NUMBERS: u64 = 4;
+const NUMBERS: u64 = 4;
 
 /// Launches the kernel over a tensor, which must not overlap itself. `scalars` makes the kernel's scalars from the generator's
 /// state.
@@ -233,4 +233,159 @@ pub fn normal_of_tensors(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome 
         made
     };
     call.operator(&callees::ADD_IN_PLACE, &[target, Value::Tensor(mean), 1.into()]).map(drop)
+}
+
+// ---- dropout ----
+
+/// Dropout that keeps all elements: a copy and a mask of ones.
+fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
+    let copy = call.operator(&callees::CLONE, &[Value::Tensor(input), Value::None])?;
+    call.give(0, copy)?;
+    let mask = call.output(1, &Shape::like(input, DType::Bool), Strides::Any)?;
+    call.fill(mask, Scalar::Long(1))
+}
+
+/// Dropout by other operators, for tensors whose dtype the kernel lacks. These are complex numbers, and dtypes that the
+/// operators refuse.
+fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -> Outcome {
+    let mask = call.output(1, &Shape::like(input, DType::Bool), Strides::Any)?;
+    call.operator(&callees::BERNOULLI_NUMBER, &[Value::Tensor(mask), kept.into(), Value::None])?;
+    let product = call.operator(&callees::MUL, &[Value::Tensor(input), Value::Tensor(mask)])?;
+    call.operator(&callees::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), scale.into()])?;
+    call.give(0, product)
+}
+
+pub fn dropout(call: &Call<'_>, input: Tensor<'_>, p: f64, train: Option<bool>) -> Outcome {
+    let kept = 1.0 - p;
+    if input.numel() == 0 {
+        call.give(0, input)?;
+        return call.output(1, &Shape::like(input, input.dtype()), Strides::Any).map(drop);
+    }
+    if train == Some(false) {
+        return keep_all(call, input);
+    }
+    let scale = if kept == 0.0 { 0.0 } else { 1.0 / kept };
+    if !FLOATING.contains(input.dtype()) {
+        return drop_by_others(call, input, [kept, scale]);
+    }
+    ensure!((0.0..=1.0).contains(&kept));
+    let shape = Shape::like(input, input.dtype());
+    let out = call.output(0, &shape, Strides::Any)?;
+    let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
+    let [seed, offset] = call.reserve(Value::None, NUMBERS)?;
+    let [p, scale] = [kept, scale].map(Scalar::Double);
+    call.launch(&[out, mask], &[input], &kernels::native_dropout::Scalars { seed, offset, p, scale }.list())
+}
+
+/// The gradient by other operators.
+fn backward_by_others(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
+    let scaled = call.operator(&callees::MUL_NUMBER, &[Value::Tensor(call.cast(mask, grad.dtype())?), scale.into()])?;
+    let product = call.operator(&callees::MUL, &[Value::Tensor(grad), Value::Tensor(scaled)])?;
+    call.give(0, product)
+}
+
+pub fn dropout_backward(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
+    if !FLOATING.contains(grad.dtype()) {
+        return backward_by_others(call, grad, mask, scale);
+    }
+    let operands = if grad.sizes() == mask.sizes() {
+        Tensors::from_slice(&[grad, mask])
+    } else {
+        let sizes = broadcast(grad.sizes(), mask.sizes())?;
+        Tensors::from_slice(&[grad.expanded(&sizes)?, mask.expanded(&sizes)?])
+    };
+    let strides = joint_strides(&operands);
+    let shape = Shape { sizes: Dims::from(operands[0].sizes()), strides, dtype: grad.dtype() };
+    let out = call.output(0, &shape, Strides::Any)?;
+    call.launch(&[out], &operands, &kernels::native_dropout_backward::Scalars { scale: Scalar::Double(scale) }.list())
+}
+
+// ---- multinomial, with the checks of PyTorch's own function ----
+
+/// A float32 counts exactly up to this number.
+const MOST_CATEGORIES: i64 = 1 << 24;
+
+const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
+
+/// `multinomial`. A kernel draws several samples with replacement; other cases are composed of other operators.
+pub fn multinomial(call: &Call<'_>, weights: Tensor<'_>, samples: i64, with_replacement: bool, generator: Value<'_>) -> Outcome {
+    check(weights, samples, with_replacement, call.given(0))?;
+    let out = output(call, weights, samples)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    if with_replacement && samples > 1 {
+        return draw_with_replacement(call, out, weights, generator);
+    }
+    check_distribution(call, weights)?;
+    draw_greatest(call, out, weights, generator)
+}
+
+fn check(weights: Tensor<'_>, samples: i64, with_replacement: bool, given: Option<Tensor<'_>>) -> Outcome {
+    let is_there = given.is_none_or(|given| given.device() == weights.device());
+    ensure!(is_there, "multinomial arguments must have the same device");
+    ensure!((1..=2).contains(&weights.ndim()) && is_floating(weights.dtype()));
+    ensure!(given.is_none_or(|given| given.dtype() == DType::Long));
+    let categories = weights.size_from_end(0);
+    ensure!(samples > 0 && categories <= MOST_CATEGORIES && (with_replacement || samples <= categories));
+    Ok(())
+}
+
+/// The output for the samples of each distribution.
+fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tensor<'a>, CallError> {
+    let mut sizes = Dims::from(weights.sizes());
+    sizes[weights.ndim() - 1] = samples;
+    if let Some(given) = call.given(0).filter(|given| given.sizes() != &sizes[..]) {
+        call.resize(given, &sizes)?;
+    }
+    call.contiguous(0, &sizes, DType::Long, Strides::Shared)
+}
+
+/// Launches the kernel over the rows of weights.
+fn draw_with_replacement(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: Value<'_>) -> Outcome {
+    out.check_no_internal_overlap()?;
+    let (samples, categories) = (out.size_from_end(0), weights.size_from_end(0));
+    ensure!(categories > 0, "{NO_WEIGHT}");
+    let rows = out.numel() / samples;
+    let dense = call.dense(weights, Format::Contiguous)?.view(&[rows, categories]);
+    let is_dense = out.is_dense(Format::Contiguous);
+    let drawn = if is_dense { out } else { call.empty(out.sizes(), DType::Long)? };
+    let [seed, offset] = call.reserve(generator, NUMBERS)?;
+    let scalars = kernels::discrete::multinomial::Scalars { seed, offset }.list();
+    call.launch_in(weights.dtype(), &[drawn.view(&[rows, samples])], &[dense], &scalars)?;
+    if is_dense { Ok(()) } else { call.copy(out, drawn) }
+}
+
+/// Queues the check that the weights are a distribution.
+fn check_distribution(call: &Call<'_>, weights: Tensor<'_>) -> Outcome {
+    let (no, zero) = (false.into(), 0.into());
+    let ends = call.operators(&callees::AMINMAX, &[Value::Tensor(weights), Value::None, no], 2)?;
+    let [least, greatest] = [ends[0], ends[1]].map(Value::Tensor);
+    let is_positive = call.operator(&callees::GE, &[least, zero])?;
+    let is_finite = call.operator(&callees::LT, &[greatest, f64::INFINITY.into()])?;
+    let is_valid = call.operator(&callees::BITWISE_AND, &[Value::Tensor(is_finite), Value::Tensor(is_positive)])?;
+    check_all(call, is_valid, "probability tensor contains either `inf`, `nan` or element < 0")?;
+    let total = call.operator(&callees::SUM, &[Value::Tensor(weights), Value::Integers(&[-1]), no, Value::None])?;
+    let is_some = call.operator(&callees::NE, &[Value::Tensor(total), zero])?;
+    check_all(call, call.operator(&callees::ALL, &[Value::Tensor(is_some)])?, NO_WEIGHT)
+}
+
+/// Raises an error by `_assert_async` if the tensor is false.
+fn check_all(call: &Call<'_>, value: Tensor<'_>, text: &str) -> Outcome {
+    call.operators(&callees::ASSERT, &[Value::Tensor(value), Value::Text(text)], 0).map(drop)
+}
+
+/// Divides each weight by an exponentially distributed number. The categories of the greatest quotients are a sample without
+/// replacement.
+fn draw_greatest(call: &Call<'_>, out: Tensor<'_>, weights: Tensor<'_>, generator: Value<'_>) -> Outcome {
+    let quotients = Value::Tensor(call.empty_as(&Shape::like(weights, weights.dtype()))?);
+    call.operator(&callees::EXPONENTIAL, &[quotients, Scalar::Double(1.0).into(), generator])?;
+    call.operator(&callees::DIV_OUT, &[Value::Tensor(weights), quotients, quotients])?;
+    let (samples, dim, yes) = (out.size_from_end(0), (-1).into(), true.into());
+    if samples == 1 {
+        return call.operator(&callees::ARGMAX_OUT, &[quotients, dim, yes, Value::Tensor(out)]).map(drop);
+    }
+    let values = call.empty(out.sizes(), weights.dtype())?;
+    let arguments = [quotients, samples.into(), dim, yes, yes, Value::Tensor(values), Value::Tensor(out)];
+    call.operators(&callees::TOPK_OUT, &arguments, 2).map(drop)
 }
