@@ -277,10 +277,10 @@ operators! {
     c"amin": plain(typed!(reduce::max)) => c"min", c"min.unary_out";
     c"argmax": structured(typed!(reduce::argmax)) => c"argmax", c"argmax.out";
     c"argmin": structured(typed!(reduce::argmax)) => c"argmin", c"argmin.out";
-    c"var": any_dtype(plain(reduce::variance)) => c"var.correction", c"var.correction_out";
-    c"std": any_dtype(plain(reduce::variance)) => c"std.correction", c"std.correction_out";
-    c"var": any_dtype(plain(reduce::variance_and_mean)) => c"var_mean.correction";
-    c"std": any_dtype(plain(reduce::variance_and_mean)) => c"std_mean.correction";
+    c"var": any_dtype(plain(reduce::variance::<false>)) => c"var.correction", c"var.correction_out";
+    c"std": any_dtype(plain(reduce::variance::<false>)) => c"std.correction", c"std.correction_out";
+    c"var": any_dtype(plain(reduce::variance::<true>)) => c"var_mean.correction";
+    c"std": any_dtype(plain(reduce::variance::<true>)) => c"std_mean.correction";
     // matrix products
     c"mm": any_dtype(structured(typed!(matmul::multiply::<2>))) => c"mm", c"mm.out";
     c"bmm": any_dtype(structured(typed!(matmul::multiply::<3>))) => c"bmm", c"bmm.out";

@@ -407,11 +407,6 @@ impl Shape {
     pub fn like(tensor: Tensor<'_>, dtype: DType) -> Self {
         Self { sizes: dims(tensor.sizes(), |size| size), strides: tensor.like_strides(), dtype }
     }
-
-    /// This shape in another memory format.
-    pub fn in_format(self, format: Format) -> Self {
-        Self { strides: format.strides(&self.sizes), ..self }
-    }
 }
 
 /// A request for a tensor; without strides it is contiguous.
@@ -796,7 +791,9 @@ impl<'a> Call<'a> {
     /// Like `launch_in`; inputs may be numbers, too.
     pub fn launch_with(&self, compute: DType, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
         let kernel = self.kernel()?;
-        check_device(kernel, outputs, inputs)?;
+        check_one_device(outputs.iter().copied().flatten().chain(inputs.iter().filter_map(Input::in_memory)), |[first, other]| {
+            format!("found at least two devices, {first} and {other}! (operator {})", kernel.text())
+        })?;
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
     }
 
@@ -821,14 +818,6 @@ impl<'a> Deref for Call<'a> {
     }
 }
 
-/// The names of two different devices of the tensors, if there are any.
-fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[DeviceName; 2]> {
-    let mut devices = tensors.map(Tensor::device);
-    let first = devices.next()?;
-    let other = devices.find(|&device| device != first)?;
-    Some([first, other].map(DeviceName))
-}
-
 /// A device index, -1 for any device that is not rustdev's; displayed as the device's name.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceName(pub i32);
@@ -840,36 +829,34 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// An error unless all operands are on one device.
+/// An error unless all tensors are on one device. `found` says in PyTorch's words where the first one and another one are.
 #[inline]
-fn check_device(kernel: &Op, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> Outcome {
-    let first = outputs.iter().flatten().next().map_or(-1, |tensor| tensor.device());
-    let is_there = |input: &Input<'_>| if let Input::Tensor(tensor) = input { tensor.device() == first } else { true };
-    if outputs.iter().flatten().all(|tensor| tensor.device() == first) && inputs.iter().all(is_there) {
-        return Ok(());
-    }
-    Err(several_devices(kernel, outputs, inputs))
+fn check_one_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, found: impl FnOnce([DeviceName; 2]) -> String) -> Outcome {
+    let mut devices = tensors.map(Tensor::device);
+    let first = devices.next().unwrap_or(-1);
+    let Some(other) = devices.find(|&device| device != first) else { return Ok(()) };
+    let found = found([first, other].map(DeviceName));
+    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
-#[cold]
-fn several_devices(kernel: &Op, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> CallError {
-    let tensors = inputs.iter().filter_map(Input::in_memory);
-    let [first, other] = differing(outputs.iter().copied().flatten().chain(tensors)).unwrap_or_default();
-    let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
-    CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}"))
+/// An error unless all tensors are on one device, as from a TensorIterator: with a rustdev device first.
+pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> Outcome {
+    let common = tensors.clone().find(|tensor| tensor.device() >= 0);
+    check_one_device(common.into_iter().chain(tensors), |[first, other]| {
+        format!("found at least two devices, {first} and {other}!")
+    })
 }
 
 /// An error unless all tensors are on one device. The message is that of PyTorch's check of argument `what` of `method`.
 pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
-    let Some([first, other]) = differing(tensors) else { return Ok(()) };
-    let found =
-        format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})");
-    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    check_one_device(tensors, |[first, other]| {
+        format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})")
+    })
 }
 
 /// An error unless all tensors are on one device. The message is that of PyTorch's kernels.
 pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
-    let Some([first, other]) = differing(tensors) else { return Ok(()) };
-    let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");
-    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    check_one_device(tensors, |[first, other]| {
+        format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})")
+    })
 }

@@ -72,49 +72,28 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     with_result(call, input, sizes, |out| call.launch(&[out, mean, inverse], &inputs, &scalars.list()))
 }
 
-struct Backward<'a> {
-    grad: Tensor<'a>,
-    input: Tensor<'a>,
-    mean: Tensor<'a>,
-    inverse: Tensor<'a>,
-    weight: Option<Tensor<'a>>,
-    groups: Groups,
-    /// Which gradients are requested: those of input, weight and bias.
-    wanted: [bool; 3],
-}
-
-impl<'a> Backward<'a> {
-    fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
-        let (grad, input, mean, inverse, weight, samples, channels, positions, count, wanted) = arguments.typed()?;
-        let groups = Groups { samples, channels, positions, count };
-        let backward = Self { grad, input, mean, inverse, weight, groups, wanted };
-        ensure!(backward.input.dtype() == backward.grad.dtype());
-        check_dtypes(input, &[Some(mean), Some(inverse)])?;
-        Ok(backward)
-    }
-
-    fn run(&self, call: &Call<'_>) -> Outcome {
-        let &Self { input, ref groups, wanted, .. } = self;
-        let dtype = self.weight.unwrap_or(input).dtype();
-        let sums =
-            |index: usize| wanted[index].then(|| call.contiguous(index, &[groups.channels], dtype, Strides::Any)).transpose();
-        let (of_weight, of_bias) = (sums(1)?, sums(2)?);
-        if input.numel() == 0 {
-            if wanted[0] {
-                call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
-            }
-            return fill_all(call, [(of_weight, 0.0), (of_bias, 0.0)]);
-        }
-        let rows = [groups.rows(call, self.grad)?, groups.rows(call, input)?].map(Some);
-        let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.inverse), self.weight])?;
-        let scalars = backward_kernel::Scalars { channels: groups.channels.into(), groups: groups.count.into() };
-        let launch = |out: Tensor<'_>| call.launch(&[Some(out), of_weight, of_bias], &inputs, &scalars.list());
-        let sizes = groups.sizes(input.numel())?;
-        if wanted[0] { with_result(call, input, sizes, launch) } else { launch(call.empty(&sizes, input.dtype())?) }
-    }
-}
-
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
-    Backward::new(arguments)?.run(call)
+    let (grad, input, mean, inverse, weight, samples, channels, positions, count, wanted) = arguments.typed()?;
+    let (grad, input, weight, wanted): (Tensor<'_>, Tensor<'_>, Option<Tensor<'_>>, [bool; 3]) = (grad, input, weight, wanted);
+    let groups = Groups { samples, channels, positions, count };
+    ensure!(input.dtype() == grad.dtype());
+    let statistics = [Some(mean), Some(inverse)];
+    check_dtypes(input, &statistics)?;
+    let dtype = weight.unwrap_or(input).dtype();
+    let sums = |index: usize| wanted[index].then(|| call.contiguous(index, &[channels], dtype, Strides::Any)).transpose();
+    let (of_weight, of_bias) = (sums(1)?, sums(2)?);
+    if input.numel() == 0 {
+        if wanted[0] {
+            call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+        }
+        return fill_all(call, [(of_weight, 0.0), (of_bias, 0.0)]);
+    }
+    let rows = [groups.rows(call, grad)?, groups.rows(call, input)?].map(Some);
+    let inputs = call.all_dense([rows[0], rows[1], statistics[0], statistics[1], weight])?;
+    let scalars = backward_kernel::Scalars { channels: channels.into(), groups: count.into() };
+    // The kernel always computes the gradient of the input.
+    let launch = |out: Tensor<'_>| call.launch(&[Some(out), of_weight, of_bias], &inputs, &scalars.list());
+    let sizes = groups.sizes(input.numel())?;
+    if wanted[0] { with_result(call, input, sizes, launch) } else { launch(call.empty(&sizes, input.dtype())?) }
 }

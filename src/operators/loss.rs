@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, take_if};
 use super::callees;
 use super::pointwise_calls::ensure_computed;
-use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensor_iterator::{Elementwise, Rule, SAME, Types};
 use super::tensors::{Format, Tensor};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
 use crate::tensor::dtype::DType;
@@ -21,7 +21,7 @@ pub const SUM: i64 = 2;
 
 /// `log_sigmoid_forward`. The buffer serves the CPU's own backward; as on other accelerators it stays empty.
 pub fn log_sigmoid(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
-    let operands = Elementwise::new(&[input], call.given(0))?;
+    let operands = Elementwise::of(SAME, &[input.into()], call.given(0), call)?;
     let out = operands.output(call)?;
     if call.given(1).is_none() {
         call.contiguous(1, &[0], input.dtype(), Strides::Any)?;
@@ -30,7 +30,7 @@ pub fn log_sigmoid(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
 }
 
 pub fn log_sigmoid_backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, _buffer: Value<'_>) -> Outcome {
-    let operands = Elementwise::new(&[input, grad], call.given(0))?;
+    let operands = Elementwise::of(SAME, &[input.into(), grad.into()], call.given(0), call)?;
     operands.launch(call, operands.output_like(call, grad)?, &[])
 }
 
@@ -53,9 +53,9 @@ fn reduce(call: &Call<'_>, losses: Tensor<'_>, reduction: i64) -> Outcome {
 }
 
 pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (input, target, weight, reduction): (Tensor<'_>, _, _, _) = arguments.typed()?;
+    let (input, target, weight, reduction): (Tensor<'_>, Tensor<'_>, _, _) = arguments.typed()?;
     let is_reduced = reduction != NONE;
-    let operands = Elementwise::new(&[input, target], call.given(0).filter(|_| !is_reduced))?;
+    let operands = Elementwise::of(SAME, &[input.into(), target.into()], call.given(0).filter(|_| !is_reduced), call)?;
     let losses = if is_reduced { call.empty_as(&operands.shape_like(input))? } else { operands.output_like(call, input)? };
     operands.launch(call, losses, &[])?;
     weigh(call, losses, weight)?;
@@ -63,8 +63,8 @@ pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (grad, input, target, weight, reduction): (_, Tensor<'_>, _, _, i64) = arguments.typed()?;
-    let operands = Elementwise::new(&[grad, input, target], call.given(0))?;
+    let (grad, input, target, weight, reduction): (Tensor<'_>, Tensor<'_>, Tensor<'_>, _, i64) = arguments.typed()?;
+    let operands = Elementwise::of(SAME, &[grad.into(), input.into(), target.into()], call.given(0), call)?;
     let out = operands.output_like(call, input)?;
     operands.launch(call, out, &[])?;
     weigh(call, out, weight)?;

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::call::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_same_device, ensure, take_if};
+use super::call::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_devices, check_same_device, ensure, take_if};
 use super::callees::kernel;
 use super::pointwise_calls::launch_with;
 use super::tensor_iterator::{self, Elementwise, Rule, Types};
@@ -60,7 +60,7 @@ fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
 /// Writes a value to the elements of a tensor at which the mask is true.
 fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
     ensure!(input.has_sizes(mask.sizes()) || mask.expand(input.sizes()).is_some());
-    tensor_iterator::check_devices([input, mask].into_iter().chain(value.tensor()))?;
+    check_devices([input, mask].into_iter().chain(value.tensor()))?;
     tensor_iterator::launch(call, input, &[mask.into(), value, input.into()], &[])
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure, take_if};
 use super::dtypes::{greatest_finite, is_floating, is_whole};
-use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensor_iterator::{Elementwise, Rule, SAME, Types};
 use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -128,7 +128,12 @@ pub fn launch<'a>(operands: &Elementwise<'a>, scalars: Scalars, arguments: &Argu
     let numbers = numbers_of(arguments, scalars)?;
     let dtype = operands.compute();
     ensure_computed(dtype, call)?;
-    check_numbers(&numbers, scalars, dtype, call)?;
+    let holds = match scalars {
+        Scalars::All => Some(dtype.opmath()),
+        Scalars::Exact => Some(dtype),
+        _ => None,
+    };
+    holds.map_or(Ok(()), |holds| numbers.iter().try_for_each(|&number| call.check_number(number, holds)))?;
     operands.launch(call, operands.output(call)?, &numbers)
 }
 
@@ -144,31 +149,19 @@ pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
     take_if(is_known && call.takes(dtype))
 }
 
-/// An error if a scalar is not representable, as `scalars` demands.
-fn check_numbers(numbers: &[Scalar], scalars: Scalars, dtype: DType, call: &Call<'_>) -> Outcome {
-    let holds = match scalars {
-        Scalars::All => dtype.opmath(),
-        Scalars::Exact => dtype,
-        _ => return Ok(()),
-    };
-    numbers.iter().try_for_each(|&number| call.check_number(number, holds))
-}
-
 /// The kernel's scalars.
 fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[Scalar; 4]>, CallError> {
     let mut numbers = SmallVec::new();
+    let others = arguments.iter().filter(|value| value.as_tensor().is_none());
     match scalars {
         Scalars::None => {}
         Scalars::Zero => numbers.push(Scalar::Long(0)),
         Scalars::Operands => numbers.extend(arguments.iter().skip(1).map(|value| Scalar::Bool(!value.is_none()))),
         Scalars::Optional => {
-            for value in arguments.iter().filter(|value| value.as_tensor().is_none()) {
-                numbers.push(Scalar::Bool(!value.is_none()));
-                numbers.push(value.as_number().unwrap_or(Scalar::Long(0)));
-            }
+            numbers.extend(others.flat_map(|value| [Scalar::Bool(!value.is_none()), value.as_number().unwrap_or(Scalar::Long(0))]));
         }
         Scalars::All | Scalars::Exact | Scalars::Any => {
-            for value in arguments.iter().filter(|value| value.as_tensor().is_none()) {
+            for value in others {
                 numbers.push(match value.as_text() {
                     Some(text) => Scalar::Long(text_number(text)?),
                     None if value.is_none() => Scalar::Long(0),
@@ -339,7 +332,7 @@ pub fn mish_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `_prelu_kernel`, whose weights are already broadcast.
 pub fn prelu(call: &Call<'_>, input: Tensor<'_>, weight: Tensor<'_>) -> Outcome {
-    let operands = Elementwise::new(&[input, weight], None)?;
+    let operands = Elementwise::of(SAME, &[input.into(), weight.into()], None, call)?;
     ensure_computed(operands.compute(), call)?;
     operands.launch(call, operands.output_like(call, input)?, &[])
 }

@@ -9,7 +9,7 @@ use super::dtypes::{can_cast, complex_of, is_floating, is_integer, is_whole, lim
 use super::pointwise_calls::{
     Scalars, UNARY_FLOATING, alone, as_promoted, check_factor, ensure_computed, launch, launch_with, promoted, with_number,
 };
-use super::tensor_iterator::{Elementwise, Rule, Types, check_cast};
+use super::tensor_iterator::{Elementwise, Rule, SAME, Types, check_cast};
 use super::tensors::Tensor;
 use crate::tensor::dtype::{COMPONENTS, DType, FLOAT8, HALVES};
 use crate::tensor::launch::Scalar;
@@ -185,7 +185,11 @@ pub fn glu_backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, dim: i
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Shared)?;
     let ([first, second], [first_grad, second_grad]) = (halves(input, dim), halves(out, dim));
     call.operator(&callees::SIGMOID_OUT, &[Value::Tensor(second), Value::Tensor(first_grad)])?;
-    Elementwise::new(&[first_grad, first, grad], Some(second_grad))?.launch(call, second_grad, &[])?;
+    Elementwise::of(SAME, &[first_grad.into(), first.into(), grad.into()], Some(second_grad), call)?.launch(
+        call,
+        second_grad,
+        &[],
+    )?;
     call.operator(&callees::MUL_IN_PLACE, &[Value::Tensor(first_grad), Value::Tensor(grad)]).map(drop)
 }
 

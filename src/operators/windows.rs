@@ -1,6 +1,6 @@
 //! Sliding windows over images: `im2col`, `col2im`, the gradient of `unfold`, and maximum pooling.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure, take_if, wrap_dim};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, ensure, take_if, wrap_dim};
 use super::tensors::{Format, Tensor};
 use crate::kernels::max_pool::max_pool2d_backward as pool_kernel;
 use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as unfold_kernel};
@@ -165,7 +165,7 @@ pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
     check_plane(input)?;
     ensure!(positions.dtype() == DType::Long, "expected scalar type Long but found {:?}", positions.dtype());
     let layout = Layout::of(input);
-    let out = call.output(0, &shape.in_format(layout.format), Strides::Copied)?;
+    let out = call.output(0, &Shape::new(&shape.sizes, shape.dtype, layout.format), Strides::Copied)?;
     if out.numel() == 0 {
         return Ok(());
     }
