@@ -129,36 +129,24 @@ impl Arrangement {
     }
 }
 
-struct Indexing<'a> {
-    addressing: Addressing<'a>,
-    /// The strides of a result.
-    strides: Dims,
-}
-
-impl<'a> Indexing<'a> {
-    fn new(target: Tensor<'a>, indices: &Indices<'a>) -> Result<Self, CallError> {
-        let arrangement = Arrangement::new(target, indices)?;
-        let shape = &arrangement.shape;
-        let kept = |values: Dims| copied(target.arena(), &values);
-        let sizes = kept(arrangement.around(|dim| target.sizes()[dim], shape));
-        let strides = kept(arrangement.around(|dim| target.strides()[dim], &Dims::from_elem(0, shape.len())));
-        let mut addressing = Addressing { sizes, strides, indices: SmallVec::new() };
-        let mut broadcast: SmallVec<[Tensor<'a>; 2]> = SmallVec::new();
-        for (dim, index) in indices.iter().enumerate().filter_map(|(dim, index)| index.map(|index| (dim, index))) {
-            let index = index.expanded(shape)?;
-            let over = index.within(sizes, &arrangement.around(|_| 0, index.strides()));
-            addressing.indices.push(Index::along(target, dim, over));
-            broadcast.push(index);
-        }
-        ensure!(shape.contains(&0) || addressing.indices.iter().all(|index| index.slots != 0));
-        let strides = arrangement.strides_of_result(&addressing, &broadcast);
-        Ok(Self { addressing, strides })
+/// The index space of a call, and the strides of a result.
+fn arranged<'a>(target: Tensor<'a>, indices: &Indices<'a>) -> Result<(Addressing<'a>, Dims), CallError> {
+    let arrangement = Arrangement::new(target, indices)?;
+    let shape = &arrangement.shape;
+    let kept = |values: Dims| copied(target.arena(), &values);
+    let sizes = kept(arrangement.around(|dim| target.sizes()[dim], shape));
+    let strides = kept(arrangement.around(|dim| target.strides()[dim], &Dims::from_elem(0, shape.len())));
+    let mut addressing = Addressing { sizes, strides, indices: SmallVec::new() };
+    let mut broadcast: SmallVec<[Tensor<'a>; 2]> = SmallVec::new();
+    for (dim, index) in indices.iter().enumerate().filter_map(|(dim, index)| index.map(|index| (dim, index))) {
+        let index = index.expanded(shape)?;
+        let over = index.within(sizes, &arrangement.around(|_| 0, index.strides()));
+        addressing.indices.push(Index::along(target, dim, over));
+        broadcast.push(index);
     }
-
-    fn output<'c>(&self, call: &Call<'c>, dtype: DType) -> Result<Tensor<'c>, CallError> {
-        let shape = Shape { sizes: dims(self.addressing.sizes, |size| size), strides: self.strides.clone(), dtype };
-        call.output(0, &shape, Strides::Any)
-    }
+    ensure!(shape.contains(&0) || addressing.indices.iter().all(|index| index.slots != 0));
+    let strides = arrangement.strides_of_result(&addressing, &broadcast);
+    Ok((addressing, strides))
 }
 
 // ---- index ----
@@ -179,10 +167,10 @@ pub fn index(call: &Call<'_>, input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -
     ensure!(given.len() <= input.ndim() && given.iter().flatten().all(|index| own.contains(&index.device())));
     ensure!(call.has_dtype(0, input.dtype()));
     call.check_given_apart(given.iter().flatten().copied().chain([input]))?;
-    let indexing = Indexing::new(input, &used_indices(call, input, given)?)?;
-    take_if(indexing.addressing.fits())?;
-    let out = indexing.output(call, input.dtype())?;
-    indexing.addressing.load(call, out, input)
+    let (addressing, strides) = arranged(input, &used_indices(call, input, given)?)?;
+    take_if(addressing.fits())?;
+    let shape = Shape { sizes: dims(addressing.sizes, |size| size), strides, dtype: input.dtype() };
+    addressing.load(call, call.output(0, &shape, Strides::Any)?, input)
 }
 
 // ---- index_put_ ----
@@ -214,8 +202,7 @@ fn put_values<'a>(
     let values = if values.ndim() == 0 { call.on_device(target.device(), values)? } else { values };
     target.check_no_overlap(values)?;
     given.iter().flatten().try_for_each(|&index| target.check_no_overlap(index))?;
-    let indexing = Indexing::new(target, &used_indices(call, target, given)?)?;
-    let addressing = &indexing.addressing;
+    let (addressing, _) = arranged(target, &used_indices(call, target, given)?)?;
     let source = values.expand(addressing.sizes).ok_or(CallError::CpuError)?;
     ensure!(target.dtype() == values.dtype() && target.device() == values.device());
     let is_sum_of_bytes = accumulate && FLOAT8.contains(target.dtype());

@@ -228,19 +228,19 @@ macro_rules! operators {
 
 operators! {
     // padding
-    c"reflection_pad": structured(typed!(movement::pad)) =>
+    c"reflection_pad": structured(typed!(movement::pad::<false>)) =>
         c"reflection_pad1d", c"reflection_pad1d.out" | c"reflection_pad3d", c"reflection_pad3d.out";
-    c"reflection_pad": structured_as(c"replication_pad2d", typed!(movement::reflect_images)) =>
+    c"reflection_pad": structured_as(c"replication_pad2d", typed!(movement::pad::<true>)) =>
         c"reflection_pad2d", c"reflection_pad2d.out";
-    c"replication_pad": structured(typed!(movement::pad)) =>
+    c"replication_pad": structured(typed!(movement::pad::<false>)) =>
         c"replication_pad1d", c"replication_pad1d.out" | c"replication_pad2d", c"replication_pad2d.out" | c"replication_pad3d",
         c"replication_pad3d.out";
     c"reflection_pad_backward": structured(typed!(movement::reflect_lines_backward)) =>
         c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
-    c"reflection_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>
-        c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
     c"reflection_pad_backward": structured(typed!(movement::pad_backward_of_meta)) =>
         c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"reflection_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>
+        c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
     c"replication_pad_backward": structured(typed!(movement::pad_backward_of_meta)) =>
         c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
     c"replication_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>

@@ -85,10 +85,6 @@ impl Convolution<'_> {
         if format == Format::Contiguous { self.weight.suggested_format() } else { format }
     }
 
-    fn like(&self, tensor: Tensor<'_>) -> Shape {
-        Shape::new(tensor.sizes(), tensor.dtype(), self.format())
-    }
-
     fn output_channels(&self) -> i64 {
         let sizes = self.weight.sizes();
         if self.transposed { sizes[1] * self.groups } else { sizes[0] }
@@ -108,19 +104,14 @@ impl Convolution<'_> {
                 (input[dim] + padding - kernel) / stride + 1
             };
         }
-        self.check_output(&sizes[2..])?;
-        Ok(sizes)
-    }
-
-    fn check_output(&self, spatial: &[i64]) -> Outcome {
+        let (spatial, own) = (&sizes[2..], &input[2..]);
         // As on the CPU, where transposed convolutions of 16 bit numbers may be empty.
         let least = i64::from(!(self.transposed && NARROW.contains(self.input.dtype())));
-        let sizes = &self.input.sizes()[2..];
         ensure!(
             spatial.iter().all(|&size| size >= least),
-            "Given input size per channel: {sizes:?}. Calculated output size per channel: {spatial:?}. Output size is too small"
+            "Given input size per channel: {own:?}. Calculated output size per channel: {spatial:?}. Output size is too small"
         );
-        Ok(())
+        Ok(sizes)
     }
 
     /// How a call that computes in `dtype` is divided. `channels`: the number of channels among which it can be divided.
@@ -259,7 +250,8 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let convolution = Convolution { input, weight, stride, padding, dilation, output_padding, transposed, groups };
     convolution.check(Some(grad))?;
     let of_bias = Shape::new(&[convolution.output_channels()], grad.dtype(), Format::Contiguous);
-    let shapes = [convolution.like(input), convolution.like(weight), of_bias];
+    let like = |tensor: Tensor<'_>| Shape::new(tensor.sizes(), tensor.dtype(), convolution.format());
+    let shapes = [like(input), like(weight), of_bias];
     let is_empty = grad.numel() == 0 || input.numel() == 0;
     let mut gradients = [None; 3];
     for (index, shape) in shapes.iter().enumerate().filter(|&(index, _)| wanted[index]) {

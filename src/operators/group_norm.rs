@@ -30,16 +30,15 @@ impl Groups {
     }
 }
 
-/// The shape of a result like the input: dense, in the format that the input's strides suggest.
-fn result_shape(input: Tensor<'_>) -> Shape {
-    let format = input.suggested_format();
-    let shape = Shape::new(input.sizes(), input.dtype(), format);
-    if input.is_dense(format) { Shape { strides: Dims::from(input.strides()), ..shape } } else { shape }
-}
-
 /// Makes output number 0 and launches into its rows. If it is not contiguous, the rows are a temporary that is copied to it.
 fn with_result(call: &Call<'_>, input: Tensor<'_>, sizes: [i64; 2], launch: impl FnOnce(Tensor<'_>) -> Outcome) -> Outcome {
-    let out = call.output(0, &result_shape(input), Strides::Any)?;
+    // Dense, in the format that the input's strides suggest.
+    let format = input.suggested_format();
+    let mut shape = Shape::new(input.sizes(), input.dtype(), format);
+    if input.is_dense(format) {
+        shape.strides = Dims::from(input.strides());
+    }
+    let out = call.output(0, &shape, Strides::Any)?;
     if out.is_dense(Format::Contiguous) {
         return launch(out.view(&sizes));
     }

@@ -74,24 +74,37 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.operator(&callees::DIV_NUMBER_IN_PLACE, &[out.into(), input.numel().into()]).map(drop)
 }
 
-/// An elementwise loss, or the mean or sum of the losses. `numbers`: the kernel's scalars. `dtype`: that of the result, if it is
-/// not the operands' common one.
-fn loss(call: &Call<'_>, operands: [Tensor<'_>; 2], reduction: i64, numbers: &[Scalar], dtype: Option<DType>) -> Outcome {
+/// `mse_loss`, `smooth_l1_loss` and, in the dtype of the input, `huber_loss`: elementwise, or the mean or sum of the losses. The
+/// arguments are the input, the target, the reduction and, unless it is `mse_loss`, a number.
+pub fn elementwise(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (input, target, reduction): (Tensor<'_>, Tensor<'_>, i64) = arguments.first(3).typed()?;
+    let number = arguments.get(3).map(Value::get::<f64>).transpose()?;
+    let is_huber = call.kernel_name() == "huber_loss";
+    ensure!(number.is_none_or(|number| number >= 0.0 && !(is_huber && number == 0.0)));
     let given = call.given(0).filter(|_| reduction == NONE);
-    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &operands.map(Into::into), given, call)?;
-    let operands = if let Some(dtype) = dtype { operands.with_dtype(dtype)? } else { operands };
+    let rule = Rule::with_host_number(Types::Common);
+    let mut operands = Elementwise::of(rule, &[input.into(), target.into()], given, call)?;
+    if is_huber {
+        operands = operands.with_dtype(input.dtype())?;
+    }
     ensure_computed(operands.compute(), call)?;
+    let numbers: SmallVec<[Scalar; 1]> = number.map(Scalar::Double).into_iter().collect();
     if reduction == NONE {
-        return operands.launch(call, operands.output(call)?, numbers);
+        return operands.launch(call, operands.output(call)?, &numbers);
     }
     let losses = call.empty_as(&operands.shape())?;
-    operands.launch(call, losses, numbers)?;
+    operands.launch(call, losses, &numbers)?;
     reduce(call, losses, reduction)
 }
 
 /// The gradient of an elementwise loss. The arguments are the loss's gradient, the input, the target, the reduction and, unless it
-/// is `mse_loss`, a number. The kernel's first scalar is `factor`, for a mean divided by the number of elements.
-pub fn gradient(types: Types, factor: f64, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+/// is `mse_loss`, a number. The kernel's first scalar is a factor, for a mean divided by the number of elements.
+pub fn gradient(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (types, factor) = match call.kernel_name() {
+        "mse_loss_backward" => (Types::Common, 2.0),
+        "huber_loss_backward" => (Types::Same, 1.0),
+        _ => (Types::Common, 1.0),
+    };
     let [grad, input, target] = [0, 1, 2].map(|index| arguments.tensor(index));
     let (input, given) = (input?, call.given(0));
     let is_mean = arguments.get(3).unwrap_or(&Value::None).get::<i64>()? == MEAN;
@@ -106,21 +119,6 @@ pub fn gradient(types: Types, factor: f64, arguments: &Arguments<'_>, call: &Cal
     let number = arguments.get(4).and_then(Value::as_number);
     let scalars: SmallVec<[Scalar; 2]> = iter::once(Scalar::Double(norm)).chain(number).collect();
     operands.launch(call, out, &scalars)
-}
-
-pub fn mse(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64) -> Outcome {
-    loss(call, [input, target], reduction, &[], None)
-}
-
-pub fn smooth_l1(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64, beta: f64) -> Outcome {
-    ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
-    loss(call, [input, target], reduction, &[Scalar::Double(beta)], None)
-}
-
-/// `huber_loss`, in the dtype of the input.
-pub fn huber(call: &Call<'_>, input: Tensor<'_>, target: Tensor<'_>, reduction: i64, delta: f64) -> Outcome {
-    ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
-    loss(call, [input, target], reduction, &[Scalar::Double(delta)], Some(input.dtype()))
 }
 
 // ---- negative log likelihood: the fallback gets arguments that do not match; its kernel raises the error ----

@@ -157,12 +157,8 @@ pointwise! {
     gradient call(typed!(functions::glu_backward)) => glu_backward;
     gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
     // losses
-    pure call(typed!(loss::mse)) => mse_loss;
-    pure call(typed!(loss::smooth_l1)) => smooth_l1_loss;
-    pure call(typed!(loss::huber)) => huber_loss;
-    gradient call(|arguments, call| loss::gradient(Types::Common, 2.0, arguments, call)) => mse_loss_backward;
-    gradient call(|arguments, call| loss::gradient(Types::Common, 1.0, arguments, call)) => smooth_l1_loss_backward;
-    pure call(|arguments, call| loss::gradient(Types::Same, 1.0, arguments, call)) => huber_loss_backward;
+    pure call(loss::elementwise) => huber_loss mse_loss smooth_l1_loss;
+    gradient call(loss::gradient) => huber_loss_backward mse_loss_backward smooth_l1_loss_backward;
 }
 
 named! {

@@ -160,20 +160,16 @@ pub fn binomial(call: &Call<'_>, trials: Tensor<'_>, p: Tensor<'_>, generator: V
     draw(call, out, &[trials, p], generator, |[seed, offset]| kernels::discrete::binomial::Scalars { seed, offset }.list())
 }
 
-/// An error if the dtype cannot represent all numbers below `count`.
-fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
-    let is_limited = [DType::Half, DType::Float, DType::Double].contains(&dtype);
-    let greatest = values_of(dtype).filter(|_| is_limited).map_or(i64::MAX, |count| count as i64);
-    ensure!((0..=greatest).contains(&count));
-    call.check_number(Scalar::Long((count - 1).max(0)), dtype)
-}
-
 /// `randperm.generator_out`.
 pub fn permutation(call: &Call<'_>, count: i64, generator: Value<'_>) -> Outcome {
     let given = call.given(0);
     let given = given.ok_or_else(|| CallError::Invalid("internal error: randperm without an output".into()))?;
     let dtype = given.dtype();
-    check_count(call, count, dtype)?;
+    // The dtype must represent all of the numbers.
+    let is_limited = [DType::Half, DType::Float, DType::Double].contains(&dtype);
+    let greatest = values_of(dtype).filter(|_| is_limited).map_or(i64::MAX, |count| count as i64);
+    ensure!((0..=greatest).contains(&count));
+    call.check_number(Scalar::Long((count - 1).max(0)), dtype)?;
     let given = if given.sizes() == [count] { given } else { call.resize(given, &[count])? };
     let permute = |out| draw(call, out, &[], generator, |[seed, offset]| kernels::randperm::Scalars { seed, offset }.list());
     if given.check_no_internal_overlap().is_err() {
@@ -309,8 +305,18 @@ const NO_WEIGHT: &str = "invalid multinomial distribution (sum of probabilities 
 
 /// `multinomial`. A kernel draws several samples with replacement; other cases are composed of other operators.
 pub fn multinomial(call: &Call<'_>, weights: Tensor<'_>, samples: i64, with_replacement: bool, generator: Value<'_>) -> Outcome {
-    check(weights, samples, with_replacement, call.given(0))?;
-    let out = output(call, weights, samples)?;
+    let given = call.given(0);
+    let is_there = given.is_none_or(|given| given.device() == weights.device());
+    ensure!(is_there, "multinomial arguments must have the same device");
+    ensure!((1..=2).contains(&weights.ndim()) && is_floating(weights.dtype()) && call.has_dtype(0, DType::Long));
+    let categories = weights.size_from_end(0);
+    ensure!(samples > 0 && categories <= MOST_CATEGORIES && (with_replacement || samples <= categories));
+    let mut sizes = Dims::from(weights.sizes());
+    sizes[weights.ndim() - 1] = samples;
+    if let Some(given) = given.filter(|given| given.sizes() != &sizes[..]) {
+        call.resize(given, &sizes)?;
+    }
+    let out = call.contiguous(0, &sizes, DType::Long, Strides::Shared)?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -319,26 +325,6 @@ pub fn multinomial(call: &Call<'_>, weights: Tensor<'_>, samples: i64, with_repl
     }
     check_distribution(call, weights)?;
     draw_greatest(call, out, weights, generator)
-}
-
-fn check(weights: Tensor<'_>, samples: i64, with_replacement: bool, given: Option<Tensor<'_>>) -> Outcome {
-    let is_there = given.is_none_or(|given| given.device() == weights.device());
-    ensure!(is_there, "multinomial arguments must have the same device");
-    ensure!((1..=2).contains(&weights.ndim()) && is_floating(weights.dtype()));
-    ensure!(given.is_none_or(|given| given.dtype() == DType::Long));
-    let categories = weights.size_from_end(0);
-    ensure!(samples > 0 && categories <= MOST_CATEGORIES && (with_replacement || samples <= categories));
-    Ok(())
-}
-
-/// The output for the samples of each distribution.
-fn output<'a>(call: &Call<'a>, weights: Tensor<'_>, samples: i64) -> Result<Tensor<'a>, CallError> {
-    let mut sizes = Dims::from(weights.sizes());
-    sizes[weights.ndim() - 1] = samples;
-    if let Some(given) = call.given(0).filter(|given| given.sizes() != &sizes[..]) {
-        call.resize(given, &sizes)?;
-    }
-    call.contiguous(0, &sizes, DType::Long, Strides::Shared)
 }
 
 /// Launches the kernel over the rows of weights.
@@ -364,15 +350,12 @@ fn check_distribution(call: &Call<'_>, weights: Tensor<'_>) -> Outcome {
     let is_positive = call.operator(&callees::GE, &[least, zero])?;
     let is_finite = call.operator(&callees::LT, &[greatest, f64::INFINITY.into()])?;
     let is_valid = call.operator(&callees::BITWISE_AND, &[Value::Tensor(is_finite), Value::Tensor(is_positive)])?;
-    check_all(call, is_valid, "probability tensor contains either `inf`, `nan` or element < 0")?;
+    // An error is raised when the stream gets there.
+    let check = |value: Tensor<'_>, text| call.operators(&callees::ASSERT, &[Value::Tensor(value), Value::Text(text)], 0);
+    check(is_valid, "probability tensor contains either `inf`, `nan` or element < 0")?;
     let total = call.operator(&callees::SUM, &[Value::Tensor(weights), Value::Integers(&[-1]), no, Value::None])?;
     let is_some = call.operator(&callees::NE, &[Value::Tensor(total), zero])?;
-    check_all(call, call.operator(&callees::ALL, &[Value::Tensor(is_some)])?, NO_WEIGHT)
-}
-
-/// Raises an error by `_assert_async` if the tensor is false.
-fn check_all(call: &Call<'_>, value: Tensor<'_>, text: &str) -> Outcome {
-    call.operators(&callees::ASSERT, &[Value::Tensor(value), Value::Text(text)], 0).map(drop)
+    check(call.operator(&callees::ALL, &[Value::Tensor(is_some)])?, NO_WEIGHT).map(drop)
 }
 
 /// Divides each weight by an exponentially distributed number. The categories of the greatest quotients are a sample without

@@ -215,21 +215,18 @@ struct Search<'a> {
     sorter: Option<Tensor<'a>>,
 }
 
-/// True if the boundaries are one line, or have a line for each line of the values.
-fn are_lines_for(sorted: &[i64], values: &[i64]) -> bool {
-    let Some(lines) = sorted.len().checked_sub(1) else { return false };
-    lines == 0 || (sorted.len() == values.len() && sorted[..lines] == values[..lines])
-}
-
 impl<'a> Search<'a> {
     /// An error unless the arguments fit. Waits for the minimum and the maximum of a sorter.
     fn check(&self, call: &Call<'_>) -> Outcome {
         let (sorted, values, size) = (self.sorted.sizes(), sizes_of(self.values), self.sorted.sizes().last().copied().unwrap_or(0));
+        // The boundaries are one line, or have a line for each line of the values.
+        let lines = sorted.len().saturating_sub(1);
+        let are_lines = lines == 0 || (sorted.len() == values.len() && sorted[..lines] == values[..lines]);
         let tensors = [Some(self.sorted), self.values.tensor(), self.sorter];
         check_same_device(tensors.into_iter().flatten(), "a tensor", "searchsorted")?;
         ensure!(self.side.is_none_or(|side| side == "right" || (side == "left" && !self.right)));
         ensure!(self.sorter.is_none_or(|sorter| sorter.dtype() == DType::Long && sorter.sizes() == sorted));
-        ensure!(are_lines_for(sorted, values) && call.has_dtype(0, self.dtype()));
+        ensure!(!sorted.is_empty() && are_lines && call.has_dtype(0, self.dtype()));
         ensure!(!self.out_int32 || size < i64::from(i32::MAX));
         let Some(sorter) = self.sorter.filter(|sorter| sorter.numel() > 0) else { return Ok(()) };
         let limits = call.operators(&callees::AMINMAX, &[sorter.into(), Value::None, false.into()], 2)?;

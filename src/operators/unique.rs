@@ -119,19 +119,6 @@ fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inver
     Grouping { table: line.view(&[numel, 1]), indices, in_order: true, numbers }.group(call, &results)
 }
 
-/// The tensor with dimension `dim` moved to the front; a 0-dim tensor becomes 1-D.
-fn with_first(tensor: Tensor<'_>, dim: usize) -> Tensor<'_> {
-    if tensor.ndim() == 0 {
-        return tensor.view(&[1]);
-    }
-    let moved = |values: &[i64]| {
-        let mut moved = Dims::from(values);
-        moved[..=dim].rotate_right(1);
-        moved
-    };
-    tensor.within(&moved(tensor.sizes()), &moved(tensor.strides()))
-}
-
 /// Groups the slices along a dimension, each as a row.
 fn along(call: &Call<'_>, input: Tensor<'_>, dim: i64, consecutive: bool) -> Outcome {
     let dim = wrap_dim(dim, input.ndim())?;
@@ -141,7 +128,16 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: i64, consecutive: bool) -> Out
         return nothing(call, input.sizes(), input.dtype(), &[0]);
     }
     ensure!(zeros == 0);
-    let moved = with_first(input, dim);
+    // The dimension is moved to the front; a 0-dim tensor becomes 1-D.
+    let to_front = |values: &[i64]| {
+        let mut values = Dims::from(values);
+        values[..=dim].rotate_right(1);
+        values
+    };
+    let moved = match input.ndim() {
+        0 => input.view(&[1]),
+        _ => input.within(&to_front(input.sizes()), &to_front(input.strides())),
+    };
     let count = moved.sizes()[0];
     let table = call.dense(moved, Format::Contiguous)?.view(&[count, moved.numel() / count]);
     let indices = if consecutive {
