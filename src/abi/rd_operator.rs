@@ -16,7 +16,7 @@ use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{DenseCalls, Kernel, Operator, definitions, operators};
 use crate::operators::call::{
-    Arguments, Call, CallError, Caller, Cut, Input, Outcome, Partition, Requests, Shape, Shapes, Strides, Tensors, Value, Wanted,
+    Arguments, Call, CallError, Caller, Cut, Input, Outcome, Partition, Shape, Shapes, Strides, Tensors, Value, Wanted,
 };
 use crate::operators::callees::{CALLEES, Callee};
 use crate::operators::guards::Guard;
@@ -622,7 +622,7 @@ impl<'a> Host<'a> {
     }
 }
 
-impl Requests for Host<'_> {
+impl Caller for Host<'_> {
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
         let given = view(tensor);
         // SAFETY: as above; the tensor is one of the call's.
@@ -718,9 +718,7 @@ impl Requests for Host<'_> {
     fn default_dtype(&self) -> DType {
         shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float)
     }
-}
 
-impl Caller for Host<'_> {
     fn meta(&self) -> Result<Shapes, CallError> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
         // SAFETY: the caller of `rd_operator_call` promises its functions.

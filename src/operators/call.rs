@@ -474,7 +474,7 @@ pub fn parts_worth(cost: u64) -> i64 {
 }
 
 /// Requests of a call to the shim, which holds PyTorch's tensors.
-pub trait Requests {
+pub trait Caller {
     /// Returns a tensor of the call, or a view of one, as output number `index`, or copies it to the caller's `out=` tensor.
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome;
 
@@ -530,10 +530,9 @@ pub trait Requests {
 
     /// `torch.get_default_dtype()`.
     fn default_dtype(&self) -> DType;
-}
 
-/// Requests that make tensors or launch kernels; [`Call`] has functions for them.
-pub trait Caller: Requests {
+    // Requests that make tensors or launch kernels; [`Call`] has functions for them.
+
     /// Runs the meta function that the operator is bound with on the call's arguments and describes its outputs.
     fn meta(&self) -> Result<Shapes, CallError>;
 
@@ -810,7 +809,7 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Deref for Call<'a> {
-    type Target = dyn Requests + 'a;
+    type Target = dyn Caller + 'a;
 
     #[inline]
     fn deref(&self) -> &Self::Target {

@@ -218,22 +218,6 @@ fn depthwise<'a>(
     if is_copied { call.copy(out, target) } else { Ok(()) }
 }
 
-/// Launches the requested gradients of a depthwise convolution's weights and bias.
-fn depthwise_weight<'a>(
-    call: &Call<'a>,
-    windows: &Windows,
-    [grad, input]: [Tensor<'a>; 2],
-    gradients: [Option<Tensor<'a>>; 2],
-) -> Outcome {
-    if gradients.iter().all(Option::is_none) {
-        return Ok(());
-    }
-    let [of_weight, of_bias] = gradients;
-    let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
-    let scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list();
-    call.with_kernel(kernel!(c"depthwise_weight")).launch(&[of_weight.map(channel_rows), of_bias], &inputs, &scalars)
-}
-
 /// Images as a contiguous tensor (N, H, W, C).
 fn channels_last<'a>(call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
     Ok(call.dense(images, Format::ChannelsLast)?.in_memory_order(Format::ChannelsLast))
@@ -272,7 +256,12 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if let Some(of_input) = of_input {
         depthwise(call, &windows, [of_input, grad, weight], None, true)?;
     }
-    depthwise_weight(call, &windows, [grad, input], [of_weight, of_bias])
+    if of_weight.is_none() && of_bias.is_none() {
+        return Ok(());
+    }
+    let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
+    let scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list();
+    call.with_kernel(kernel!(c"depthwise_weight")).launch(&[of_weight.map(channel_rows), of_bias], &inputs, &scalars)
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ pointwise! {
     all of(BINARY.checked(pointwise::heaviside)) => heaviside;
     all floating(BINARY) => hypot;
     all floating(BINARY_FLOATING) => atan2;
-    tensor_out numeric(BINARY.scalars(Scalars::Exact).checked_typed(pointwise::alpha)) => add;
+    tensor_out numeric(BINARY.scalars(Scalars::Alpha)) => add;
     tensor_out numeric(pointwise::SUB) => sub;
     tensor_out numeric(BINARY) => mul;
     tensor_out floating(BINARY_FLOATING) => copysign;
