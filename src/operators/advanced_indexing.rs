@@ -23,25 +23,21 @@ fn check_mask(target: Tensor<'_>, mask: Tensor<'_>, first: usize) -> Outcome {
     Ok(())
 }
 
-/// Appends the indices of the mask's true elements.
-fn expand_mask<'a>(call: &Call<'a>, target: Tensor<'_>, mask: Tensor<'a>, indices: &mut Indices<'a>) -> Outcome {
-    if mask.dtype() == DType::Byte {
-        call.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")?;
-    }
-    check_mask(target, mask, indices.len())?;
-    let positions = call.operator(&callees::NONZERO, &[Value::Tensor(mask)])?;
-    let columns = call.on_device(target.device(), positions)?.with_last(0);
-    indices.extend((0..mask.ndim() as i64).map(|column| Some(columns.row(column))));
-    Ok(())
-}
-
 /// The indices on the target's device, with masks converted.
 fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Indices<'a>, CallError> {
     ensure!(given.iter().flatten().all(|&index| is_mask(index) || is_index(index)));
     let mut indices = Indices::new();
     for &index in given {
         match index {
-            Some(mask) if is_mask(mask) => expand_mask(call, target, mask, &mut indices)?,
+            Some(mask) if is_mask(mask) => {
+                if mask.dtype() == DType::Byte {
+                    call.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")?;
+                }
+                check_mask(target, mask, indices.len())?;
+                let positions = call.operator(&callees::NONZERO, &[Value::Tensor(mask)])?;
+                let columns = call.on_device(target.device(), positions)?.with_last(0);
+                indices.extend((0..mask.ndim() as i64).map(|column| Some(columns.row(column))));
+            }
             Some(index) => indices.push(Some(call.on_device(target.device(), index)?)),
             None => indices.push(None),
         }
@@ -151,15 +147,12 @@ fn arranged<'a>(target: Tensor<'a>, indices: &Indices<'a>) -> Result<(Addressing
 
 // ---- index ----
 
-/// The mask of a call whose only index is a mask of the tensor's own shape.
-fn whole_mask<'a>(input: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Option<Tensor<'a>> {
-    let &[Some(mask)] = given else { return None };
-    let is_whole = mask.ndim() > 0 && mask.sizes() == input.sizes() && mask.device() == input.device();
-    (mask.dtype() == DType::Bool && is_whole).then_some(mask)
-}
-
 pub fn index(call: &Call<'_>, input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -> Outcome {
-    if let (None, Some(mask)) = (call.given(0), whole_mask(input, given)) {
+    if let (None, &[Some(mask)]) = (call.given(0), given)
+        && mask.dtype() == DType::Bool
+        && mask.ndim() > 0
+        && (mask.sizes(), mask.device()) == (input.sizes(), input.device())
+    {
         let selected = call.operator(&callees::MASKED_SELECT, &[Value::Tensor(input), Value::Tensor(mask)])?;
         return call.give(0, selected);
     }

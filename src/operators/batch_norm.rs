@@ -62,28 +62,19 @@ struct Forward<'a> {
 }
 
 impl<'a> Forward<'a> {
-    fn check(&self, call: &Call<'_>) -> Outcome {
-        let has_running = self.running.iter().all(Option::is_some);
-        ensure!(self.training || has_running, "batch norm: expected running statistics in evaluation");
-        let parameters = self.parameters();
-        check_operands(call, self.input, &parameters)?;
-        take_if(self.running[0].is_some() == self.running[1].is_some())?;
-        check_dtypes(self.input, &parameters)
-    }
-
-    fn parameters(&self) -> [Option<Tensor<'a>>; 4] {
-        [self.weight, self.bias, self.running[0], self.running[1]]
-    }
-
     /// Makes the outputs: the result, and the statistics that training saves.
     fn run(&self, call: &Call<'_>) -> Outcome {
-        self.check(call)?;
+        let [mean, var] = self.running;
+        let parameters = [self.weight, self.bias, mean, var];
+        ensure!(self.training || (mean.is_some() && var.is_some()), "batch norm: expected running statistics in evaluation");
+        check_operands(call, self.input, &parameters)?;
+        take_if(mean.is_some() == var.is_some())?;
+        check_dtypes(self.input, &parameters)?;
         let samples = Samples::of(self.input);
         let out = call.output(0, &Shape::new(self.input.sizes(), self.input.dtype(), samples.format), Strides::Any)?;
-        let dtype = statistics_dtype(self.input, &self.parameters());
+        let dtype = statistics_dtype(self.input, &parameters);
         let count = [if self.training { samples.channels } else { 0 }];
         let saved = [call.contiguous(1, &count, dtype, Strides::Any)?, call.contiguous(2, &count, dtype, Strides::Any)?];
-        let [mean, var] = self.running;
         let running = [call.dense_given(mean)?, call.dense_given(var)?];
         let [save_mean, save_inverse] = saved.map(|saved| Some(saved).filter(|_| self.training));
         let outputs = [Some(samples.rows(call, out)?), save_mean, save_inverse, running[0], running[1]];

@@ -95,24 +95,16 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (grad, input, shape, mean, inverse, weight, bias, wanted): (Tensor<'_>, _, _, _, _, _, _, &[bool]) = arguments.typed()?;
+    let (grad, input, shape, mean, inverse, weight, bias, wanted): (Tensor<'_>, Tensor<'_>, _, _, _, _, _, &[bool]) =
+        arguments.typed()?;
     let normalised = Normalised { input, shape, weight, bias };
     normalised.check(call)?;
     let (found, sizes) = (grad.sizes(), normalised.input.sizes());
     ensure!(found == sizes, "layer norm: expected a gradient of sizes {sizes:?}, got {found:?}");
-    let outputs = gradients(call, &normalised, wanted)?;
-    let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
-    let weight = normalised.parameter(call, normalised.weight)?;
-    let inputs = call.all_dense([rows[0], rows[1], Some(mean), Some(inverse), weight])?;
-    call.launch(&outputs, &inputs, &[])
-}
-
-/// Makes the requested gradients. The kernel always computes that of the input.
-fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<[Option<Tensor<'a>>; 3], CallError> {
-    let Normalised { input, shape, weight, bias } = *normalised;
     let matrix = normalised.matrix();
+    // The kernel always computes the gradient of the input.
     let of_input = if wanted[0] {
-        call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&matrix)
+        call.contiguous(0, sizes, input.dtype(), Strides::Any)?.view(&matrix)
     } else {
         call.empty(&matrix, input.dtype())?
     };
@@ -120,5 +112,9 @@ fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) 
         let dtype = like.unwrap_or(input).dtype();
         wanted[index].then(|| call.contiguous(index, shape, dtype, Strides::Any)).transpose()
     };
-    Ok([Some(of_input), like(1, weight)?, like(2, bias.or(weight))?])
+    let outputs = [Some(of_input), like(1, weight)?, like(2, bias.or(weight))?];
+    let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
+    let weight = normalised.parameter(call, normalised.weight)?;
+    let inputs = call.all_dense([rows[0], rows[1], Some(mean), Some(inverse), weight])?;
+    call.launch(&outputs, &inputs, &[])
 }

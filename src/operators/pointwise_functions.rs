@@ -94,23 +94,16 @@ pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch(&operands, Scalars::Any, arguments, call)
 }
 
-/// `pow` of a number and a tensor.
+/// `pow` of a number and a tensor. `1 ** x` is computed as `x ** 0`, which is 1 for NaN, too; the 0 has the type of the 1.
 pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, exponent] = arguments.all()?;
-    if let Some(zero) = exponent_of_one(base.get()?) {
-        return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(kernel!(c"pow_scalar")));
-    }
-    with_number(arguments, call)
-}
-
-/// If the base is 1, the 0 of the base's type: `1 ** x` is computed as `x ** 0`, which is 1 for NaN, too.
-fn exponent_of_one(base: Scalar) -> Option<Scalar> {
-    match base {
-        Scalar::Long(1) => Some(Scalar::Long(0)),
-        Scalar::Double(1.0) => Some(Scalar::Double(0.0)),
-        Scalar::Complex(1.0, 0.0) => Some(Scalar::Complex(0.0, 0.0)),
-        _ => None,
-    }
+    let zero = match base.get()? {
+        Scalar::Long(1) => Scalar::Long(0),
+        Scalar::Double(1.0) => Scalar::Double(0.0),
+        Scalar::Complex(1.0, 0.0) => Scalar::Complex(0.0, 0.0),
+        _ => return with_number(arguments, call),
+    };
+    pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(kernel!(c"pow_scalar")))
 }
 
 /// `ldexp`: a tensor times powers of 2 with integer exponents. PyTorch's composite implementation serves other dtypes.

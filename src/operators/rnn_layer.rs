@@ -130,33 +130,14 @@ impl<'a> Layer<'a> {
         call.contiguous(index, &self.sizes(self.weight.sizes()[1]), self.dtype(), Strides::Any)
     }
 
-    /// Returns the last step of a sequence as output number `index`.
-    fn give_last(&self, call: &Call<'a>, index: usize, sequence: Tensor<'a>) -> Outcome {
-        call.give(index, sequence.row(if self.reverse { 0 } else { sequence.sizes()[0] - 1 }))
-    }
-
     /// Rows [steps * batch, size] as [steps, batch, size].
     fn of_steps(&self, rows: Tensor<'a>) -> Tensor<'a> {
         rows.view(&self.sizes(rows.size_from_end(0)))
     }
 
-    /// The products of the inputs and their weights, [steps * batch, gates * size], plus a bias if there is one.
-    fn sums(&self, call: &Call<'a>, bias: Option<Tensor<'a>>) -> Result<Tensor<'a>, CallError> {
-        let bias = bias.map_or(Value::None, Value::Tensor);
-        call.operator(&callees::LINEAR, &[Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias])
-    }
-
     /// The scalars of the kernels.
     fn scalars<const KIND: usize>(&self) -> [Scalar; 2] {
         [self.reverse.into(), (KIND == RNN_RELU).into()]
-    }
-
-    /// The gradient of a state, an output. Until the kernel runs, it holds the gradient of the final state.
-    fn grad_of_state(&self, call: &Call<'a>, index: usize, grad_of_last: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
-        let place = if self.biases.is_some() { 5 } else { 3 } + index;
-        let grad = call.contiguous(place, self.states[index].sizes(), self.dtype(), Strides::Any)?;
-        call.copy(grad, grad_of_last)?;
-        Ok(grad)
     }
 
     /// Makes the remaining gradients from those of the input products and of the hidden state's products.
@@ -203,7 +184,9 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
         None if KIND == GRU => (None, Some(call.zeros(&layer.weight.sizes()[..1], layer.dtype())?)),
         biases => (biases.map(|[input_bias, bias]| of_sum(call, &callees::ADD, input_bias, bias)).transpose()?, None),
     };
-    let sums = layer.sums(call, bias)?;
+    // The products of the inputs and their weights.
+    let bias = bias.map_or(Value::None, Value::Tensor);
+    let sums = call.operator(&callees::LINEAR, &[rows_of(layer.input).into(), layer.input_weight.into(), bias])?;
     let gates = layer.of_steps(sums);
     let outputs: Tensors<'_> = if kind.gates == 1 {
         smallvec![gates]
@@ -213,7 +196,8 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
     let inputs: SmallVec<[_; 3]> = [layer.weight].into_iter().chain(layer.states.iter().copied()).chain(own_bias).collect();
     call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
     for (index, sequence) in outputs.iter().take(kind.states).enumerate() {
-        layer.give_last(call, 1 + index, *sequence)?;
+        let last = if layer.reverse { 0 } else { sequence.sizes()[0] - 1 };
+        call.give(1 + index, sequence.row(last))?;
     }
     if kind.gates == 1 { call.give(0, gates) } else { call.give(2 + kind.states, sums) }
 }
@@ -240,7 +224,11 @@ pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -
     let of_products = call.empty(&[count, steps, batch, wide], layer.dtype())?;
     let mut outputs: SmallVec<[_; 3]> = (0..count).map(|index| of_products.row(index)).collect();
     for (index, grad_of_last) in grads[1..].iter().enumerate() {
-        outputs.push(layer.grad_of_state(call, index, *grad_of_last)?);
+        let place = if layer.biases.is_some() { 5 } else { 3 } + index;
+        let grad = call.contiguous(place, layer.states[index].sizes(), layer.dtype(), Strides::Any)?;
+        // Until the kernel runs, the gradient of a state holds that of the final state.
+        call.copy(grad, *grad_of_last)?;
+        outputs.push(grad);
     }
     call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
     layer.give_others(call, [outputs[0], of_products.row(count - 1)], results[0], mask)
@@ -277,26 +265,22 @@ impl<'a> Network<'a> {
         })
     }
 
-    fn cells(&self) -> usize {
-        self.layers * self.directions
-    }
-
     /// True if rustdev's layers of this kind can compute every layer.
     fn fits(&self, kind: &Kind) -> bool {
+        let cells = self.layers * self.directions;
         let (device, dtype) = (self.input.device(), self.input.dtype());
         let is_alike = |tensor: &Tensor<'_>| tensor.device() == device && tensor.dtype() == dtype && tensor.numel() > 0;
         let mut all = iter::once(&self.input).chain(self.states).chain(self.params);
-        device >= 0 && FLOATING.contains(dtype) && self.states.len() == kind.states && all.all(is_alike) && self.sizes_fit(kind)
-    }
-
-    fn sizes_fit(&self, kind: &Kind) -> bool {
+        if device < 0 || !FLOATING.contains(dtype) || self.states.len() != kind.states || !all.all(is_alike) {
+            return false;
+        }
         let (&[outer, inner, inputs], &[_, _, size]) = (self.input.sizes(), self.states[0].sizes()) else { return false };
         let (batch, inputs_of_later) = (if self.batch_first { outer } else { inner }, self.directions as i64 * size);
         let inputs_of = |cell: usize| if cell < self.directions { inputs } else { inputs_of_later };
-        let mut cells = self.params.chunks_exact(self.params_of_cell).enumerate();
-        self.states.iter().all(|state| state.sizes() == [self.cells() as i64, batch, size])
-            && self.params.len() == self.cells() * self.params_of_cell
-            && cells.all(|(cell, params)| kind.fits(params, inputs_of(cell), size))
+        let mut params = self.params.chunks_exact(self.params_of_cell).enumerate();
+        self.states.iter().all(|state| state.sizes() == [cells as i64, batch, size])
+            && self.params.len() == cells * self.params_of_cell
+            && params.all(|(cell, params)| kind.fits(params, inputs_of(cell), size))
     }
 
     /// Makes the output and the final states.

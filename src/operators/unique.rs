@@ -33,16 +33,6 @@ struct Results<'a> {
     with_counts: bool,
 }
 
-/// The shape with the first dimension set to `count` and moved to `dim`, while it still varies slowest in memory.
-fn moved_back(sizes: &[i64], count: i64, dim: usize, dtype: DType) -> Shape {
-    let mut sizes = dims(sizes, |size| size);
-    sizes[0] = count;
-    let mut strides = Format::Contiguous.strides(&sizes);
-    sizes[..=dim].rotate_left(1);
-    strides[..=dim].rotate_left(1);
-    Shape { sizes, strides, dtype }
-}
-
 impl<'a> Grouping<'a> {
     /// Makes the results, after a wait for the number of groups.
     fn group(&self, call: &Call<'a>, results: &Results<'_>) -> Outcome {
@@ -57,7 +47,13 @@ impl<'a> Grouping<'a> {
         let scalars = kernels::collect::Scalars { in_order: self.in_order.into() };
         let collect = call.with_kernel(kernel!(c"unique_collect"));
         collect.launch_in(DType::Long, &targets, &[Some(numbers), self.indices], &scalars.list())?;
-        let out = call.output(0, &moved_back(results.sizes, different, results.dim, table.dtype()), Strides::Any)?;
+        // The first dimension is moved to `dim`, while it still varies slowest in memory.
+        let mut sizes = dims(results.sizes, |size| size);
+        sizes[0] = different;
+        let mut strides = Format::Contiguous.strides(&sizes);
+        sizes[..=results.dim].rotate_left(1);
+        strides[..=results.dim].rotate_left(1);
+        let out = call.output(0, &Shape { sizes, strides, dtype: table.dtype() }, Strides::Any)?;
         let cols = table.sizes()[1];
         let target = out.within(&[different, cols], &[cols, 1]);
         call.with_kernel(kernel!(c"unique_rows")).launch(&[target], &[table, starts], &[])
