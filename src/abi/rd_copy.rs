@@ -10,7 +10,7 @@ use super::rd_device::device_index;
 use super::rd_launch::Launched;
 use super::rd_operator::{line, operand, rd_tensor, tensor};
 use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
-use crate::operators::callees::COPY_ELEMENTS;
+use crate::operators::callees::kernel;
 use crate::operators::{Format, Tensor};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
@@ -107,7 +107,7 @@ unsafe fn launch(arena: &BumpArena, target: Tensor<'_>, source: Tensor<'_>, devi
     let view = |tensor| if dense_numel > 0 { line(tensor, &dense_numel) } else { operand(arena, tensor) };
     let operands = tensors.map(view);
     let launched = Launched {
-        op: COPY_ELEMENTS,
+        op: kernel!(c"copy_"),
         device,
         compute: target.dtype(),
         num_outputs: 1,

@@ -16,8 +16,7 @@ use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{DenseCalls, Kernel, Operator, definitions, operators};
 use crate::operators::call::{
-    Arguments, Call, CallError, Caller, Cut, Device, Input, Outcome, Partition, Requests, Shape, Shapes, Strides, Tensors, Value,
-    Wanted,
+    Arguments, Call, CallError, Caller, Cut, Input, Outcome, Partition, Shape, Shapes, Strides, Tensors, Value, Wanted,
 };
 use crate::operators::callees::{CALLEES, Callee};
 use crate::operators::guards::Guard;
@@ -89,7 +88,6 @@ pub const RD_VALUE_LARGE_INTEGER: i32 = 13;
 
 /// The `c10::DeviceType` of rustdev's devices.
 pub const RD_DEVICE_TYPE: i32 = 20;
-const _: () = assert!(RD_DEVICE_TYPE == Device::OURS);
 
 /// An argument of a call.
 #[allow(non_camel_case_types)]
@@ -452,8 +450,7 @@ unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Re
             Value::Text(std::str::from_utf8(bytes).map_err(|error| Failure::new(RD_INVALID_ARGUMENT, error.to_string()))?)
         }
         RD_VALUE_GENERATOR => Value::Generator(data as usize),
-        RD_VALUE_DEVICE => Value::Device(Device { kind: count as i32, index: scalar.integer as i32 }),
-        RD_VALUE_OTHER => Value::Other,
+        RD_VALUE_OTHER | RD_VALUE_DEVICE => Value::Other,
         _ => return Err(Failure::new(RD_INVALID_ARGUMENT, format!("an argument of kind {kind}"))),
     })
 }
@@ -552,10 +549,6 @@ fn written(arena: &BumpArena, value: &Value<'_>) -> rd_value {
         Value::Numbers(values) => list(RD_VALUE_DOUBLES, values.len(), values.as_ptr().cast()),
         Value::Flags(values) => list(RD_VALUE_BOOLS, values.len(), values.as_ptr().cast()),
         Value::Text(text) => list(RD_VALUE_TEXT, text.len(), text.as_ptr().cast()),
-        Value::Device(device) => {
-            let (kind, index) = (device.kind as usize, to_scalar(&Scalar::Long(device.index.into())));
-            rd_value { kind: RD_VALUE_DEVICE, count: kind, data: ptr::null(), scalar: index }
-        }
         Value::Generator(address) => list(RD_VALUE_GENERATOR, 1, ptr::with_exposed_provenance(*address)),
     }
 }
@@ -629,7 +622,7 @@ impl<'a> Host<'a> {
     }
 }
 
-impl Requests for Host<'_> {
+impl Caller for Host<'_> {
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
         let given = view(tensor);
         // SAFETY: as above; the tensor is one of the call's.
@@ -725,9 +718,7 @@ impl Requests for Host<'_> {
     fn default_dtype(&self) -> DType {
         shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float)
     }
-}
 
-impl Caller for Host<'_> {
     fn meta(&self) -> Result<Shapes, CallError> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
         // SAFETY: the caller of `rd_operator_call` promises its functions.

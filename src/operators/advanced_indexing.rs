@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
 use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure, take_if};
 use super::callees;
-use super::gather::is_index;
+use super::gather_and_scatter::is_index;
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, strides_in_order};
 use crate::tensor::dtype::{DType, FLOAT8};
 
@@ -23,25 +23,21 @@ fn check_mask(target: Tensor<'_>, mask: Tensor<'_>, first: usize) -> Outcome {
     Ok(())
 }
 
-/// Appends the indices of the mask's true elements.
-fn expand_mask<'a>(call: &Call<'a>, target: Tensor<'_>, mask: Tensor<'a>, indices: &mut Indices<'a>) -> Outcome {
-    if mask.dtype() == DType::Byte {
-        call.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")?;
-    }
-    check_mask(target, mask, indices.len())?;
-    let positions = call.operator(&callees::NONZERO, &[Value::Tensor(mask)])?;
-    let columns = call.on_device(target.device(), positions)?.with_last(0);
-    indices.extend((0..mask.ndim() as i64).map(|column| Some(columns.row(column))));
-    Ok(())
-}
-
 /// The indices on the target's device, with masks converted.
 fn used_indices<'a>(call: &Call<'a>, target: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Result<Indices<'a>, CallError> {
     ensure!(given.iter().flatten().all(|&index| is_mask(index) || is_index(index)));
     let mut indices = Indices::new();
     for &index in given {
         match index {
-            Some(mask) if is_mask(mask) => expand_mask(call, target, mask, &mut indices)?,
+            Some(mask) if is_mask(mask) => {
+                if mask.dtype() == DType::Byte {
+                    call.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")?;
+                }
+                check_mask(target, mask, indices.len())?;
+                let positions = call.operator(&callees::NONZERO, &[Value::Tensor(mask)])?;
+                let columns = call.on_device(target.device(), positions)?.with_last(0);
+                indices.extend((0..mask.ndim() as i64).map(|column| Some(columns.row(column))));
+            }
             Some(index) => indices.push(Some(call.on_device(target.device(), index)?)),
             None => indices.push(None),
         }
@@ -129,49 +125,34 @@ impl Arrangement {
     }
 }
 
-struct Indexing<'a> {
-    addressing: Addressing<'a>,
-    /// The strides of a result.
-    strides: Dims,
-}
-
-impl<'a> Indexing<'a> {
-    fn new(target: Tensor<'a>, indices: &Indices<'a>) -> Result<Self, CallError> {
-        let arrangement = Arrangement::new(target, indices)?;
-        let shape = &arrangement.shape;
-        let kept = |values: Dims| copied(target.arena(), &values);
-        let sizes = kept(arrangement.around(|dim| target.sizes()[dim], shape));
-        let strides = kept(arrangement.around(|dim| target.strides()[dim], &Dims::from_elem(0, shape.len())));
-        let mut addressing = Addressing { sizes, strides, indices: SmallVec::new() };
-        let mut broadcast: SmallVec<[Tensor<'a>; 2]> = SmallVec::new();
-        for (dim, index) in indices.iter().enumerate().filter_map(|(dim, index)| index.map(|index| (dim, index))) {
-            let index = index.expanded(shape)?;
-            let over = index.within(sizes, &arrangement.around(|_| 0, index.strides()));
-            addressing.indices.push(Index::along(target, dim, over));
-            broadcast.push(index);
-        }
-        ensure!(shape.contains(&0) || addressing.indices.iter().all(|index| index.slots != 0));
-        let strides = arrangement.strides_of_result(&addressing, &broadcast);
-        Ok(Self { addressing, strides })
+/// The index space of a call, and the strides of a result.
+fn arranged<'a>(target: Tensor<'a>, indices: &Indices<'a>) -> Result<(Addressing<'a>, Dims), CallError> {
+    let arrangement = Arrangement::new(target, indices)?;
+    let shape = &arrangement.shape;
+    let kept = |values: Dims| copied(target.arena(), &values);
+    let sizes = kept(arrangement.around(|dim| target.sizes()[dim], shape));
+    let strides = kept(arrangement.around(|dim| target.strides()[dim], &Dims::from_elem(0, shape.len())));
+    let mut addressing = Addressing { sizes, strides, indices: SmallVec::new() };
+    let mut broadcast: SmallVec<[Tensor<'a>; 2]> = SmallVec::new();
+    for (dim, index) in indices.iter().enumerate().filter_map(|(dim, index)| index.map(|index| (dim, index))) {
+        let index = index.expanded(shape)?;
+        let over = index.within(sizes, &arrangement.around(|_| 0, index.strides()));
+        addressing.indices.push(Index::along(target, dim, over));
+        broadcast.push(index);
     }
-
-    fn output<'c>(&self, call: &Call<'c>, dtype: DType) -> Result<Tensor<'c>, CallError> {
-        let shape = Shape { sizes: dims(self.addressing.sizes, |size| size), strides: self.strides.clone(), dtype };
-        call.output(0, &shape, Strides::Any)
-    }
+    ensure!(shape.contains(&0) || addressing.indices.iter().all(|index| index.slots != 0));
+    let strides = arrangement.strides_of_result(&addressing, &broadcast);
+    Ok((addressing, strides))
 }
 
 // ---- index ----
 
-/// The mask of a call whose only index is a mask of the tensor's own shape.
-fn whole_mask<'a>(input: Tensor<'_>, given: &[Option<Tensor<'a>>]) -> Option<Tensor<'a>> {
-    let &[Some(mask)] = given else { return None };
-    let is_whole = mask.ndim() > 0 && mask.sizes() == input.sizes() && mask.device() == input.device();
-    (mask.dtype() == DType::Bool && is_whole).then_some(mask)
-}
-
 pub fn index(call: &Call<'_>, input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -> Outcome {
-    if let (None, Some(mask)) = (call.given(0), whole_mask(input, given)) {
+    if let (None, &[Some(mask)]) = (call.given(0), given)
+        && mask.dtype() == DType::Bool
+        && mask.ndim() > 0
+        && (mask.sizes(), mask.device()) == (input.sizes(), input.device())
+    {
         let selected = call.operator(&callees::MASKED_SELECT, &[Value::Tensor(input), Value::Tensor(mask)])?;
         return call.give(0, selected);
     }
@@ -179,10 +160,10 @@ pub fn index(call: &Call<'_>, input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -
     ensure!(given.len() <= input.ndim() && given.iter().flatten().all(|index| own.contains(&index.device())));
     ensure!(call.has_dtype(0, input.dtype()));
     call.check_given_apart(given.iter().flatten().copied().chain([input]))?;
-    let indexing = Indexing::new(input, &used_indices(call, input, given)?)?;
-    take_if(indexing.addressing.fits())?;
-    let out = indexing.output(call, input.dtype())?;
-    indexing.addressing.load(call, out, input)
+    let (addressing, strides) = arranged(input, &used_indices(call, input, given)?)?;
+    take_if(addressing.fits())?;
+    let shape = Shape { sizes: dims(addressing.sizes, |size| size), strides, dtype: input.dtype() };
+    addressing.load(call, call.output(0, &shape, Strides::Any)?, input)
 }
 
 // ---- index_put_ ----
@@ -214,8 +195,7 @@ fn put_values<'a>(
     let values = if values.ndim() == 0 { call.on_device(target.device(), values)? } else { values };
     target.check_no_overlap(values)?;
     given.iter().flatten().try_for_each(|&index| target.check_no_overlap(index))?;
-    let indexing = Indexing::new(target, &used_indices(call, target, given)?)?;
-    let addressing = &indexing.addressing;
+    let (addressing, _) = arranged(target, &used_indices(call, target, given)?)?;
     let source = values.expand(addressing.sizes).ok_or(CallError::CpuError)?;
     ensure!(target.dtype() == values.dtype() && target.device() == values.device());
     let is_sum_of_bytes = accumulate && FLOAT8.contains(target.dtype());

@@ -109,11 +109,6 @@ impl<'a> Operands<'a> {
         scores.expanded(&sizes).map(Some)
     }
 
-    fn scalars(&self) -> Vec<Scalar> {
-        let (is_causal, has_scale) = (self.is_causal.into(), self.scale.is_some().into());
-        kernel::Scalars { is_causal, has_scale, scale: Scalar::Double(self.scale.unwrap_or(0.0)) }.list().into()
-    }
-
     /// Launches the kernel; its inputs are `before`, query, key, value, `behind`, and the mask if there is one.
     fn launch(&self, call: &Call<'a>, outputs: &[Tensor<'_>], before: &[Tensor<'_>], behind: &[Tensor<'_>]) -> Outcome {
         let mask = self.expanded_mask(call)?;
@@ -123,7 +118,9 @@ impl<'a> Operands<'a> {
             inputs.push(Some(if tensor.flags().has(Flags::NEG) { as_stored(call, tensor)? } else { tensor }));
         }
         inputs.push(mask);
-        call.launch(outputs, &inputs, &self.scalars())
+        let (is_causal, has_scale) = (self.is_causal.into(), self.scale.is_some().into());
+        let scalars = kernel::Scalars { is_causal, has_scale, scale: Scalar::Double(self.scale.unwrap_or(0.0)) };
+        call.launch(outputs, &inputs, &scalars.list())
     }
 }
 

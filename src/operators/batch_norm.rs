@@ -2,7 +2,7 @@
 //! channel.
 
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, ensure, take_if};
-use super::mixed_data_type;
+use super::layer_norm::{check_dtypes, statistics_dtype};
 use super::tensors::{Format, Tensor};
 use crate::kernels::channel_norm::{native_batch_norm as kernel, native_batch_norm_backward as backward_kernel};
 use crate::tensor::dtype::DType;
@@ -62,53 +62,32 @@ struct Forward<'a> {
 }
 
 impl<'a> Forward<'a> {
-    fn check(&self, call: &Call<'_>) -> Outcome {
-        let has_running = self.running.iter().all(Option::is_some);
-        ensure!(self.training || has_running, "batch norm: expected running statistics in evaluation");
-        let parameters = self.parameters();
-        check_operands(call, self.input, &parameters)?;
-        take_if(self.running[0].is_some() == self.running[1].is_some())?;
-        mixed_data_type::check(self.input, &parameters)
-    }
-
-    fn parameters(&self) -> [Option<Tensor<'a>>; 4] {
-        [self.weight, self.bias, self.running[0], self.running[1]]
-    }
-
     /// Makes the outputs: the result, and the statistics that training saves.
     fn run(&self, call: &Call<'_>) -> Outcome {
-        self.check(call)?;
+        let [mean, var] = self.running;
+        let parameters = [self.weight, self.bias, mean, var];
+        ensure!(self.training || (mean.is_some() && var.is_some()), "batch norm: expected running statistics in evaluation");
+        check_operands(call, self.input, &parameters)?;
+        take_if(mean.is_some() == var.is_some())?;
+        check_dtypes(self.input, &parameters)?;
         let samples = Samples::of(self.input);
         let out = call.output(0, &Shape::new(self.input.sizes(), self.input.dtype(), samples.format), Strides::Any)?;
-        let dtype = mixed_data_type::of_statistics(self.input, &self.parameters());
+        let dtype = statistics_dtype(self.input, &parameters);
         let count = [if self.training { samples.channels } else { 0 }];
         let saved = [call.contiguous(1, &count, dtype, Strides::Any)?, call.contiguous(2, &count, dtype, Strides::Any)?];
-        let [mean, var] = self.running;
         let running = [call.dense_given(mean)?, call.dense_given(var)?];
         let [save_mean, save_inverse] = saved.map(|saved| Some(saved).filter(|_| self.training));
         let outputs = [Some(samples.rows(call, out)?), save_mean, save_inverse, running[0], running[1]];
         let inputs = call.all_dense([Some(samples.rows(call, self.input)?), self.weight, self.bias])?;
-        call.launch(&outputs, &inputs, &self.scalars(&samples).list())?;
-        if self.training { self.update(call, running) } else { Ok(()) }
-    }
-
-    fn scalars(&self, samples: &Samples) -> kernel::Scalars {
-        kernel::Scalars {
+        let scalars = kernel::Scalars {
             channels: samples.channels.into(),
             columns: samples.columns.into(),
             momentum: Scalar::Double(self.momentum),
             eps: Scalar::Double(self.eps),
-        }
-    }
-
-    /// Copies the running statistics from contiguous copies to the caller's tensors.
-    fn update(&self, call: &Call<'_>, dense: [Option<Tensor<'_>>; 2]) -> Outcome {
-        for (running, dense) in self.running.into_iter().flatten().zip(dense.into_iter().flatten()) {
-            if running.handle() != dense.handle() {
-                call.copy(running, dense)?;
-            }
-        }
-        Ok(())
+        };
+        call.launch(&outputs, &inputs, &scalars.list())?;
+        let updated = self.running.into_iter().flatten().zip(running.into_iter().flatten()).filter(|_| self.training);
+        updated.filter(|(own, dense)| own.handle() != dense.handle()).try_for_each(|(own, dense)| call.copy(own, dense))
     }
 }
 
@@ -130,70 +109,37 @@ pub fn forward_with_reserve<const TRAINING: bool>(arguments: &Arguments<'_>, cal
     call.contiguous(3, &[0], DType::Byte, Strides::Any).map(drop)
 }
 
-struct Backward<'a> {
-    grad: Tensor<'a>,
-    input: Tensor<'a>,
-    weight: Option<Tensor<'a>>,
-    mean: Tensor<'a>,
-    /// The inverse standard deviation in training, else the variance.
-    spread: Tensor<'a>,
-    training: bool,
-    eps: f64,
-    /// Which gradients are requested: those of input, weight and bias.
-    wanted: [bool; 3],
-}
-
-impl<'a> Backward<'a> {
-    fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
-        let (grad, input, weight, running_mean, running_var, save_mean, save_inverse, training, eps, wanted) = arguments.typed()?;
-        let (mean, spread) = if training { (save_mean, save_inverse) } else { (running_mean, running_var) };
-        let which = if training { "saved" } else { "running" };
-        let (Some(mean), Some(spread)) = (mean, spread) else {
-            return Err(CallError::Invalid(format!("batch norm: expected {which} statistics")));
-        };
-        let backward = Self { grad, input, weight, mean, spread, training, eps, wanted };
-        let (found, sizes) = (backward.grad.sizes(), backward.input.sizes());
-        ensure!(found == sizes, "batch norm: expected a gradient of sizes {sizes:?}, got {found:?}");
-        Ok(backward)
-    }
-
-    fn run(&self, call: &Call<'_>) -> Outcome {
-        let input = self.input;
-        let parameters = [self.weight, Some(self.mean), Some(self.spread)];
-        check_operands(call, input, &parameters)?;
-        take_if(self.grad.dtype() == input.dtype())?;
-        let samples = Samples::of(input);
-        let outputs = self.outputs(call, &samples, mixed_data_type::of_statistics(input, &parameters))?;
-        let rows = [samples.rows(call, self.grad)?, samples.rows(call, input)?].map(Some);
-        let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.spread), self.weight])?;
-        call.launch(&outputs, &inputs, &self.scalars(&samples).list())
-    }
-
-    /// Makes the gradients. The kernel always computes that of the input.
-    fn outputs<'b>(&self, call: &Call<'b>, samples: &Samples, dtype: DType) -> Result<[Option<Tensor<'b>>; 3], CallError> {
-        let input = self.input;
-        let of_input = if self.wanted[0] {
-            let out = call.output(0, &Shape::new(input.sizes(), input.dtype(), samples.format), Strides::Any)?;
-            samples.rows(call, out)?
-        } else {
-            call.empty(&samples.sizes(input), input.dtype())?
-        };
-        let of_channels = |index: usize| call.contiguous(index, &[samples.channels], dtype, Strides::Any);
-        let wanted = |index: usize| self.wanted[index].then(|| of_channels(index)).transpose();
-        Ok([Some(of_input), wanted(1)?, wanted(2)?])
-    }
-
-    fn scalars(&self, samples: &Samples) -> backward_kernel::Scalars {
-        backward_kernel::Scalars {
-            channels: samples.channels.into(),
-            columns: samples.columns.into(),
-            training: self.training.into(),
-            eps: Scalar::Double(self.eps),
-        }
-    }
-}
-
 /// `native_batch_norm_backward`, and `batch_norm_backward`, which has another argument at the end.
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    Backward::new(&arguments.first(10))?.run(call)
+    let (grad, input, weight, running_mean, running_var, save_mean, save_inverse, training, eps, wanted) =
+        arguments.first(10).typed()?;
+    let (grad, input, wanted): (Tensor<'_>, Tensor<'_>, [bool; 3]) = (grad, input, wanted);
+    // The mean and the inverse standard deviation in training, else the variance.
+    let (mean, spread, which) = if training { (save_mean, save_inverse, "saved") } else { (running_mean, running_var, "running") };
+    let statistics: [Option<Tensor<'_>>; 2] = [mean, spread];
+    ensure!(statistics.iter().all(Option::is_some), "batch norm: expected {which} statistics");
+    let (found, sizes) = (grad.sizes(), input.sizes());
+    ensure!(found == sizes, "batch norm: expected a gradient of sizes {sizes:?}, got {found:?}");
+    let parameters = [weight, mean, spread];
+    check_operands(call, input, &parameters)?;
+    take_if(grad.dtype() == input.dtype())?;
+    let (samples, dtype) = (Samples::of(input), statistics_dtype(input, &parameters));
+    // The kernel always computes the gradient of the input.
+    let of_input = if wanted[0] {
+        samples.rows(call, call.output(0, &Shape::new(sizes, input.dtype(), samples.format), Strides::Any)?)?
+    } else {
+        call.empty(&samples.sizes(input), input.dtype())?
+    };
+    let of_channels =
+        |index: usize| wanted[index].then(|| call.contiguous(index, &[samples.channels], dtype, Strides::Any)).transpose();
+    let rows = [samples.rows(call, grad)?, samples.rows(call, input)?].map(Some);
+    let outputs = [Some(of_input), of_channels(1)?, of_channels(2)?];
+    let inputs = call.all_dense([rows[0], rows[1], mean, spread, weight])?;
+    let scalars = backward_kernel::Scalars {
+        channels: samples.channels.into(),
+        columns: samples.columns.into(),
+        training: training.into(),
+        eps: Scalar::Double(eps),
+    };
+    call.launch(&outputs, &inputs, &scalars.list())
 }

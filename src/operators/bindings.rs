@@ -9,9 +9,9 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, attention, batch_norm, convolution, dropout, embedding, factories, foreach, gather, group_norm, histogram,
-    layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce, rnn_cell, rnn_layer,
-    rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, transformer, unfold, unique,
+    advanced_indexing, attention, batch_norm, convolution, embedding, factories, foreach, gather_and_scatter, group_norm,
+    histogram, layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort,
+    tasks, transformer, unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -228,19 +228,19 @@ macro_rules! operators {
 
 operators! {
     // padding
-    c"reflection_pad": structured(typed!(movement::pad)) =>
+    c"reflection_pad": structured(typed!(movement::pad::<false>)) =>
         c"reflection_pad1d", c"reflection_pad1d.out" | c"reflection_pad3d", c"reflection_pad3d.out";
-    c"reflection_pad": structured_as(c"replication_pad2d", typed!(movement::reflect_images)) =>
+    c"reflection_pad": structured_as(c"replication_pad2d", typed!(movement::pad::<true>)) =>
         c"reflection_pad2d", c"reflection_pad2d.out";
-    c"replication_pad": structured(typed!(movement::pad)) =>
+    c"replication_pad": structured(typed!(movement::pad::<false>)) =>
         c"replication_pad1d", c"replication_pad1d.out" | c"replication_pad2d", c"replication_pad2d.out" | c"replication_pad3d",
         c"replication_pad3d.out";
     c"reflection_pad_backward": structured(typed!(movement::reflect_lines_backward)) =>
         c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
-    c"reflection_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>
-        c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
     c"reflection_pad_backward": structured(typed!(movement::pad_backward_of_meta)) =>
         c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"reflection_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>
+        c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
     c"replication_pad_backward": structured(typed!(movement::pad_backward_of_meta)) =>
         c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
     c"replication_pad_backward": plain(typed!(movement::pad_backward::<2>)) =>
@@ -248,11 +248,11 @@ operators! {
     c"replication_pad_backward": plain(typed!(movement::pad_backward::<3>)) =>
         c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
     // windows
-    c"im2col": plain(unfold::im2col) => c"im2col", c"im2col.out";
-    c"col2im": plain(unfold::col2im) => c"col2im", c"col2im.out";
-    c"unfold_backward": plain(typed!(unfold::unfold_backward)) => c"unfold_backward";
-    c"max_pool2d_with_indices": structured(max_pool::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
-    c"max_pool2d_with_indices_backward": structured(max_pool::max_pool2d_backward) =>
+    c"im2col": plain(windows::im2col) => c"im2col", c"im2col.out";
+    c"col2im": plain(windows::col2im) => c"col2im", c"col2im.out";
+    c"unfold_backward": plain(typed!(windows::unfold_backward)) => c"unfold_backward";
+    c"max_pool2d_with_indices": structured(windows::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
+    c"max_pool2d_with_indices_backward": structured(windows::max_pool2d_backward) =>
         c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
     // reductions
     c"sum": any_dtype(plain(typed!(reduce::sum_of_all))) => c"sum";
@@ -277,10 +277,10 @@ operators! {
     c"amin": plain(typed!(reduce::max)) => c"min", c"min.unary_out";
     c"argmax": structured(typed!(reduce::argmax)) => c"argmax", c"argmax.out";
     c"argmin": structured(typed!(reduce::argmax)) => c"argmin", c"argmin.out";
-    c"var": any_dtype(plain(reduce::variance)) => c"var.correction", c"var.correction_out";
-    c"std": any_dtype(plain(reduce::variance)) => c"std.correction", c"std.correction_out";
-    c"var": any_dtype(plain(reduce::variance_and_mean)) => c"var_mean.correction";
-    c"std": any_dtype(plain(reduce::variance_and_mean)) => c"std_mean.correction";
+    c"var": any_dtype(plain(reduce::variance::<false>)) => c"var.correction", c"var.correction_out";
+    c"std": any_dtype(plain(reduce::variance::<false>)) => c"std.correction", c"std.correction_out";
+    c"var": any_dtype(plain(reduce::variance::<true>)) => c"var_mean.correction";
+    c"std": any_dtype(plain(reduce::variance::<true>)) => c"std_mean.correction";
     // matrix products
     c"mm": any_dtype(structured(typed!(matmul::multiply::<2>))) => c"mm", c"mm.out";
     c"bmm": any_dtype(structured(typed!(matmul::multiply::<3>))) => c"bmm", c"bmm.out";
@@ -307,25 +307,23 @@ operators! {
     c"triu": structured(typed!(movement::triangle)) => c"triu", c"triu_", c"triu.out";
     c"copy_": any_dtype(plain(typed!(movement::shuffle))) => c"channel_shuffle" | c"native_channel_shuffle";
     // gather, scatter and other operators with indices
-    c"scatter": structured(typed!(scatter::scatter)) =>
+    c"scatter": structured(gather_and_scatter::scatter) =>
         c"scatter.src", c"scatter_.src", c"scatter.src_out" | c"scatter.value", c"scatter_.value", c"scatter.value_out";
-    c"scatter_reduce": structured(scatter::scatter_reduced) =>
+    c"scatter_reduce": structured(gather_and_scatter::scatter) =>
         c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out" | c"scatter.value_reduce", c"scatter_.value_reduce",
-        c"scatter.value_reduce_out";
-    c"scatter_add": structured(typed!(scatter::scatter_add)) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
-    c"scatter_reduce": structured(scatter::reduced) =>
-        c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
-    c"index_add": structured(scatter::index_add) => c"index_add", c"index_add_", c"index_add.out";
-    c"index_copy": structured(typed!(scatter::index_copy)) => c"index_copy", c"index_copy_", c"index_copy.out";
-    c"index_reduce": structured(scatter::reduced) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
-    c"index_fill": plain(typed!(scatter::index_fill)) => c"index_fill_.int_Scalar";
-    c"index_fill": plain(typed!(scatter::index_fill_tensor)) => c"index_fill_.int_Tensor";
+        c"scatter.value_reduce_out" | c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
+    c"scatter_add": structured(gather_and_scatter::scatter) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
+    c"index_add": structured(gather_and_scatter::scatter) => c"index_add", c"index_add_", c"index_add.out";
+    c"index_copy": structured(gather_and_scatter::scatter) => c"index_copy", c"index_copy_", c"index_copy.out";
+    c"index_reduce": structured(gather_and_scatter::scatter) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
+    c"index_fill": plain(typed!(gather_and_scatter::index_fill)) => c"index_fill_.int_Scalar";
+    c"index_fill": plain(typed!(gather_and_scatter::index_fill_tensor)) => c"index_fill_.int_Tensor";
     c"index": plain(typed!(advanced_indexing::index)) => c"index.Tensor", c"index.Tensor_out";
     c"index_put": plain(advanced_indexing::put) => c"index_put_" | c"_index_put_impl_";
-    c"gather": structured(typed!(gather::gather)) => c"gather", c"gather.out";
-    c"index_select": plain(typed!(gather::select)) => c"index_select", c"index_select.out";
-    c"take": plain(typed!(gather::take)) => c"take", c"take.out";
-    c"put": plain(typed!(gather::put)) => c"put_";
+    c"gather": structured(typed!(gather_and_scatter::gather)) => c"gather", c"gather.out";
+    c"index_select": plain(typed!(gather_and_scatter::select)) => c"index_select", c"index_select.out";
+    c"take": plain(typed!(gather_and_scatter::take)) => c"take", c"take.out";
+    c"put": plain(typed!(gather_and_scatter::put)) => c"put_";
     c"embedding_dense_backward": plain(embedding::backward) => c"embedding_dense_backward";
     c"_embedding_bag": plain(embedding::bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
     c"embedding_renorm_": plain(typed!(embedding::renorm)) => c"embedding_renorm_";
@@ -343,35 +341,30 @@ operators! {
     c"nanmedian": plain(typed!(sort::median)) => c"nanmedian";
     c"nanmedian": plain(typed!(sort::median_along)) => c"nanmedian.dim_values";
     c"mode": plain(typed!(sort::mode)) => c"mode", c"mode.values";
-    c"sort.stable": plain(typed!(sort::sort)) => c"sort", c"sort.values";
-    c"sort.stable": plain(typed!(sort::sort_stable)) => c"sort.stable", c"sort.values_stable";
+    c"sort.stable": plain(typed!(sort::sort)) => c"sort.stable", c"sort.values_stable";
     c"topk": plain(typed!(sort::topk)) => c"topk", c"topk.values";
     // search
-    c"searchsorted": any_dtype(plain(searchsorted::searchsorted)) =>
+    c"searchsorted": any_dtype(plain(sort::searchsorted)) =>
         c"searchsorted.Tensor", c"searchsorted.Tensor_out" | c"searchsorted.Scalar", c"searchsorted.Scalar_out";
-    c"searchsorted": any_dtype(plain(typed!(searchsorted::bucketize))) =>
+    c"searchsorted": any_dtype(plain(typed!(sort::bucketize))) =>
         c"bucketize.Tensor", c"bucketize.Tensor_out" | c"bucketize.Scalar";
-    c"isin": any_dtype(structured(typed!(searchsorted::isin))) =>
+    c"isin": any_dtype(structured(typed!(sort::isin))) =>
         c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out" | c"isin.Scalar_Tensor";
     // unique elements
-    c"unique_groups": plain(typed!(unique::with_inverse)) => c"_unique";
-    c"unique_groups": plain(typed!(unique::unique)) => c"_unique2";
-    c"unique_groups": plain(typed!(unique::unique_dim)) => c"unique_dim";
-    c"unique_groups": plain(typed!(unique::unique_dim_consecutive)) => c"unique_dim_consecutive";
+    c"unique_groups": plain(unique::unique) => c"_unique" | c"_unique2";
+    c"unique_groups": plain(unique::unique_dim::<false>) => c"unique_dim";
+    c"unique_groups": plain(unique::unique_dim::<true>) => c"unique_dim_consecutive";
     c"unique_groups": plain(typed!(unique::unique_consecutive)) => c"unique_consecutive";
     // histograms
     c"histogram": any_dtype(plain(histogram::histc)) => c"histc", c"histc.out";
     c"histogram": any_dtype(plain(histogram::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
     c"histogram": any_dtype(plain(histogram::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
-    c"arange": plain(factories::arange) => c"arange" | c"arange.start" | c"arange.start_step";
-    c"arange": plain(factories::arange_out) => c"arange.start_out";
-    c"eye": plain(factories::eye) => c"eye" | c"eye.m";
-    c"eye": plain(factories::eye_out) => c"eye.out" | c"eye.m_out";
-    c"linspace": plain(factories::linspace) => c"linspace";
-    c"linspace": plain(typed!(factories::linspace_out)) => c"linspace.out";
+    c"arange": plain(typed!(factories::arange)) => c"arange.start_out";
+    c"arange": plain(typed!(factories::range)) => c"range.out";
+    c"eye": plain(factories::eye) => c"eye.out" | c"eye.m_out";
+    c"linspace": plain(typed!(factories::linspace)) => c"linspace.out";
     c"logspace": plain(typed!(factories::logspace)) => c"logspace.out";
-    c"arange": plain(factories::range) => c"range.out";
     c"tril_indices": plain(factories::triangle_indices) => c"tril_indices";
     c"triu_indices": plain(factories::triangle_indices) => c"triu_indices";
     c"repeat_interleave": any_dtype(plain(typed!(factories::repeated))) => c"repeat_interleave.Tensor";
@@ -383,25 +376,17 @@ operators! {
     c"bernoulli_": any_dtype(plain(typed!(random::bernoulli))) => c"bernoulli_.Tensor";
     c"bernoulli_": any_dtype(plain(typed!(random::bernoulli_out))) => c"bernoulli.out";
     c"poisson": any_dtype(plain(typed!(random::poisson))) => c"poisson";
-    c"randperm": any_dtype(plain(random::permutation)) => c"randperm" | c"randperm.generator";
-    c"randperm": any_dtype(plain(typed!(random::permutation_out))) => c"randperm.generator_out";
+    c"randperm": any_dtype(plain(typed!(random::permutation))) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(typed!(random::binomial))) => c"binomial";
-    c"multinomial": any_device(plain(typed!(multinomial::multinomial))) => c"multinomial", c"multinomial.out";
+    c"multinomial": any_device(plain(typed!(random::multinomial))) => c"multinomial", c"multinomial.out";
     c"uniform_": any_dtype(plain(typed!(random::uniform))) => c"uniform_";
     c"normal_": any_dtype(plain(typed!(random::normal))) => c"normal_";
     c"exponential_": any_dtype(plain(random::exponential)) => c"exponential_";
     c"bernoulli_.float": any_dtype(plain(random::bernoulli_scalar)) => c"bernoulli_.float";
     c"random_": any_dtype(plain(typed!(random::random_from))) => c"random_.from";
     c"random_": any_dtype(plain(typed!(random::random_to))) => c"random_.to";
-    c"uniform_": any_dtype(plain(factories::random)) => c"rand" | c"rand.generator";
-    c"uniform_": any_dtype(plain(factories::random_like)) => c"rand_like";
-    c"normal_": any_dtype(plain(factories::random)) => c"randn" | c"randn.generator";
-    c"normal_": any_dtype(plain(factories::random_like)) => c"randn_like";
-    c"random_": any_dtype(plain(factories::random)) =>
-        c"randint" | c"randint.generator" | c"randint.low" | c"randint.low_generator";
-    c"random_": any_dtype(plain(factories::random_like)) => c"randint_like" | c"randint_like.low_dtype";
-    c"native_dropout": any_dtype(plain(typed!(dropout::forward))) => c"native_dropout";
-    c"native_dropout_backward": any_dtype(plain(typed!(dropout::backward))) => c"native_dropout_backward";
+    c"native_dropout": any_dtype(plain(typed!(random::dropout))) => c"native_dropout";
+    c"native_dropout_backward": any_dtype(plain(typed!(random::dropout_backward))) => c"native_dropout_backward";
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
     c"_thnn_fused_lstm_cell": any_dtype(plain(rnn_cell::lstm_cell)) => c"_thnn_fused_lstm_cell";
     c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(rnn_cell::lstm_cell_backward)) =>
@@ -441,16 +426,16 @@ operators! {
         c"_amp_foreach_non_finite_check_and_unscale_";
     c"_amp_update_scale_": any_device(plain(optimizer::update_scale)) => c"_amp_update_scale_";
     // losses
-    c"nll_loss_forward": structured(nll_loss::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
-    c"nll_loss_forward": plain(nll_loss::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
-    c"nll_loss_backward": structured(nll_loss::backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
+    c"nll_loss_forward": structured(loss::nll) => c"nll_loss_forward", c"nll_loss_forward.output";
+    c"nll_loss_forward": plain(loss::nll_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
+    c"nll_loss_backward": structured(loss::nll_backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
     c"binary_cross_entropy": any_dtype(plain(loss::entropy)) => c"binary_cross_entropy", c"binary_cross_entropy.out";
     c"binary_cross_entropy_backward": any_dtype(plain(loss::entropy_backward)) =>
         c"binary_cross_entropy_backward", c"binary_cross_entropy_backward.grad_input";
     c"log_sigmoid_forward": any_dtype(plain(typed!(loss::log_sigmoid))) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
     c"log_sigmoid_backward": any_dtype(plain(typed!(loss::log_sigmoid_backward))) =>
         c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
-    c"nll_loss_backward": plain(nll_loss::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
+    c"nll_loss_backward": plain(loss::nll_of_images_backward) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
 macro_rules! composed {
@@ -463,17 +448,17 @@ macro_rules! composed {
 }
 
 composed! {
-    plain(typed!(searchsorted::is_number)) => c"isin.Tensor_Scalar";
+    plain(typed!(sort::is_number)) => c"isin.Tensor_Scalar";
     plain(random::normal_of_tensors) =>
         c"normal.Tensor_float", c"normal.Tensor_float_out" | c"normal.float_Tensor", c"normal.float_Tensor_out" |
         c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(rnn_cell::gru_cell) => c"_thnn_fused_gru_cell";
     plain(typed!(rnn_cell::gru_cell_backward)) => c"_thnn_fused_gru_cell_backward";
     // recurrent networks over whole sequences
-    any_device(plain(rnn_network::network::<LSTM>)) => c"lstm.input";
-    any_device(plain(rnn_network::network::<GRU>)) => c"gru.input";
-    any_device(plain(rnn_network::network::<RNN_TANH>)) => c"rnn_tanh.input";
-    any_device(plain(rnn_network::network::<RNN_RELU>)) => c"rnn_relu.input";
+    any_device(plain(rnn_layer::network::<LSTM>)) => c"lstm.input";
+    any_device(plain(rnn_layer::network::<GRU>)) => c"gru.input";
+    any_device(plain(rnn_layer::network::<RNN_TANH>)) => c"rnn_tanh.input";
+    any_device(plain(rnn_layer::network::<RNN_RELU>)) => c"rnn_relu.input";
     // fast paths of PyTorch's modules
     plain(transformer::multi_head_attention) => c"_native_multi_head_attention";
     plain(transformer::encoder_layer) => c"_transformer_encoder_layer_fwd";

@@ -78,27 +78,8 @@ pub enum Value<'a> {
     Text(&'a str),
     /// The address of a `c10::GeneratorImpl`.
     Generator(usize),
-    /// The device that a factory is asked for.
-    Device(Device),
     /// An argument of a type that no operator reads.
     Other,
-}
-
-/// A device: its `c10::DeviceType` and its index, or -1 for the current device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device {
-    pub kind: i32,
-    pub index: i32,
-}
-
-impl Device {
-    /// The `c10::DeviceType` of rustdev's devices, `PrivateUse1`.
-    pub const OURS: i32 = 20;
-
-    /// True if this is the rustdev device of that index; false if the index is left to the current device.
-    pub fn is(self, index: i32) -> bool {
-        self == Self { kind: Self::OURS, index } && index >= 0
-    }
 }
 
 macro_rules! to_value {
@@ -154,7 +135,6 @@ from_value! {
     &'a [f64]: Value::Numbers(values) => values;
     &'a [bool]: Value::Flags(values) => values;
     [bool; 3]: Value::Flags(&[one, two, three]) => [one, two, three];
-    Device: Value::Device(device) => device;
 }
 
 impl<'a> FromValue<'a> for Value<'a> {
@@ -427,11 +407,6 @@ impl Shape {
     pub fn like(tensor: Tensor<'_>, dtype: DType) -> Self {
         Self { sizes: dims(tensor.sizes(), |size| size), strides: tensor.like_strides(), dtype }
     }
-
-    /// This shape in another memory format.
-    pub fn in_format(self, format: Format) -> Self {
-        Self { strides: format.strides(&self.sizes), ..self }
-    }
 }
 
 /// A request for a tensor; without strides it is contiguous.
@@ -499,7 +474,7 @@ pub fn parts_worth(cost: u64) -> i64 {
 }
 
 /// Requests of a call to the shim, which holds PyTorch's tensors.
-pub trait Requests {
+pub trait Caller {
     /// Returns a tensor of the call, or a view of one, as output number `index`, or copies it to the caller's `out=` tensor.
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome;
 
@@ -555,10 +530,9 @@ pub trait Requests {
 
     /// `torch.get_default_dtype()`.
     fn default_dtype(&self) -> DType;
-}
 
-/// Requests that make tensors or launch kernels; [`Call`] has functions for them.
-pub trait Caller: Requests {
+    // Requests that make tensors or launch kernels; [`Call`] has functions for them.
+
     /// Runs the meta function that the operator is bound with on the call's arguments and describes its outputs.
     fn meta(&self) -> Result<Shapes, CallError>;
 
@@ -816,7 +790,9 @@ impl<'a> Call<'a> {
     /// Like `launch_in`; inputs may be numbers, too.
     pub fn launch_with(&self, compute: DType, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
         let kernel = self.kernel()?;
-        check_device(kernel, outputs, inputs)?;
+        check_one_device(outputs.iter().copied().flatten().chain(inputs.iter().filter_map(Input::in_memory)), |[first, other]| {
+            format!("found at least two devices, {first} and {other}! (operator {})", kernel.text())
+        })?;
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
     }
 
@@ -833,20 +809,12 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Deref for Call<'a> {
-    type Target = dyn Requests + 'a;
+    type Target = dyn Caller + 'a;
 
     #[inline]
     fn deref(&self) -> &Self::Target {
         self.caller
     }
-}
-
-/// The names of two different devices of the tensors, if there are any.
-fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[DeviceName; 2]> {
-    let mut devices = tensors.map(Tensor::device);
-    let first = devices.next()?;
-    let other = devices.find(|&device| device != first)?;
-    Some([first, other].map(DeviceName))
 }
 
 /// A device index, -1 for any device that is not rustdev's; displayed as the device's name.
@@ -860,36 +828,34 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// An error unless all operands are on one device.
+/// An error unless all tensors are on one device. `found` says in PyTorch's words where the first one and another one are.
 #[inline]
-fn check_device(kernel: &Op, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> Outcome {
-    let first = outputs.iter().flatten().next().map_or(-1, |tensor| tensor.device());
-    let is_there = |input: &Input<'_>| if let Input::Tensor(tensor) = input { tensor.device() == first } else { true };
-    if outputs.iter().flatten().all(|tensor| tensor.device() == first) && inputs.iter().all(is_there) {
-        return Ok(());
-    }
-    Err(several_devices(kernel, outputs, inputs))
+fn check_one_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, found: impl FnOnce([DeviceName; 2]) -> String) -> Outcome {
+    let mut devices = tensors.map(Tensor::device);
+    let first = devices.next().unwrap_or(-1);
+    let Some(other) = devices.find(|&device| device != first) else { return Ok(()) };
+    let found = found([first, other].map(DeviceName));
+    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
-#[cold]
-fn several_devices(kernel: &Op, outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> CallError {
-    let tensors = inputs.iter().filter_map(Input::in_memory);
-    let [first, other] = differing(outputs.iter().copied().flatten().chain(tensors)).unwrap_or_default();
-    let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
-    CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}"))
+/// An error unless all tensors are on one device, as from a TensorIterator: with a rustdev device first.
+pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> Outcome {
+    let common = tensors.clone().find(|tensor| tensor.device() >= 0);
+    check_one_device(common.into_iter().chain(tensors), |[first, other]| {
+        format!("found at least two devices, {first} and {other}!")
+    })
 }
 
 /// An error unless all tensors are on one device. The message is that of PyTorch's check of argument `what` of `method`.
 pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
-    let Some([first, other]) = differing(tensors) else { return Ok(()) };
-    let found =
-        format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})");
-    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    check_one_device(tensors, |[first, other]| {
+        format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})")
+    })
 }
 
 /// An error unless all tensors are on one device. The message is that of PyTorch's kernels.
 pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
-    let Some([first, other]) = differing(tensors) else { return Ok(()) };
-    let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");
-    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    check_one_device(tensors, |[first, other]| {
+        format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})")
+    })
 }

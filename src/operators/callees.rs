@@ -1,10 +1,8 @@
-//! The kernels and the PyTorch operators that calls refer to by name. All are looked up when the library is loaded; loading
-//! fails if one is missing.
+//! The kernels and the PyTorch operators that calls refer to by name. Operators are looked up when the library is loaded, which fails
+//! if one is missing; a kernel that is missing does not compile.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
-
-use crate::kernels::table::Op;
 
 /// An operator, by its name without `aten::` for PyTorch's own library.
 pub struct Callee {
@@ -32,27 +30,13 @@ impl Callee {
     }
 }
 
-macro_rules! kernels {
-    ($($item:ident = $name:literal;)*) => {
-        $(pub static $item: &Op = Op::named($name);)*
+/// The kernel with this name in the operator table.
+macro_rules! kernel {
+    ($name:literal) => {
+        const { $crate::kernels::table::Op::named($name) }
     };
 }
-
-kernels! {
-    COMPLEX_ABS = c"complex_abs";
-    COPY_ELEMENTS = c"copy_";
-    DEPTHWISE = c"depthwise";
-    DEPTHWISE_WEIGHT = c"depthwise_weight";
-    HISTOGRAM = c"histogram";
-    NONZERO_COUNT = c"nonzero_count";
-    POW_NUMBER = c"pow_scalar";
-    REPEAT_INTERLEAVE = c"repeat_interleave";
-    SUM_KERNEL = c"sum";
-    UNIQUE_COLLECT = c"unique_collect";
-    UNIQUE_LINE = c"unique_line";
-    UNIQUE_ORDER = c"unique_order";
-    UNIQUE_ROWS = c"unique_rows";
-}
+pub(crate) use kernel;
 
 macro_rules! callees {
     ($($item:ident = $name:literal;)*) => {
@@ -87,7 +71,6 @@ callees! {
     DIV_OUT = c"div.out";
     DIV_ROUNDED_IN_PLACE = c"div_.Tensor_mode";
     DROPOUT = c"dropout";
-    EMPTY_LIKE = c"empty_like";
     EQ = c"eq.Scalar";
     EXPONENTIAL = c"exponential_";
     FILL = c"fill_.Scalar";
@@ -117,7 +100,6 @@ callees! {
     NEG = c"neg";
     NONZERO = c"nonzero";
     NORMAL = c"normal_";
-    RANDOM_FROM = c"random_.from";
     REAL = c"real";
     RECIPROCAL = c"reciprocal_";
     RELU_IN_PLACE = c"relu_";
@@ -140,7 +122,6 @@ callees! {
     TO_DTYPE = c"to.dtype";
     TOPK_OUT = c"topk.values";
     TRANSPOSE = c"transpose.int";
-    UNIFORM = c"uniform_";
     VAR = c"var.correction";
     VECTOR_NORM = c"linalg_vector_norm";
     VIEW_AS_REAL = c"view_as_real";

@@ -9,9 +9,9 @@
 
 use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, CallError, Outcome, Partition, Shape, Strides, Value, check_same_device, ensure, parts_worth};
-use super::callees;
+use super::callees::{self, kernel};
 use super::tensors::{Dims, Format, Tensor, dims};
-use super::unfold::Windows;
+use super::windows::Windows;
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
@@ -85,10 +85,6 @@ impl Convolution<'_> {
         if format == Format::Contiguous { self.weight.suggested_format() } else { format }
     }
 
-    fn like(&self, tensor: Tensor<'_>) -> Shape {
-        Shape::new(tensor.sizes(), tensor.dtype(), self.format())
-    }
-
     fn output_channels(&self) -> i64 {
         let sizes = self.weight.sizes();
         if self.transposed { sizes[1] * self.groups } else { sizes[0] }
@@ -108,19 +104,14 @@ impl Convolution<'_> {
                 (input[dim] + padding - kernel) / stride + 1
             };
         }
-        self.check_output(&sizes[2..])?;
-        Ok(sizes)
-    }
-
-    fn check_output(&self, spatial: &[i64]) -> Outcome {
+        let (spatial, own) = (&sizes[2..], &input[2..]);
         // As on the CPU, where transposed convolutions of 16 bit numbers may be empty.
         let least = i64::from(!(self.transposed && NARROW.contains(self.input.dtype())));
-        let sizes = &self.input.sizes()[2..];
         ensure!(
             spatial.iter().all(|&size| size >= least),
-            "Given input size per channel: {sizes:?}. Calculated output size per channel: {spatial:?}. Output size is too small"
+            "Given input size per channel: {own:?}. Calculated output size per channel: {spatial:?}. Output size is too small"
         );
-        Ok(())
+        Ok(sizes)
     }
 
     /// How a call that computes in `dtype` is divided. `channels`: the number of channels among which it can be divided.
@@ -223,24 +214,8 @@ fn depthwise<'a>(
     let inputs = [Some(channels_last(call, input)?), Some(channel_rows(call.dense(weight, Format::Contiguous)?)), bias];
     let is_copied = !out.is_dense(Format::ChannelsLast);
     let target = if is_copied { call.empty_as(&Shape::new(out.sizes(), out.dtype(), Format::ChannelsLast))? } else { out };
-    call.with_kernel(callees::DEPTHWISE).launch(&[channels_last(call, target)?], &inputs, &scalars)?;
+    call.with_kernel(kernel!(c"depthwise")).launch(&[channels_last(call, target)?], &inputs, &scalars)?;
     if is_copied { call.copy(out, target) } else { Ok(()) }
-}
-
-/// Launches the requested gradients of a depthwise convolution's weights and bias.
-fn depthwise_weight<'a>(
-    call: &Call<'a>,
-    windows: &Windows,
-    [grad, input]: [Tensor<'a>; 2],
-    gradients: [Option<Tensor<'a>>; 2],
-) -> Outcome {
-    if gradients.iter().all(Option::is_none) {
-        return Ok(());
-    }
-    let [of_weight, of_bias] = gradients;
-    let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
-    let scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list();
-    call.with_kernel(callees::DEPTHWISE_WEIGHT).launch(&[of_weight.map(channel_rows), of_bias], &inputs, &scalars)
 }
 
 /// Images as a contiguous tensor (N, H, W, C).
@@ -259,7 +234,8 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let convolution = Convolution { input, weight, stride, padding, dilation, output_padding, transposed, groups };
     convolution.check(Some(grad))?;
     let of_bias = Shape::new(&[convolution.output_channels()], grad.dtype(), Format::Contiguous);
-    let shapes = [convolution.like(input), convolution.like(weight), of_bias];
+    let like = |tensor: Tensor<'_>| Shape::new(tensor.sizes(), tensor.dtype(), convolution.format());
+    let shapes = [like(input), like(weight), of_bias];
     let is_empty = grad.numel() == 0 || input.numel() == 0;
     let mut gradients = [None; 3];
     for (index, shape) in shapes.iter().enumerate().filter(|&(index, _)| wanted[index]) {
@@ -280,7 +256,12 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if let Some(of_input) = of_input {
         depthwise(call, &windows, [of_input, grad, weight], None, true)?;
     }
-    depthwise_weight(call, &windows, [grad, input], [of_weight, of_bias])
+    if of_weight.is_none() && of_bias.is_none() {
+        return Ok(());
+    }
+    let inputs = [channels_last(call, input)?, channels_last(call, grad)?];
+    let scalars = windows.scalars([2, 3].map(|dim| grad.sizes()[dim])).list();
+    call.with_kernel(kernel!(c"depthwise_weight")).launch(&[of_weight.map(channel_rows), of_bias], &inputs, &scalars)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, check_same_device, ensure};
 use super::callees;
-use super::gather::is_index;
+use super::gather_and_scatter::is_index;
 use super::tensors::{Format, Tensor};
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::tensor::dtype::{DType, FLOATING};
@@ -34,21 +34,17 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let rows = call.dense(grad, Format::Contiguous)?.view(&[count, width]);
     let update = Update { skipped, ..Operation::Add.into() };
-    if !scales {
-        return add_rows(call, out, indices, rows, update);
-    }
     // For 16 bit floats, only the sums are rounded, not the scaled rows.
-    let wide = grad.dtype().opmath();
-    let scales = inverse_counts(call, indices, num_weights, wide)?;
-    let rows = call.operator(&callees::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?;
+    let wide = if scales { grad.dtype().opmath() } else { grad.dtype() };
+    let rows = if scales {
+        let scales = inverse_counts(call, indices, num_weights, wide)?;
+        call.operator(&callees::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?
+    } else {
+        rows
+    };
     let sums = if wide == grad.dtype() { out } else { call.zeros(out.sizes(), wide)? };
-    add_rows(call, sums, indices, rows, update)?;
+    Addressing::each_slice(sums, 0, indices)?.update(call, sums, Input::Tensor(rows), update)?;
     if wide == grad.dtype() { Ok(()) } else { call.copy(out, sums) }
-}
-
-/// Adds each row to the table's row that its index selects.
-fn add_rows(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, rows: Tensor<'_>, update: Update) -> Outcome {
-    Addressing::each_slice(table, 0, indices)?.update(call, table, Input::Tensor(rows), update)
 }
 
 /// An error unless the arguments fit. The dtypes of indices and offsets may differ: the kernel reads each in its own dtype.

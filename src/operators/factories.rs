@@ -1,10 +1,9 @@
-//! Factories: `arange`, `range`, `linspace`, `logspace`, identity matrices, the indices of triangles and of `repeat_interleave`;
-//! random tensors. The shim handles the device of a new tensor.
+//! Factories that write to the caller's tensor: `arange`, `range`, `linspace`, `logspace`, identity matrices. PyTorch's own code makes
+//! the tensors for them. Indices of triangles and of `repeat_interleave`, and `trace`.
 
-use super::call::{Arguments, Call, CallError, Device, Outcome, Shape, Strides, Value, ensure};
-use super::callees;
-use super::random::Distribution;
-use super::tensors::{Dims, Format, Tensor};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure};
+use super::callees::{self, kernel};
+use super::tensors::{Format, Tensor};
 use crate::kernels::movement::range_factories::{
     arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel,
 };
@@ -13,96 +12,6 @@ use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
 const NO_INPUTS: &[Tensor<'_>] = &[];
-
-/// The options of a factory.
-pub struct Options {
-    pub dtype: Option<DType>,
-    layout: Option<i64>,
-    pinned: Option<bool>,
-}
-
-impl Options {
-    /// An error if the layout is not strided or the memory is pinned.
-    pub fn check(&self) -> Outcome {
-        ensure!(self.pinned != Some(true), "Only dense CPU tensors can be pinned");
-        let names = ["Strided", "Sparse", "SparseCsr", "Mkldnn", "SparseCsc", "SparseBsr", "SparseBsc", "Jagged"];
-        let number = self.layout.unwrap_or(0);
-        let name = usize::try_from(number).ok().and_then(|number| names.get(number)).unwrap_or(&"unknown");
-        ensure!(number == 0, "rustdev: empty does not take the layout {name}");
-        Ok(())
-    }
-}
-
-/// The arguments in front of a factory's options, and the options: dtype, layout, device, pinned memory.
-pub fn split<'v, 'a>(arguments: &'v [Value<'a>]) -> Result<(&'v [Value<'a>], Options), CallError> {
-    let (others, [dtype, layout, _device, pinned]) = arguments.split_last_chunk().ok_or_else(|| wrong(arguments))?;
-    Ok((others, Options { dtype: dtype.get()?, layout: layout.get()?, pinned: pinned.get()? }))
-}
-
-pub fn wrong(arguments: &[Value<'_>]) -> CallError {
-    CallError::Invalid(format!("internal error: {} arguments of a factory", arguments.len()))
-}
-
-// ---- random tensors ----
-
-/// The options of `empty_like`: dtype, layout, device, pinned memory, memory format.
-type OptionsLike = (Option<DType>, Option<i64>, Option<Device>, Option<bool>, Option<i64>);
-
-/// The shape of `empty_like` for a tensor. `None` if PyTorch's own function must make it: other layouts, other devices, pinned
-/// memory, channels-last formats.
-fn shape_like(this: Tensor<'_>, (dtype, layout, device, pinned, format): OptionsLike) -> Option<Shape> {
-    const CONTIGUOUS: i64 = Format::Contiguous as i64;
-    const PRESERVE: i64 = 1;
-    let is_here = device.is_none_or(|device| device.is(this.device()));
-    let strides = match format.unwrap_or(PRESERVE) {
-        PRESERVE => this.like_strides(),
-        CONTIGUOUS => Format::Contiguous.strides(this.sizes()),
-        _ => return None,
-    };
-    let is_plain = is_here && pinned != Some(true) && layout.unwrap_or(0) == 0;
-    is_plain.then(|| Shape { sizes: Dims::from(this.sizes()), strides, dtype: dtype.unwrap_or(this.dtype()) })
-}
-
-/// The distribution of an operator's kernel; `limits` are the arguments of `randint`.
-fn distribution(call: &Call<'_>, limits: &[Value<'_>]) -> Result<Distribution, CallError> {
-    match (call.kernel_name(), limits) {
-        ("uniform_", []) => Ok(Distribution::Uniform([0.0, 1.0])),
-        ("normal_", []) => Ok(Distribution::Normal([0.0, 1.0])),
-        ("random_", [high]) => Ok(Distribution::Integers(0, Some(high.get()?))),
-        ("random_", [low, high]) => Ok(Distribution::Integers(low.get()?, Some(high.get()?))),
-        _ => Err(wrong(limits)),
-    }
-}
-
-/// `rand`, `randn` and `randint`: limits, the size, the generator in overloads that have one, and the options.
-pub fn random(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (numbers, options) = split(arguments)?;
-    let (limits, size, generator) = match numbers {
-        [limits @ .., Value::Integers(size)] => (limits, size, Value::None),
-        [limits @ .., Value::Integers(size), generator] => (limits, size, *generator),
-        _ => return Err(wrong(arguments)),
-    };
-    options.check()?;
-    let out = call.contiguous(0, size, options.dtype.unwrap_or_else(|| call.default_dtype()), Strides::Any)?;
-    distribution(call, limits)?.draw(call, out, generator)
-}
-
-/// `rand_like`, `randn_like` and `randint_like`. If PyTorch's own `empty_like` must make the tensor, it is filled afterwards.
-pub fn random_like(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let ([this, limits @ ..], options) = arguments.split_last_chunk::<5>().ok_or_else(|| wrong(arguments))? else {
-        return Err(wrong(arguments));
-    };
-    let distribution = distribution(call, limits)?;
-    if let Some(shape) = shape_like(this.get()?, Arguments::new(options).typed()?) {
-        let out = call.output(0, &shape, Strides::Any)?;
-        return distribution.draw(call, out, Value::None);
-    }
-    let made = call.operator(&callees::EMPTY_LIKE, &[&[*this], &options[..]].concat())?;
-    distribution.draw_anywhere(call, made)?;
-    call.give(0, made)
-}
-
-// ---- ranges ----
 
 /// The caller's `out=` tensor.
 fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, CallError> {
@@ -124,77 +33,39 @@ fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
-/// Makes a new tensor with these sizes and options and launches the kernel over it. The CPU refuses dtypes that the kernel lacks.
-fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &Options, scalars: &[Scalar]) -> Outcome {
-    ensure!(call.takes(dtype));
-    options.check()?;
-    let out = call.contiguous(0, sizes, dtype, Strides::Any)?;
-    call.launch(&[out], NO_INPUTS, scalars)
+/// The start, end and step of a range; an error for numbers that are no valid range.
+fn checked(range: [Scalar; 3]) -> Result<[f64; 3], CallError> {
+    let is_real = |number: &Scalar| !matches!(number, Scalar::Complex(_, imaginary) if *imaginary != 0.0);
+    ensure!(range.iter().all(is_real));
+    let [start, end, step] = range.map(Scalar::to::<f64>);
+    ensure!(start.is_finite() && end.is_finite());
+    ensure!(if step > 0.0 { end >= start } else { step < 0.0 && end <= start });
+    Ok([start, end, step])
 }
 
-#[derive(Clone, Copy)]
-struct Range([Scalar; 3]);
-
-impl Range {
-    /// The range from, to and by these numbers; by default from 0 by 1.
-    fn new(numbers: &[Value<'_>]) -> Result<Self, CallError> {
-        match numbers {
-            [end] => Ok(Self([0.into(), end.get()?, 1.into()])),
-            [start, end] => Ok(Self([start.get()?, end.get()?, 1.into()])),
-            [start, end, step] => Ok(Self([start.get()?, end.get()?, step.get()?])),
-            _ => Err(wrong(numbers)),
-        }
+/// The number of elements of a range without the end. For Long, integers are counted in integer arithmetic, like PyTorch's.
+fn count_of(range: [Scalar; 3], dtype: DType) -> Result<i64, CallError> {
+    let [start, end, step] = checked(range)?;
+    ensure!(step.is_finite());
+    if let (DType::Long, [Scalar::Long(start), Scalar::Long(end), Scalar::Long(step)]) = (dtype, range) {
+        let reach = end.wrapping_sub(start).wrapping_add(step).wrapping_sub(step.signum());
+        let count = reach.wrapping_div(step);
+        ensure!(count >= 0);
+        return Ok(count);
     }
-
-    /// The start, end and step; an error for numbers that are no valid range.
-    fn checked(self) -> Result<[f64; 3], CallError> {
-        let is_real = |number: &Scalar| !matches!(number, Scalar::Complex(_, imaginary) if *imaginary != 0.0);
-        ensure!(self.0.iter().all(is_real));
-        let [start, end, step] = self.0.map(Scalar::to::<f64>);
-        ensure!(start.is_finite() && end.is_finite());
-        ensure!(if step > 0.0 { end >= start } else { step < 0.0 && end <= start });
-        Ok([start, end, step])
-    }
-
-    /// The number of elements without the end. For Long, integers are counted in integer arithmetic, like PyTorch's.
-    fn count(self, dtype: DType) -> Result<i64, CallError> {
-        let [start, end, step] = self.checked()?;
-        ensure!(step.is_finite());
-        if let (DType::Long, Self([Scalar::Long(start), Scalar::Long(end), Scalar::Long(step)])) = (dtype, self) {
-            let reach = end.wrapping_sub(start).wrapping_add(step).wrapping_sub(step.signum());
-            let count = reach.wrapping_div(step);
-            ensure!(count >= 0);
-            return Ok(count);
-        }
-        let count = ((end - start) / step).ceil();
-        ensure!((0.0..=LONGS).contains(&count));
-        Ok(count as i64)
-    }
-
-    fn scalars(self) -> [Scalar; 2] {
-        let Self([start, _, step]) = self;
-        arange_kernel::Scalars { start, step }.list()
-    }
+    let count = ((end - start) / step).ceil();
+    ensure!((0.0..=LONGS).contains(&count));
+    Ok(count as i64)
 }
 
 /// 2^63, just above the maximum of `i64`.
 const LONGS: f64 = 9_223_372_036_854_775_808.0;
 
-/// `arange`, with an end, a start and an end, or a step, too.
-pub fn arange(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (numbers, options) = split(arguments)?;
-    let range = Range::new(numbers)?;
-    let is_whole = |number: &Scalar| matches!(number, Scalar::Bool(_) | Scalar::Long(_));
-    let usual = || if range.0.iter().all(is_whole) { DType::Long } else { call.default_dtype() };
-    let dtype = options.dtype.unwrap_or_else(usual);
-    make(call, &[range.count(dtype)?], dtype, &options, &range.scalars())
-}
-
 /// `arange.start_out`. Like PyTorch, it warns if the `out=` tensor is not empty and has another number of elements.
-pub fn arange_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (out, range) = (given(call)?, Range::new(arguments)?);
+pub fn arange(call: &Call<'_>, start: Scalar, end: Scalar, step: Scalar) -> Outcome {
+    let out = given(call)?;
     ensure!(call.takes(out.dtype()));
-    let (numel, count) = (out.numel(), range.count(out.dtype())?);
+    let (numel, count) = (out.numel(), count_of([start, end, step], out.dtype())?);
     if numel != count && numel > 0 {
         call.warn(&format!(
             "The number of elements in the out tensor of shape {:?} is {numel} which does not match the computed number of elements {count}. \
@@ -202,29 +73,16 @@ pub fn arange_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
             out.sizes()
         ))?;
     }
-    fill(call, count, &range.scalars())
+    fill(call, count, &arange_kernel::Scalars { start, step }.list())
 }
 
 /// `range.out`, which includes the end.
-pub fn range(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let range = Range::new(arguments)?;
-    let [start, end, step] = range.checked()?;
-    fill(call, ((end - start) / step + 1.0) as i64, &range.scalars())
+pub fn range(call: &Call<'_>, start: Scalar, end: Scalar, step: Scalar) -> Outcome {
+    let [from, to, by] = checked([start, end, step])?;
+    fill(call, ((to - from) / by + 1.0) as i64, &arange_kernel::Scalars { start, step }.list())
 }
 
-/// `linspace`. PyTorch's composite implementation serves complex ends, which determine the dtype, and fewer than two steps, for
-/// which any dtype is allowed.
-pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (numbers, options) = split(arguments)?;
-    let (start, end, steps): (Scalar, Scalar, i64) = Arguments::new(numbers).typed()?;
-    if steps < 2 || matches!([start, end], [Scalar::Complex(..), _] | [_, Scalar::Complex(..)]) {
-        return Err(CallError::Composite);
-    }
-    let dtype = options.dtype.unwrap_or_else(|| call.default_dtype());
-    make(call, &[steps], dtype, &options, &linspace_kernel::Scalars { start, end }.list())
-}
-
-pub fn linspace_out(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64) -> Outcome {
+pub fn linspace(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64) -> Outcome {
     ensure!(steps >= 0 && (steps < 2 || call.takes(given(call)?.dtype())));
     if steps < 2 {
         let out = given_with(call, steps)?;
@@ -238,23 +96,11 @@ pub fn logspace(call: &Call<'_>, start: Scalar, end: Scalar, steps: i64, base: S
     fill(call, steps, &logspace_kernel::Scalars { start, end, base }.list())
 }
 
-/// The sizes of an identity matrix, which is square by default.
-fn sizes_of_identity(numbers: &[Value<'_>]) -> Result<[i64; 2], CallError> {
-    let [Some(rows), Some(cols)] = [numbers.first(), numbers.last()] else { return Err(wrong(numbers)) };
-    let sizes: [i64; 2] = [rows.get()?, cols.get()?];
-    ensure!(sizes.iter().all(|&size| size >= 0));
-    Ok(sizes)
-}
-
+/// `eye.out` and `eye.m_out`; like PyTorch, these resize the `out=` tensor without a warning.
 pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (numbers, options) = split(arguments)?;
-    let dtype = options.dtype.unwrap_or_else(|| call.default_dtype());
-    make(call, &sizes_of_identity(numbers)?, dtype, &options, &[])
-}
-
-/// `eye.out`; like PyTorch, this resizes the `out=` tensor without a warning.
-pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let sizes = sizes_of_identity(arguments)?;
+    let [rows, cols] = [0, arguments.len() - 1].map(|index| arguments[index].get::<i64>());
+    let sizes = [rows?, cols?];
+    ensure!(sizes.iter().all(|&size| size >= 0));
     ensure!(call.takes(given(call)?.dtype()));
     let out = call.resize(given(call)?, &sizes)?;
     if out.check_no_internal_overlap().is_ok() {
@@ -280,16 +126,15 @@ fn elements_below(rows: i64, cols: i64, diagonal: i64) -> i64 {
 }
 
 pub fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (numbers, options) = split(arguments)?;
-    let (rows, cols, diagonal): (i64, i64, i64) = Arguments::new(numbers).typed()?;
-    ensure!(rows >= 0 && cols >= 0 && options.layout.is_none_or(|layout| layout == 0));
-    let dtype = options.dtype.unwrap_or(DType::Long);
+    let (rows, cols, diagonal, dtype, layout, _, _): (_, _, _, _, Option<i64>, Value<'_>, Value<'_>) = arguments.typed()?;
+    let (rows, cols, diagonal, dtype): (i64, i64, i64, Option<DType>) = (rows, cols, diagonal, dtype);
+    ensure!(rows >= 0 && cols >= 0 && layout.is_none_or(|layout| layout == 0));
     let count = if call.kernel_name() == "tril_indices" {
         elements_below(rows, cols, diagonal)
     } else {
         rows * cols - elements_below(rows, cols, diagonal.saturating_sub(1))
     };
-    let out = call.contiguous(0, &[2, count], dtype, Strides::Any)?;
+    let out = call.contiguous(0, &[2, count], dtype.unwrap_or(DType::Long), Strides::Any)?;
     let scalars = triangle_kernel::Scalars { rows: rows.into(), cols: cols.into(), diagonal: diagonal.into() };
     call.launch(&[out], NO_INPUTS, &scalars.list())
 }
@@ -313,7 +158,7 @@ pub fn repeated(call: &Call<'_>, repeats: Tensor<'_>, size: Option<i64>) -> Outc
         call.read(ends.row(count - 1), reason)?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
-    call.with_kernel(callees::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])
+    call.with_kernel(kernel!(c"repeat_interleave")).launch(&[out], &[ends], &[])
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Group normalisation, forward and backward, with PyTorch's checks. The kernels get a row for each sample and channel.
 
 use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, check_same_device, ensure};
-use super::mixed_data_type;
+use super::layer_norm::{check_dtypes, statistics_dtype};
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::channel_norm::{native_group_norm as kernel, native_group_norm_backward as backward_kernel};
 use crate::tensor::launch::Scalar;
@@ -30,16 +30,15 @@ impl Groups {
     }
 }
 
-/// The shape of a result like the input: dense, in the format that the input's strides suggest.
-fn result_shape(input: Tensor<'_>) -> Shape {
-    let format = input.suggested_format();
-    let shape = Shape::new(input.sizes(), input.dtype(), format);
-    if input.is_dense(format) { Shape { strides: Dims::from(input.strides()), ..shape } } else { shape }
-}
-
 /// Makes output number 0 and launches into its rows. If it is not contiguous, the rows are a temporary that is copied to it.
 fn with_result(call: &Call<'_>, input: Tensor<'_>, sizes: [i64; 2], launch: impl FnOnce(Tensor<'_>) -> Outcome) -> Outcome {
-    let out = call.output(0, &result_shape(input), Strides::Any)?;
+    // Dense, in the format that the input's strides suggest.
+    let format = input.suggested_format();
+    let mut shape = Shape::new(input.sizes(), input.dtype(), format);
+    if input.is_dense(format) {
+        shape.strides = Dims::from(input.strides());
+    }
+    let out = call.output(0, &shape, Strides::Any)?;
     if out.is_dense(Format::Contiguous) {
         return launch(out.view(&sizes));
     }
@@ -58,8 +57,8 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let groups = Groups { samples, channels, positions, count };
     ensure!(groups.count > 0 && groups.channels % groups.count == 0);
     ensure!([weight, bias].into_iter().flatten().all(|parameter: Tensor<'_>| parameter.sizes() == [groups.channels]));
-    mixed_data_type::check(input, &[weight, bias])?;
-    let dtype = mixed_data_type::of_statistics(input, &[weight, bias]);
+    check_dtypes(input, &[weight, bias])?;
+    let dtype = statistics_dtype(input, &[weight, bias]);
     let statistics = |index: usize| call.contiguous(index, &[groups.samples, groups.count], dtype, Strides::Any);
     let (mean, inverse) = (statistics(1)?, statistics(2)?);
     if input.numel() == 0 {
@@ -72,49 +71,28 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     with_result(call, input, sizes, |out| call.launch(&[out, mean, inverse], &inputs, &scalars.list()))
 }
 
-struct Backward<'a> {
-    grad: Tensor<'a>,
-    input: Tensor<'a>,
-    mean: Tensor<'a>,
-    inverse: Tensor<'a>,
-    weight: Option<Tensor<'a>>,
-    groups: Groups,
-    /// Which gradients are requested: those of input, weight and bias.
-    wanted: [bool; 3],
-}
-
-impl<'a> Backward<'a> {
-    fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
-        let (grad, input, mean, inverse, weight, samples, channels, positions, count, wanted) = arguments.typed()?;
-        let groups = Groups { samples, channels, positions, count };
-        let backward = Self { grad, input, mean, inverse, weight, groups, wanted };
-        ensure!(backward.input.dtype() == backward.grad.dtype());
-        mixed_data_type::check(input, &[Some(mean), Some(inverse)])?;
-        Ok(backward)
-    }
-
-    fn run(&self, call: &Call<'_>) -> Outcome {
-        let &Self { input, ref groups, wanted, .. } = self;
-        let dtype = self.weight.unwrap_or(input).dtype();
-        let sums =
-            |index: usize| wanted[index].then(|| call.contiguous(index, &[groups.channels], dtype, Strides::Any)).transpose();
-        let (of_weight, of_bias) = (sums(1)?, sums(2)?);
-        if input.numel() == 0 {
-            if wanted[0] {
-                call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
-            }
-            return fill_all(call, [(of_weight, 0.0), (of_bias, 0.0)]);
-        }
-        let rows = [groups.rows(call, self.grad)?, groups.rows(call, input)?].map(Some);
-        let inputs = call.all_dense([rows[0], rows[1], Some(self.mean), Some(self.inverse), self.weight])?;
-        let scalars = backward_kernel::Scalars { channels: groups.channels.into(), groups: groups.count.into() };
-        let launch = |out: Tensor<'_>| call.launch(&[Some(out), of_weight, of_bias], &inputs, &scalars.list());
-        let sizes = groups.sizes(input.numel())?;
-        if wanted[0] { with_result(call, input, sizes, launch) } else { launch(call.empty(&sizes, input.dtype())?) }
-    }
-}
-
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_same_device(arguments.tensors(), "tensor", "rustdev")?;
-    Backward::new(arguments)?.run(call)
+    let (grad, input, mean, inverse, weight, samples, channels, positions, count, wanted) = arguments.typed()?;
+    let (grad, input, weight, wanted): (Tensor<'_>, Tensor<'_>, Option<Tensor<'_>>, [bool; 3]) = (grad, input, weight, wanted);
+    let groups = Groups { samples, channels, positions, count };
+    ensure!(input.dtype() == grad.dtype());
+    let statistics = [Some(mean), Some(inverse)];
+    check_dtypes(input, &statistics)?;
+    let dtype = weight.unwrap_or(input).dtype();
+    let sums = |index: usize| wanted[index].then(|| call.contiguous(index, &[channels], dtype, Strides::Any)).transpose();
+    let (of_weight, of_bias) = (sums(1)?, sums(2)?);
+    if input.numel() == 0 {
+        if wanted[0] {
+            call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+        }
+        return fill_all(call, [(of_weight, 0.0), (of_bias, 0.0)]);
+    }
+    let rows = [groups.rows(call, grad)?, groups.rows(call, input)?].map(Some);
+    let inputs = call.all_dense([rows[0], rows[1], statistics[0], statistics[1], weight])?;
+    let scalars = backward_kernel::Scalars { channels: channels.into(), groups: count.into() };
+    // The kernel always computes the gradient of the input.
+    let launch = |out: Tensor<'_>| call.launch(&[Some(out), of_weight, of_bias], &inputs, &scalars.list());
+    let sizes = groups.sizes(input.numel())?;
+    if wanted[0] { with_result(call, input, sizes, launch) } else { launch(call.empty(&sizes, input.dtype())?) }
 }

@@ -1,7 +1,7 @@
 //! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Value, check_same_device, ensure, take_if};
-use super::callees;
+use super::callees::{self, kernel};
 use super::tensors::{Format, Tensor};
 use crate::kernels::histogram::histogram as kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
@@ -44,7 +44,7 @@ impl<'a> Counted<'a> {
         let (dense, edges) = (call.dense(self.input, Format::Contiguous)?, call.dense(edges, Format::Contiguous)?);
         let weight = call.dense_given(self.weight)?;
         let scalars = kernel::Scalars { method: (method as i64).into() };
-        call.with_kernel(callees::HISTOGRAM).launch(&[counts], &[Some(dense), Some(edges), weight], &scalars.list())?;
+        call.with_kernel(kernel!(c"histogram")).launch(&[counts], &[Some(dense), Some(edges), weight], &scalars.list())?;
         if !self.density {
             return Ok(counts);
         }

@@ -1,10 +1,33 @@
-//! Layer normalisation, forward and backward, with PyTorch's checks. The kernels normalise the rows of a matrix.
+//! Layer normalisation, forward and backward, with PyTorch's checks. The kernels normalise the rows of a matrix. The dtypes of
+//! parameters and statistics, for batch and group normalisation as well.
 
 use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure, take_if};
-use super::mixed_data_type;
 use super::tensors::{Format, Tensor};
 use crate::kernels::layer_norm::native_layer_norm as kernel;
+use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
+
+// 16 bit floats with `Float` parameters and statistics, which PyTorch's CPU kernels allow.
+
+/// True if the first parameter that is present has another dtype than the input.
+fn is_mixed(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> bool {
+    parameters.iter().flatten().next().is_some_and(|parameter| parameter.dtype() != input.dtype())
+}
+
+/// The dtype of statistics.
+pub fn statistics_dtype(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> DType {
+    if is_mixed(input, parameters) { DType::Float } else { input.dtype() }
+}
+
+/// An error if the parameters have another dtype than the input, unless they are `Float` and the input is narrower.
+pub fn check_dtypes(input: Tensor<'_>, parameters: &[Option<Tensor<'_>>]) -> Outcome {
+    if !is_mixed(input, parameters) {
+        return Ok(());
+    }
+    ensure!(parameters.iter().flatten().all(|parameter| parameter.dtype() == DType::Float));
+    ensure!(input.dtype() != DType::Float && input.dtype().opmath() == DType::Float);
+    Ok(())
+}
 
 /// The operands that forward and backward share.
 struct Normalised<'a> {
@@ -53,7 +76,7 @@ impl<'a> Normalised<'a> {
     fn statistics(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, CallError> {
         let (leading, sizes) = (self.leading(), self.input.sizes());
         let sizes = call.arena().keep_all(sizes.len(), |dim| if dim < leading { sizes[dim] } else { 1 });
-        let dtype = mixed_data_type::of_statistics(self.input, &self.parameters());
+        let dtype = statistics_dtype(self.input, &self.parameters());
         call.contiguous(index, sizes, dtype, Strides::Any)
     }
 }
@@ -62,7 +85,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, shape, weight, bias, eps) = arguments.typed()?;
     let normalised = Normalised { input, shape, weight, bias };
     normalised.check(call)?;
-    mixed_data_type::check(input, &normalised.parameters())?;
+    check_dtypes(input, &normalised.parameters())?;
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&normalised.matrix());
     let (mean, inverse) = (normalised.statistics(call, 1)?, normalised.statistics(call, 2)?);
     let scalars = kernel::Scalars { eps: Scalar::Double(eps) };
@@ -72,24 +95,16 @@ pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (grad, input, shape, mean, inverse, weight, bias, wanted): (Tensor<'_>, _, _, _, _, _, _, &[bool]) = arguments.typed()?;
+    let (grad, input, shape, mean, inverse, weight, bias, wanted): (Tensor<'_>, Tensor<'_>, _, _, _, _, _, &[bool]) =
+        arguments.typed()?;
     let normalised = Normalised { input, shape, weight, bias };
     normalised.check(call)?;
     let (found, sizes) = (grad.sizes(), normalised.input.sizes());
     ensure!(found == sizes, "layer norm: expected a gradient of sizes {sizes:?}, got {found:?}");
-    let outputs = gradients(call, &normalised, wanted)?;
-    let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
-    let weight = normalised.parameter(call, normalised.weight)?;
-    let inputs = call.all_dense([rows[0], rows[1], Some(mean), Some(inverse), weight])?;
-    call.launch(&outputs, &inputs, &[])
-}
-
-/// Makes the requested gradients. The kernel always computes that of the input.
-fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<[Option<Tensor<'a>>; 3], CallError> {
-    let Normalised { input, shape, weight, bias } = *normalised;
     let matrix = normalised.matrix();
+    // The kernel always computes the gradient of the input.
     let of_input = if wanted[0] {
-        call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&matrix)
+        call.contiguous(0, sizes, input.dtype(), Strides::Any)?.view(&matrix)
     } else {
         call.empty(&matrix, input.dtype())?
     };
@@ -97,5 +112,9 @@ fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) 
         let dtype = like.unwrap_or(input).dtype();
         wanted[index].then(|| call.contiguous(index, shape, dtype, Strides::Any)).transpose()
     };
-    Ok([Some(of_input), like(1, weight)?, like(2, bias.or(weight))?])
+    let outputs = [Some(of_input), like(1, weight)?, like(2, bias.or(weight))?];
+    let rows = [normalised.rows(call, grad)?, normalised.rows(call, input)?].map(Some);
+    let weight = normalised.parameter(call, normalised.weight)?;
+    let inputs = call.all_dense([rows[0], rows[1], Some(mean), Some(inverse), weight])?;
+    call.launch(&outputs, &inputs, &[])
 }

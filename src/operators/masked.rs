@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::call::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_same_device, ensure, take_if};
-use super::callees;
+use super::call::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_devices, check_same_device, ensure, take_if};
+use super::callees::kernel;
 use super::pointwise_calls::launch_with;
 use super::tensor_iterator::{self, Elementwise, Rule, Types};
 use super::tensors::{Format, Tensor};
@@ -18,7 +18,7 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, CallError
     }
     let count = call.empty(&[], DType::Long)?;
     // The kernel computes in the dtype of its input.
-    call.with_kernel(callees::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
+    call.with_kernel(kernel!(c"nonzero_count")).launch_in(dense.dtype(), &[count], &[dense], &[])?;
     call.read(count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
 }
 
@@ -60,26 +60,22 @@ fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
 /// Writes a value to the elements of a tensor at which the mask is true.
 fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
     ensure!(input.has_sizes(mask.sizes()) || mask.expand(input.sizes()).is_some());
-    tensor_iterator::check_devices([input, mask].into_iter().chain(value.tensor()))?;
+    check_devices([input, mask].into_iter().chain(value.tensor()))?;
     tensor_iterator::launch(call, input, &[mask.into(), value, input.into()], &[])
 }
 
-fn fill_with_number(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, number: Scalar) -> Outcome {
+/// `masked_fill_.Scalar`.
+pub fn fill(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, number: Scalar) -> Outcome {
     check_fill(input, mask)?;
     call.check_number(number, input.dtype())?;
     fill_masked(call, input, mask, Input::Number(number))
-}
-
-/// `masked_fill_.Scalar`.
-pub fn fill(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Scalar) -> Outcome {
-    fill_with_number(call, input, mask, value)
 }
 
 /// `masked_fill_.Tensor`, whose value is a 0-dim tensor.
 pub fn fill_with_tensor(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Tensor<'_>) -> Outcome {
     ensure!(value.ndim() == 0);
     if value.device() < 0 || (value.dtype().is_complex() && !input.dtype().is_complex()) {
-        return fill_with_number(call, input, mask, call.item(value)?);
+        return fill(call, input, mask, call.item(value)?);
     }
     check_fill(input, mask)?;
     fill_masked(call, input, mask, Input::Tensor(value))

@@ -21,10 +21,6 @@ impl<'a> Product<'a> {
         self.addend.into_iter().chain([self.a, self.b])
     }
 
-    fn check_devices(&self, call: &Call<'a>) -> Outcome {
-        check_same_device(call.given(0).into_iter().chain(self.operands()), "an operand", call.kernel_name())
-    }
-
     /// The output's sizes for matrices, batches of matrices, or matrix and vector; `None` if the operands do not fit.
     fn sizes(&self, call: &Call<'a>) -> Option<&'a [i64]> {
         if [self.a.ndim(), self.b.ndim()] != self.ndims {
@@ -62,7 +58,7 @@ impl<'a> Product<'a> {
     }
 
     fn launch(&self, call: &Call<'a>, factors: &[Scalar]) -> Outcome {
-        self.check_devices(call)?;
+        check_same_device(call.given(0).into_iter().chain(self.operands()), "an operand", call.kernel_name())?;
         let out = self.output(call)?;
         // Checked by PyTorch's CPU kernels, and not by the meta functions.
         ensure!(self.a.dtype() == self.b.dtype());
@@ -75,19 +71,16 @@ impl<'a> Product<'a> {
             self.check_overlap(out)?;
         }
         factors.iter().try_for_each(|&factor| call.check_number(factor, out.dtype().opmath()))?;
-        if call.given(0).is_some() && [self.a, self.b].into_iter().any(|factor| out.may_share_memory(factor)) {
-            let product = call.empty(out.sizes(), out.dtype())?;
-            self.multiply(call, product, addend, factors)?;
-            return call.copy(out, product);
-        }
-        self.multiply(call, out, addend, factors)
-    }
-
-    fn multiply(&self, call: &Call<'a>, out: Tensor<'_>, addend: Option<Tensor<'_>>, factors: &[Scalar]) -> Outcome {
-        match addend {
+        let multiply = |out: Tensor<'_>| match addend {
             Some(addend) => call.launch(&[out], &[addend, self.a, self.b], factors),
             None => call.launch(&[out], &[self.a, self.b], factors),
+        };
+        if call.given(0).is_some() && [self.a, self.b].into_iter().any(|factor| out.may_share_memory(factor)) {
+            let product = call.empty(out.sizes(), out.dtype())?;
+            multiply(product)?;
+            return call.copy(out, product);
         }
+        multiply(out)
     }
 }
 

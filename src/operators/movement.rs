@@ -16,21 +16,15 @@ use crate::tensor::launch::Scalar;
 /// `c10::MemoryFormat::Preserve`.
 const PRESERVE: i64 = 1;
 
-/// A set of dimensions as a bit mask.
-fn set_of(dims: &[i64], ndim: usize) -> Result<i64, CallError> {
-    ensure!(ndim <= 64);
-    let mut set = 0;
-    for &dim in dims {
-        let dim = wrap_dim(dim, ndim)?;
-        ensure!(set >> dim & 1 == 0);
-        set |= 1 << dim;
-    }
-    Ok(set)
-}
-
-/// `flip`. The result keeps the input's strides if those are dense.
+/// `flip`. The result keeps the input's strides if those are dense. The kernel gets the set of dimensions as a bit mask.
 pub fn flip(call: &Call<'_>, input: Tensor<'_>, dims: &[i64]) -> Outcome {
-    let flipped = set_of(dims, input.ndim())?;
+    ensure!(input.ndim() <= 64);
+    let mut flipped = 0_i64;
+    for &dim in dims {
+        let dim = wrap_dim(dim, input.ndim())?;
+        ensure!(flipped >> dim & 1 == 0);
+        flipped |= 1 << dim;
+    }
     let out = call.output_in_order_of(0, input, input.dtype())?;
     call.launch(&[out], &[input], &flip_kernel::Scalars { dims: flipped.into() }.list())
 }
@@ -126,18 +120,6 @@ pub fn shuffle(call: &Call<'_>, input: Tensor<'_>, groups: i64) -> Outcome {
 /// The most sizes and strides that the descriptors of one launch may hold, with a margin.
 const WORDS_PER_LAUNCH: usize = 60_000;
 
-/// True for tensors that PyTorch skips whatever the sizes of the others: 1-D and empty.
-fn is_passed_over(tensor: Tensor<'_>) -> bool {
-    tensor.sizes() == [0]
-}
-
-/// The memory format that all tensors suggest; contiguous if they differ.
-fn common_format(tensors: &[Tensor<'_>]) -> Format {
-    let first = tensors[0].suggested_format();
-    let is_common = first == Format::Contiguous || tensors.iter().all(|tensor| tensor.suggested_format() == first);
-    if is_common { first } else { Format::Contiguous }
-}
-
 /// The shape of the result if the tensors have one dtype and sizes that differ only in dimension `dim`. The meta function
 /// handles all other calls.
 fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
@@ -146,14 +128,18 @@ fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
     let fits = |tensor: &Tensor<'_>| {
         let (own, sizes) = (tensor.sizes(), first.sizes());
         let are_same = own.len() == sizes.len() && (0..own.len()).all(|other| other == dim || own[other] == sizes[other]);
-        are_same && tensor.dtype() == first.dtype() && !is_passed_over(*tensor)
+        // PyTorch skips 1-D empty tensors whatever the sizes of the others.
+        are_same && tensor.dtype() == first.dtype() && own != [0]
     };
     if !tensors.iter().all(fits) {
         return None;
     }
     let mut sizes = Dims::from(first.sizes());
     sizes[dim] = tensors.iter().map(|tensor| tensor.sizes()[dim]).sum();
-    Some(Shape::new(&sizes, first.dtype(), common_format(tensors)))
+    // The memory format that all tensors suggest; contiguous if they differ.
+    let format = first.suggested_format();
+    let is_common = format == Format::Contiguous || tensors.iter().all(|tensor| tensor.suggested_format() == format);
+    Some(Shape::new(&sizes, first.dtype(), if is_common { format } else { Format::Contiguous }))
 }
 
 /// Launches over as many tensors at a time as one launch can take.
@@ -196,16 +182,11 @@ fn launch_padding(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tens
     call.launch(&[out], &[source], before)
 }
 
-/// Padding operators with their own meta function.
-pub fn pad(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
-    launch_padding(call, &call.shape()?.sizes, input, input, padding)
-}
-
-/// `reflection_pad2d`, which has no meta function. It uses that of replication and limits the padding to the elements that can
-/// be reflected.
-pub fn reflect_images(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
+/// Padding operators. `reflection_pad2d`, which has no meta function, uses that of replication; the others' limit the padding to the
+/// elements that can be reflected themselves.
+pub fn pad<const LIMITED: bool>(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
     let shape = call.shape()?;
-    ensure!(padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)));
+    ensure!(!LIMITED || padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)));
     launch_padding(call, &shape.sizes, input, input, padding)
 }
 
@@ -216,8 +197,7 @@ fn check_padding(padding: &[i64], dims: usize) -> Outcome {
 
 /// Gradients with their own meta function.
 pub fn pad_backward_of_meta(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
-    let shape = call.shape()?;
-    launch_padding(call, &shape.sizes, input, grad, padding)
+    launch_padding(call, &call.shape()?.sizes, input, grad, padding)
 }
 
 /// `reflection_pad1d_backward`, whose meta function does not check that the padding has two numbers.

@@ -139,16 +139,6 @@ fn distinct(tensor: Tensor<'_>) -> Tensor<'_> {
     (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.section(dim, 0, 1) } else { tensor })
 }
 
-/// Unscales dense gradients of one dtype.
-fn launch_unscale(call: &Call<'_>, grads: List<'_>, found: Tensor<'_>, inverse: Tensor<'_>) -> Outcome {
-    for part in tensor_lists::parts(grads.len()) {
-        let scalars = [Scalar::Long(part.len() as i64)];
-        let lists = [&grads[part], slice::from_ref(&found), slice::from_ref(&inverse)];
-        call.launch_lists(grads[0].dtype(), 2, &lists, &scalars)?;
-    }
-    Ok(())
-}
-
 /// `_amp_foreach_non_finite_check_and_unscale_`: one launch for the gradients of each dtype. Gradients that are not dense are
 /// unscaled in copies, which are written back.
 pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse: Tensor<'_>) -> Outcome {
@@ -171,7 +161,11 @@ pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse
         dense.sort_by_key(|grad| grad.dtype() as i32);
     }
     for group in dense.chunk_by(|one, other| one.dtype() == other.dtype()) {
-        launch_unscale(call, group, found, inverse)?;
+        for part in tensor_lists::parts(group.len()) {
+            let scalars = [Scalar::Long(part.len() as i64)];
+            let lists = [&group[part], slice::from_ref(&found), slice::from_ref(&inverse)];
+            call.launch_lists(group[0].dtype(), 2, &lists, &scalars)?;
+        }
     }
     copies.into_iter().try_for_each(|(grad, copy)| call.copy(grad, copy))
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure, take_if};
 use super::dtypes::{greatest_finite, is_floating, is_whole};
-use super::tensor_iterator::{Elementwise, Rule, Types};
+use super::tensor_iterator::{Elementwise, Rule, SAME, Types};
 use super::tensors::Tensor;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -18,8 +18,8 @@ use crate::tensor::launch::Scalar;
 pub enum Scalars {
     /// All of them. Numbers must be representable in the computing type (`opmath`).
     All,
-    /// All of them. Numbers must be representable in the dtype itself.
-    Exact,
+    /// The factor of a sum, which must be representable in the dtype itself.
+    Alpha,
     /// All of them, unchecked.
     Any,
     /// Two for each: whether it is present, and its value.
@@ -34,8 +34,6 @@ pub enum Scalars {
 
 /// A check of a call before anything else.
 pub type Check = fn(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome;
-/// A check of a call after type promotion.
-pub type CheckTyped = fn(arguments: &Arguments<'_>, operands: &Elementwise<'_>, call: &Call<'_>) -> Outcome;
 
 /// A pointwise operator.
 #[derive(Clone, Copy)]
@@ -43,7 +41,6 @@ pub struct Pointwise {
     rule: Rule,
     scalars: Scalars,
     check: Option<Check>,
-    check_typed: Option<CheckTyped>,
     /// True if the second operand comes first in type promotion and in the order of dimensions.
     is_swapped: bool,
 }
@@ -63,13 +60,13 @@ pub const COMPARISON: Pointwise = Pointwise::new(Rule::with_host_number(Types::C
 /// A comparison of a tensor with a number.
 pub const NUMBER_COMPARISON: Pointwise = COMPARISON.scalars(Scalars::None);
 /// `sub` with its checks.
-pub const SUB: Pointwise = BINARY.scalars(Scalars::Exact).checked(no_bool).checked_typed(alpha);
+pub const SUB: Pointwise = BINARY.scalars(Scalars::Alpha).checked(no_bool);
 /// Several tensors, all on the device; the result has their common dtype.
 pub const DEVICE_TENSORS: Pointwise = Pointwise::new(Rule::new(Types::Common));
 
 impl Pointwise {
     pub const fn new(rule: Rule) -> Self {
-        Self { rule, scalars: Scalars::All, check: None, check_typed: None, is_swapped: false }
+        Self { rule, scalars: Scalars::All, check: None, is_swapped: false }
     }
 
     pub const fn scalars(self, scalars: Scalars) -> Self {
@@ -80,21 +77,13 @@ impl Pointwise {
         Self { check: Some(check), ..self }
     }
 
-    pub const fn checked_typed(self, check: CheckTyped) -> Self {
-        Self { check_typed: Some(check), ..self }
-    }
-
     pub const fn swapped(self) -> Self {
         Self { is_swapped: true, ..self }
     }
 
     /// Serves a call.
     pub fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-        let operands = self.operands(arguments, call, call.given(0))?;
-        if let Some(check) = self.check_typed {
-            check(arguments, &operands, call)?;
-        }
-        launch(&operands, self.scalars, arguments, call)
+        launch(&self.operands(arguments, call, call.given(0))?, self.scalars, arguments, call)
     }
 
     /// The checked operands of a call, and the caller's `out=` tensor.
@@ -126,9 +115,18 @@ impl Pointwise {
 /// Launches the kernel for output number 0; the fallback gets calls whose dtype the kernel lacks.
 pub fn launch<'a>(operands: &Elementwise<'a>, scalars: Scalars, arguments: &Arguments<'_>, call: &Call<'a>) -> Outcome {
     let numbers = numbers_of(arguments, scalars)?;
+    if let (Scalars::Alpha, Some(&alpha)) = (scalars, numbers.last()) {
+        check_factor(operands.dtype(), alpha, "alpha")?;
+        ensure!(operands.dtype().is_complex() || !matches!(alpha, Scalar::Complex(..)));
+    }
     let dtype = operands.compute();
     ensure_computed(dtype, call)?;
-    check_numbers(&numbers, scalars, dtype, call)?;
+    let holds = match scalars {
+        Scalars::All => Some(dtype.opmath()),
+        Scalars::Alpha => Some(dtype),
+        _ => None,
+    };
+    holds.map_or(Ok(()), |holds| numbers.iter().try_for_each(|&number| call.check_number(number, holds)))?;
     operands.launch(call, operands.output(call)?, &numbers)
 }
 
@@ -144,31 +142,19 @@ pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
     take_if(is_known && call.takes(dtype))
 }
 
-/// An error if a scalar is not representable, as `scalars` demands.
-fn check_numbers(numbers: &[Scalar], scalars: Scalars, dtype: DType, call: &Call<'_>) -> Outcome {
-    let holds = match scalars {
-        Scalars::All => dtype.opmath(),
-        Scalars::Exact => dtype,
-        _ => return Ok(()),
-    };
-    numbers.iter().try_for_each(|&number| call.check_number(number, holds))
-}
-
 /// The kernel's scalars.
 fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[Scalar; 4]>, CallError> {
     let mut numbers = SmallVec::new();
+    let others = arguments.iter().filter(|value| value.as_tensor().is_none());
     match scalars {
         Scalars::None => {}
         Scalars::Zero => numbers.push(Scalar::Long(0)),
         Scalars::Operands => numbers.extend(arguments.iter().skip(1).map(|value| Scalar::Bool(!value.is_none()))),
         Scalars::Optional => {
-            for value in arguments.iter().filter(|value| value.as_tensor().is_none()) {
-                numbers.push(Scalar::Bool(!value.is_none()));
-                numbers.push(value.as_number().unwrap_or(Scalar::Long(0)));
-            }
+            numbers.extend(others.flat_map(|value| [Scalar::Bool(!value.is_none()), value.as_number().unwrap_or(Scalar::Long(0))]));
         }
-        Scalars::All | Scalars::Exact | Scalars::Any => {
-            for value in arguments.iter().filter(|value| value.as_tensor().is_none()) {
+        Scalars::All | Scalars::Alpha | Scalars::Any => {
+            for value in others {
                 numbers.push(match value.as_text() {
                     Some(text) => Scalar::Long(text_number(text)?),
                     None if value.is_none() => Scalar::Long(0),
@@ -260,14 +246,6 @@ pub fn check_factor(dtype: DType, factor: Scalar, name: &str) -> Outcome {
     Ok(())
 }
 
-/// Checks the `alpha` of `add` and `sub`, the last argument.
-pub fn alpha(arguments: &Arguments<'_>, operands: &Elementwise<'_>, _: &Call<'_>) -> Outcome {
-    let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).get()?);
-    check_factor(dtype, alpha, "alpha")?;
-    ensure!(dtype.is_complex() || !matches!(alpha, Scalar::Complex(..)));
-    Ok(())
-}
-
 // ---- operators whose dtypes depend on more than their operands' dtypes ----
 
 /// `lerp` with a tensor of weights.
@@ -339,7 +317,7 @@ pub fn mish_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// `_prelu_kernel`, whose weights are already broadcast.
 pub fn prelu(call: &Call<'_>, input: Tensor<'_>, weight: Tensor<'_>) -> Outcome {
-    let operands = Elementwise::new(&[input, weight], None)?;
+    let operands = Elementwise::of(SAME, &[input.into(), weight.into()], None, call)?;
     ensure_computed(operands.compute(), call)?;
     operands.launch(call, operands.output_like(call, input)?, &[])
 }

@@ -4,12 +4,12 @@
 use smallvec::SmallVec;
 
 use super::call::{Arguments, Call, CallError, Input, Outcome, Strides, Value, ensure, take_if, wrap_dim};
-use super::callees;
+use super::callees::{self, kernel};
 use super::dtypes::{can_cast, complex_of, is_floating, is_integer, is_whole, limits};
 use super::pointwise_calls::{
     Scalars, UNARY_FLOATING, alone, as_promoted, check_factor, ensure_computed, launch, launch_with, promoted, with_number,
 };
-use super::tensor_iterator::{Elementwise, Rule, Types, check_cast};
+use super::tensor_iterator::{Elementwise, Rule, SAME, Types, check_cast};
 use super::tensors::Tensor;
 use crate::tensor::dtype::{COMPONENTS, DType, FLOAT8, HALVES};
 use crate::tensor::launch::Scalar;
@@ -94,23 +94,16 @@ pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch(&operands, Scalars::Any, arguments, call)
 }
 
-/// `pow` of a number and a tensor.
+/// `pow` of a number and a tensor. `1 ** x` is computed as `x ** 0`, which is 1 for NaN, too; the 0 has the type of the 1.
 pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [base, exponent] = arguments.all()?;
-    if let Some(zero) = exponent_of_one(base.get()?) {
-        return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(callees::POW_NUMBER));
-    }
-    with_number(arguments, call)
-}
-
-/// If the base is 1, the 0 of the base's type: `1 ** x` is computed as `x ** 0`, which is 1 for NaN, too.
-fn exponent_of_one(base: Scalar) -> Option<Scalar> {
-    match base {
-        Scalar::Long(1) => Some(Scalar::Long(0)),
-        Scalar::Double(1.0) => Some(Scalar::Double(0.0)),
-        Scalar::Complex(1.0, 0.0) => Some(Scalar::Complex(0.0, 0.0)),
-        _ => None,
-    }
+    let zero = match base.get()? {
+        Scalar::Long(1) => Scalar::Long(0),
+        Scalar::Double(1.0) => Scalar::Double(0.0),
+        Scalar::Complex(1.0, 0.0) => Scalar::Complex(0.0, 0.0),
+        _ => return with_number(arguments, call),
+    };
+    pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(kernel!(c"pow_scalar")))
 }
 
 /// `ldexp`: a tensor times powers of 2 with integer exponents. PyTorch's composite implementation serves other dtypes.
@@ -132,7 +125,7 @@ pub fn abs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let input = arguments.tensor(0)?;
     let dtype = input.dtype().real();
     take_if(call.has_dtype(0, dtype))?;
-    let call = if input.dtype().is_complex() { call.with_kernel(callees::COMPLEX_ABS) } else { *call };
+    let call = if input.dtype().is_complex() { call.with_kernel(kernel!(c"complex_abs")) } else { *call };
     launch_with(&alone(input, Types::Result(dtype), &call)?, &[], &call)
 }
 
@@ -185,7 +178,11 @@ pub fn glu_backward(call: &Call<'_>, grad: Tensor<'_>, input: Tensor<'_>, dim: i
     let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Shared)?;
     let ([first, second], [first_grad, second_grad]) = (halves(input, dim), halves(out, dim));
     call.operator(&callees::SIGMOID_OUT, &[Value::Tensor(second), Value::Tensor(first_grad)])?;
-    Elementwise::new(&[first_grad, first, grad], Some(second_grad))?.launch(call, second_grad, &[])?;
+    Elementwise::of(SAME, &[first_grad.into(), first.into(), grad.into()], Some(second_grad), call)?.launch(
+        call,
+        second_grad,
+        &[],
+    )?;
     call.operator(&callees::MUL_IN_PLACE, &[Value::Tensor(first_grad), Value::Tensor(grad)]).map(drop)
 }
 

@@ -128,7 +128,7 @@ pointwise! {
     all of(BINARY.checked(pointwise::heaviside)) => heaviside;
     all floating(BINARY) => hypot;
     all floating(BINARY_FLOATING) => atan2;
-    tensor_out numeric(BINARY.scalars(Scalars::Exact).checked_typed(pointwise::alpha)) => add;
+    tensor_out numeric(BINARY.scalars(Scalars::Alpha)) => add;
     tensor_out numeric(pointwise::SUB) => sub;
     tensor_out numeric(BINARY) => mul;
     tensor_out floating(BINARY_FLOATING) => copysign;
@@ -157,12 +157,8 @@ pointwise! {
     gradient call(typed!(functions::glu_backward)) => glu_backward;
     gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
     // losses
-    pure call(typed!(loss::mse)) => mse_loss;
-    pure call(typed!(loss::smooth_l1)) => smooth_l1_loss;
-    pure call(typed!(loss::huber)) => huber_loss;
-    gradient call(|arguments, call| loss::gradient(Types::Common, 2.0, arguments, call)) => mse_loss_backward;
-    gradient call(|arguments, call| loss::gradient(Types::Common, 1.0, arguments, call)) => smooth_l1_loss_backward;
-    pure call(|arguments, call| loss::gradient(Types::Same, 1.0, arguments, call)) => huber_loss_backward;
+    pure call(loss::elementwise) => huber_loss mse_loss smooth_l1_loss;
+    gradient call(loss::gradient) => huber_loss_backward mse_loss_backward smooth_l1_loss_backward;
 }
 
 named! {

@@ -4,7 +4,7 @@
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
 use super::call::{Arguments, Call, CallError, Outcome, Strides, Tensors, Value, ensure, take_if, wrap_dim};
-use super::callees;
+use super::callees::{self, kernel};
 use super::dtypes::is_floating;
 use super::tensors::{Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
@@ -227,7 +227,7 @@ pub fn nansum(call: &Call<'_>, input: Tensor<'_>, dims: Value<'_>, keepdim: bool
     take_if(is_taken && (is_floating || sums))?;
     let reduction = Reduction::along(input, dims, keepdim)?;
     let dtype = dtype.unwrap_or(given.map_or(promoted(input.dtype()), Tensor::dtype));
-    add_up(&reduction, &if sums { call.with_kernel(callees::SUM_KERNEL) } else { *call }, dtype, 0.0)
+    add_up(&reduction, &if sums { call.with_kernel(kernel!(c"sum")) } else { *call }, dtype, 0.0)
 }
 
 /// Runs a reduction that computes in the output's dtype.
@@ -321,23 +321,17 @@ fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a
     Ok(out)
 }
 
-pub fn variance(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+pub fn variance<const WITH_MEAN: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (arguments, dtype) = (arguments.all()?, arguments.tensor(0)?.dtype());
     ensure!(FLOATING.and(COMPLEX).contains(dtype));
-    if dtype.is_complex() && call.given(0).is_none() {
-        return of_parts(call, arguments).map(drop);
-    }
-    moments(call, arguments, false)
-}
-
-pub fn variance_and_mean(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let (arguments, dtype) = (arguments.all()?, arguments.tensor(0)?.dtype());
-    ensure!(FLOATING.and(COMPLEX).contains(dtype));
-    if !dtype.is_complex() || dtype == DType::ComplexHalf {
-        return moments(call, arguments, true);
+    if !dtype.is_complex() || call.given(0).is_some() || (WITH_MEAN && dtype == DType::ComplexHalf) {
+        return moments(call, arguments, WITH_MEAN);
     }
     let [input, dims, _, keepdim] = *arguments;
     let variance = of_parts(call, arguments)?;
+    if !WITH_MEAN {
+        return Ok(());
+    }
     let mean = call.contiguous(1, variance.sizes(), dtype, Strides::Any)?;
     call.operator(&callees::MEAN_OUT, &[input, dims, keepdim, Value::None, Value::Tensor(mean)]).map(drop)
 }

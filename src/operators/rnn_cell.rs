@@ -50,11 +50,6 @@ fn sigmoid_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, CallE
     of_two(call, &callees::MUL, y, complement(call, y)?)
 }
 
-/// d/dx of tanh, from its result.
-fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
-    complement(call, of_two(call, &callees::MUL, y, y)?)
-}
-
 /// The sum along dimension 0.
 pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     call.operator(&callees::SUM, &[grad.into(), Value::Integers(&[0]), false.into(), Value::None])
@@ -145,7 +140,7 @@ pub fn gru_cell_backward(call: &Call<'_>, grad_hy: Tensor<'_>, workspace: Tensor
     let [reset, update, fresh, hx, hidden] = parts_of(workspace)?;
     let product = |one, other| of_two(call, &callees::MUL, one, other);
     let scaled = |one, other| of_two(call, &callees::MUL_IN_PLACE, one, other);
-    let grad_fresh = scaled(product(grad_hy, complement(call, update)?)?, tanh_slope(call, fresh)?)?;
+    let grad_fresh = scaled(product(grad_hy, complement(call, update)?)?, complement(call, product(fresh, fresh)?)?)?;
     let change = of_sum(call, &callees::SUB, hx, fresh)?;
     let grad_update = scaled(product(grad_hy, change)?, sigmoid_slope(call, update)?)?;
     let grad_reset = scaled(product(grad_fresh, hidden)?, sigmoid_slope(call, reset)?)?;

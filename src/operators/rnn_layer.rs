@@ -1,7 +1,9 @@
-//! LSTM, GRU and Elman layers over whole sequences, in one direction. One product handles the inputs of all steps, and one
-//! kernel loops over the steps. They are operators of rustdev's own library, with gradients in `shim/ops/rnn_layers.cpp`.
+//! LSTM, GRU and Elman layers over whole sequences, in one direction, and `torch.lstm`, `gru`, `rnn_tanh` and `rnn_relu`, networks of
+//! them. One product handles the inputs of all steps, and one kernel loops over the steps. The layers are operators of rustdev's own
+//! library, with gradients in `shim/ops/rnn_layers.cpp`.
 
 use std::ffi::CStr;
+use std::{iter, slice};
 
 use smallvec::{SmallVec, smallvec};
 
@@ -10,7 +12,7 @@ use super::callees::{self, Callee};
 use super::rnn_cell::{LSTM_GATES, of_sum, of_two, sum_of_rows};
 use super::tensor_lists::List;
 use super::tensors::{Format, Tensor};
-use crate::tensor::dtype::DType;
+use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
 
 /// `weights`: weights of the inputs and of the hidden state, then both biases, if any. `states`: the hidden state and, for an
@@ -128,33 +130,14 @@ impl<'a> Layer<'a> {
         call.contiguous(index, &self.sizes(self.weight.sizes()[1]), self.dtype(), Strides::Any)
     }
 
-    /// Returns the last step of a sequence as output number `index`.
-    fn give_last(&self, call: &Call<'a>, index: usize, sequence: Tensor<'a>) -> Outcome {
-        call.give(index, sequence.row(if self.reverse { 0 } else { sequence.sizes()[0] - 1 }))
-    }
-
     /// Rows [steps * batch, size] as [steps, batch, size].
     fn of_steps(&self, rows: Tensor<'a>) -> Tensor<'a> {
         rows.view(&self.sizes(rows.size_from_end(0)))
     }
 
-    /// The products of the inputs and their weights, [steps * batch, gates * size], plus a bias if there is one.
-    fn sums(&self, call: &Call<'a>, bias: Option<Tensor<'a>>) -> Result<Tensor<'a>, CallError> {
-        let bias = bias.map_or(Value::None, Value::Tensor);
-        call.operator(&callees::LINEAR, &[Value::Tensor(rows_of(self.input)), Value::Tensor(self.input_weight), bias])
-    }
-
     /// The scalars of the kernels.
     fn scalars<const KIND: usize>(&self) -> [Scalar; 2] {
         [self.reverse.into(), (KIND == RNN_RELU).into()]
-    }
-
-    /// The gradient of a state, an output. Until the kernel runs, it holds the gradient of the final state.
-    fn grad_of_state(&self, call: &Call<'a>, index: usize, grad_of_last: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
-        let place = if self.biases.is_some() { 5 } else { 3 } + index;
-        let grad = call.contiguous(place, self.states[index].sizes(), self.dtype(), Strides::Any)?;
-        call.copy(grad, grad_of_last)?;
-        Ok(grad)
     }
 
     /// Makes the remaining gradients from those of the input products and of the hidden state's products.
@@ -201,7 +184,9 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
         None if KIND == GRU => (None, Some(call.zeros(&layer.weight.sizes()[..1], layer.dtype())?)),
         biases => (biases.map(|[input_bias, bias]| of_sum(call, &callees::ADD, input_bias, bias)).transpose()?, None),
     };
-    let sums = layer.sums(call, bias)?;
+    // The products of the inputs and their weights.
+    let bias = bias.map_or(Value::None, Value::Tensor);
+    let sums = call.operator(&callees::LINEAR, &[rows_of(layer.input).into(), layer.input_weight.into(), bias])?;
     let gates = layer.of_steps(sums);
     let outputs: Tensors<'_> = if kind.gates == 1 {
         smallvec![gates]
@@ -211,7 +196,8 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
     let inputs: SmallVec<[_; 3]> = [layer.weight].into_iter().chain(layer.states.iter().copied()).chain(own_bias).collect();
     call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
     for (index, sequence) in outputs.iter().take(kind.states).enumerate() {
-        layer.give_last(call, 1 + index, *sequence)?;
+        let last = if layer.reverse { 0 } else { sequence.sizes()[0] - 1 };
+        call.give(1 + index, sequence.row(last))?;
     }
     if kind.gates == 1 { call.give(0, gates) } else { call.give(2 + kind.states, sums) }
 }
@@ -238,8 +224,124 @@ pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -
     let of_products = call.empty(&[count, steps, batch, wide], layer.dtype())?;
     let mut outputs: SmallVec<[_; 3]> = (0..count).map(|index| of_products.row(index)).collect();
     for (index, grad_of_last) in grads[1..].iter().enumerate() {
-        outputs.push(layer.grad_of_state(call, index, *grad_of_last)?);
+        let place = if layer.biases.is_some() { 5 } else { 3 } + index;
+        let grad = call.contiguous(place, layer.states[index].sizes(), layer.dtype(), Strides::Any)?;
+        // Until the kernel runs, the gradient of a state holds that of the final state.
+        call.copy(grad, *grad_of_last)?;
+        outputs.push(grad);
     }
     call.launch(&outputs, &inputs, &layer.scalars::<KIND>())?;
     layer.give_others(call, [outputs[0], of_products.row(count - 1)], results[0], mask)
+}
+
+// ---- networks: PyTorch's composite implementation serves other cases and raises the errors. Everything is done by operators,
+// including views, so that autograd records it. ----
+
+/// A network: input [steps, batch, inputs], states [cells, batch, size], parameters of each cell.
+struct Network<'a> {
+    input: Tensor<'a>,
+    states: &'a [Tensor<'a>],
+    params: &'a [Tensor<'a>],
+    params_of_cell: usize,
+    layers: usize,
+    /// 0 if there is none.
+    dropout: f64,
+    directions: usize,
+    batch_first: bool,
+}
+
+impl<'a> Network<'a> {
+    fn new(arguments: &Arguments<'a>) -> Result<Self, CallError> {
+        let [input, states, params, has_biases, layers, dropout, train, bidirectional, batch_first] = arguments.all()?;
+        Ok(Self {
+            input: input.get()?,
+            states: if let Value::Tensor(state) = states { slice::from_ref(state) } else { states.get()? },
+            params: params.get()?,
+            params_of_cell: if has_biases.get()? { 4 } else { 2 },
+            layers: layers.get::<i64>()?.max(0) as usize,
+            dropout: if train.get()? { dropout.get()? } else { 0.0 },
+            directions: if bidirectional.get()? { 2 } else { 1 },
+            batch_first: batch_first.get()?,
+        })
+    }
+
+    /// True if rustdev's layers of this kind can compute every layer.
+    fn fits(&self, kind: &Kind) -> bool {
+        let cells = self.layers * self.directions;
+        let (device, dtype) = (self.input.device(), self.input.dtype());
+        let is_alike = |tensor: &Tensor<'_>| tensor.device() == device && tensor.dtype() == dtype && tensor.numel() > 0;
+        let mut all = iter::once(&self.input).chain(self.states).chain(self.params);
+        if device < 0 || !FLOATING.contains(dtype) || self.states.len() != kind.states || !all.all(is_alike) {
+            return false;
+        }
+        let (&[outer, inner, inputs], &[_, _, size]) = (self.input.sizes(), self.states[0].sizes()) else { return false };
+        let (batch, inputs_of_later) = (if self.batch_first { outer } else { inner }, self.directions as i64 * size);
+        let inputs_of = |cell: usize| if cell < self.directions { inputs } else { inputs_of_later };
+        let mut params = self.params.chunks_exact(self.params_of_cell).enumerate();
+        self.states.iter().all(|state| state.sizes() == [cells as i64, batch, size])
+            && self.params.len() == cells * self.params_of_cell
+            && params.all(|(cell, params)| kind.fits(params, inputs_of(cell), size))
+    }
+
+    /// Makes the output and the final states.
+    fn run(&self, kind: &Kind, call: &Call<'a>) -> Outcome {
+        let mut sequence = self.transposed(call, self.input)?;
+        let mut last: SmallVec<[Tensors<'a>; 2]> = self.states.iter().map(|_| Tensors::new()).collect();
+        for number in 0..self.layers {
+            sequence = call.dense(sequence, Format::Contiguous)?;
+            let mut outputs = Tensors::new();
+            for direction in 0..self.directions {
+                let results = self.cell(kind, call, sequence, number * self.directions + direction)?;
+                outputs.push(results[0]);
+                last.iter_mut().zip(&results[1..]).for_each(|(last, state)| last.push(*state));
+            }
+            sequence = self.between(call, &outputs, number + 1 == self.layers)?;
+        }
+        call.give(0, self.transposed(call, sequence)?)?;
+        for (index, last) in last.iter().enumerate() {
+            call.give(1 + index, call.operator(&callees::STACK, &[Value::Tensors(last), 0.into()])?)?;
+        }
+        Ok(())
+    }
+
+    /// Exchanges steps and batch if the batch comes first.
+    fn transposed(&self, call: &Call<'a>, sequence: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
+        if !self.batch_first {
+            return Ok(sequence);
+        }
+        call.operator(&callees::TRANSPOSE, &[Value::Tensor(sequence), 0.into(), 1.into()])
+    }
+
+    /// The output and the final states of a layer in one direction.
+    fn cell(&self, kind: &Kind, call: &Call<'a>, sequence: Tensor<'a>, cell: usize) -> Result<Tensors<'a>, CallError> {
+        let dense = |tensor| call.dense(tensor, Format::Contiguous);
+        let mut weights: SmallVec<[Tensor<'a>; 4]> = self.params[cell * self.params_of_cell..][..self.params_of_cell].into();
+        weights[1] = dense(weights[1])?;
+        let of_cell = |state: &Tensor<'a>| {
+            let state = call.operator(&callees::SELECT, &[Value::Tensor(*state), 0.into(), (cell as i64).into()])?;
+            dense(state)
+        };
+        let states = self.states.iter().map(of_cell).collect::<Result<Tensors<'a>, CallError>>()?;
+        let reverse = (cell % self.directions == 1).into();
+        let operands = [Value::Tensor(sequence), Value::Tensors(&weights), Value::Tensors(&states), reverse];
+        call.operators(kind.operator, &operands, 1 + states.len())
+    }
+
+    /// The input of the next layer, from the outputs of each direction.
+    fn between(&self, call: &Call<'a>, outputs: &[Tensor<'a>], is_last: bool) -> Result<Tensor<'a>, CallError> {
+        let sequence = match outputs {
+            [only] => *only,
+            _ => call.operator(&callees::CAT, &[Value::Tensors(outputs), 2.into()])?,
+        };
+        if self.dropout == 0.0 || is_last {
+            return Ok(sequence);
+        }
+        call.operator(&callees::DROPOUT, &[sequence.into(), self.dropout.into(), true.into()])
+    }
+}
+
+/// Runs a network of layers of this kind.
+pub fn network<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (network, kind) = (Network::new(arguments)?, &KINDS[KIND]);
+    if network.fits(kind) { network.run(kind, call) } else { Err(CallError::Composite) }
 }

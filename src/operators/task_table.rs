@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use super::bindings::{Batch, Kernel, Operator, Task, plain, structured};
 use super::call::typed;
-use super::tasks::{OF_META, OF_META_UNCHECKED, aten_pooling, fourier, like, matrices, rows};
+use super::tasks::{OF_META, OF_META_UNCHECKED, aten_pooling, fourier, like, matrices};
 use crate::tensor::dtype::{BYTE, DType, DTypeSet, FIELD, FLOATING, INTEGRAL, LONG, REAL, WIDE, WIDE_COMPLEX};
 
 /// The dtypes of LAPACK.
@@ -119,26 +119,26 @@ tasks! {
     c"linalg_cross" => c"linalg_cross.out": LAPACK.and(INTEGRAL), None, OF_META, widens;
     c"addbmm": LAPACK.and(INTEGRAL), None, plain(matrices::sum_of_products), widens;
     // distances
-    c"renorm" => c"renorm.out": FIELD, None, structured(rows::renorm);
-    c"_cdist_forward": WIDE, Matrices, plain(rows::of_rows);
-    c"_cdist_backward": WIDE, None, plain(rows::of_rows_backward);
-    c"_pdist_forward": WIDE, None, plain(rows::of_pairs);
+    c"renorm" => c"renorm.out": FIELD, None, structured(matrices::renorm);
+    c"_cdist_forward": WIDE, Matrices, plain(matrices::of_rows);
+    c"_cdist_backward": WIDE, None, plain(matrices::of_rows_backward);
+    c"_pdist_forward": WIDE, None, plain(matrices::of_pairs);
     c"_pdist_backward": WIDE, None, plain(like::<1>);
     // Fourier transforms
     c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(typed!(fourier::complex_to_complex));
     c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, plain(typed!(fourier::real_to_complex));
     c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, plain(typed!(fourier::complex_to_real));
     // losses
-    c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, plain(rows::multi_margin), widens;
+    c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, plain(matrices::multi_margin), widens;
     c"multi_margin_loss_backward" => c"multi_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
-    c"multilabel_margin_loss_forward" => c"multilabel_margin_loss_forward.output": WIDE, None, plain(rows::multilabel_margin), widens;
+    c"multilabel_margin_loss_forward" => c"multilabel_margin_loss_forward.output": WIDE, None, plain(matrices::multilabel_margin), widens;
     c"multilabel_margin_loss_backward" => c"multilabel_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
     // sequences
-    c"_ctc_loss": WIDE, None, plain(rows::ctc_loss), guarded;
+    c"_ctc_loss": WIDE, None, plain(matrices::ctc_loss), guarded;
     c"_ctc_loss_backward": WIDE, None, plain(like::<1>), guarded;
-    c"segment_reduce": WIDE, None, plain(rows::segment_reduce), guarded, widens;
+    c"segment_reduce": WIDE, None, plain(matrices::segment_reduce), guarded, widens;
     c"_segment_reduce_backward": FLOATING, None, plain(like::<2>), guarded;
     // normalisation of weights
-    c"_weight_norm_interface": NORMED, None, plain(rows::weight_norm), widens;
-    c"_weight_norm_interface_backward": NORMED, None, plain(rows::weight_norm_backward), widens;
+    c"_weight_norm_interface": NORMED, None, plain(matrices::weight_norm), widens;
+    c"_weight_norm_interface_backward": NORMED, None, plain(matrices::weight_norm_backward), widens;
 }

@@ -6,7 +6,6 @@
 pub mod aten_pooling;
 pub mod fourier;
 pub mod matrices;
-pub mod rows;
 
 use super::bindings::{Batch, Implementation, Operator, Task, structured};
 use super::call::{Arguments, Call, CallError, Cut, Outcome, Parameters, Shape, Strides, Tensors, Value, take_if};

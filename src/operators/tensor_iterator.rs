@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{Call, CallError, DeviceName, Input, Outcome, Shape, Strides, broadcast, ensure};
+use super::call::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_devices, ensure};
 use super::dtypes::{can_cast, is_whole};
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides, strides_in_order};
 use crate::tensor::dtype::DType;
@@ -49,6 +49,9 @@ impl Rule {
     }
 }
 
+/// Tensors of one dtype, which is the output's, too.
+pub const SAME: Rule = Rule::new(Types::Same);
+
 /// The checked operands of an elementwise kernel.
 pub struct Elementwise<'a> {
     inputs: &'a [Input<'a>],
@@ -64,20 +67,8 @@ pub struct Elementwise<'a> {
 }
 
 impl<'a> Elementwise<'a> {
-    /// Inputs of one dtype, which is the output's, too. `given`: the caller's `out=` tensor, if there is one.
-    pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, CallError> {
-        let first = inputs.first().ok_or_else(|| CallError::Invalid("internal error: no operand".into()))?;
-        let inputs = first.arena().keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
-        Self::combined(Rule::new(Types::Same), inputs, given, None)
-    }
-
     /// Inputs combined by a rule.
     pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: &Call<'_>) -> Result<Self, CallError> {
-        Self::combined(rule, inputs, given, Some(call))
-    }
-
-    /// Inputs combined by a rule; `call`, which promotes dtypes, may be absent if they are the same.
-    fn combined(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, call: Option<&Call<'_>>) -> Result<Self, CallError> {
         let tensors = || inputs.iter().filter_map(Input::tensor);
         if let Some(out) = given.filter(|_| !rule.may_overlap) {
             out.check_no_internal_overlap()?;
@@ -222,12 +213,7 @@ pub fn check_cast(compute: DType, dtype: DType) -> Outcome {
 }
 
 /// The dtype that operands are computed in.
-fn compute_dtype(
-    types: Types,
-    inputs: &[Input<'_>],
-    given: Option<Tensor<'_>>,
-    call: Option<&Call<'_>>,
-) -> Result<DType, CallError> {
+fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, call: &Call<'_>) -> Result<DType, CallError> {
     let dtypes = || inputs.iter().filter_map(|input| input.tensor().map(Tensor::dtype));
     let first = dtypes().next().ok_or_else(|| CallError::Invalid("internal error: no operand".into()))?;
     let expected = if let Types::As(dtype) = types { dtype } else { first };
@@ -246,7 +232,6 @@ fn compute_dtype(
     let is_plain = |input: &Input<'_>| input.tensor().is_some_and(|tensor| tensor.dtype() == first);
     let has_dims = |input: &Input<'_>| input.tensor().is_some_and(|tensor| tensor.ndim() > 0);
     let is_same = inputs.iter().all(is_plain) && inputs.iter().any(has_dims);
-    let Some(call) = call else { return Ok(first) };
     let common = if is_same { first } else { call.result_type(inputs)? };
     Ok(if types == Types::Floating && is_whole(common) { call.default_dtype() } else { common })
 }
@@ -270,16 +255,6 @@ fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>
         }
     }
     Ok(sizes)
-}
-
-/// An error unless all tensors are on one device, as from a TensorIterator.
-pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> Outcome {
-    let mut devices = tensors.map(Tensor::device);
-    let common = devices.clone().find(|&device| device >= 0).unwrap_or(-1);
-    let Some(other) = devices.find(|&device| device != common) else { return Ok(()) };
-    let [common, other] = [common, other].map(DeviceName);
-    let found = format!("found at least two devices, {common} and {other}!");
-    Err(CallError::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
 /// Launches the call's kernel into a tensor, over inputs that are broadcast to its sizes. It computes in the output's dtype. An

@@ -24,17 +24,15 @@ pub fn parts(tensors: usize) -> impl Iterator<Item = Range<usize>> {
 /// rustdev device. Each list has one dtype, and each entry has the same sizes and strides.
 pub fn are_alike(lists: &[List<'_>]) -> bool {
     let is_on_device = lists[0].first().is_some_and(|first| first.device() >= 0);
-    is_on_device && (0..lists[0].len()).all(|place| are_alike_at(lists, place))
-}
-
-fn are_alike_at(lists: &[List<'_>], place: usize) -> bool {
-    let (model, device) = (lists[0][place], lists[0][0].device());
-    let fits = |list: &List<'_>| {
-        let tensor = list[place];
-        let is_plain = tensor.device() == device && tensor.flags().0 == 0 && tensor.dtype() == list[0].dtype();
-        is_plain && has_layout_of(tensor, model)
-    };
-    model.fills_memory() && lists.iter().all(fits)
+    is_on_device
+        && (0..lists[0].len()).all(|place| {
+            let (model, device) = (lists[0][place], lists[0][0].device());
+            let is_plain = |tensor: Tensor<'_>| tensor.device() == device && tensor.flags().0 == 0;
+            let fits = |list: &List<'_>| {
+                is_plain(list[place]) && list[place].dtype() == list[0].dtype() && has_layout_of(list[place], model)
+            };
+            model.fills_memory() && lists.iter().all(fits)
+        })
 }
 
 /// True if both have the same sizes and, apart from dimensions of size 1, the same strides.
@@ -52,15 +50,13 @@ pub fn have_one_dtype(lists: &[List<'_>]) -> bool {
 /// True if a tensor of the first `written` lists partially overlaps another tensor of the same entry.
 pub fn overlap_in_part(lists: &[List<'_>], written: usize) -> bool {
     (0..lists[0].len()).any(|place| {
-        let numel = lists[0][place].numel() as usize;
-        let overlaps = |own: usize, other: usize| share_in_part(lists[own][place], lists[other][place], numel);
-        (0..written).any(|own| (own + 1..lists.len()).any(|other| overlaps(own, other)))
+        let overlap = |own: usize, other: usize| {
+            let (one, other) = (lists[own][place], lists[other][place]);
+            one.may_share_memory(other)
+                && !(one.address() == other.address()
+                    && one.strides() == other.strides()
+                    && one.dtype().size() == other.dtype().size())
+        };
+        (0..written).any(|own| (own + 1..lists.len()).any(|other| overlap(own, other)))
     })
-}
-
-/// True if two dense tensors with `numel` elements overlap but are not the same elements.
-fn share_in_part(one: Tensor<'_>, other: Tensor<'_>, numel: usize) -> bool {
-    let [own, others] = [one, other].map(|tensor| tensor.address()..tensor.address() + numel * tensor.dtype().size());
-    let meet = own.start < others.end && others.start < own.end;
-    meet && (own != others || one.strides() != other.strides())
 }

@@ -343,10 +343,8 @@ impl<'a> Tensor<'a> {
     /// # Panics
     /// If the index is out of range.
     pub fn row(self, index: i64) -> Self {
-        assert!((0..self.sizes()[0]).contains(&index), "row {index} of {self:?}");
-        let address = self.address() + index as usize * self.strides()[0] as usize * self.dtype().size();
-        let (sizes, strides) = (&self.sizes()[1..], &self.strides()[1..]);
-        Self(self.0.arena.keep(Parts { address, sizes, strides, ..*self.0 }))
+        let row = self.section(0, index, 1);
+        row.with(&row.sizes()[1..], &row.strides()[1..])
     }
 
     /// The tensor with dimension `dim` moved to the end; a 0-dim tensor becomes 1-D.

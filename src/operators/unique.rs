@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-use super::call::{Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
-use super::callees;
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Value, ensure, wrap_dim};
+use super::callees::{self, kernel};
 use super::sort::sorted;
 use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::sorting::unique as kernels;
@@ -33,16 +33,6 @@ struct Results<'a> {
     with_counts: bool,
 }
 
-/// The shape with the first dimension set to `count` and moved to `dim`, while it still varies slowest in memory.
-fn moved_back(sizes: &[i64], count: i64, dim: usize, dtype: DType) -> Shape {
-    let mut sizes = dims(sizes, |size| size);
-    sizes[0] = count;
-    let mut strides = Format::Contiguous.strides(&sizes);
-    sizes[..=dim].rotate_left(1);
-    strides[..=dim].rotate_left(1);
-    Shape { sizes, strides, dtype }
-}
-
 impl<'a> Grouping<'a> {
     /// Makes the results, after a wait for the number of groups.
     fn group(&self, call: &Call<'a>, results: &Results<'_>) -> Outcome {
@@ -55,16 +45,18 @@ impl<'a> Grouping<'a> {
         let counts = longs(call, 2, &[if results.with_counts { different } else { 0 }])?;
         let targets = [starts, inverse.view(&[inverse.numel()]), counts];
         let scalars = kernels::collect::Scalars { in_order: self.in_order.into() };
-        call.with_kernel(callees::UNIQUE_COLLECT).launch_in(
-            DType::Long,
-            &targets,
-            &[Some(numbers), self.indices],
-            &scalars.list(),
-        )?;
-        let out = call.output(0, &moved_back(results.sizes, different, results.dim, table.dtype()), Strides::Any)?;
+        let collect = call.with_kernel(kernel!(c"unique_collect"));
+        collect.launch_in(DType::Long, &targets, &[Some(numbers), self.indices], &scalars.list())?;
+        // The first dimension is moved to `dim`, while it still varies slowest in memory.
+        let mut sizes = dims(results.sizes, |size| size);
+        sizes[0] = different;
+        let mut strides = Format::Contiguous.strides(&sizes);
+        sizes[..=results.dim].rotate_left(1);
+        strides[..=results.dim].rotate_left(1);
+        let out = call.output(0, &Shape { sizes, strides, dtype: table.dtype() }, Strides::Any)?;
         let cols = table.sizes()[1];
         let target = out.within(&[different, cols], &[cols, 1]);
-        call.with_kernel(callees::UNIQUE_ROWS).launch(&[target], &[table, starts], &[])
+        call.with_kernel(kernel!(c"unique_rows")).launch(&[target], &[table, starts], &[])
     }
 }
 
@@ -85,7 +77,7 @@ fn nothing(call: &Call<'_>, sizes: &[i64], dtype: DType, inverse: &[i64]) -> Out
 fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let (values, count) = (call.empty(line.sizes(), line.dtype())?, call.empty(&[1], DType::Long)?);
     let scalars = kernels::unique_line::Scalars { as_it_is: as_it_is.into() };
-    call.with_kernel(callees::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
+    call.with_kernel(kernel!(c"unique_line")).launch(&[values, count], &[line], &scalars.list())?;
     let kept = call.read(count, REASON)?;
     let result = if 2 * kept < line.numel() {
         // A short result is copied, so that it does not hold the memory for all elements.
@@ -123,19 +115,6 @@ fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inver
     Grouping { table: line.view(&[numel, 1]), indices, in_order: true, numbers }.group(call, &results)
 }
 
-/// The tensor with dimension `dim` moved to the front; a 0-dim tensor becomes 1-D.
-fn with_first(tensor: Tensor<'_>, dim: usize) -> Tensor<'_> {
-    if tensor.ndim() == 0 {
-        return tensor.view(&[1]);
-    }
-    let moved = |values: &[i64]| {
-        let mut moved = Dims::from(values);
-        moved[..=dim].rotate_right(1);
-        moved
-    };
-    tensor.within(&moved(tensor.sizes()), &moved(tensor.strides()))
-}
-
 /// Groups the slices along a dimension, each as a row.
 fn along(call: &Call<'_>, input: Tensor<'_>, dim: i64, consecutive: bool) -> Outcome {
     let dim = wrap_dim(dim, input.ndim())?;
@@ -145,35 +124,38 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: i64, consecutive: bool) -> Out
         return nothing(call, input.sizes(), input.dtype(), &[0]);
     }
     ensure!(zeros == 0);
-    let moved = with_first(input, dim);
+    // The dimension is moved to the front; a 0-dim tensor becomes 1-D.
+    let to_front = |values: &[i64]| {
+        let mut values = Dims::from(values);
+        values[..=dim].rotate_right(1);
+        values
+    };
+    let moved = match input.ndim() {
+        0 => input.view(&[1]),
+        _ => input.within(&to_front(input.sizes()), &to_front(input.strides())),
+    };
     let count = moved.sizes()[0];
     let table = call.dense(moved, Format::Contiguous)?.view(&[count, moved.numel() / count]);
     let indices = if consecutive {
         None
     } else {
         let order = call.empty(&[count], DType::Long)?;
-        call.with_kernel(callees::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
+        call.with_kernel(kernel!(c"unique_order")).launch_in(input.dtype(), &[order], &[table], &[])?;
         Some(order)
     };
     let grouping = Grouping { table, indices, in_order: consecutive, numbers: call.empty(&[count], DType::Long)? };
     grouping.group(call, &Results { sizes: moved.sizes(), dim, inverse: Some(&[count]), with_counts: true })
 }
 
-/// `_unique`.
-pub fn with_inverse(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool) -> Outcome {
-    of_elements(call, input, false, inverse, false)
+/// `_unique` and `_unique2`, which may count the elements.
+pub fn unique(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (inverse, counts) = (arguments[2].get()?, arguments.get(3).map_or(Ok(false), Value::get)?);
+    of_elements(call, arguments.tensor(0)?, false, inverse, counts)
 }
 
-pub fn unique(call: &Call<'_>, input: Tensor<'_>, _sorted: bool, inverse: bool, counts: bool) -> Outcome {
-    of_elements(call, input, false, inverse, counts)
-}
-
-pub fn unique_dim(call: &Call<'_>, input: Tensor<'_>, dim: i64, _sorted: bool, _inverse: bool, _counts: bool) -> Outcome {
-    along(call, input, dim, false)
-}
-
-pub fn unique_dim_consecutive(call: &Call<'_>, input: Tensor<'_>, dim: i64, _inverse: bool, _counts: bool) -> Outcome {
-    along(call, input, dim, true)
+/// `unique_dim` and `unique_dim_consecutive`.
+pub fn unique_dim<const CONSECUTIVE: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    along(call, arguments.tensor(0)?, arguments[1].get()?, CONSECUTIVE)
 }
 
 pub fn unique_consecutive(call: &Call<'_>, input: Tensor<'_>, inverse: bool, counts: bool, dim: Option<i64>) -> Outcome {

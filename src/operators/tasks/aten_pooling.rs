@@ -43,66 +43,29 @@ fn are_volumes(images: Tensor<'_>) -> bool {
     are_images::<3>(images) && (images.ndim() == 5 || images.suggested_format() == Format::Contiguous)
 }
 
-/// Windows over a volume; one number for each dimension.
-struct Windows {
-    kernel: [i64; 3],
-    stride: [i64; 3],
-    padding: [i64; 3],
-    dilation: [i64; 3],
-    ceil_mode: bool,
-}
-
-impl Windows {
-    /// The number of windows along a dimension of this size; `None` on integer overflow.
-    fn count(&self, dim: usize, size: i64) -> Option<i64> {
-        let Self { kernel, stride, padding, dilation, ceil_mode } = self;
-        let (stride, padded) = (stride[dim], size.checked_add(padding[dim])?);
-        let reach = dilation[dim].checked_mul(kernel[dim] - 1)?;
-        let free = padded.checked_add(padding[dim])?.checked_sub(reach)?.checked_sub(1)?;
-        let free = if *ceil_mode { free.checked_add(stride - 1)? } else { free };
-        let count = free.div_euclid(stride) + 1;
-        // The last window must begin inside the volume.
-        let is_outside = *ceil_mode && (count - 1).checked_mul(stride)? >= padded;
-        Some(if is_outside { count - 1 } else { count })
-    }
-
-    /// The number of windows along each dimension; `None` if one has none.
-    fn counts(&self, images: Tensor<'_>) -> Option<[i64; 3]> {
-        let mut counts = [0; 3];
-        for (dim, count) in counts.iter_mut().enumerate() {
-            *count = self.count(dim, images.size_from_end(2 - dim)).filter(|&count| count > 0)?;
-        }
-        Some(counts)
-    }
-
-    /// True if kernels, strides and dilations are positive, and paddings are at most half a kernel.
-    fn are_valid(&self) -> bool {
-        let is_padding = |dim: usize| (0..=self.kernel[dim] / 2).contains(&self.padding[dim]);
-        [self.kernel, self.stride, self.dilation].as_flattened().iter().all(|&value| value > 0) && (0..3).all(is_padding)
-    }
-}
-
-/// One number for each dimension; a single number applies to all.
-fn triple(values: &[i64]) -> Result<[i64; 3], CallError> {
-    match *values {
-        [value] => Ok([value; 3]),
-        _ => values.try_into().map_err(|_| CallError::Fallback),
-    }
-}
-
 pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (images, kernel, stride, padding, dilation, ceil_mode): (_, &[i64], &[i64], &[i64], &[i64], _) = with_elements(arguments)?;
     take_if(are_volumes(images))?;
-    let windows = Windows {
-        kernel: triple(kernel)?,
-        stride: triple(if stride.is_empty() { kernel } else { stride })?,
-        padding: triple(padding)?,
-        dilation: triple(dilation)?,
-        ceil_mode,
-    };
-    take_if(windows.are_valid())?;
-    let counts = windows.counts(images).ok_or(CallError::Fallback)?;
-    let sizes = [&images.sizes()[..images.ndim() - 3], &counts].concat();
+    let stride = if stride.is_empty() { kernel } else { stride };
+    let mut windows = [[0; 3]; 4];
+    for (numbers, given) in windows.iter_mut().zip([kernel, stride, padding, dilation]) {
+        *numbers = match *given {
+            [value] => [value; 3],
+            _ => given.try_into().map_err(|_| CallError::Fallback)?,
+        };
+    }
+    let mut sizes = images.sizes().to_vec();
+    for (dim, size) in sizes.iter_mut().rev().take(3).enumerate() {
+        let [kernel, stride, padding, dilation] = windows.map(|numbers| numbers[2 - dim]);
+        let is_number = |number: &i64| (1..=i64::from(i32::MAX)).contains(number);
+        take_if([kernel, stride, dilation].iter().all(is_number) && (0..=kernel / 2).contains(&padding))?;
+        let free = *size + 2 * padding - dilation * (kernel - 1) - 1 + if ceil_mode { stride - 1 } else { 0 };
+        let count = free.div_euclid(stride) + 1;
+        // The last window must begin inside the volume.
+        let is_outside = ceil_mode && (count - 1) * stride >= *size + padding;
+        *size = count - i64::from(is_outside);
+        take_if(*size > 0)?;
+    }
     let shape = |dtype| Shape::new(&sizes, dtype, images.suggested_format());
     results(call, &[shape(images.dtype()), shape(DType::Long)])
 }

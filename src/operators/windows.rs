@@ -1,8 +1,11 @@
-//! Sliding windows over images (`im2col`, `col2im`), and the gradient of `unfold`.
+//! Sliding windows over images: `im2col`, `col2im`, the gradient of `unfold`, and maximum pooling.
 
-use super::call::{Arguments, Call, CallError, Outcome, Strides, ensure, wrap_dim};
-use super::tensors::Tensor;
-use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as backward_kernel};
+use super::call::{Arguments, Call, CallError, Outcome, Shape, Strides, ensure, take_if, wrap_dim};
+use super::tensors::{Format, Tensor};
+use crate::kernels::max_pool::max_pool2d_backward as pool_kernel;
+use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as unfold_kernel};
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Scalar;
 
 /// Windows over the last two dimensions: (height, width) of each parameter.
 pub struct Windows {
@@ -27,15 +30,13 @@ impl Windows {
         Ok(windows)
     }
 
-    /// The number of windows along height (`axis` 0) or width (1) of an image of this size; 0 or less if none fits.
-    fn count(&self, axis: usize, size: i64) -> i64 {
-        let reach = self.dilation[axis].saturating_mul(self.kernel[axis] - 1).saturating_add(1);
-        let free = size.saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(reach);
-        free.div_euclid(self.stride[axis]) + 1
-    }
-
-    pub fn counts(&self, sizes: [i64; 2]) -> [i64; 2] {
-        [self.count(0, sizes[0]), self.count(1, sizes[1])]
+    /// The numbers of windows along height and width of an image of this size; 0 or less if none fits.
+    fn counts(&self, sizes: [i64; 2]) -> [i64; 2] {
+        [0, 1].map(|axis| {
+            let reach = self.dilation[axis].saturating_mul(self.kernel[axis] - 1).saturating_add(1);
+            let free = sizes[axis].saturating_add(self.padding[axis].saturating_mul(2)).saturating_sub(reach);
+            free.div_euclid(self.stride[axis]) + 1
+        })
     }
 
     /// The number of elements of a window.
@@ -103,6 +104,72 @@ pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn unfold_backward(call: &Call<'_>, grad: Tensor<'_>, sizes: &[i64], dim: i64, size: i64, step: i64) -> Outcome {
     let out = call.contiguous(0, sizes, grad.dtype(), Strides::Any)?;
     let dim = wrap_dim(dim, sizes.len())? as i64;
-    let scalars = backward_kernel::Scalars { dim: dim.into(), size: size.into(), step: step.into() };
+    let scalars = unfold_kernel::Scalars { dim: dim.into(), size: size.into(), step: step.into() };
     call.launch(&[out], &[grad], &scalars.list())
+}
+
+// ---- maximum pooling, whose kernels take planes or, for channels last, samples ----
+
+/// How the kernels interpret the images.
+struct Layout {
+    format: Format,
+    channels: i64,
+}
+
+impl Layout {
+    fn of(images: Tensor<'_>) -> Self {
+        let format = images.suggested_format();
+        Self { format, channels: if format == Format::Contiguous { 1 } else { images.sizes()[1] } }
+    }
+
+    /// A row for each plane or sample, with all its elements.
+    fn rows<'a>(&self, call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, CallError> {
+        let ordered = call.dense(images, self.format)?.in_memory_order(self.format);
+        let elements = images.size_from_end(0) * images.size_from_end(1) * self.channels;
+        Ok(ordered.view(&[if elements == 0 { 0 } else { images.numel() / elements }, elements]))
+    }
+}
+
+/// Leaves a call to the fallback if a position exceeds the kernels' 32 bits.
+fn check_plane(images: Tensor<'_>) -> Outcome {
+    let elements = images.size_from_end(0) * images.size_from_end(1);
+    take_if(elements <= i64::from(i32::MAX))
+}
+
+/// `max_pool2d_with_indices` of images (N, C, H, W) or (C, H, W).
+pub fn max_pool2d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let (input, kernel, stride, padding, dilation, _): (Tensor<'_>, _, &[i64], _, _, bool) = arguments.typed()?;
+    let shapes = call.meta()?;
+    check_plane(input)?;
+    let [out, positions] = [call.output(0, &shapes[0], Strides::Copied)?, call.output(1, &shapes[1], Strides::Copied)?];
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    // The meta function has checked that these are one number or two.
+    let pair = |values: &[i64]| [values[0], values[values.len() - 1]];
+    let stride = pair(if stride.is_empty() { kernel } else { stride });
+    let windows = Windows { kernel: pair(kernel), dilation: pair(dilation), padding: pair(padding), stride };
+    let layout = Layout::of(input);
+    let (height, width) = (out.size_from_end(1), out.size_from_end(0));
+    let rows = layout.rows(call, input)?;
+    let sizes = [rows.sizes()[0], height, width * layout.channels];
+    let mut scalars = windows.scalars([height, width]).list().to_vec();
+    scalars.extend([input.size_from_end(1), input.size_from_end(0), layout.channels].map(Scalar::Long));
+    call.launch(&[out, positions].map(|images| images.in_memory_order(layout.format).view(&sizes)), &[rows], &scalars)
+}
+
+pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad, input, .., positions] = arguments.all::<8>()?;
+    let (grad, input, positions) = (grad.tensor()?, input.tensor()?, positions.tensor()?);
+    let shape = call.shape()?;
+    check_plane(input)?;
+    ensure!(positions.dtype() == DType::Long, "expected scalar type Long but found {:?}", positions.dtype());
+    let layout = Layout::of(input);
+    let out = call.output(0, &Shape::new(&shape.sizes, shape.dtype, layout.format), Strides::Copied)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (grads, positions) = (layout.rows(call, grad)?, layout.rows(call, positions)?);
+    let rows = layout.rows(call, out)?;
+    call.launch(&[rows], &[grads, positions], &pool_kernel::Scalars { channels: layout.channels.into() }.list())
 }
