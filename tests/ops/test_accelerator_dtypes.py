@@ -62,21 +62,6 @@ def test_histc(count: int, dtype: torch.dtype) -> None:
     compare(lambda x, out: torch.histc(x, 20, -1, 1, out=out), finite, torch.empty(40, dtype=dtype).zero_()[::2])
 
 
-@pytest.mark.parametrize("density", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@WIDE
-def test_histogram(dtype: torch.dtype, weighted: bool, density: bool) -> None:
-    given = torch.stack([numbers(60_000, dtype)] * 2)[:, ::3].nan_to_num(posinf=1, neginf=0)
-    # Multiples of 1/8: their sums are exact in every order, and the CPU's order depends on the number of its threads.
-    weight = torch.randint(8, given.shape).to(dtype).div(8) if weighted else None
-    edges = torch.tensor([-3.0, -1.0, 0.0, 0.5, 0.5, 4.0], dtype=dtype)
-    compare(
-        lambda x, bins, w: torch.histogram(x, bins, weight=w, density=density and not weighted), given, edges, weight, rtol=1e-6
-    )
-    for options in ({"bins": 12}, {"bins": 7, "range": (-2.0, 3.0)}):
-        compare(lambda x, w, options=options: torch.histogram(x, weight=w, density=density, **options), given, weight, rtol=1e-6)
-
-
 def test_nothing_to_count_and_errors() -> None:
     compare(torch.histc, torch.ones(0), 3, 0, 1)
     compare(torch.histc, torch.full((5,), math.nan), 3, 0, 1)

@@ -100,24 +100,6 @@ def test_parameters_of_another_dtype_than_the_gradients(weight: torch.Tensor | N
     compare(aten.native_batch_norm_backward, values, values, weight, mean, var, mean, var, True, 1e-5, ALL, rtol=2e-2)
 
 
-def test_running_statistics_with_gaps() -> None:
-    values, both = random((4, 3, 5), 0), torch.ones(3, 2)
-    for training in (True, False):
-        compare(lambda x, both: functional.batch_norm(x, both[:, 0], both[:, 1], training=training), values, both, rtol=1e-5)  # noqa: B023
-
-
-def test_names_of_batch_norm() -> None:
-    def run(values: torch.Tensor, scale: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> list[Any]:
-        results = [*torch._native_batch_norm_legit(values, scale, None, mean, var, True, 0.1, 1e-5)]
-        results += torch._native_batch_norm_legit(values, scale, None, True, 0.1, 1e-5)
-        updated = aten._batch_norm_with_update(values, scale, None, mean, var, 0.1, 1e-5)
-        results += [*updated, *aten._batch_norm_no_update(values, scale, None, mean, var, 0.1, 1e-5)]
-        arguments = (mean, var, updated[1], updated[2], True, 1e-5, [True, True, False], updated[3])
-        return [*results, *aten.batch_norm_backward(values, values, scale, *arguments)]
-
-    compare(run, random((4, 3, 5), 0), random((3,), 1), torch.zeros(3), torch.ones(3), rtol=1e-5)
-
-
 def test_parameters_of_the_wrong_size_are_refused() -> None:
     values, three, two = (torch.ones(shape, device="rustdev") for shape in ((4, 3, 5), (3,), (2,)))
     for given in ([two, None, None, None], [None, two, None, None], [None, None, two, three], [None, None, three, two]):

@@ -10,7 +10,8 @@ from collections import Counter
 
 import pytest
 import torch
-from comparison import assert_any_threads, assert_near, compare, compare_gradients, exact_gradients
+from comparison import assert_any_threads, assert_near, compare, compare_errors, compare_gradients, exact_gradients
+from torch import nn
 from torch.nn import functional
 from torch.rustdev import profiler
 
@@ -49,6 +50,7 @@ DIVIDED = [
     ("conv3d", (1, 64, 1, 4, 4), (64, 64, 3, 3, 3), {"padding": 1}),
     ("conv2d", (1, 64, 40, 40), (64, 64, 3, 3), {"padding": 1}),
     ("conv2d", (1, 3, 60, 60), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
+    ("conv2d", (17, 32, 16, 16), (32, 32, 3, 3), {"padding": 1}),
 ]
 
 #: Layers of networks: the second and the third are computed in parts.
@@ -318,3 +320,27 @@ def test_second_gradients_of_channels_by_themselves() -> None:
         return [it.detach().clone(memory_format=torch.contiguous_format) for it in results]
 
     compare(second, *(it.double() for it in given), rtol=1e-7)
+
+
+def test_convolution_keeps_channels_last() -> None:
+    layer = nn.Conv2d(8, 8, 3)
+    image = torch.randn(2, 8, 9, 9).to(memory_format=torch.channels_last)
+    compare_gradients(layer, image, rtol=5e-5)
+    result = layer.to("rustdev")(image.to("rustdev"))
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    by_weight = layer.to(memory_format=torch.channels_last)(image.contiguous().to("rustdev"))
+    assert by_weight.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(by_weight, result)
+
+
+def test_convolution_errors_come_at_once() -> None:
+    image, weight = torch.randn(2, 4, 9, 8), torch.randn(5, 3, 3, 3)
+    compare_errors(nn.functional.conv2d, image, weight)
+    # The text names dtypes by device.
+    compare_errors(nn.functional.conv2d, image[:, :3].double(), weight, text=False)
+
+
+def test_convolution_leaves_the_thread_counts_alone() -> None:
+    before = torch.get_num_threads()
+    nn.Conv2d(3, 5, 3).to("rustdev")(torch.randn(2, 3, 9, 8, device="rustdev")).cpu()
+    assert torch.get_num_threads() == before

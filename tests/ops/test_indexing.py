@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from comparison import TOLERANCE, assert_any_threads, compare, compare_errors
+from comparison import TOLERANCE, assert_any_threads, compare, compare_errors, compare_outcomes
 from torch.nn import functional
 
 Call = Callable[..., Any]
@@ -20,74 +20,6 @@ def finish(call: Call, *args: Any) -> None:
 def integers(high: int, *shape: int, low: int = 0) -> torch.Tensor:
     """Return random integers on the CPU."""
     return torch.randint(low, high, shape)
-
-
-ALONG = [
-    ((7,), (20,), 0),
-    ((2, 3), (1, 3), 0),
-    ((30, 40), (50, 40), 0),
-    ((30, 40), (30, 3), 1),
-    ((3, 50, 20), (3, 90, 20), 1),
-    ((100, 400), (100, 700), 1),
-]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.complex128, torch.uint8])
-@pytest.mark.parametrize(("shape", "index_shape", "dim"), ALONG)
-def test_gather_and_scatter(shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> None:
-    tensor, source = (torch.testing.make_tensor(size, dtype=dtype, device="cpu") for size in (shape, index_shape))
-    index = integers(shape[dim], *index_shape)
-    compare(lambda x, i: x.gather(dim, i), tensor, index)
-    compare(lambda x, i: x.gather(dim, i), tensor.transpose(0, -1).contiguous().transpose(0, -1), index)
-    compare(lambda x, i, y: x.scatter(dim, i, y), tensor, index, source)
-    compare(lambda x, i: x.scatter_(dim, i, 1), tensor, index)
-    if dtype != torch.float16:
-        compare(lambda x, i, y: x.scatter_add_(dim, i, y), tensor, index, source)
-
-
-@pytest.mark.filterwarnings("ignore:.*is in beta")  # the CPU's own, once in a process
-@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
-@pytest.mark.parametrize("include_self", [True, False])
-def test_scatter_reduce(reduce: str, include_self: bool) -> None:
-    for dtype in (torch.float32, torch.int32):
-        tensor, source = (torch.testing.make_tensor(size, dtype=dtype, device="cpu", low=-3, high=4) for size in ((9, 5), (30, 5)))
-        index = integers(9, 30, 5)
-        compare(lambda x, i, y: x.scatter_reduce(0, i, y, reduce, include_self=include_self), tensor, index, source)
-        if reduce != "sum":
-            compare(
-                lambda x, i, y: x.index_reduce_(0, i, y, reduce, include_self=include_self), tensor, index[:, 0].clone(), source
-            )
-
-
-@pytest.mark.parametrize("reduce", ["sum", "prod", "mean"])
-@pytest.mark.parametrize("include_self", [True, False])
-def test_scatter_reduce_of_complex_numbers(reduce: str, include_self: bool) -> None:
-    tensor, source = (torch.randn(size, 5, dtype=torch.complex128) for size in (9, 30))
-    compare(
-        lambda x, i, y: x.scatter_reduce(0, i, y, reduce, include_self=include_self),
-        tensor,
-        integers(7, 30, 5),
-        source,
-        rtol=TOLERANCE,
-    )
-
-
-def test_rows() -> None:
-    tensor, source, index = torch.randn(70, 33), torch.randn(70, 200), integers(33, 200)
-    for x, y in ((tensor, source), (tensor.t().contiguous().t(), source)):
-        compare(lambda x, i: x.index_select(1, i), x, index)
-        compare(lambda x, i, y: x.index_add_(1, i, y, alpha=-2), x, index, y)
-        compare(lambda x, i, y: x.index_copy_(1, i, y), x, torch.randperm(33)[:20], y[:, :20])
-        compare(lambda x, i: x.index_fill_(1, i, 3.5), x, index - 33)
-    compare(lambda x, i: x.index_select(0, i), torch.tensor(3.0), torch.tensor([0]))
-
-
-def test_positions() -> None:
-    tensor, index = torch.randn(30, 40), integers(1200, 50, low=-1200)
-    compare(torch.take, tensor, index)
-    compare(torch.take, tensor.t(), index)
-    compare(lambda x, i, y: x.put_(i, y, accumulate=True), tensor, index, torch.randn(50))
-    compare(lambda x, i, y: x.put_(i, y), tensor.t(), torch.randperm(1200)[:50], torch.randn(50))
 
 
 INDICES: list[Call] = [
@@ -127,21 +59,6 @@ def test_advanced_indexing(make: Call) -> None:
 def test_sums_have_the_same_bits_for_any_number_of_threads() -> None:
     index, source = integers(500, 300_000).to("rustdev"), torch.randn(300_000).to("rustdev")
     assert_any_threads(lambda: torch.zeros(500, device="rustdev").index_put_((index,), source, accumulate=True))
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (3000,), (30, 50), (40, 30, 20), (0, 3)])
-def test_what_masks_select(shape: tuple[int, ...]) -> None:
-    tensor, mask = torch.randn(shape), torch.rand(shape) < 0.3
-    compare(lambda x, m: x.masked_select(m), tensor, mask)
-    compare(lambda x, m: x.masked_fill_(m, -1), tensor, mask)
-    compare(lambda x, m, v: x.masked_fill(m, v), tensor, mask, torch.tensor(4.0))
-    compare(lambda x, m, y: x.masked_scatter_(m, y), tensor, mask, torch.randn(tensor.numel()))
-    compare(torch.nonzero, tensor.relu())
-    compare(lambda x: torch.nonzero_static(x, size=20, fill_value=-3), mask)
-    compare(torch.nonzero, mask)
-    if shape == (30, 50):
-        compare(lambda x, m: x.masked_fill(m, 3), tensor.t(), mask[:1].t())
-        compare(lambda x, m, y: x.masked_scatter_(m, y), tensor, mask[0], torch.randn(tensor.numel()))
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
@@ -244,3 +161,10 @@ def test_sizes_that_do_not_fit_are_refused(call: Call) -> None:
 def test_a_source_with_too_few_elements_is_an_error_of_the_task() -> None:
     with pytest.raises(torch.AcceleratorError, match="elements of source"):
         finish(lambda x: x.masked_scatter_(x == 0, torch.ones(5, device="rustdev")), torch.zeros(3, 4, device="rustdev"))
+
+
+@pytest.mark.parametrize("first", [torch.int64, torch.int32])
+@pytest.mark.parametrize("second", [torch.int64, torch.int32])
+def test_dtypes_of_indices_of_bags(first: torch.dtype, second: torch.dtype) -> None:
+    index, offsets = torch.tensor([0, 2, 1, 1], dtype=first), torch.tensor([0, 2], dtype=second)
+    compare_outcomes(functional.embedding_bag, index, torch.rand(3, 2), offsets, rtol=1e-6)

@@ -1,64 +1,19 @@
-"""Operators along a dimension against the CPU: softmax, scans, layer normalization; gradients, dtypes, strides, out=, errors."""
+"""Operators along a dimension against the CPU: softmax, scans, layer normalization, losses; sizes, out=, errors."""
 
 import functools
+import itertools
 
 import pytest
 import torch
-from comparison import FLOATS, TOLERANCE, assert_same, compare, compare_errors, compare_gradients, layouts, make_tensor
+from comparison import FLOATS, SUMS, TOLERANCE, assert_same, compare, compare_errors, compare_gradients, make_tensor
 from torch.nn import functional
 
-SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (3, 1000), (1000, 3), (4, 5, 6)]
 close = functools.partial(compare, rtol=TOLERANCE)
-
-
-def check(name: str, dtype: torch.dtype) -> None:
-    """Compare an operator along each dimension of tensors of each shape and layout, the last of which has NaN among its numbers."""
-    hosts = [make_tensor(shape, dtype) for shape in SHAPES] + list(layouts(make_tensor((6, 40), dtype)))
-    if dtype.is_floating_point:
-        hosts[-1][1, 2] = torch.nan
-    for host in hosts:
-        for dim in range(-1, host.dim()):
-            close(lambda tensor, dim=dim: getattr(torch, name)(tensor, dim), host)
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_softmax(name: str, dtype: torch.dtype) -> None:
-    check(name, dtype)
-
-
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_softmax_gradient(name: str, dim: int) -> None:
-    compare_gradients(lambda a: getattr(torch, name)(a, dim).t(), make_tensor((30, 40), torch.float32), rtol=TOLERANCE)
-
-
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, *FLOATS, torch.complex64], ids=str)
-@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
-def test_sums_and_products_so_far(name: str, dtype: torch.dtype) -> None:
-    check(name, dtype)
-    wide = torch.complex128 if dtype.is_complex else torch.float64
-    host = make_tensor((6, 40), dtype)
-    close(lambda tensor: getattr(torch, name)(tensor, 1, dtype=wide), host)
-    if dtype.is_floating_point:
-        close(lambda tensor: getattr(tensor, name + "_")(1), host)
 
 
 def test_a_long_cumsum() -> None:
     host = make_tensor((300_000,), torch.float32)
     assert_same(host.to("rustdev").cumsum(0), host.double().cumsum(0).float(), rtol=1e-6, atol=1e-4)
-
-
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, *FLOATS], ids=str)
-@pytest.mark.parametrize("name", ["cummax", "cummin"])
-def test_extremes_so_far(name: str, dtype: torch.dtype) -> None:
-    check(name, dtype)
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_logcumsumexp(dtype: torch.dtype) -> None:
-    check("logcumsumexp", dtype)
-    compare(lambda tensor: torch.logcumsumexp(tensor, 0), torch.tensor([-torch.inf, -torch.inf, 1.0, torch.inf, torch.nan]))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -92,3 +47,26 @@ def test_out_and_errors() -> None:
     for name in ("softmax", "cumsum", "cummax", "logcumsumexp"):
         compare_errors(getattr(torch, name), host, 2)
     compare_errors(functional.layer_norm, host, (2,))
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_total_weights(reduction: int) -> None:
+    weight = torch.tensor([0.5, 1.0, 2.0])
+    rows, row = (torch.randn(4, 3), torch.tensor([0, 2, 1, 1])), (torch.randn(3), torch.tensor(2))
+    for ignored, given in itertools.product((-100, 1, 2), (rows, row)):
+        compare(torch.ops.aten.nll_loss_forward, *given, weight, reduction, ignored, rtol=SUMS)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1, 2)])
+def test_nothing_but_ignored_targets(shape: tuple[int, ...]) -> None:
+    target = torch.ones(2, *shape[2:]).long()
+    compare_gradients(lambda values: functional.nll_loss(values, target.to(values.device), ignore_index=1), torch.ones(shape))
+
+
+def test_errors_of_losses() -> None:
+    values, target = torch.ones(2, 3), torch.ones(2).long()
+    compare_errors(functional.nll_loss, values, torch.ones(3).long())
+    compare_errors(functional.nll_loss, values, target, torch.ones(2))
+    functional.nll_loss(values.to("rustdev"), torch.tensor([0, 3]).to("rustdev"))
+    with pytest.raises(torch.AcceleratorError, match=r"Target 3 is out of bounds"):
+        torch.rustdev.synchronize()

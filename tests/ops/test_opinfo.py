@@ -1,20 +1,25 @@
-"""PyTorch's own samples (OpInfo) against the CPU, with the fallback forbidden.
+"""PyTorch's own samples (OpInfo) against the CPU, with the fallback forbidden: results, strides, views, gradients and errors.
 
-They are those of the operators that have a Rust kernel, and of those that run PyTorch's CPU kernels as tasks of the stream, whose
-gradients are compared as well.
+They are those of the operators that have a Rust kernel, and of those that run PyTorch's CPU kernels as tasks of the stream; as they
+are, and enlarged, in several layouts, so that loops have blocks, ends behind whole vectors, and several threads.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from comparison import copied
+from comparison import compare, compare_errors, make_tensor
 from expected import UNSTABLE_INDICES
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The table's rows under the names of OpInfo; "clamp_max_tensor" and the like are overloads of others.
 ROWS = set(torch.rustdev.op_calls())
@@ -24,27 +29,13 @@ OTHERS |= {"cummax", "cummin", "log_softmax", "logcumsumexp", "native_layer_norm
 OTHERS |= {"__getitem__", "argwhere", "bincount", "masked_fill", "nn.functional.embedding", "nn.functional.embedding_bag"}
 OTHERS |= {"nonzero_static", "take_along_dim"}
 OTHERS |= {"floor_divide", "isfinite", "isinf", "isnan", "nn.functional.logsigmoid"}
-OTHERS |= {"nn.functional.prelu", "rsub"}
+OTHERS |= {"rsub", "histc", "histogram", "mv", "rot90", "stack", "trace", "unfold", "unique", "unique_consecutive"}
+OTHERS |= {f"nn.functional.{name}" for name in ("fold", "max_pool2d", "nll_loss", "pad", "prelu", "unfold")}
 OTHERS |= {f"special.{name}" for name in ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py")}
 OTHERS |= {f"special.{name}" for name in ("hermite_polynomial_h", "hermite_polynomial_he", "spherical_bessel_j0")}
 # Random numbers are other ones than the CPU's.
 RANDOM = {"multinomial"}
 NAMES = ({op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS) - RANDOM
-DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
-# PyTorch rounds the quotient to bfloat16 before it rounds to a whole number, the products of addr, the exponents of logspace; the
-# device rounds once.
-APART = {("logspace", torch.bfloat16), ("logspace_tensor_overload", torch.bfloat16)}
-APART |= {("addr", torch.bfloat16), ("div_trunc_rounding", torch.bfloat16), ("div_floor_rounding", torch.bfloat16)}
-CASES = [
-    (op, dtype)
-    for op in op_db
-    for dtype in DTYPES
-    if op.name in NAMES and dtype in op.supported_dtypes("cpu") and (op.formatted_name, dtype) not in APART
-]
-TOLERANCE = {torch.bfloat16: 2e-2}
-# PyTorch's own override for this operator.
-RELATIVE = {("baddbmm", torch.complex64): 1.2e-3}
-
 POOLS = {f"avg_pool{n}d" for n in (2, 3)} | {f"adaptive_{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)}
 POOLS |= {f"max_unpool{n}d" for n in (1, 2, 3)} | {"max_pool3d"}
 IMAGES = {f"nn.functional.{name}" for name in POOLS | {"interpolate", "upsample_nearest", "upsample_bilinear", "grid_sample"}}
@@ -56,22 +47,24 @@ MATRICES |= {"addbmm", "cholesky_solve", "matrix_exp", "renorm", "cdist", "nn.fu
 LOSSES = {f"nn.functional.{name}" for name in ("ctc_loss", "multi_margin_loss", "multilabel_margin_loss")} | {"_segment_reduce"}
 SIGNALS = {f"fft.{inverse}fft{dims}" for inverse in ("", "i", "r", "ir") for dims in ("", "2", "n")}
 SIGNALS |= {f"fft.{name}" for name in ("hfft", "hfftn", "ihfft", "ihfft2", "ihfftn")} | {"stft", "istft"}
-AS_TASKS = [
-    (op, dtype)
-    for op in op_db
-    for dtype in (torch.float32, torch.bfloat16, torch.complex128, torch.int64)
-    if op.name in (IMAGES | MATRICES | LOSSES | SIGNALS) - NAMES and dtype in op.supported_dtypes("cpu")
-]
-# What is computed in float32 and rounded once in 16 bits, where the CPU device rounds on its way.
-ROUNDED_ONCE = {"addbmm", "cross", "linalg_cross", "matrix_exp", "_segment_reduce_lengths", "_segment_reduce_offsets"}
-ROUNDED_ONCE |= {f"nn_functional_adaptive_avg_pool{n}d" for n in (1, 2, 3)} | {"nn_functional_grid_sample"}
-ROUNDED_ONCE |= {f"nn_functional_interpolate_{mode}" for mode in ("linear", "area")}
-# The gradient of cdist is divided by distances that come from products.
-FURTHER = {"cdist": 1e-4}
+DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
+TASKS = (IMAGES | MATRICES | LOSSES | SIGNALS) - NAMES
+CASES, AS_TASKS = (
+    [(op, dtype) for op in op_db for dtype in DTYPES if op.name in names and dtype in op.supported_dtypes("cpu")]
+    for names in (NAMES, TASKS)
+)
+TOLERANCE = {torch.bfloat16: 2e-2}
 
 # What decomposes into operators that have no kernel of ours, or reads values; gradients too.
-MAY_FALL_BACK = ["conj_physical", "linalg_lu_solve", "geqrf", "segment_reduce"]
+MAY_FALL_BACK = ["conj_physical", "polygamma", "linalg_lu_solve", "geqrf", "segment_reduce"]
 by_name = {"ids": lambda value: getattr(value, "formatted_name", str(value))}
+
+#: How often the elements of each dimension are repeated in larger samples, and the elements that results may have.
+FACTORS, MOST = (4001, 67, 31, 13, 7, 3), 100_000
+#: Operators of which a sample's integers are no others: offsets that go up.
+FIXED = {"nn.functional.embedding_bag"}
+#: So many larger samples of each operator and dtype.
+LARGE = 3
 
 
 def arguments(sample: Any) -> tuple[Any, ...]:
@@ -79,72 +72,97 @@ def arguments(sample: Any) -> tuple[Any, ...]:
     return sample.input, sample.args, sample.kwargs
 
 
-def call(op: Any, given: tuple[Any, ...]) -> list[torch.Tensor]:
-    """Return an operator's results."""
-    first, args, kwargs = given
-    return pytree.tree_leaves(op(first, *args, **kwargs))
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors of a tree."""
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def to_device(value: object) -> object:
-    """Move a tensor to the device with its strides; leave anything else."""
-    if not isinstance(value, torch.Tensor):
-        return "rustdev" if value in ("cpu", torch.device("cpu")) else value
-    return copied(value)
+def samples(op: Any, dtype: torch.dtype) -> Iterator[Any]:
+    """Yield the samples of an operator, which take gradients where it has some."""
+    return op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"))
 
 
-@pytest.mark.filterwarnings("ignore:Casting complex values to real")  # the CPU's own warning, once in a process
+def shapes_of(found: list[torch.Tensor]) -> list[torch.Size]:
+    """Return the size that tensors are broadcast to, or of all of them where they are not: the result may have them all."""
+    with contextlib.suppress(RuntimeError):
+        return [torch.broadcast_shapes(*(it.shape for it in found))]
+    return [it.shape for it in found]
+
+
+def larger(given: Any, number: int) -> Any:
+    """Return a sample with more elements in each dimension that has several, in a layout by the number."""
+    found = tensors(given)
+    sizes = [size for shape in shapes_of(found) for size in shape if size > 1]
+    factor = next((it for it in FACTORS if sizes and math.prod(sizes) * it ** len(sizes) <= MOST), 1)
+    generator = torch.Generator().manual_seed(number)
+
+    def grown(value: torch.Tensor) -> torch.Tensor:
+        sizes = [size * factor if size > 1 else size for size in value.shape]
+        sizes[-1:] = [2 * sizes[-1]] if number % 3 == 1 and sizes else sizes[-1:]
+        drawn = value.detach().flatten()[torch.randint(value.numel(), sizes, generator=generator)]
+        drawn = drawn[..., ::2] if number % 3 == 1 and sizes else drawn
+        return (drawn.mT.contiguous().mT if number % 3 == 2 and len(sizes) > 1 else drawn).requires_grad_(value.requires_grad)
+
+    return pytree.tree_map_only(torch.Tensor, grown, given) if factor > 1 and all(it.numel() for it in found) else None
+
+
+def hold(op: Any, given: Any, dtype: torch.dtype, *, sums: bool = False) -> None:
+    """Compare an operator's results and gradients."""
+    warnings.filterwarnings("ignore")  # the CPU's own, once in a process, and of what is deprecated
+
+    def run(*given: Any) -> list[Any]:
+        first, args, kwargs = given
+        results = pytree.tree_leaves(op(first, *args, **kwargs))
+        leaves = list({id(leaf): leaf for leaf in tensors(given) if leaf.requires_grad}.values())
+        outputs = [it for it in results if isinstance(it, torch.Tensor) and it.requires_grad]
+        if not leaves or not outputs or op.name in UNSTABLE_INDICES:
+            # Gradients go to the elements that indices name.
+            return results[: len(results) - (op.name in UNSTABLE_INDICES)]
+        grads = [make_tensor(it.shape, torch.float32, whole=9).mul(2).add(1).div(32).to(it) for it in outputs]
+        found = torch.autograd.grad(outputs, leaves, grads, allow_unused=True)
+        return [*results, *(it for it in found if it is not None)]
+
+    torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
+    torch.rustdev.set_fallback_mode("error" if all(it.numel() for it in tensors(given)) or op.name in NAMES else "allow")
+    compare(run, *given, no_worse=True, rtol=TOLERANCE.get(dtype, 1e-5), signs=False, of_greatest=sums)
+
+
 @pytest.mark.every_operator
 @pytest.mark.parametrize(("op", "dtype"), CASES, **by_name)
 def test_samples(op: Any, dtype: torch.dtype) -> None:
-    torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK[:1])
-    tolerance = TOLERANCE.get(dtype, 1e-5)
-    relative = RELATIVE.get((op.name, dtype), tolerance)
-    # Variances of too few values warn on both sides.
-    warnings.filterwarnings("ignore", message=".*degrees of freedom")
-    # The CPU's, once in a process.
-    warnings.filterwarnings("ignore", message=".*is in beta|The reduce argument of torch.scatter|.*tensor is non-contiguous")
     for sample in op.sample_inputs("cpu", dtype):
-        expected = call(op, arguments(sample))
-        given = pytree.tree_map(to_device, arguments(sample))
-        with torch.device("rustdev"):
-            results = call(op, given)
-        assert {result.device.type for result in results} == {"rustdev"}
-        compared = len(results) - (op.name in UNSTABLE_INDICES)
-        found = [result.cpu() for result in results[:compared]]
-        torch.testing.assert_close(found, expected[:compared], rtol=relative, atol=tolerance, equal_nan=True)
-
-
-def outcome(op: Any, given: tuple[Any, ...]) -> list[torch.Tensor]:
-    """Return results, and the gradients of the sum of what can be differentiated."""
-    inputs = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    results = [leaf for leaf in call(op, given) if isinstance(leaf, torch.Tensor)]
-    sums = [result.abs().sum() for result in results if result.requires_grad]
-    gradients = torch.autograd.grad(sums, inputs, allow_unused=True) if sums and inputs else ()
-    return [*results, *(gradient for gradient in gradients if gradient is not None)]
+        hold(op, arguments(sample), dtype)
 
 
 @pytest.mark.parametrize(("op", "dtype"), AS_TASKS, **by_name)
 def test_samples_and_gradients(op: Any, dtype: torch.dtype) -> None:
-    torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK[1:])
-    warnings.filterwarnings("ignore")  # of what is deprecated
-    differentiates = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    rounds_once = dtype == torch.bfloat16 and op.formatted_name in ROUNDED_ONCE
+    for sample in samples(op, dtype):
+        hold(op, arguments(sample), dtype)
 
-    def moved(value: torch.Tensor, device: str) -> torch.Tensor:
-        wide = torch.float32 if rounds_once and device == "cpu" and value.dtype == dtype else value.dtype
-        return value.detach().to(device, wide).requires_grad_(value.requires_grad)
 
-    for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiates):
-        given = arguments(sample)
-        has_elements = all(leaf.numel() for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor))
-        torch.rustdev.set_fallback_mode("error" if has_elements else "allow")
-        expected, found = (
-            outcome(op, pytree.tree_map_only(torch.Tensor, lambda it, device=device: moved(it, device), given))
-            for device in ("cpu", "rustdev")
-        )
-        assert {result.device.type for result in found} == {"rustdev"}
-        assert [result.stride() for result in found] == [result.stride() for result in expected]
-        if rounds_once:
-            expected = [result.to(dtype) if result.dtype == torch.float32 else result for result in expected]
-        rtol = torch.finfo(dtype).eps if rounds_once else FURTHER.get(op.name, 1e-5)
-        torch.testing.assert_close([result.cpu() for result in found], expected, rtol=rtol, atol=1e-5, equal_nan=True)
+@pytest.mark.parametrize(("op", "dtype"), [case for case in CASES if case[0].name not in FIXED], **by_name)
+def test_larger_samples(op: Any, dtype: torch.dtype) -> None:
+    """With gradients."""
+    held = 0
+    for sample in samples(op, dtype):
+        given = larger(arguments(sample), held) if held < LARGE else None
+        if given is not None and is_taken(op, given):
+            held += 1
+            hold(op, given, dtype, sums=True)
+
+
+def is_taken(op: Any, given: Any) -> bool:
+    """Return whether the CPU takes a sample, whose sizes may no longer fit together."""
+    try:
+        op(given[0].clone() if isinstance(given[0], torch.Tensor) else given[0], *given[1], **given[2])
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("op", [op for op in op_db if op.error_inputs_func is not None and op.name in NAMES | TASKS], **by_name)
+def test_errors(op: Any) -> None:
+    torch.rustdev.set_fallback_mode("allow")
+    for error in op.error_inputs("cpu"):
+        first, args, kwargs = arguments(error.sample_input)
+        compare_errors(lambda first, args, kwargs: op(first, *args, **kwargs), first, args, kwargs, text=False)

@@ -91,16 +91,6 @@ def test_fused(optimizer: type[torch.optim.Optimizer], options: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("optimizer", ROWS)
-def test_default_is_foreach(optimizer: type[torch.optim.Optimizer]) -> None:
-    before = torch.rustdev.op_calls()[ROWS[optimizer]]
-    mine, my_optimizer = train(optimizer, "rustdev", torch.float32, weight_decay=0.1)
-    assert torch.rustdev.op_calls()[ROWS[optimizer]] == before
-    theirs, their_optimizer = train(optimizer, "cpu", torch.float32, foreach=True, weight_decay=0.1)
-    assert_same(mine, theirs, rtol=TOLERANCE)
-    assert_same(states(my_optimizer), states(their_optimizer), rtol=8e-6)
-
-
-@pytest.mark.parametrize("optimizer", ROWS)
 def test_the_learning_rate_may_be_a_tensor(optimizer: type[torch.optim.Optimizer]) -> None:
     theirs, _ = train(optimizer, "cpu", torch.float32, foreach=False, lr=0.25)
     for device in ("cpu", "rustdev"):

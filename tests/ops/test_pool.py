@@ -55,24 +55,6 @@ def test_nan_and_infinity(layout: torch.memory_format) -> None:
         compare_pooling(values.to(memory_format=layout), window)
 
 
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
-def test_given_results(layout: torch.memory_format) -> None:
-    values = torch.randn(2, 3, 8, 8)
-    pooled, positions = aten.max_pool2d_with_indices(values, 2)
-    for given in ((torch.empty(0), torch.empty(0, dtype=torch.int64)), [it.to(memory_format=layout) for it in (pooled, positions)]):
-        compare(lambda x, out, at: aten.max_pool2d_with_indices.out(x, 2, out=out, indices=at), values, *given)
-    backward = aten.max_pool2d_with_indices_backward.grad_input
-    for grad in (torch.empty(0), torch.zeros_like(values, memory_format=layout)):
-        compare(
-            lambda *given: backward(*given[:2], 2, 2, 0, 1, False, given[2], grad_input=given[3]), pooled, values, positions, grad
-        )
-
-
-def test_no_samples() -> None:
-    for layout in (torch.contiguous_format, torch.channels_last):
-        compare_pooling(torch.ones(0, 3, 8, 8).to(memory_format=layout), (2, 2, 0, 1, False))
-
-
 def test_errors() -> None:
     values = torch.ones(1, 1, 4, 4, device="rustdev")
     pooled, positions = aten.max_pool2d_with_indices(values, 2)

@@ -188,3 +188,23 @@ def test_layers_refuse_sizes_that_do_not_go_together() -> None:
 def test_an_empty_batch(kind: str) -> None:
     module, empty = make(kind), torch.randn(STEPS, 0, INPUTS)
     assert module(empty)[0].shape == module.to("rustdev")(empty.to("rustdev"))[0].shape
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_recurrent_cells(kind: type[nn.RNNCellBase]) -> None:
+    state = torch.randn(3, 6)
+    given = (state, torch.randn(3, 6)) if kind is nn.LSTMCell else state
+    compare_gradients(kind(4, 6), torch.randn(3, 4), rtol=5e-5)
+    compare_gradients(kind(4, 6), torch.randn(3, 4), given, rtol=5e-5)
+
+
+def test_cells_refuse_gates_that_are_none() -> None:
+    gates = torch.ones(2, 2, device="rustdev")
+    for cell in (torch.ops.aten._thnn_fused_lstm_cell, torch.ops.aten._thnn_fused_gru_cell):
+        for refused in (gates, gates[0]):
+            with pytest.raises(RuntimeError, match="expected gates of"):
+                cell(refused, refused, gates)
+    wide = torch.ones(2, 8, device="rustdev")
+    for state in (wide, gates[0], gates[:1]):
+        with pytest.raises(RuntimeError, match="a cell state of a quarter"):
+            torch.ops.aten._thnn_fused_lstm_cell(wide, wide, state)

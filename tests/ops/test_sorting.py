@@ -95,16 +95,6 @@ def test_search(dtype: torch.dtype, *, right: bool) -> None:
         torch.bucketize(values.to("rustdev"), lines.to("rustdev"))
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
-def test_isin(dtype: torch.dtype) -> None:
-    host, others = make((30, 20), dtype), make((9,), dtype)
-    compare(torch.isin, host, others)
-    compare(lambda a, b: torch.isin(a.t(), b, invert=True), host, others)
-    compare(lambda a: torch.isin(a, 3), host)
-    compare(lambda a: torch.isin(3, a), host)
-    compare(lambda a, b: torch.isin(a, b[:0]), host, others)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (30, 20), (40_000,)])
 def test_unique(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
@@ -124,14 +114,6 @@ def test_unique_elements_alone(dtype: torch.dtype, size: int) -> None:
     if dtype.is_floating_point:
         host[::100] = torch.nan
         compare(torch.unique, host - 40)
-
-
-def test_unique_rows() -> None:
-    host = make((60, 4), torch.int64) % 2
-    for dim in (0, 1):
-        compare(lambda a, dim=dim: torch.unique(a, dim=dim, return_inverse=True, return_counts=True), host)
-        compare(lambda a, dim=dim: torch.unique_consecutive(a, dim=dim, return_inverse=True, return_counts=True), host)
-    compare(lambda a: torch.unique(a, dim=1), make((3, 5, 2), torch.float32).nan_to_num(1))
 
 
 def test_every_nan_is_unique() -> None:

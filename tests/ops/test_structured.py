@@ -9,15 +9,11 @@ import pytest
 import torch
 from comparison import (
     EVERY,
-    FLOATS,
-    INTEGERS,
     TOLERANCE,
     compare,
     compare_errors,
-    compare_gradients,
     compare_outcomes,
     copied,
-    layouts,
     make_tensor,
 )
 from torch.nn import functional
@@ -31,29 +27,6 @@ aten = torch.ops.aten
 close = functools.partial(compare, rtol=TOLERANCE)
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
-by_dtype = pytest.mark.parametrize("dtype", EVERY, ids=str)
-
-SHAPES = [
-    ((3, 4), (3, 4)),
-    ((5000,), (5000,)),
-    ((3, 1), (1, 4)),
-    ((3, 1), (1, 3)),
-    ((4,), (2, 3, 4)),
-    ((0, 4), (4,)),
-    ((), (3,)),
-    ((), ()),
-]
-
-
-@by_dtype
-@pytest.mark.parametrize("name", BINARY + UNARY)
-def test_binary(name: str, dtype: torch.dtype) -> None:
-    left, right = make_tensor((6, 8), dtype), make_tensor((8, 6), dtype, seed=1)
-    operands = [(left.t(), right), (left, right.t()), (left[::2, 1::3], right[:3, :3])]
-    operands += [(make_tensor(one, dtype), make_tensor(other, dtype, seed=1)) for one, other in SHAPES]
-    operands += [(left, make_tensor((6, 8), other, seed=1)) for other in (torch.bool, torch.int64, torch.bfloat16, torch.float64)]
-    for given in operands:
-        compare_outcomes(getattr(torch, name), *given[: 1 if name in UNARY else 2], rtol=TOLERANCE)
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
@@ -117,64 +90,6 @@ def test_numbers(name: str, dtype: torch.dtype) -> None:
     close(lambda tensor: torch.add(torch.tensor(2.5, dtype=torch.float64), tensor), host)
 
 
-#: Of tensors of a dtype, in each layout.
-CALLS: dict[str, tuple[Call, list[torch.dtype]]] = {
-    "add alpha": (lambda x, y: torch.add(x, y, alpha=2), [torch.float32, torch.int32]),
-    "add fraction": (lambda x, y: torch.add(x, y, alpha=0.5), [torch.float32]),
-    "add_ alpha": (lambda x, _: x.add(3, alpha=-1), [torch.float32]),
-    "sub alpha": (lambda x, y: torch.sub(x, y, alpha=-1), [torch.float32, torch.int32]),
-    "div trunc": (
-        lambda x, y: torch.div(x, y.masked_fill(y == 0, 1), rounding_mode="trunc"),
-        [torch.float32, torch.int32, torch.uint8, torch.bfloat16],
-    ),
-    "div floor": (
-        lambda x, y: torch.div(x, y.masked_fill(y == 0, 1), rounding_mode="floor"),
-        [torch.float32, torch.int32, torch.uint8, torch.bfloat16],
-    ),
-    "lshift": (lambda x, y: x << y.abs(), [torch.uint8, torch.int32, torch.int64]),
-    "rshift": (lambda x, y: x >> y.abs(), [torch.uint8, torch.int32, torch.int64]),
-    "ilshift": (lambda x, _: operator.ilshift(x, 3), [torch.uint8, torch.int32, torch.int64]),
-    "irshift": (lambda x, y: operator.irshift(x, y.abs()), [torch.uint8, torch.int32, torch.int64]),
-    "threshold_backward": (lambda x, y: aten.threshold_backward(x, y, 0), FLOATS),
-    "threshold_backward above": (lambda x, y: aten.threshold_backward(x, y, 0.5), FLOATS),
-    "hardtanh": (lambda x, _: functional.hardtanh(x, -1, 1), [*FLOATS, torch.int64]),
-    "hardtanh above": (lambda x, _: functional.hardtanh(x, 0, 2), [*FLOATS, torch.int64]),
-    "hardtanh_": (lambda x, _: functional.hardtanh_(x, -1, 1), [*FLOATS, torch.int64]),
-    "hardtanh out": (lambda x, y: aten.hardtanh.out(x, -1, 1, out=y), [*FLOATS, torch.int64]),
-    "logit": (lambda x, _: torch.logit(x.abs().clamp(max=1)), [*FLOATS, torch.int64]),
-    "logit within": (lambda x, _: torch.logit(x.abs().clamp(max=1), 0.1), [*FLOATS, torch.int64]),
-    "logit_": (lambda x, _: x.logit_(0.2), FLOATS),
-    "logit out": (lambda x, y: torch.logit(x, 0.2, out=y), FLOATS),
-    "complex": (torch.complex, [torch.float16, torch.float32, torch.float64]),
-    "polar": (torch.polar, [torch.float32, torch.float64]),
-    "where": (lambda x, y: torch.where(x > y, x, y), [*FLOATS, *INTEGERS]),
-    "where of two dtypes": (lambda x, y: torch.where(y > 0, x, y.half()), [torch.int64, torch.float32]),
-    "where of broadcast": (lambda x, y: torch.where(x == y, x[:1], y[:, :1]), EVERY),
-    "where of nothing": (lambda x, y: torch.where(x[:0] == y[:0], x[:0], y[:0]), EVERY),
-    "where of a number": (lambda x, y: torch.where(x == y, 1.5, x), EVERY),
-    "where, else a number": (lambda x, y: torch.where(x == y, x, 2), EVERY),
-    "where of numbers": (lambda x, y: torch.where(x == y, 1.5, 2.5), EVERY),
-    "where of the host's numbers": (lambda x, _: torch.where(torch.tensor(True), x, torch.tensor(2.0)), EVERY),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"), [(name, dtype) for name, (_, dtypes) in CALLS.items() for dtype in dtypes], ids=lambda it: str(it)
-)
-def test_calls(name: str, dtype: torch.dtype) -> None:
-    for x, y in zip(layouts(make_tensor((6, 8), dtype)), layouts(make_tensor((6, 8), dtype, seed=1)), strict=True):
-        close(CALLS[name][0], x, y)
-
-
-@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
-@pytest.mark.parametrize("function", [torch.eq, torch.ne])
-def test_wider_unsigned_integers_are_equal_or_not(function: Call, dtype: torch.dtype) -> None:
-    host = torch.tensor([[1, 2, 3], [40000, 5, 6]]).to(dtype)
-    for operands in ((host, host), (host.t(), host.t()), (host, host[:1]), (host[:, ::2], 40000)):
-        compare(function, *operands)
-    assert torch.equal(host.to("rustdev").t(), host.to("rustdev").t())
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("number", [torch.tensor(1 / 3), torch.tensor(1 / 3, dtype=torch.float64), torch.tensor([3.3])])
 def test_a_number_on_the_device_has_the_precision_that_it_has_on_the_cpu(dtype: torch.dtype, number: torch.Tensor) -> None:
@@ -199,27 +114,6 @@ LARGE = 2**53 + 1
 @pytest.mark.parametrize("call", [lambda x: x + LARGE, lambda x: torch.add(x, x, alpha=LARGE), lambda x: x == LARGE])
 def test_large_integers_stay_exact(call: Call) -> None:
     compare(call, torch.tensor([1, -1, LARGE]))
-
-
-def test_nan_wins() -> None:
-    nan = float("nan")
-    left, right = torch.tensor([nan, 1.0, nan, 0.0]), torch.tensor([1.0, nan, nan, -0.0])
-    for function in (torch.maximum, torch.minimum):
-        # Which of two zeros is the greater one is nobody's promise.
-        compare(function, left, right, signs=False)
-    compare(torch.relu, left)
-
-
-@pytest.mark.parametrize("name", INPLACE)
-def test_inplace(name: str) -> None:
-    host = make_tensor((4, 6), torch.float32)
-    arguments = [] if name in UNARY else [make_tensor((6,), torch.float32, seed=1)]
-    for view in (lambda t: t, lambda t: t[1:, ::2], lambda t: t.t()[:3]):
-        given = [it[: view(host).shape[-1]] for it in arguments]
-        # With the elements between those of the view.
-        close(lambda t, *given, view=view: (getattr(view(t), f"{name}_")(*given), t), host, *given)
-    if arguments:
-        close(getattr(torch.Tensor, f"{name}_"), host, 2)
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 1000, 5000])
@@ -315,12 +209,6 @@ REFUSED: dict[str, Call] = {
 def test_errors_are_pytorchs(name: str) -> None:
     torch.rustdev.set_fallback_mode("allow" if "logit" in name else "error")
     compare_errors(REFUSED[name], torch.ones(3, 4))
-
-
-def test_gradients() -> None:
-    host = make_tensor((4, 5), torch.float32)
-    compare_gradients(lambda tensor: ((tensor.relu() * 2 - tensor) / 3 + tensor.exp()).mean(), host, rtol=1e-6)
-    assert torch.autograd.gradcheck(torch.logit, host.double().sigmoid().to("rustdev").requires_grad_())
 
 
 #: Elements of 4 bytes that take 32 MiB, from which results are stored non-temporally, and some more: no whole number of blocks.

@@ -10,23 +10,6 @@ from comparison import CPU, compare, compare_errors
 Call = Callable[[torch.Tensor], Any]
 #: Of numbers (2, 3, 4): results, their strides and offsets, and memory in common are the CPU's.
 CALLS: dict[str, Call] = {
-    "view": lambda t: t.view(4, 6),
-    "view_dtype": lambda t: t.view(torch.int32),
-    "reshape": lambda t: t.reshape(2, 12),
-    "as_strided": lambda t: t.as_strided((3, 2), (2, 1), 3),
-    "unfold": lambda t: t.unfold(2, 2, 1),
-    "transpose": lambda t: t.transpose(0, 2),
-    "permute": lambda t: t.permute(2, 0, 1),
-    "select": lambda t: t.select(1, 2),
-    "slice": lambda t: t[:, 1:, ::2],
-    "expand": lambda t: t[:, :1].expand(2, 5, 4),
-    "diagonal": lambda t: t.diagonal(0, 1, 2),
-    "squeeze": lambda t: t[:1].squeeze(0),
-    "unsqueeze": lambda t: t.unsqueeze(1),
-    "detach": lambda t: t.detach(),
-    "alias": lambda t: torch.ops.aten.alias(t),
-    "view_as_complex": lambda t: torch.view_as_complex(t.view(2, 3, 2, 2)),
-    "view_as_real": lambda t: torch.view_as_real(torch.view_as_complex(t.view(2, 3, 2, 2))),
     "fill_ of a part": lambda t: t[1:, 1:3].fill_(1),
     "fill_ of columns": lambda t: t.transpose(1, 2)[0].fill_(2),
     "zero_ of a diagonal": lambda t: t.diagonal().zero_(),

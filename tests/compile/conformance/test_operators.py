@@ -4,26 +4,12 @@ One sample of each operator and dtype as a rule, as each takes a second or two; 
 """
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("CONFORMANCE_SAMPLES", "1")
 
 import torch
-from against_cpu import (
-    AgainstCpu,
-    Comparison,
-    arguments,
-    call,
-    expecting,
-    few,
-    gradient,
-    gradients,
-    is_random,
-    on_device,
-    precise,
-    seeded,
-)
+from against_cpu import AgainstCpu, arguments, call, copied, few, gradients, is_random, seeded
 from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -58,48 +44,28 @@ class TestCompiledOperators(AgainstCpu):
         super().setUp()
         torch._dynamo.reset()
 
-    def refusal_of_device(self, refusal: Exception) -> type[Exception]:
-        """Return any exception: the compiler's errors have types of their own."""
-        return Exception
+    def is_same_refusal(self, refusal: Exception | None, mistake: Exception | None) -> bool:
+        """Return whether both refuse: the compiler's errors have types of their own."""
+        return refusal is not None and mistake is not None
 
     @ops(op_db, allowed_dtypes=DTYPES)
     def test_compiled_forward(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        comparison = Comparison(self, device, op.name)
-        with expecting("compiled_forward", op.formatted_name, dtype):
+        def run(given: Any, on: str) -> Any:
+            return seeded(lambda: call(op, given) if on == "cpu" else compiled(op, given, on))
+
+        with self.telling("compiled_forward", op, dtype):
             for sample in few(op.sample_inputs("cpu", dtype)):
-                given = arguments(sample)
-                mine, wide = on_device(given, device), precise(given)
-                results = self.on_both(
-                    lambda given=given: seeded(lambda: call(op, given)),
-                    lambda mine=mine: seeded(lambda: compiled(op, mine, device)),
-                )
-                if results is not None:
-                    comparison.results(
-                        results[1],
-                        results[0],
-                        values=not is_random(op, sample),
-                        exact=lambda change, wide=wide: seeded(lambda: call(op, change(wide))),
-                    )
+                self.check("", run, arguments(sample), by_chance=lambda _, it=sample: is_random(op, it))
 
     @ops([op for op in op_db if op.supports_autograd], allowed_dtypes=(torch.float32,))
     def test_compiled_backward(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        comparison = Comparison(self, device, op.name)
-        with expecting("compiled_backward", op.formatted_name, dtype):
+        def run(given: Any, on: str) -> Any:
+            return gradients(call(op, given) if on == "cpu" else compiled(op, given, on), given)
+
+        with self.telling("compiled_backward", op, dtype):
             for sample in few(op.sample_inputs("cpu", dtype, requires_grad=True)):
-                if is_random(op, sample):
-                    continue
-                given = on_device(arguments(sample), "cpu")
-                mine, wide = on_device(given, device), precise(given)
-                results = self.on_both(
-                    lambda given=given: gradient(op, given),
-                    lambda mine=mine: gradients(compiled(op, mine, device), mine),
-                )
-                if results is not None:
-
-                    def exact(change: Callable[[Any], Any], wide: Any = wide) -> list[torch.Tensor]:
-                        return gradient(op, change(wide))
-
-                    comparison.results(results[1], results[0], strides=False, exact=exact)
+                if not is_random(op, sample):
+                    self.check("", run, copied(arguments(sample), "cpu"), strides=False)
 
 
 instantiate_device_type_tests(TestCompiledOperators, globals())

@@ -1,4 +1,4 @@
-"""Helpers of the conformance tests: samples moved to the device, comparison with the CPU, and expected differences.
+"""Helpers of the conformance tests: calls of samples on both devices, their comparison, and expected differences.
 
 The tests are run by ``tools/upstream`` (``make conformance``), which puts ``tests/ops`` on the path.
 """
@@ -7,39 +7,34 @@ import contextlib
 import copy
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 import torch
 from expected import EXPECTED, SOME_PROCESSORS, TOLERANCE, UNSTABLE_INDICES
-from torch.nn.parameter import UninitializedTensorMixin
 from torch.testing._comparison import get_tolerances
 from torch.testing._internal import common_methods_invocations, common_utils
 from torch.testing._internal.common_device_type import onlyCPU
 from torch.testing._internal.common_utils import TestCase
 from torch.utils import _pytree as pytree
 
+sys.path.append(str(Path(__file__).parents[2]))
+
+from comparison import copied, faults, precise
+
 #: Looks at this many samples of each operator and dtype; all where it is not set.
 SAMPLES = int(os.environ.get("CONFORMANCE_SAMPLES", "0")) or None
 #: Random results of a few elements may be the same by chance, but not for so many seeds.
 SEEDS = 16
-#: How often inputs are moved by rounding errors, to see what these do to the result.
-NUDGES = 8
-#: By how much the errors of equally good algorithms differ: so many times the CPU's worst is let pass where rounding explains it.
-LUCK = 4
+#: Maximum number of differences in the message of a failing test.
+TOLD = 12
 #: Results without defined values.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
-#: The dtypes of the same call without rounding, as far as it can be had.
-PRECISE = {
-    torch.float16: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.float32: torch.float64,
-    torch.complex32: torch.complex128,
-    torch.complex64: torch.complex128,
-}
 
 
 # Some entries of the database are for the CPU alone, which the device is held against.
@@ -53,66 +48,6 @@ def few(samples: Any) -> Iterator[Any]:
         if SAMPLES is not None and number >= SAMPLES:
             return
         yield sample
-
-
-Storages = dict[tuple[int, torch.dtype], tuple[torch.UntypedStorage, torch.Tensor]]
-
-
-def to_device(value: Any, device: str, storages: Storages | None = None) -> Any:
-    """Move a tensor with its strides and its place in its storage, which may be among those moved before; leave anything else."""
-    if isinstance(value, torch.nn.Module):
-        return copy.deepcopy(value).to(device)
-    if not isinstance(value, torch.Tensor):
-        return torch.device(device) if value == torch.device("cpu") or value == "cpu" else value
-    if value.device.type != "cpu":
-        return value
-    plain = value.detach()
-    if plain.layout is not torch.strided or plain.is_quantized or isinstance(value, UninitializedTensorMixin):
-        return plain.to(device).requires_grad_(value.requires_grad)
-    raw = plain.resolve_neg().resolve_conj() if plain.is_neg() else plain
-    memory = raw.untyped_storage()
-    storage = torch.empty(memory.nbytes() // raw.element_size(), dtype=raw.dtype)
-    storage.copy_(torch.empty(0, dtype=raw.dtype).set_(memory))
-    key = (memory.data_ptr(), raw.dtype)
-    kept = ({} if storages is None or memory.nbytes() == 0 else storages).setdefault(key, (memory, storage.to(device)))
-    moved = kept[1].as_strided(raw.shape, raw.stride(), raw.storage_offset())
-    moved = moved.conj() if raw.is_conj() else moved
-    return moved.requires_grad_(value.requires_grad)
-
-
-def on_device(tree: Any, device: str) -> Any:
-    """Move every tensor of a tree; the same tensor stays the same, and what shares memory shares it."""
-    moved: dict[int, Any] = {}
-    storages: Storages = {}
-
-    def move(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return moved.setdefault(id(value), to_device(value, device, storages))
-        return to_device(value, device)
-
-    return pytree.tree_map(move, tree)
-
-
-def precise(tree: Any, eps: float = 0.0, seed: int = 0) -> Any:
-    """Return copies of a tree's tensors in the widest dtype, and arguments that name a dtype likewise.
-
-    Every number is moved by at most ``eps`` of itself; which way, the seed says.
-    """
-    made: dict[int, torch.Tensor] = {}
-    generator = torch.Generator().manual_seed(seed)
-
-    def copied(value: torch.Tensor) -> torch.Tensor:
-        wide = value.detach().to(PRECISE.get(value.dtype, value.dtype), copy=True)
-        if eps and wide.layout is torch.strided and (wide.is_floating_point() or wide.is_complex()):
-            wide = wide * (1 + eps * (2 * torch.rand(wide.shape, generator=generator, dtype=torch.float64) - 1))
-        return wide.requires_grad_(value.requires_grad)
-
-    def widen(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return made[id(value)] if id(value) in made else made.setdefault(id(value), copied(value))
-        return PRECISE.get(value, value) if isinstance(value, torch.dtype) else value
-
-    return pytree.tree_map(widen, tree)
 
 
 def arguments(sample: Any) -> tuple[Any, Any, Any]:
@@ -197,50 +132,63 @@ def gradient(op: Any, given: Any) -> list[torch.Tensor]:
     return gradients(call(op, given), given)
 
 
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors of a tree."""
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether something is a tensor that has strides and can be copied as it is."""
+    is_dense = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_quantized
+    return is_dense and value.is_cpu and not value.is_conj() and not value.is_neg()
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """Return all of the memory that a tensor is a part of."""
+    memory = value.untyped_storage().nbytes() // value.element_size()
+    return value.detach().as_strided((memory,), (1,), 0)
+
+
+def outcome(run: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Return a call's result, or its exception."""
+    try:
+        result = run()
+        torch.accelerator.synchronize()
+    except Exception as refusal:
+        # A call that is refused at last may have left tasks that fail.
+        with contextlib.suppress(torch.AcceleratorError):
+            torch.accelerator.synchronize()
+        return None, refusal
+    return result, None
+
+
+def describe(tree: Any) -> str:
+    """Return the sizes and strides of a tree's tensors, and everything else as it is."""
+
+    def told(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.layout is not torch.strided:
+            return f"{value.layout} {tuple(value.shape)}"
+        return f"{str(value.dtype)[6:]}{list(value.shape)}:{list(value.stride())}+{value.storage_offset()}"
+
+    return str(pytree.tree_map(told, tree)).replace("'", "")[:300]
+
+
+Values = Callable[[int, torch.Tensor, torch.Tensor, Callable[[float, int], Any]], None]
+
+
 class AgainstCpu(TestCase):
-    """A test of the device against the CPU, under the same rules for both."""
+    """A test of the device against the CPU: it gathers what differs, and fails with all of it that is not expected."""
 
-    def on_both(self, host: Callable[[], Any], device: Callable[[], Any]) -> tuple[Any, Any] | None:
-        """Return the results of the CPU and of the device, or nothing where the CPU refuses: then the device shall do the same."""
-        try:
-            expected = host()
-        except Exception as refusal:
-            with self.assertRaises(self.refusal_of_device(refusal)):
-                device()
-                torch.accelerator.synchronize()
-            return None
-        return expected, device()
-
-    def hold(
-        self,
-        comparison: "Comparison",
-        given: Any,
-        run: Callable[[Any, str], Any],
-        *,
-        aliases: bool = False,
-        values: Callable[[], bool] = lambda: True,
-        strides: bool = True,
-    ) -> None:
-        """Hold what ``run`` makes of arguments on the device, or its refusal, against the CPU's.
-
-        With ``aliases``, which results are views of which arguments counts, too; for the rest see ``Comparison.results``.
-        ``values`` is asked only where the CPU takes the arguments.
-        """
-        device = str(comparison.device)
-        mine, wide = on_device(given, device), precise(given)
-        results = self.on_both(lambda: run(given, "cpu"), lambda: run(mine, device))
-        if results is not None:
-            expected, actual = results
-            comparison.results(actual, expected, values=values(), strides=strides, exact=lambda change: run(change(wide), "cpu"))
-            if aliases:
-                comparison.aliases(actual, mine, expected, given)
-
-    def refusal_of_device(self, refusal: Exception) -> type[Exception]:
-        """Return the exception that the device shall raise where the CPU raises this one."""
-        return type(refusal)
+    #: Whether exceptions must be of the same class; else the device's may be of a class that is derived from the CPU's.
+    same_exceptions = False
 
     def setUp(self) -> None:
         super().setUp()
+        #: How a part of the test differs first, and for what.
+        self.found: dict[str, tuple[str, str]] = {}
+        self.name = ""
         warnings.simplefilter("ignore")
         # PyTorch chooses by the device's name what chunks are accumulated in: here as for the CPU.
         options = torch.nn.LinearCrossEntropyOptions
@@ -255,48 +203,124 @@ class AgainstCpu(TestCase):
             patch.start()
             self.addCleanup(patch.stop)
 
+    @contextlib.contextmanager
+    def telling(self, kind: str, op: Any, dtype: torch.dtype | None = None) -> Iterator[None]:
+        """Run what is inside, and fail with all that was found and not expected, or that is expected on every processor and gone.
 
-class Comparison:
-    """Holds results of the device against those of the CPU, within the tolerances of a test of PyTorch's."""
-
-    def __init__(self, test: Any, device: str, name: str = "") -> None:
-        self.test, self.device, self.name = test, torch.device(device), name
-
-    def results(
-        self,
-        actual: Any,
-        expected: Any,
-        *,
-        values: bool = True,
-        strides: bool = True,
-        exact: Callable[[Callable[[Any], Any]], Any] = lambda change: None,
-    ) -> None:
-        """Compare trees: structure, dtypes, shapes, devices, and strides and values where these count.
-
-        ``exact`` is the same call with what ``precise`` makes of its arguments, for values of which the CPU's may not be better.
+        Kinds in expected.py are followed by the part of a difference.
         """
-        mine, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
+        self.name, name = getattr(op, "name", op), getattr(op, "formatted_name", op)
+        entries = {
+            entry[0].removeprefix(kind).removeprefix(": "): entry
+            for entry in EXPECTED
+            if entry[0].partition(": ")[0] == kind and entry[1] == name and entry[2] in (None, dtype)
+        }
+        try:
+            yield
+        except Exception as error:
+            if "" not in entries:
+                raise
+            self.found[""] = str(error), "the samples"
+        told = [f"[{it}] {text}, for {what}" for it, (text, what) in self.found.items() if not {it, ""} & entries.keys()]
+        lasting = [part for part, entry in entries.items() if entry not in SOME_PROCESSORS]
+        told += [
+            f"[{part}] holds now: take it out of expected.py"
+            for part in lasting
+            if part not in self.found and (part or not self.found)
+        ]
+        if told:
+            self.fail("\n".join(told[:TOLD]))
+        if entries and self.found:
+            pytest.xfail(EXPECTED[next(iter(entries.values()))])
+
+    def is_same_refusal(self, refusal: Exception | None, mistake: Exception | None) -> bool:
+        """Return whether the device refuses what the CPU does, as it does."""
+        return type(mistake) is type(refusal) or (not self.same_exceptions and isinstance(mistake, type(refusal)))
+
+    def check(
+        self,
+        part: str,
+        run: Callable[[Any, str], Any],
+        given: Any,
+        *,
+        what: str = "",
+        by_chance: Callable[[Any], bool] = lambda result: False,
+        strides: bool = True,
+        aliases: bool = False,
+        memory: bool = False,
+        values: Values | None = None,
+    ) -> None:
+        """Compare what ``run`` makes of arguments on a device with what it makes of them on the CPU.
+
+        Args:
+            part: of the test, as in expected.py.
+            run: what is called, with the arguments and the name of a device.
+            given: the arguments, of the CPU.
+            what: about the arguments, instead of their sizes and strides.
+            by_chance: whether the CPU's values, given its result, are not the only right ones. It is asked where values differ.
+            strides: whether those of results count.
+            aliases: whether it counts which results are views of which arguments.
+            memory: whether all of the memory of the arguments counts, as the call leaves it.
+            values: raises an error if values differ, instead of the method of that name; called with the result's number.
+        """
+        device = self.device_type
+        mine, wide, what = copied(given, device), precise(given), what or describe(given)
+        (expected, refusal), (actual, mistake) = outcome(lambda: run(given, "cpu")), outcome(lambda: run(mine, device))
+        if refusal is not None or mistake is not None:
+            if not self.is_same_refusal(refusal, mistake):
+                ours, theirs = (f"{type(it).__name__}: {str(it)[:90]}" if it else "nothing" for it in (mistake, refusal))
+                self.found.setdefault(part, (f"raises {ours!r} where the CPU raises {theirs!r}", what))
+            return
+
+        pairs = zip(tensors(mine), tensors(given), strict=True)
+        kept = [(whole(one), whole(other)) for one, other in pairs if memory and is_plain(other)]
 
         @functools.cache
-        def references(eps: float, seed: int) -> list[Any]:
-            with contextlib.suppress(Exception):
-                return pytree.tree_leaves(exact(functools.partial(precise, eps=eps, seed=seed)))
-            return [None] * len(theirs)
+        def exact(eps: float, seed: int) -> list[Any]:
+            usual = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float64)
+            with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
+                stack.callback(torch.set_default_dtype, usual)
+                return [*[None] * len(kept), *pytree.tree_leaves(run(precise(wide, eps, seed), "cpu"))]
+            return []
 
+        one, other = [*(it for it, _ in kept), actual], [*(it for _, it in kept), expected]
+        try:
+            # A task behind the call may fail when the result is read.
+            self.results(one, other, exact, by_chance=lambda: by_chance(expected), strides=strides, values=values or self.values)
+            if aliases:
+                self.same(_aliases(actual, mine), _aliases(expected, given), "views of arguments")
+        except (AssertionError, torch.AcceleratorError) as difference:
+            self.found.setdefault(part, (f"differs: {' '.join(str(difference).split())[:300]}", what))
+
+    def results(
+        self, actual: Any, expected: Any, exact: Any, *, by_chance: Callable[[], bool], strides: bool, values: Values
+    ) -> None:
+        """Compare trees: their structure, dtypes, shapes and devices, strides where these count, and values but for chance."""
+        mine, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
         self.same(len(mine), len(theirs), "results")
-        for number, (one, other) in enumerate(zip(mine, theirs, strict=True), 1):
-            if not isinstance(other, torch.Tensor):
-                if values:
-                    self.test.assertEqual(one, other)
-                continue
-            self.test.assertIsInstance(one, torch.Tensor)
-            self.tensors(one, other, strides=strides)
-            if values and not (self.name in UNSTABLE_INDICES and number == len(mine)):
-                self.values(one.detach().cpu(), other.detach(), lambda eps, seed, at=number - 1: references(eps, seed)[at])
+        for one, other in zip(mine, theirs, strict=True):
+            if isinstance(other, torch.Tensor):
+                self.assertIsInstance(one, torch.Tensor)
+                self.tensors(one, other, strides=strides)
+
+        def nth(eps: float, seed: int, at: int) -> Any:
+            results = exact(eps, seed)
+            return results[at] if at < len(results) else None
+
+        try:
+            for number, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+                if not isinstance(other, torch.Tensor):
+                    self.assertEqual(one, other)
+                elif not (self.name in UNSTABLE_INDICES and number == len(mine) - 1):
+                    values(number, one.detach().cpu(), other.detach(), functools.partial(nth, at=number))
+        except AssertionError:
+            if not by_chance():
+                raise
 
     def tensors(self, one: torch.Tensor, other: torch.Tensor, *, strides: bool) -> None:
         """Compare all but the values of two tensors."""
-        self.same(one.device.type, self.device.type if other.device.type == "cpu" else other.device.type, "device")
+        self.same(one.device.type, self.device_type if other.is_cpu else other.device.type, "device")
         self.same((one.dtype, one.layout, one.requires_grad), (other.dtype, other.layout, other.requires_grad), "kind")
         if strides and other.layout is torch.strided and other.numel() > 0 and one.shape == other.shape:
             moving = [dim for dim, size in enumerate(other.shape) if size > 1]
@@ -305,58 +329,24 @@ class Comparison:
     def same(self, one: Any, other: Any, what: str) -> None:
         """Compare what is no tensor; the test's own comparison would take as long as an operator."""
         if one != other:
-            self.test.fail(f"{what}: {one} beside the CPU's {other}")
+            self.fail(f"{what}: {one} beside the CPU's {other}")
 
-    def values(self, one: torch.Tensor, other: torch.Tensor, exact: Callable[[float, int], Any]) -> None:
+    def values(self, _number: int, one: torch.Tensor, other: torch.Tensor, exact: Callable[[float, int], Any]) -> None:
         """Compare the values of two tensors, or, where they differ by more than rounding, their distances from the exact ones."""
         self.same(one.shape, other.shape, "shape")
         tolerance = TOLERANCE.get((self.name, other.dtype))
         options = {"rtol": tolerance[0], "atol": tolerance[1]} if tolerance else {}
         try:
-            self.test.assertEqual(one, other, exact_device=False, **options)
+            self.assertEqual(one, other, exact_device=False, **options)
         except AssertionError:
-            if not self.is_no_worse(one, other, exact):
+            rtol, atol = get_tolerances(one, other, rtol=None, atol=None)
+
+            def unit(size: torch.Tensor) -> torch.Tensor:
+                return max(rtol, self.rel_tol) * size + max(atol, self.precision)
+
+            is_dense = other.layout is torch.strided and not other.is_quantized
+            if not is_dense or bool(faults(one, other, exact, unit=unit).any()):
                 raise
-
-    def is_no_worse(self, one: torch.Tensor, other: torch.Tensor, exact: Callable[[float, int], Any]) -> bool:
-        """Return whether every value is as near to the exact one as can be asked for.
-
-        That is within its dtype's tolerance, or no further than the worst of the other's, or, up to some times that worst, no
-        further than roundings of the inputs move the exact one. Distances count in tolerances, so that a bad large value excuses
-        no bad small one. Parts that are NaN do not count where the other part is infinite: an infinity, by C99's Annex G.
-        """
-        reference = exact(0.0, 0)
-        if not (one.is_floating_point() or one.is_complex()):
-            return False
-        same = (one == other) | (one.isnan() & other.isnan())
-        if one.is_complex():
-            same |= one.isinf() & other.isinf() & _same_where_numbers(one, other)
-        if bool(same.all()):
-            return True
-        wide = PRECISE.get(one.dtype, one.dtype)
-        if not isinstance(reference, torch.Tensor) or reference.shape != one.shape or reference.dtype is not wide:
-            return False
-        reference = reference.detach()
-        rtol, atol = get_tolerances(one, reference.to(one.dtype), rtol=None, atol=None)
-        allowed = max(rtol, self.test.rel_tol) * reference.abs() + max(atol, self.test.precision)
-        mine, theirs = ((it.to(wide) - reference).abs() / allowed for it in (one, other))
-        worst = theirs.nan_to_num(0.0).amax().clamp(min=1.0)
-        if bool((same | (mine <= worst)).all()):
-            return True
-        eps = torch.finfo(one.dtype).eps
-        moved = [(exact(eps, seed) - reference).abs() / allowed for seed in range(NUDGES)]
-        by_rounding = torch.stack(moved).nan_to_num(0.0).amax(0)
-        return bool((same | (mine <= worst) | (mine <= LUCK * worst) & (mine <= 1.0 + LUCK * by_rounding)).all())
-
-    def aliases(self, actual: Any, given: Any, expected: Any, given_cpu: Any) -> None:
-        """Compare which results are views of which arguments."""
-        self.same(_aliases(actual, given), _aliases(expected, given_cpu), "views of arguments")
-
-
-def _same_where_numbers(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return where both parts of complex values are the same, or either's is NaN."""
-    mine, theirs = (torch.view_as_real(value.resolve_conj().resolve_neg()) for value in (one, other))
-    return ((mine == theirs) | mine.isnan() | theirs.isnan()).all(-1)
 
 
 def _aliases(results: Any, given: Any) -> list[list[bool]]:
@@ -370,18 +360,3 @@ def _aliases(results: Any, given: Any) -> list[list[bool]]:
             for one in storages(results)
         ]
     return []
-
-
-@contextlib.contextmanager
-def expecting(kind: str, name: str, dtype: torch.dtype | None = None) -> Iterator[None]:
-    """Run what is inside: an expected difference is xfailed with its reason, and fails where it is gone on every processor."""
-    key = (kind, name, dtype) if (kind, name, dtype) in EXPECTED else (kind, name, None)
-    if key not in EXPECTED:
-        yield
-        return
-    try:
-        yield
-    except (Exception, pytest.fail.Exception):
-        pytest.xfail(EXPECTED[key])
-    if key not in SOME_PROCESSORS:
-        pytest.fail(f"holds now: take {key} out of expected.py")

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import torch
-from against_cpu import AgainstCpu, Comparison, expecting, few
+from against_cpu import AgainstCpu, call, few
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import foreach_op_db
 from torch.testing._internal.common_optimizers import optim_db, optims
@@ -46,20 +46,15 @@ class TestOptimizers(AgainstCpu):
 
     @optims(optim_db, dtypes=[torch.float32])
     def test_optimizer(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
-        comparison = Comparison(self, device)
-        with expecting("optimizer", optim_info.optim_cls.__name__, dtype):
+        with self.telling("optimizer", optim_info.optim_cls.__name__, dtype):
             for sample in few(optim_info.optim_inputs_func(device="cpu")):
                 for choice in ({}, *({name: True} for name in optim_info.supported_impls if name != "differentiable")):
                     options = {**sample.kwargs, **choice}
-                    if options.get("foreach") and (options.get("capturable") or options.get("fused")):
+                    if options.get("capturable") or (options.get("foreach") and options.get("fused")):
                         continue
-                    if options.get("fused") and (options.get("differentiable") or "cpu" not in optim_info.supports_fused_on):
-                        continue
-                    if options.get("capturable"):
-                        continue
-                    comparison.results(
-                        train(optim_info, options, device, dtype), train(optim_info, options, "cpu", dtype), strides=False
-                    )
+                    if not options.get("fused") or (not options.get("differentiable") and "cpu" in optim_info.supports_fused_on):
+                        run = lambda _, on, it=options: train(optim_info, it, on, dtype)  # noqa: E731
+                        self.check("", run, (), what=str(options), strides=False)
 
 
 class TestLists(AgainstCpu):
@@ -67,13 +62,12 @@ class TestLists(AgainstCpu):
 
     @ops(foreach_op_db, dtypes=OpDTypes.supported, allowed_dtypes=(torch.float32, torch.bfloat16, torch.int64))
     def test_foreach(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        comparison = Comparison(self, device, op.name)
-        with expecting("foreach", op.name, dtype):
+        with self.telling("foreach", op, dtype):
             for sample in few(op.sample_inputs("cpu", dtype)):
                 given = (sample.input, sample.args, {k: v for k, v in sample.kwargs.items() if k != "disable_fastpath"})
                 for variant in filter(None, (op.method_variant, op.inplace_variant)):
                     # The tensors of the first list after the call count, too.
-                    self.hold(comparison, copy.deepcopy(given), lambda it, on, call=variant: (call(it[0], *it[1], **it[2]), it[0]))
+                    self.check("", lambda it, on, form=variant: (call(form, it), it[0]), copy.deepcopy(given))
 
 
 instantiate_device_type_tests(TestOptimizers, globals())

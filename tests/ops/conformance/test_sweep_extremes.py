@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from against_cpu import Comparison, call, gradient, is_random, on_device, precise, seeded
+from against_cpu import AgainstCpu, call, gradient, is_random, outcome, seeded
+from comparison import LUCK, STEPS, faults
 from expected import UNSTABLE_INDICES
 from extremes import ALIKE, OVERFLOWING, Case, cases, change, is_pointwise
-from nearness import faults, is_within_rounding_of_ones
-from sweep import Sweep
-from sweep import outcome as result_or_refusal
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput
@@ -39,10 +37,6 @@ UNLISTED = [torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch
 UNLISTED += [torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float16, torch.bfloat16, torch.bool]
 
 
-#: A way in which the device is wrong: what is wrong, and where.
-Difference = tuple[str, str]
-
-
 def forward(op: Any, given: Any, device: str) -> Any:
     """Return an operator's results."""
     return seeded(lambda: call(op, given, device))
@@ -53,87 +47,17 @@ def backward(op: Any, given: Any, device: str) -> Any:
     return seeded(lambda: gradient(op, given))
 
 
-def outcome(run: Run, op: Any, given: Any, device: str) -> Any:
-    """Return what a call results in: trees of tensors, or its exception."""
-    results, refusal = result_or_refusal(lambda: run(op, given, device))
-    if refusal is not None:
-        # A call that is refused at last may have left tasks that fail.
-        with contextlib.suppress(torch.AcceleratorError):
-            torch.accelerator.synchronize()
-        return refusal
-    return results
-
-
-def wide(run: Run, op: Any, given: Any) -> Callable[[float, int], list[Any]]:
-    """Return the call in the widest dtype, whole numbers that become fractions too."""
-
-    @functools.cache
-    def exact(eps: float, seed: int) -> list[Any]:
-        usual = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
-            stack.callback(torch.set_default_dtype, usual)
-            return pytree.tree_leaves(run(op, precise(given, eps, seed), "cpu"))
-        return []
-
-    return exact
-
-
-def differences(comparison: Comparison, op: Any, case: Case, run: Run) -> Iterator[Difference]:
-    """Yield how the device differs from the CPU in a case."""
-    mine = on_device(case.given, str(comparison.device))
-    expected, actual = outcome(run, op, case.given, "cpu"), outcome(run, op, mine, str(comparison.device))
-    if isinstance(expected, Exception) or isinstance(actual, Exception):
-        takes_more = isinstance(expected, NotImplementedError) and not isinstance(actual, Exception)
-        if not takes_more and not is_same_refusal(actual, expected):
-            yield "error", f"{described(actual)} beside the CPU's {described(expected)}"
-        return
-    exact = wide(run, op, case.given)
-    one, other = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
-    if len(one) != len(other):
-        yield "number of results", f"{len(one)} beside the CPU's {len(other)}"
-        return
-    for place, (result, host) in enumerate(zip(one, other, strict=True)):
-        # Gradients go to the elements that are named.
-        if op.name in UNSTABLE_INDICES and (run is backward or place == len(one) - 1):
-            continue
-        if not isinstance(host, torch.Tensor):
-            if result != host and not (result != result and host != host) and not is_by_chance(op, case, run):
-                yield f"result {place}", f"{result} beside the CPU's {host}"
-            continue
-        try:
-            comparison.tensors(result, host, strides=run is forward)
-            comparison.same(result.shape, host.shape, "shape")
-        except AssertionError as error:
-            yield f"result {place}", str(error)
-            continue
-        if host.layout is torch.strided and not host.is_quantized:
-
-            def nth(eps: float, seed: int, place: int = place) -> Any:
-                results = exact(eps, seed)
-                return results[place] if place < len(results) else None
-
-            yield from of_values(case, place, result.detach().cpu(), host.detach(), nth, op, run)
+def is_within_rounding_of_ones(one: torch.Tensor, reference: Any) -> torch.Tensor | bool:
+    """Return where a result is as near to the exact one as sums of numbers up to 1 in its dtype can be expected to be."""
+    real = one.dtype.to_real() if one.is_complex() else one.dtype
+    if real not in STEPS or not isinstance(reference, torch.Tensor) or reference.shape != one.shape:
+        return False
+    return (one.to(reference.dtype) - reference.detach()).abs() <= LUCK * STEPS[real] * torch.finfo(real).eps
 
 
 def is_unstable(op: Any) -> bool:
     """Return whether an operator solves or decomposes: of such matrices its results have few digits, or none."""
     return op.name.startswith("linalg.") or op.formatted_name in SOLVING
-
-
-def is_same_refusal(actual: Any, expected: Any) -> bool:
-    """Return whether the device refuses what the CPU does: with the same error, or with that of a later task for a wrong place."""
-    if not isinstance(expected, Exception) or not isinstance(actual, Exception):
-        return False
-    return isinstance(actual, type(expected)) or (isinstance(actual, torch.AcceleratorError) and isinstance(expected, IndexError))
-
-
-def described(value: Any) -> str:
-    """Return a short text about a result or an exception."""
-    if isinstance(value, Exception):
-        return f"{type(value).__name__}: {str(value).splitlines()[0] if str(value) else ''}"[:160]
-    leaves = [it for it in pytree.tree_leaves(value) if isinstance(it, torch.Tensor)]
-    return "no error, " + ", ".join(f"{it.dtype} {tuple(it.shape)}" for it in leaves[:2])
 
 
 def elsewhere(op: Any, case: Case, run: Run, place: int, wrong: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -152,17 +76,19 @@ def elsewhere(op: Any, case: Case, run: Run, place: int, wrong: torch.Tensor) ->
     ]
     for laid, step in layouts:
         given = change(case.given, {id(leaf) for leaf in every}, lambda value, number, laid=laid: laid(value.flatten()[at]))
-        results = outcome(run, op, given, "cpu")
-        leaves = [] if isinstance(results, Exception) else pytree.tree_leaves(results)
+        leaves = pytree.tree_leaves(outcome(lambda given=given: run(op, given, "cpu"))[0])
         if place < len(leaves) and isinstance(leaves[place], torch.Tensor) and leaves[place].numel() == len(at) * step:
             yield leaves[place].detach()[::step]
 
 
-def of_values(
-    case: Case, place: int, one: torch.Tensor, other: torch.Tensor, exact: Any, op: Any, run: Run
-) -> Iterator[Difference]:
-    """Yield the difference of two results' values."""
-    what = f"result {place}"
+def compare_values(
+    op: Any, case: Case, run: Run, place: int, one: torch.Tensor, other: torch.Tensor, exact: Callable[[float, int], Any]
+) -> None:
+    """Raise an error if the values of two results differ."""
+    if other.layout is not torch.strided or other.is_quantized or (run is backward and op.name in UNSTABLE_INDICES):
+        # Gradients go to the elements that indices name.
+        return
+    assert one.shape == other.shape, f"shape: {one.shape} beside the CPU's {other.shape}"
     # Elsewhere shapes may differ, and gradients are sums.
     pointwise = case.family in ALIKE and op.name not in COMPOSED
     signs, overflowing = pointwise and op.name not in TIES, case.family in OVERFLOWING
@@ -181,7 +107,7 @@ def of_values(
         wrong &= ~torch.as_tensor(is_within_rounding_of_ones(one, exact(0.0, 0)))
     if is_unstable(op) and (one.is_floating_point() or one.is_complex()):
         wrong &= one.isfinite() != other.isfinite()
-    if not bool(wrong.any()) or is_by_chance(op, case, run):
+    if not bool(wrong.any()):
         return
     positions = wrong.nonzero()
     told = []
@@ -191,7 +117,7 @@ def of_values(
         inputs = [it[at].item() for it in pytree.tree_leaves(case.given) if isinstance(it, torch.Tensor) and it.shape == one.shape]
         near = reference[at].item() if isinstance(reference, torch.Tensor) and reference.shape == one.shape else None
         told.append(f"at {list(at)} of {inputs}: {one[at].item()}, CPU {other[at].item()}, exact {near}")
-    yield what, f"{len(positions)} of {one.numel()} {one.dtype}; " + "; ".join(dict.fromkeys(told))
+    raise AssertionError(f"{len(positions)} of {one.numel()} {one.dtype}; " + "; ".join(dict.fromkeys(told)))
 
 
 def is_by_chance(op: Any, case: Case, run: Run) -> bool:
@@ -206,34 +132,46 @@ def taken(op: Any, dtype: torch.dtype) -> Iterator[Case]:
     with contextlib.suppress(Exception):
         calls = cases(op, dtype)
         first = next(calls, None)
-        if first is not None and not isinstance(outcome(forward, op, first.given, "cpu"), Exception):
+        if first is not None and outcome(lambda: forward(op, first.given, "cpu"))[1] is None:
             yield first
             yield from calls
 
 
-class TestExtremes(Sweep):
+class TestExtremes(AgainstCpu):
     """Names of tests are those of the kinds in expected.py."""
 
     @ops(op_db, dtypes=OpDTypes.supported)
     def test_extremes(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        self.sweep("extremes", device, op, dtype, cases(op, dtype), forward)
+        self.sweep("extremes", op, dtype, cases(op, dtype), forward)
 
     @ops([op for op in op_db if op.supports_autograd], dtypes=OpDTypes.supported_backward)
     def test_extremes_backward(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        self.sweep("extremes_backward", device, op, dtype, cases(op, dtype, requires_grad=True), backward)
+        self.sweep("extremes_backward", op, dtype, cases(op, dtype, requires_grad=True), backward)
 
     @ops(op_db, dtypes=OpDTypes.none)
     def test_extremes_unlisted(self, device: str, op: Any) -> None:
         calls = itertools.chain.from_iterable(taken(op, it) for it in UNLISTED if it not in op.supported_dtypes("cpu"))
-        self.sweep("extremes_unlisted", device, op, None, calls, forward)
+        self.sweep("extremes_unlisted", op, None, calls, forward)
 
-    def sweep(self, kind: str, device: str, op: Any, dtype: torch.dtype | None, calls: Iterable[Case], run: Run) -> None:
+    def sweep(self, kind: str, op: Any, dtype: torch.dtype | None, calls: Iterable[Case], run: Run) -> None:
         """Compare calls; parts of a test are families of values."""
-        comparison = Comparison(self, device, op.name)
-        for case in calls:
-            for what, text in differences(comparison, op, case, run):
-                self.faults.setdefault((case.family, f"{what}: {text}"), f"({case.form})")
-        self.tell(kind, op.formatted_name, dtype)
+        with self.telling(kind, op, dtype):
+            for case in calls:
+                self.check(
+                    case.family,
+                    functools.partial(run, op),
+                    case.given,
+                    what=f"({case.form})",
+                    by_chance=lambda _, case=case: is_by_chance(op, case, run),
+                    strides=run is forward,
+                    values=functools.partial(compare_values, op, case, run),
+                )
+
+    def is_same_refusal(self, refusal: Exception | None, mistake: Exception | None) -> bool:
+        """Return whether the device refuses what the CPU does, or takes more, or a later task fails for a wrong place."""
+        is_later = isinstance(mistake, torch.AcceleratorError) and isinstance(refusal, IndexError)
+        takes_more = isinstance(refusal, NotImplementedError) and mistake is None
+        return is_later or takes_more or super().is_same_refusal(refusal, mistake)
 
 
 instantiate_device_type_tests(TestExtremes, globals())

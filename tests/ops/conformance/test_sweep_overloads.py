@@ -3,10 +3,9 @@
 from typing import Any
 
 import torch
-from against_cpu import Comparison
-from layouts import LAYOUTS, SHARING, is_plain, relaid, replaced, separate, shifted, tensors
+from against_cpu import AgainstCpu, is_plain, outcome, tensors
+from layouts import LAYOUTS, chance, relaid, replaced, shifted
 from overloads import Call, copied, forms, named, schemas, writers, written
-from sweep import Sweep, outcome
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_utils import parametrize
 from torch.utils import _pytree as pytree
@@ -61,32 +60,34 @@ def variants(given: dict[str, Any], targets: dict[str, Any]) -> Any:
             yield "shifted", replaced(replaced(fresh, value, pair[0]), target, pair[1])
 
 
-class TestOverloads(Sweep):
+class TestOverloads(AgainstCpu):
     """Names of tests are those of the kinds in expected.py."""
+
+    same_exceptions = True
 
     @parametrize("name", [name for name in writers() if name not in DEADLY])
     def test_overload(self, device: str, name: str) -> None:
-        comparison = Comparison(self, device, name)
-        for overload, call in forms(name, SCHEMAS[name]):
-            targets = targets_of(overload, call)
-            if not targets:
-                continue
-            keys = {it.name for it in overload._schema.arguments}
-            given = {key: value for key, value in named(call).items() if key in keys}
-            state = torch.get_rng_state()
-            outcome(lambda overload=overload, given=given, targets=targets: overload(**copied({**given, **targets})))
-            values = torch.equal(state, torch.get_rng_state()) and not any(part in name for part in UNWRITTEN)
-            for what, arguments in variants(given, targets):
-                apart = separate(arguments)
-                self.check(
-                    comparison,
-                    f"{overload._schema.overload_name or 'default'} {what}",
-                    lambda arguments, _device, overload=overload: overload(**arguments),
-                    arguments,
-                    values=values,
-                    plain=(lambda overload=overload, apart=apart: overload(**apart)) if what in SHARING else None,
-                )
-        self.tell("overload", name)
+        with self.telling("overload", name):
+            for overload, call in forms(name, SCHEMAS[name]):
+                targets = targets_of(overload, call)
+                if targets:
+                    self.hold(overload, call, targets)
+
+    def hold(self, overload: Any, call: Call, targets: dict[str, Any]) -> None:
+        """Compare an overload's results in targets of each layout."""
+        keys = {it.name for it in overload._schema.arguments}
+        given = {key: value for key, value in named(call).items() if key in keys}
+        state = torch.get_rng_state()
+        outcome(lambda: overload(**copied({**given, **targets})))
+        random = not torch.equal(state, torch.get_rng_state()) or any(part in overload._schema.name for part in UNWRITTEN)
+        for what, arguments in variants(given, targets):
+            self.check(
+                f"{overload._schema.overload_name or 'default'} {what}",
+                lambda arguments, _device: overload(**arguments),
+                arguments,
+                by_chance=chance(lambda: random, what, lambda apart: overload(**apart), arguments),
+                memory=True,
+            )
 
 
 instantiate_device_type_tests(TestOverloads, globals())
