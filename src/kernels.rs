@@ -9,7 +9,6 @@ pub mod channel_norm;
 mod check;
 pub mod copy;
 pub mod depthwise;
-mod failure;
 pub mod foreach;
 pub mod histogram;
 pub mod indexing;

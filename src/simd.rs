@@ -212,6 +212,41 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }
 
+/// Declares functions whose bodies are compiled for every instruction set: each calls [`vectorize`] with a [`Leaf`] of its arguments.
+///
+/// `fn name<Type: Bound; CONSTANT: usize>(arguments) { body }`. The types of arguments have no named lifetimes, and each type and
+/// constant has a bound.
+macro_rules! leaf {
+    ($(
+        $(#[$attribute:meta])*
+        $vis:vis fn $name:ident$(<$($type:ident: $bound:path),* $(; $($constant:ident: usize),+)?>)?($($argument:ident: $of:ty),* $(,)?)
+        $(-> $result:ty)? $body:block
+    )*) => {$(
+        $(#[$attribute])*
+        #[inline]
+        $vis fn $name$(<$($type: $bound,)* $($(const $constant: usize),+)?>)?($($argument: $of),*) $(-> $result)? {
+            struct Body<Arguments, Parameters>(Arguments, std::marker::PhantomData<Parameters>);
+
+            impl$(<$($type: $bound,)* $($(const $constant: usize),+)?>)? $crate::simd::Leaf
+                for Body<($($of,)*), ($($($type,)* $($([(); $constant],)+)?)?)>
+            {
+                type Output = $crate::simd::leaf!(@result $($result)?);
+
+                #[inline(always)]
+                fn run(self) -> Self::Output {
+                    let Self(($($argument,)*), _) = self;
+                    $body
+                }
+            }
+
+            $crate::simd::vectorize(Body::<_, ($($($type,)* $($([(); $constant],)+)?)?)>(($($argument,)*), std::marker::PhantomData))
+        }
+    )*};
+    (@result) => { () };
+    (@result $result:ty) => { $result };
+}
+pub(crate) use leaf;
+
 /// Aligned to a cache line: accumulators that a loop keeps in memory must not cross cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -271,14 +306,12 @@ pub fn for_each_isa(mut body: impl FnMut(Isa)) {
 mod tests {
     use super::*;
 
-    struct Which;
+    trait Digit: Default + Into<u64> {}
+    impl Digit for u32 {}
 
-    impl Leaf for Which {
-        type Output = bool;
-
-        #[inline(always)]
-        fn run(self) -> bool {
-            true
+    leaf! {
+        fn sum<T: Digit; N: usize>(terms: &mut [T; N], base: u64) -> u64 {
+            terms.iter_mut().fold(base, |sum, term| sum + std::mem::take(term).into())
         }
     }
 
@@ -287,7 +320,7 @@ mod tests {
         let mut seen = Vec::new();
         for_each_isa(|forced| {
             assert_eq!(isa(), forced);
-            assert!(vectorize(Which));
+            assert_eq!(sum(&mut [1u32, 2, 3], 4), 10);
             seen.push(forced);
         });
         assert_eq!(seen.first(), Some(&ONLY.unwrap_or(Isa::Portable)));

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::kernels::matmul::Entry;
 use crate::kernels::matmul::register_tile::COLUMNS;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
@@ -74,7 +74,7 @@ impl Call {
             }
         }
         let attention::Scalars { is_causal, has_scale, scale } = attention::Scalars::of(launch)?;
-        let (is_causal, is_given) = (is_causal.to::<i64>() != 0, has_scale.to::<i64>() != 0);
+        let (is_causal, is_given) = (is_causal.is_true(), has_scale.is_true());
         let scale = if is_given { scale.to::<f64>() } else { 1.0 / (size as f64).sqrt() };
         let padded = size.next_multiple_of(COLUMNS);
         Ok(Self { batch, heads, kv_heads, queries, keys, size, padded, scale, is_causal })
@@ -104,43 +104,23 @@ impl Call {
 /// Nanoseconds of one thread for an attention: two products in the forward pass, five in the backward pass.
 pub fn cost(launch: &Launch<'_>) -> u64 {
     let (products, query) = if launch.num_outputs() == 3 { (5.0, 4) } else { (2.0, 2) };
-    let (numel, keys) = (launch.view(query).numel(), launch.view(query + 1).sizes().get(2).copied().unwrap_or(1));
-    let share = if launch.scalar_or(0, Scalar::Bool(false)).to::<i64>() != 0 { 0.5 } else { 1.0 };
+    let (numel, keys) = (launch.numel(query), launch.sizes(query + 1).get(2).copied().unwrap_or(1));
+    let share = if launch.scalar_or(0, Scalar::Bool(false)).is_true() { 0.5 } else { 1.0 };
     (numel as f64 * keys as f64 * products * share * MULTIPLY_ADD) as u64
 }
 
-/// Loads a row: `to = from * factor`, widened.
-struct Scale<'a, E: Element> {
-    from: &'a [E],
-    to: &'a mut [E::Acc],
-    factor: E::Acc,
-}
-
-impl<E: Element<Acc: Score>> Leaf for Scale<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = from.load().mul(self.factor);
+leaf! {
+    /// Loads a row: `to = from * factor`, widened.
+    fn scale<E: Element<Acc: Score>>(from: &[E], to: &mut [E::Acc], factor: E::Acc) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = from.load().mul(factor);
         }
     }
-}
 
-/// Stores a row: `to = from * factor`, rounded.
-struct Store<'a, E: Element> {
-    from: &'a [E::Acc],
-    to: &'a mut [E],
-    factor: E::Acc,
-}
-
-impl<E: Element<Acc: Score>> Leaf for Store<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = E::store(from.mul(self.factor));
+    /// Stores a row: `to = from * factor`, rounded.
+    fn store<E: Element<Acc: Score>>(from: &[E::Acc], to: &mut [E], factor: E::Acc) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = E::store(from.mul(factor));
         }
     }
 }
@@ -159,7 +139,7 @@ fn load_rows<E: Element<Acc: Score>>(
         let size = view.size(3);
         let (to, padding) = to.split_at_mut(size);
         if let Some(from) = row.as_slice::<E>() {
-            vectorize(Scale { from, to, factor });
+            scale(from, to, factor);
         } else {
             to.iter_mut().enumerate().for_each(|(at, to)| *to = row.load::<E>(at).load().mul(factor));
         }
@@ -213,23 +193,13 @@ fn add_mask<T: Score>(mask: Option<&View<'_>>, [batch, head, query]: [usize; 3],
     let Some(view) = mask else { return };
     let row = Row::of(view, &[batch, head, query]);
     match row.as_slice::<T>() {
-        Some(mask) => vectorize(Add { mask: &mask[first..][..scores.len()], scores }),
+        Some(mask) => add(&mask[first..][..scores.len()], scores),
         None => scores.iter_mut().enumerate().for_each(|(at, score)| *score = score.add(row.load::<T>(first + at))),
     }
-}
 
-/// `scores += mask`.
-struct Add<'a, T> {
-    mask: &'a [T],
-    scores: &'a mut [T],
-}
-
-impl<T: Score> Leaf for Add<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (score, &mask) in self.scores.iter_mut().zip(self.mask) {
+    /// `scores += mask`.
+    fn add<T: Score>(mask: &[T], scores: &mut [T]) {
+        for (score, &mask) in scores.iter_mut().zip(mask) {
             *score = score.add(mask);
         }
     }

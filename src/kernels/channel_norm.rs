@@ -12,7 +12,7 @@ mod group_norm;
 
 use super::mean_variance::{self, Pair, wide};
 use crate::runtime::sync::Mutex;
-use crate::simd::{Aligned, Leaf, vectorize};
+use crate::simd::{Aligned, leaf};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Scalar;
@@ -46,7 +46,7 @@ struct Shape {
 
 impl Shape {
     fn of(view: &View<'_>, channels: Scalar, columns: Scalar) -> Result<Self, Error> {
-        let (channels, by_columns) = (channels.to::<i64>() as usize, columns == Scalar::Bool(true));
+        let (channels, by_columns) = (channels.to::<i64>() as usize, columns.is_true());
         let is_whole =
             view.ndim() == 2 && if by_columns { view.size(1) == channels } else { view.size(0).is_multiple_of(channels) };
         if !is_whole || view.numel() == 0 {
@@ -181,21 +181,9 @@ impl<E: Element<Acc: Real>> Statistic<E, 2> for Products<'_, E::Acc> {
     }
 }
 
-/// Computes the pieces from number `first` on. With `by_columns`, the pieces of all columns over the same rows follow one another.
-struct Pieces<'a, E, S, const I: usize> {
-    shape: Shape,
-    statistic: S,
-    inputs: [&'a [E]; I],
-    first: usize,
-    found: &'a mut [Pair],
-}
-
-impl<E: Element, S: Statistic<E, I>, const I: usize> Leaf for Pieces<'_, E, S, I> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { shape, statistic, inputs, first, found } = self;
+leaf! {
+    /// Computes the pieces from number `first` on. With `by_columns`, the pieces of all columns over the same rows follow one another.
+    fn pieces<E: Element, S: Statistic<E, I>; I: usize>(shape: Shape, statistic: S, inputs: [&[E]; I], first: usize, found: &mut [Pair]) {
         let cols = shape.cols;
         if shape.by_columns {
             for (piece, found) in found.chunks_mut(cols).enumerate() {
@@ -253,7 +241,7 @@ where
     let mut found = vec![[0.0; 2]; outer * shape.pieces() * width];
     let len = (shape.rows * shape.cols).div_ceil(found.len());
     let grain = (GRAIN / len).max(1).div_ceil(width) * width;
-    each_part(&mut found, grain, 0.3 * len as f64, &|first, found| vectorize(Pieces { shape, statistic, inputs, first, found }));
+    each_part(&mut found, grain, 0.3 * len as f64, &|first, found| pieces(shape, statistic, inputs, first, found));
     found
 }
 
@@ -368,29 +356,18 @@ where
     }
 }
 
-/// Computes the elements from number `first` on, where each row belongs to one channel.
-struct MapRows<'a, E, N, F, const I: usize, const P: usize> {
-    shape: Shape,
-    /// Rows of a group.
-    span: usize,
-    numbers: N,
-    function: F,
-    inputs: [&'a [E]; I],
-    first: usize,
-    output: &'a mut [E],
-}
-
-impl<E, N, F, const I: usize, const P: usize> Leaf for MapRows<'_, E, N, F, I, P>
-where
-    E: Element<Acc: Real>,
-    N: Numbers<E::Acc, P>,
-    F: Channelwise<E::Acc, P, I>,
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { shape: Shape { cols, channels, .. }, span, numbers, function, inputs, first, output } = self;
+leaf! {
+    /// Computes the elements from number `first` on, where each row belongs to one channel.
+    fn each_row<E: Element<Acc: Real>, N: Numbers<E::Acc, P>, F: Channelwise<E::Acc, P, I>; I: usize, P: usize>(
+        shape: Shape,
+        span: usize,
+        numbers: N,
+        function: F,
+        inputs: [&[E]; I],
+        first: usize,
+        output: &mut [E],
+    ) {
+        let Shape { cols, channels, .. } = shape;
         let inputs = inputs.map(|input| &input[first..first + output.len()]);
         let (mut row, mut at, mut end) = (first / cols, 0, cols - first % cols);
         let (mut channel, mut group, mut inside) = (row % channels, row / span, row % span);
@@ -405,32 +382,21 @@ where
             }
         }
     }
-}
 
-/// Computes the elements from number `first` on, where each column is a channel.
-struct MapColumns<'a, E: Element, F, const I: usize, const P: usize> {
-    numbers: [&'a [E::Acc]; P],
-    function: F,
-    inputs: [&'a [E]; I],
-    first: usize,
-    output: &'a mut [E],
-}
-
-impl<E, F, const I: usize, const P: usize> Leaf for MapColumns<'_, E, F, I, P>
-where
-    E: Element<Acc: Real>,
-    F: Channelwise<E::Acc, P, I>,
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let cols = self.numbers[0].len();
-        let numbers = self.numbers.map(|numbers| &numbers[..cols]);
-        for (row, output) in self.output.chunks_exact_mut(cols).enumerate() {
-            let at = self.first + row * cols;
-            let inputs = self.inputs.map(|input| &input[at..at + cols]);
-            map_run(inputs, output, |col, values| self.function.apply(numbers.map(|numbers| numbers[col]), values));
+    /// Computes the elements from number `first` on, where each column is a channel.
+    fn each_column<E: Element<Acc: Real>, F: Channelwise<E::Acc, P, I>; I: usize, P: usize>(
+        numbers: [&[E::Acc]; P],
+        function: F,
+        inputs: [&[E]; I],
+        first: usize,
+        output: &mut [E],
+    ) {
+        let cols = numbers[0].len();
+        let numbers = numbers.map(|numbers| &numbers[..cols]);
+        for (row, output) in output.chunks_exact_mut(cols).enumerate() {
+            let at = first + row * cols;
+            let inputs = inputs.map(|input| &input[at..at + cols]);
+            map_run(inputs, output, |col, values| function.apply(numbers.map(|numbers| numbers[col]), values));
         }
     }
 }
@@ -451,7 +417,7 @@ fn map<E, F, const I: usize, const P: usize>(
         return map_rows(output, inputs, shape, 1, numbers, function, cost);
     }
     let grain = GRAIN.div_ceil(shape.cols) * shape.cols;
-    each_part(output, grain, cost, &|first, output| vectorize(MapColumns { numbers, function, inputs, first, output }));
+    each_part(output, grain, cost, &|first, output| each_column(numbers, function, inputs, first, output));
 }
 
 /// Applies a function to all elements, with the numbers of the channel and the group (`span` adjacent rows) of each row.
@@ -469,7 +435,7 @@ fn map_rows<E, N, F, const I: usize, const P: usize>(
     F: Channelwise<E::Acc, P, I>,
 {
     each_part(output, GRAIN, cost, &|first, output| {
-        vectorize(MapRows { shape, span, numbers, function, inputs, first, output });
+        each_row::<E, N, F, I, P>(shape, span, numbers, function, inputs, first, output);
     });
 }
 

@@ -12,14 +12,14 @@ mod depthwise_tests;
 
 use std::ops::Range;
 
-use super::failure::Failure;
 use crate::kernels::movement::unfold::Windows;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
-use crate::simd::{self, Isa, Leaf, vectorize};
+use crate::simd::{self, Isa, leaf};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::row::{self, Row};
 use crate::tensor::loops::{Memory, parallel};
@@ -121,16 +121,14 @@ struct Plan {
 
 impl Plan {
     fn new(launch: &Launch<'_>, target: &View<'_>, source: &View<'_>, to_image: bool) -> Result<Self, Error> {
-        let axis = |axis: usize| {
-            let image = (if to_image { target } else { source }).sizes()[axis + 1] as usize;
-            Ok::<_, Error>(Axis { windows: Windows::new(launch, axis)?, image, to_image })
-        };
         let fits = target.ndim() == 4 && source.ndim() == 4 && target.size(0) == source.size(0) && target.size(3) == source.size(3);
         let wrong = || Error::operands(format!("depthwise: {:?} of {:?}", target.sizes(), source.sizes()));
         if !fits {
             return Err(wrong());
         }
-        let (height, width, channels) = (axis(0)?, axis(1)?, target.size(3));
+        let (windows, image) = (Windows::both(launch)?, if to_image { target } else { source });
+        let [height, width] = [0, 1].map(|axis| Axis { windows: windows[axis], image: image.size(axis + 1), to_image });
+        let channels = target.size(3);
         let is_whole = |axis: usize, of: Axis| of.sizes() == [target.size(axis), source.size(axis)];
         if !is_whole(1, height) || !is_whole(2, width) {
             return Err(wrong());
@@ -231,27 +229,15 @@ trait Lanes {
     }
 }
 
-/// Widens elements.
-struct Widen<'a, E: Element>(&'a [E], &'a mut [E::Acc]);
-
-impl<E: Element> Leaf for Widen<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        E::load_run(self.0, self.1);
+leaf! {
+    /// Widens elements.
+    fn widen<E: Element>(elements: &[E], numbers: &mut [E::Acc]) {
+        E::load_run(elements, numbers);
     }
-}
 
-/// Rounds numbers.
-struct Narrow<'a, E: Element>(&'a [E::Acc], &'a mut [E]);
-
-impl<E: Element> Leaf for Narrow<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        E::store_run(self.0, self.1);
+    /// Rounds numbers.
+    fn narrow<E: Element>(numbers: &[E::Acc], elements: &mut [E]) {
+        E::store_run(numbers, elements);
     }
 }
 
@@ -269,28 +255,14 @@ fn numbers<'a, E: Element>(
     let elements = &elements[rows.start * len..rows.end * len];
     *memory = Memory::of(size_of::<E::Acc>() * elements.len());
     let wide = memory.numbers(elements.len());
-    vectorize(Widen::<E>(elements, wide));
+    widen(elements, wide);
     Ok((wide, rows.start))
 }
 
-/// Computes a few rows of targets of an image.
-struct Gather<'a, T> {
-    plan: &'a Plan,
-    rows: Range<usize>,
-    /// The sources of an image, and the row at which they begin.
-    sources: (&'a [T], usize),
-    weights: &'a [T],
-    bias: &'a [T],
-    targets: &'a mut [T],
-}
-
-impl<T: Real> Leaf for Gather<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { plan, rows, sources: (sources, first), weights, bias, targets } = self;
-        let (mut taps, [len, _]) = (Vec::with_capacity(plan.count()), plan.lens());
+leaf! {
+    /// Computes a few rows of targets of an image.
+    fn gather<T: Real>(plan: &Plan, rows: Range<usize>, sources: (&[T], usize), weights: &[T], bias: &[T], targets: &mut [T]) {
+        let ((sources, first), mut taps, [len, _]) = (sources, Vec::with_capacity(plan.count()), plan.lens());
         for (row, targets) in rows.zip(targets.chunks_exact_mut(len)) {
             for run in &plan.runs {
                 plan.taps((row, run), (sources.len(), first), &mut taps);
@@ -360,7 +332,7 @@ impl<T: Real> Lanes for Tile<'_, T> {
 
 /// Nanoseconds of one thread for a launch.
 pub fn cost(launch: &Launch<'_>) -> u64 {
-    let largest = (0..launch.num_operands()).map(|operand| launch.view(operand).numel()).max().unwrap_or(0);
+    let largest = (0..launch.num_operands()).map(|operand| launch.numel(operand)).max().unwrap_or(0);
     (largest as f64 * per_element(launch)) as u64
 }
 
@@ -371,7 +343,7 @@ fn per_element(launch: &Launch<'_>) -> f64 {
 
 fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let depthwise::Operands { out, x, weight, bias } = depthwise::Operands::of(launch)?;
-    let to_image = depthwise::Scalars::of(launch)?.to_image == Scalar::Bool(true);
+    let to_image = depthwise::Scalars::of(launch)?.to_image.is_true();
     let plan = &Plan::new(launch, &out, &x, to_image)?;
     let (count, channels, [len, _]) = (plan.count(), plan.channels, plan.lens());
     let own = Values::<E::Acc>::new(weight)?.to_vec();
@@ -389,12 +361,12 @@ fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
             let at = (image * plan.height.sizes()[0] + rows.start - begin) * len;
             let mut out = out.part(at, at + rows.len() * len);
             if let Some(targets) = out.as_slice_mut::<E::Acc>() {
-                vectorize(Gather { plan, rows, sources, weights, bias, targets });
+                gather(plan, rows, sources, weights, bias, targets);
             } else if let Some(rounded) = out.as_slice_mut::<E>() {
                 let mut sums = Memory::of(size_of::<E::Acc>() * rounded.len());
                 let targets = sums.numbers(rounded.len());
-                vectorize(Gather { plan, rows, sources, weights, bias, targets: &mut *targets });
-                vectorize(Narrow(targets, rounded));
+                gather(plan, rows, sources, weights, bias, &mut *targets);
+                narrow(targets, rounded);
             }
             Ok(())
         };
@@ -403,26 +375,18 @@ fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     failure.result()
 }
 
-/// Adds the gradients of the weights, followed by those of the bias, over a few rows of targets of an image.
-struct WeightGradient<'a, T> {
-    plan: &'a Plan,
-    rows: Range<usize>,
-    /// The sources of an image, and the row at which they begin.
-    sources: (&'a [T], usize),
-    /// The targets from the first of `rows` on.
-    targets: &'a [T],
-    sums: &'a mut [T],
-    has_weight: bool,
-    has_bias: bool,
-}
-
-impl<T: Real> Leaf for WeightGradient<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { plan, rows, sources: (sources, first), targets, sums, has_weight, has_bias } = self;
-        let (mut taps, [len, _], channels) = (Vec::with_capacity(plan.count()), plan.lens(), plan.channels);
+leaf! {
+    /// Adds the gradients of the weights, followed by those of the bias, over a few rows of targets of an image.
+    fn weight_gradient<T: Real>(
+        plan: &Plan,
+        rows: Range<usize>,
+        sources: (&[T], usize),
+        targets: &[T],
+        sums: &mut [T],
+        has_weight: bool,
+        has_bias: bool,
+    ) {
+        let ((sources, first), mut taps, [len, _], channels) = (sources, Vec::with_capacity(plan.count()), plan.lens(), plan.channels);
         let registers = if simd::isa() == Isa::Avx512 { 2 } else { 1 };
         for (row, targets) in rows.zip(targets.chunks_exact(len)) {
             for run in plan.runs.iter().filter(|_| has_weight) {
@@ -511,7 +475,7 @@ fn to_weights<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
                 let sources = plan.sources::<E>(&image, number, rows.clone(), widened)?;
                 let (targets, first) = numbers::<E>(Row::of(&windows, &[number]), len, rows.clone(), own)?;
                 let targets = &targets[(rows.start - first) * len..];
-                vectorize(WeightGradient { plan, rows, sources, targets, sums: &mut sums, has_weight, has_bias });
+                weight_gradient(plan, rows, sources, targets, &mut sums, has_weight, has_bias);
                 Ok(())
             };
             failure.note(plan.each_image(part * grain..rows.min((part + 1) * grain), of_image));

@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 use super::pointwise::ternary::interpolate;
+use super::signature::{Operand, signature};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops;
 use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::lists::{self, Kernel, Lists, Step};
+use crate::tensor::loops::lists::{Kernel, Lists, Step};
 use crate::tensor::number::{Field, Number, Ordered};
 use crate::tensor::view::View;
 
@@ -21,12 +23,15 @@ struct Call<'a> {
     lists: Lists,
     /// The factor of all numbers, in device memory.
     factor: Option<View<'a>>,
-    /// True if there is a number for each entry.
-    is_each: bool,
+    /// One number for all entries, one for each, or none.
+    numbers: &'a [Scalar],
 }
 
-/// The position of the first number among the scalars.
-const NUMBERS: usize = 2;
+signature! {
+    /// What every list operator but a reduction has.
+    lists(..lists)[tensors, is_in_place, ..numbers] in EVERY;
+    reduce(..lists)[tensors, ..more] in EVERY;
+}
 
 /// True if the number is rounded to a 16 bit dtype before it is used, as PyTorch's CPU does in `add.Scalar`, `sub.Scalar` and
 /// `pow.ScalarAndTensor`.
@@ -39,17 +44,17 @@ enum Precision {
 impl<'a> Call<'a> {
     /// Describes a launch with `inputs` input lists.
     fn of(launch: &'a Launch<'a>, inputs: usize) -> Result<Self, Error> {
-        let tensors = launch.scalar(0)?.to::<i64>() as usize;
-        let is_in_place = launch.scalar(1)? == Scalar::Bool(true);
-        let lists = Lists { tensors, first_input: !is_in_place as usize, written: 1 };
-        let used = (lists.first_input + inputs) * tensors;
-        let factor = (launch.num_operands() > used).then(|| launch.view(used));
-        Ok(Self { launch, lists, factor, is_each: tensors > 1 && launch.scalars().len() > NUMBERS + 1 })
+        let scalars = lists::Scalars::of(launch)?;
+        let (tensors, numbers) = (scalars.tensors.to::<i64>() as usize, &launch.scalars()[scalars.list().len()..]);
+        let lists = Lists { tensors, first_input: usize::from(!scalars.is_in_place.is_true()), written: 1 };
+        let factor = Operand::of(launch, (lists.first_input + inputs) * tensors)?;
+        Ok(Self { launch, lists, factor, numbers })
     }
 
     /// The number of an entry among the scalars, if there are any.
     fn scalar(&self, entry: usize) -> Option<Scalar> {
-        self.launch.scalars().get(NUMBERS + if self.is_each { entry } else { 0 }).copied()
+        let is_each = self.lists.tensors > 1 && self.numbers.len() > 1;
+        self.numbers.get(if is_each { entry } else { 0 }).copied()
     }
 
     /// The factor that multiplies every number; 1 if there is none.
@@ -67,18 +72,18 @@ impl<'a> Call<'a> {
 /// Runs an elementwise kernel of `INPUTS` inputs over every entry of the lists, with the entry's number as its scalar.
 pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
     let call = Call::of(launch, INPUTS)?;
-    lists::each(launch, call.lists, INPUTS, &|entry| call.scalar(entry), kernel)
+    loops::lists::each(launch, call.lists, INPUTS, &|entry| call.scalar(entry), kernel)
 }
 
 /// Reduces every tensor of a list. Operands: [results, tensors]; scalars: [tensors of a list, the kernel's].
 pub fn reduce(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
-    let tensors = launch.scalar(0)?.to::<i64>() as usize;
-    lists::reduce_each(launch, tensors, &launch.scalars()[1..], kernel)
+    let tensors = reduce::Scalars::of(launch)?.tensors.to::<i64>() as usize;
+    loops::lists::reduce_each(launch, tensors, &launch.scalars()[1..], kernel)
 }
 
 /// Nanoseconds of a launch of [`reduce`].
 pub fn reduction_cost(launch: &Launch<'_>) -> u64 {
-    let elements: usize = (0..launch.num_operands()).map(|index| launch.view(index).numel()).sum();
+    let elements: usize = (0..launch.num_operands()).map(|index| launch.numel(index)).sum();
     (elements as f64 * launch.cost()) as u64
 }
 
@@ -99,18 +104,15 @@ macro_rules! steps {
             }
         }
 
-        $crate::kernels::signature::signature! { $kernel(..lists)[tensors, is_in_place, ..numbers] in $set $(| $more)*; }
-
-        $(#[$doc])*
-        pub fn $kernel(launch: &Launch<'_>) -> Result<(), Error> {
-            const INPUTS: usize = [$(stringify!($x)),+].len();
-            let (dtype, call) = (launch.compute(), Call::of(launch, INPUTS)?);
-            dispatch!(dtype in $set $(| $more)*, E => {
+        signature! {
+            $(#[$doc])*
+            $kernel(..lists)[tensors, is_in_place, ..numbers] in $set $(| $more)* => |launch, E| {
+                const INPUTS: usize = [$(stringify!($x)),+].len();
+                let call = Call::of(launch, INPUTS)?;
                 let factor = call.factor::<E>()?;
                 let step = |entry: usize| $step(call.number::<E>(entry, factor, Precision::$precision));
-                lists::run::<E, _, INPUTS, 1>(launch, call.lists, &step)?;
-                Ok(())
-            })
+                loops::lists::run::<E, _, INPUTS, 1>(launch, call.lists, &step).map(|_| ())
+            };
         }
     )*};
 }

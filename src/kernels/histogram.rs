@@ -68,7 +68,7 @@ impl<T: Real> Bins<T> {
 
 /// Nanoseconds of a launch of [`histogram`].
 pub fn cost(launch: &Launch<'_>) -> u64 {
-    (launch.view(1).numel() as f64 * COST) as u64
+    (launch.numel(1) as f64 * COST) as u64
 }
 
 fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 use super::channel_norm::map_run;
-use super::failure::Failure;
 use super::mean_variance;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
@@ -13,6 +12,7 @@ use crate::simd::{Aligned, across};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::lines::{self, LANES, Lines, SharedValues, Values, ValuesMut};
 use crate::tensor::number::{Number, Real};
 use crate::tensor::part::Narrowed;

@@ -63,14 +63,11 @@ pub fn run(operator: &'static str, kernel: Run, launch: &Launch<'_>) -> Result<(
 /// True if the launch is large, and from a 16 bit float to the same dtype.
 fn is_eligible(launch: &Launch<'_>) -> bool {
     let dtype = launch.compute();
-    let fits = |index: usize| {
-        let view = launch.view(index);
-        view.dtype() == dtype && view.flags() == Flags::default()
-    };
+    let fits = |index: usize| launch.dtype(index) == dtype && launch.flags(index) == Flags::default();
     matches!(dtype, DType::Half | DType::BFloat16)
         && launch.num_operands() == 2
         && launch.scalars().len() <= INLINE_SCALARS
-        && launch.view(0).numel() >= MIN_LOOKED_UP
+        && launch.numel(0) >= MIN_LOOKED_UP
         && fits(0)
         && fits(1)
 }
@@ -84,7 +81,7 @@ enum Found {
 
 /// Finds the function; counts the launch's elements if it has no table.
 fn find(operator: &'static str, launch: &Launch<'_>) -> Found {
-    let numel = launch.view(0).numel();
+    let numel = launch.numel(0);
     let mut functions = FUNCTIONS.lock();
     let mut function = if let Some(position) = functions.iter().rposition(|function| function.is(operator, launch)) {
         functions.remove(position)

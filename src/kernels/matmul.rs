@@ -77,10 +77,52 @@ pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[
 
 /// Nanoseconds of one thread for a product.
 pub fn cost(launch: &Launch<'_>) -> u64 {
-    let (output, b) = (launch.view(0), launch.view(launch.num_operands() - 1));
-    let a = launch.view(launch.num_operands() - 2);
-    let depth = a.sizes().last().map_or(1, |&size| size as usize);
-    problem::cost(output.dtype(), output.numel(), depth, a.numel() + b.numel()) as u64
+    let [a, b] = [2, 1].map(|from_end| launch.num_operands() - from_end);
+    let depth = launch.sizes(a).last().map_or(1, |&size| size as usize);
+    problem::cost(launch.dtype(0), launch.numel(0), depth, launch.numel(a) + launch.numel(b)) as u64
+}
+
+/// Runs `$body` with `$T` as the [`Entry`] of a dtype.
+macro_rules! of_entries {
+    ($dtype:expr, $T:ident => $body:expr) => {{
+        match $dtype {
+            DType::Float => {
+                type $T = f32;
+                $body
+            }
+            DType::Double => {
+                type $T = f64;
+                $body
+            }
+            DType::Half => {
+                type $T = half::f16;
+                $body
+            }
+            DType::BFloat16 => {
+                type $T = half::bf16;
+                $body
+            }
+            // Sums and products wrap, so the bits are the same with and without a sign.
+            DType::Byte | DType::Char => {
+                type $T = u8;
+                $body
+            }
+            DType::Short => {
+                type $T = i16;
+                $body
+            }
+            DType::Int => {
+                type $T = i32;
+                $body
+            }
+            DType::Long => {
+                type $T = i64;
+                $body
+            }
+            other => return Err(Error::dtype(other, format!("matrix products do not take {other:?}"))),
+        }
+        Ok(())
+    }};
 }
 
 fn run(problem: &Problem) -> Result<(), Error> {
@@ -94,28 +136,22 @@ fn run(problem: &Problem) -> Result<(), Error> {
         return run_blocked(problem);
     }
     if narrow::takes(&upright) {
-        return run_narrow(&upright);
+        return of_entries!(upright.dtype, T => narrow::run::<T>(&upright));
     }
     if library::takes(problem) {
         return library::run(problem);
     }
     match problem.dtype {
-        DType::Float if problem.is_skinny() => skinny::run::<f32>(problem),
-        DType::Double if problem.is_skinny() => skinny::run::<f64>(problem),
-        DType::Half if problem.is_skinny() => skinny::run::<half::f16>(problem),
-        DType::BFloat16 if problem.is_skinny() => skinny::run::<half::bf16>(problem),
+        _ if problem.is_skinny() && !problem.dtype.is_complex() => {
+            return of_entries!(problem.dtype, T => skinny::run::<T>(problem));
+        }
         DType::Float => direct::run::<f32>(problem),
         DType::Double => direct::run::<f64>(problem),
         DType::ComplexFloat => direct::run::<Complex32>(problem),
         DType::ComplexDouble => direct::run::<Complex64>(problem),
         DType::Half => widened::run::<half::f16>(problem),
         DType::BFloat16 => widened::run::<half::bf16>(problem),
-        // Sums and products wrap, so the bits are the same with and without a sign.
-        DType::Byte | DType::Char => skinny::run::<u8>(problem),
-        DType::Short => skinny::run::<i16>(problem),
-        DType::Int => skinny::run::<i32>(problem),
-        DType::Long => skinny::run::<i64>(problem),
-        other => return Err(Error::dtype(other, format!("matrix products do not take {other:?}"))),
+        _ => return of_entries!(problem.dtype, T => skinny::run::<T>(problem)),
     }
     Ok(())
 }
@@ -126,21 +162,6 @@ fn run_blocked(problem: &Problem) -> Result<(), Error> {
         DType::Float => blocked::run::<f32>(problem),
         DType::BFloat16 => blocked::run::<half::bf16>(problem),
         other => return Err(Error::dtype(other, format!("blocked products do not take {other:?}"))),
-    }
-    Ok(())
-}
-
-fn run_narrow(problem: &Problem) -> Result<(), Error> {
-    match problem.dtype {
-        DType::Float => narrow::run::<f32>(problem),
-        DType::Double => narrow::run::<f64>(problem),
-        DType::Half => narrow::run::<half::f16>(problem),
-        DType::BFloat16 => narrow::run::<half::bf16>(problem),
-        DType::Byte | DType::Char => narrow::run::<u8>(problem),
-        DType::Short => narrow::run::<i16>(problem),
-        DType::Int => narrow::run::<i32>(problem),
-        DType::Long => narrow::run::<i64>(problem),
-        other => return Err(Error::dtype(other, format!("narrow products do not take {other:?}"))),
     }
     Ok(())
 }

@@ -6,13 +6,13 @@
 
 #![forbid(unsafe_code)]
 
-use super::failure::Failure;
 use crate::kernels::movement::unfold::Windows;
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::loops::row::{self, Row};
@@ -97,7 +97,7 @@ impl Shape {
     fn of(launch: &Launch<'_>) -> Result<Self, Error> {
         let max_pool2d::Scalars { height, width, channels, .. } = max_pool2d::Scalars::of(launch)?;
         let [height, width, channels] = [height, width, channels].map(|number| number.to::<i64>() as usize);
-        Ok(Self { axes: [Windows::new(launch, 0)?, Windows::new(launch, 1)?], sizes: [height, width], channels })
+        Ok(Self { axes: Windows::both(launch)?, sizes: [height, width], channels })
     }
 
     /// The first element inside the image that a window covers.
@@ -125,15 +125,33 @@ impl Shape {
     }
 }
 
-/// Rows of windows, of adjacent planes or samples.
-struct Lines<'a, E> {
-    shape: Shape,
-    spans: [&'a [Span]; 2],
-    /// The number of the first row.
-    first: usize,
-    input: &'a [E],
-    output: &'a mut [E],
-    positions: &'a mut [i64],
+leaf! {
+    /// Computes rows of windows, of adjacent planes or samples, from row number `first` on.
+    fn pool_lines<E: Element<Acc: Ordered>>(
+        shape: Shape,
+        spans: [&[Span]; 2],
+        first: usize,
+        input: &[E],
+        output: &mut [E],
+        positions: &mut [i64],
+    ) {
+        let ([rows, spans], shape) = (spans, &shape);
+        let (elements, len) = (shape.sizes[0] * shape.sizes[1] * shape.channels, spans.len() * shape.channels);
+        let (mut plane, mut row) = (first / rows.len(), first % rows.len());
+        for (output, positions) in output.chunks_exact_mut(len).zip(positions.chunks_exact_mut(len)) {
+            let input = &input[plane * elements..(plane + 1) * elements];
+            let mut line = Line { shape, top: rows[row], spans, input, output, positions };
+            match shape.channels {
+                1 if len < POOLED_IN_LANES => line.few(),
+                1 => line.plane(),
+                _ => line.sample(),
+            }
+            row += 1;
+            if row == rows.len() {
+                (plane, row) = (plane + 1, 0);
+            }
+        }
+    }
 }
 
 /// A row of windows of a plane or sample.
@@ -232,30 +250,6 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
     }
 }
 
-impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { ref shape, spans: [rows, spans], first, input, output, positions } = self;
-        let (elements, len) = (shape.sizes[0] * shape.sizes[1] * shape.channels, spans.len() * shape.channels);
-        let (mut plane, mut row) = (first / rows.len(), first % rows.len());
-        for (output, positions) in output.chunks_exact_mut(len).zip(positions.chunks_exact_mut(len)) {
-            let input = &input[plane * elements..(plane + 1) * elements];
-            let mut line = Line { shape, top: rows[row], spans, input, output, positions };
-            match shape.channels {
-                1 if len < POOLED_IN_LANES => line.few(),
-                1 => line.plane(),
-                _ => line.sample(),
-            }
-            row += 1;
-            if row == rows.len() {
-                (plane, row) = (plane + 1, 0);
-            }
-        }
-    }
-}
-
 /// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x
 /// (N, H * W * C); scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
 pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
@@ -275,7 +269,7 @@ pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
             let (Some(input), Some(output), Some(positions)) = parts else {
                 return failure.note(Err(Error::operands("pooling needs operands of other dtypes")));
             };
-            vectorize(Lines { shape, spans: spans.each_ref().map(Vec::as_slice), first, input, output, positions });
+            pool_lines(shape, spans.each_ref().map(Vec::as_slice), first, input, output, positions);
         });
         Ok::<(), Error>(())
     })?;

@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
-use super::failure::Failure;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;

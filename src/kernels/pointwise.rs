@@ -66,6 +66,39 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
+/// Maps of values, for kernels that choose between several or have other results than `functions!`: each line makes a [`Map`].
+///
+/// `Map { parameters }, Bound => Output, |[inputs]| value;` The parameters are numbers of the computing type. `precise` before the
+/// inputs: see [`Map::PRECISE_NUMBERS`].
+///
+/// [`Map`]: crate::tensor::loops::elementwise::Map
+/// [`Map::PRECISE_NUMBERS`]: crate::tensor::loops::elementwise::Map::PRECISE_NUMBERS
+macro_rules! maps {
+    ($($(#[$doc:meta])* $map:ident $({ $($field:ident),+ })?, $bound:ident => $output:ty, $($precise:ident)? |[$($x:ident),+]| $body:expr;)*) => {$(
+        $crate::kernels::pointwise::maps! { @type [$(#[$doc])*] $map $({ $($field),+ })? }
+
+        impl<T: $bound> $crate::tensor::loops::elementwise::Map<T, { [$(stringify!($x)),+].len() }>
+            for $crate::kernels::pointwise::maps!(@name $map $({ $($field),+ })?)
+        {
+            type Output = $output;
+            const PRECISE_NUMBERS: bool = $crate::kernels::pointwise::maps!(@is $($precise)?);
+
+            #[inline(always)]
+            fn apply(self, [$($x),+]: [T; { [$(stringify!($x)),+].len() }]) -> $output {
+                $(let Self { $($field),+ } = self;)?
+                $body
+            }
+        }
+    )*};
+    (@type [$($doc:tt)*] $map:ident) => { $($doc)* #[derive(Clone, Copy)] struct $map; };
+    (@type [$($doc:tt)*] $map:ident { $($field:ident),+ }) => { $($doc)* #[derive(Clone, Copy)] struct $map<T> { $($field: T),+ } };
+    (@name $map:ident) => { $map };
+    (@name $map:ident { $($field:ident),+ }) => { $map<T> };
+    (@is) => { false };
+    (@is precise) => { true };
+}
+pub(crate) use maps;
+
 /// The computing type for an element type.
 macro_rules! computing {
     ($element:ident) => {

@@ -94,7 +94,7 @@ pub fn gru_layer_backward(launch: &Launch<'_>) -> Result<(), Error> {
 /// sums of the inputs and both biases; weight [size, size], of the hidden state; hx [batch, size]. Scalars [reverse, relu]: reverse
 /// runs from the last step to the first; relu replaces tanh by max(0, x).
 pub fn elman_layer(launch: &Launch<'_>) -> Result<(), Error> {
-    let relu = elman_layer::Scalars::of(launch)?.relu.to::<i64>() != 0;
+    let relu = elman_layer::Scalars::of(launch)?.relu.is_true();
     let elman_layer::Operands { out, weight, hx } = elman_layer::Operands::of(launch)?;
     layer(launch, Elman { relu }, [out], weight, &[hx])
 }
@@ -102,7 +102,7 @@ pub fn elman_layer(launch: &Launch<'_>) -> Result<(), Error> {
 /// The gradient of [`elman_layer`]. Operands [grad of sums, grad of hx, weight, grad of out, out], contiguous, of one dtype, and
 /// sized as there; on entry grad of hx holds the gradient of the last hidden state. Scalars as there.
 pub fn elman_layer_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let relu = elman_layer_backward::Scalars::of(launch)?.relu.to::<i64>() != 0;
+    let relu = elman_layer_backward::Scalars::of(launch)?.relu.is_true();
     let elman_layer_backward::Operands { grad_sums, grad_hx, weight, grad_out, out } = elman_layer_backward::Operands::of(launch)?;
     layer(launch, ElmanGradient { relu }, [grad_sums, grad_hx], weight, &[grad_out, out])
 }

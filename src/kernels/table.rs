@@ -518,7 +518,7 @@ table![
 /// Elements of the first list of a list operator's launch.
 fn list_numel(launch: &Launch<'_>) -> usize {
     let tensors = launch.scalar_or(0, Scalar::Long(1)).to::<i64>() as usize;
-    (0..tensors.min(launch.num_operands())).map(|index| launch.view(index).numel()).sum()
+    (0..tensors.min(launch.num_operands())).map(|index| launch.numel(index)).sum()
 }
 
 impl Op {
@@ -587,7 +587,7 @@ impl Op {
     #[inline]
     pub fn cost(&self, launch: &Launch<'_>) -> u64 {
         match self.cost {
-            Cost::Element(cost) => (launch.view(0).numel() as f64 * self.element_cost(cost, launch.compute())) as u64,
+            Cost::Element(cost) => (launch.numel(0) as f64 * self.element_cost(cost, launch.compute())) as u64,
             Cost::List(cost) => (list_numel(launch) as f64 * cost) as u64,
             Cost::Launch(cost) => cost(launch),
         }

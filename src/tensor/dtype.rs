@@ -582,6 +582,35 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
+/// Runs `$body` with `$T` as an unsigned integer of `$size` bytes, for elements that are only moved.
+macro_rules! dispatch_size {
+    ($size:expr, $T:ident => $body:expr) => {
+        match $size {
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            8 => {
+                type $T = u64;
+                $body
+            }
+            _ => {
+                type $T = u128;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use dispatch_size;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,6 +45,11 @@ impl Scalar {
             Self::Cell(Cell(cell)) => T::from_i64(cell.load(Ordering::Relaxed) as i64),
         }
     }
+
+    /// True if the value as an integer is not 0.
+    pub fn is_true(self) -> bool {
+        self.to::<i64>() != 0
+    }
 }
 
 impl From<bool> for Scalar {
@@ -328,6 +333,28 @@ impl<'a> Launch<'a> {
         view.as_output(index < self.num_outputs)
     }
 
+    /// The sizes of an operand.
+    pub fn sizes(&self, index: usize) -> &'a [i64] {
+        self.view(index).sizes()
+    }
+
+    /// The number of elements of an operand.
+    #[inline]
+    pub fn numel(&self, index: usize) -> usize {
+        self.view(index).numel()
+    }
+
+    /// The flags of an operand.
+    pub fn flags(&self, index: usize) -> Flags {
+        self.operands[index].flags
+    }
+
+    /// The dtype of an operand.
+    #[inline]
+    pub fn dtype(&self, index: usize) -> DType {
+        self.operands[index].dtype
+    }
+
     /// An optional operand; `None` if it is not given.
     #[inline]
     pub fn given(&self, index: usize) -> Option<View<'a>> {
@@ -392,12 +419,6 @@ impl<'a> Launch<'a> {
     #[inline(always)]
     pub fn scalars(&self) -> &'a [Scalar] {
         self.scalars
-    }
-
-    /// A parameter, by its position in the kernel's documentation.
-    #[inline]
-    pub fn scalar(&self, index: usize) -> Result<Scalar, Error> {
-        self.scalars.get(index).copied().ok_or_else(|| missing_scalar(index))
     }
 
     /// The first scalars.
@@ -782,8 +803,8 @@ mod tests {
         let record = Record::new(Layout::Shaped, &operands, 2, &[Scalar::Long(3); 5], Some(DType::Double)).unwrap();
         let launch = launch(&record);
         assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (9, 2, DType::Double));
-        assert_eq!((launch.view(8).strides(), launch.scalar(4)), (&strides[..], Ok(Scalar::Long(3))));
-        assert!(launch.scalar(5).is_err());
+        assert_eq!((launch.view(8).strides(), launch.scalars().get(4)), (&strides[..], Some(&Scalar::Long(3))));
+        assert!(launch.first_scalars::<6>().is_err());
         assert!(size_of::<Record>() <= 352, "a common record does not fit into a task: {}", size_of::<Record>());
     }
 
@@ -806,8 +827,7 @@ mod tests {
         assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (3, 1, DType::Float));
         assert!(launch.view(0).is_dense_1d() && launch.view(1).is_dense_1d());
         assert_eq!((launch.view(1).sizes(), launch.view(1).dtype(), launch.view(0).dtype()), (&[7][..], DType::Float, DType::Bool));
-        assert_eq!((immediate(&launch, 2), number, launch.scalar(0)), (2.5, 0.0, Ok(Scalar::Long(3))));
-        assert!(launch.scalar(1).is_err());
+        assert_eq!((immediate(&launch, 2), number, launch.scalars()), (2.5, 0.0, &[Scalar::Long(3)][..]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The index space of a launch (innermost dimension first, adjacent dimensions merged: see [`super::launch`]) is divided into
 //! *patches*: rectangles of two dimensions whose elements fit a block buffer. [`Space`] distributes the patches, in parallel if the
 //! work is large. The loop reads each operand of a patch directly if it has the right dtype and is contiguous, or else gathers and
-//! casts it into a block buffer ([`cast`], [`strided`]). [`elementwise`] does that for operators given as a function of values. Its
+//! casts it into a block buffer (`staging`). [`elementwise`] does that for operators given as a function of values. Its
 //! fast path, for operands that are all contiguous, is one SIMD loop without patches and buffers.
 //!
 //! Outputs may be the same memory as inputs, element for element. The loops use raw pointers, never references to operands.
@@ -15,6 +15,7 @@ pub mod chunks;
 pub mod copy_fill;
 pub mod disjoint;
 pub mod elementwise;
+pub mod failure;
 pub mod fast_path;
 pub mod index_space;
 pub mod indexed;
@@ -25,6 +26,7 @@ pub mod nonzero;
 pub mod reduction;
 pub mod row;
 pub mod rows;
+mod staging;
 pub mod strided;
 pub mod table_lookup;
 mod transpose;

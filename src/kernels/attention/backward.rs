@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::{Call, Loaded, Score, Store, add_mask, load_rows};
-use crate::kernels::failure::Failure;
+use super::{Call, Loaded, Score, add_mask, load_rows, store};
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::Number;
 use crate::tensor::output::Output;
@@ -129,7 +129,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         load_rows::<E>(&inputs.grad_out, head, all.clone(), grads, padded, Number::from_i64(1));
         // The results are loaded into the memory of the queries' gradients, which is zeroed afterwards.
         load_rows::<E>(&inputs.out, head, all, grad_query, padded, Number::from_i64(1));
-        vectorize(Dots { left: grads, right: grad_query, padded, sums: deltas });
+        dots(grads, grad_query, padded, deltas);
         grad_query.fill(<E::Acc as Number>::ZERO);
         let sums = Row::of(&inputs.logsumexp, &head);
         for (query, logsumexp) in logsumexp.iter_mut().enumerate() {
@@ -183,7 +183,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
                 valid
             });
             add_mask(inputs.mask.as_ref(), [batch, head, query], keys.start, weights);
-            vectorize(Weigh { weights, grad_scores, logsumexp: logsumexp[query], delta: deltas[query] });
+            weigh(weights, grad_scores, logsumexp[query], deltas[query]);
         }
     }
 
@@ -218,57 +218,35 @@ fn store_rows<E: Element<Acc: Score>>(
     for (number, from) in from.chunks_exact(padded).enumerate() {
         let mut to = output.row_mut(&[batch, head, number]);
         let to = to.as_slice_mut::<E>().ok_or_else(|| Error::operands("a result of attention has gaps"))?;
-        vectorize(Store { from: &from[..size], to, factor });
+        store(&from[..size], to, factor);
     }
     Ok(())
 }
 
-/// The dot product of each pair of rows, summed in the order of [`multiply`]: for a query that attends to a single key, the
-/// difference of gradient and delta is then exactly 0.
-struct Dots<'a, T> {
-    left: &'a [T],
-    right: &'a [T],
-    padded: usize,
-    sums: &'a mut [T],
-}
-
-impl<T: Score> Leaf for Dots<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
+leaf! {
+    /// The dot product of each pair of rows, summed in the order of [`multiply`]: for a query that attends to a single key, the
+    /// difference of gradient and delta is then exactly 0.
+    fn dots<T: Score>(left: &[T], right: &[T], padded: usize, sums: &mut [T]) {
         /// Rows that are summed together, for instruction-level parallelism.
         const ROWS: usize = 8;
-        let rows = ROWS * self.padded;
-        let operands = self.left.chunks(rows).zip(self.right.chunks(rows));
-        for ((left, right), sums) in operands.zip(self.sums.chunks_mut(ROWS)) {
+        let rows = ROWS * padded;
+        let operands = left.chunks(rows).zip(right.chunks(rows));
+        for ((left, right), sums) in operands.zip(sums.chunks_mut(ROWS)) {
             sums.fill(<T as Number>::ZERO);
-            for index in 0..self.padded {
+            for index in 0..padded {
                 for (row, sum) in sums.iter_mut().enumerate() {
-                    let at = row * self.padded + index;
+                    let at = row * padded + index;
                     *sum = T::fuse(right[at], left[at], *sum);
                 }
             }
         }
     }
-}
 
-/// Replaces scores by weights, and the gradients of weights by those of scores.
-struct Weigh<'a, T> {
-    weights: &'a mut [T],
-    grad_scores: &'a mut [T],
-    logsumexp: T,
-    delta: T,
-}
-
-impl<T: Score> Leaf for Weigh<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (weight, grad) in self.weights.iter_mut().zip(self.grad_scores) {
-            *weight = weight.sub(self.logsumexp).exp();
-            *grad = weight.mul(grad.sub(self.delta));
+    /// Replaces scores by weights, and the gradients of weights by those of scores.
+    fn weigh<T: Score>(weights: &mut [T], grad_scores: &mut [T], logsumexp: T, delta: T) {
+        for (weight, grad) in weights.iter_mut().zip(grad_scores) {
+            *weight = weight.sub(logsumexp).exp();
+            *grad = weight.mul(grad.sub(delta));
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::{Call, Loaded, Score, Store, add_mask, load_rows};
-use crate::kernels::failure::Failure;
+use super::{Call, Loaded, Score, add_mask, load_rows, store};
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, across, vectorize};
+use crate::simd::{across, leaf};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::number::{Field, Number};
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
@@ -125,12 +125,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
                 let (valid, rest) = scores.split_at_mut(call.valid(query, &keys));
                 add_mask(inputs.mask.as_ref(), [batch, head, query], begin, valid);
                 rest.fill(<E::Acc as Number>::from_f64(f64::NEG_INFINITY));
-                vectorize(Weigh {
-                    scores,
-                    out: &mut out[row * padded..][..padded],
-                    maximum: &mut maxima[row],
-                    sum: &mut sums[row],
-                });
+                weigh(scores, &mut out[row * padded..][..padded], &mut maxima[row], &mut sums[row]);
             }
             let to_out = RowMajor { data: &mut out[first * padded..], rows: padded };
             let values = RowMajor { data: value.rows(), rows: padded };
@@ -154,9 +149,9 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
             // A query without keys has the sum 0 and the result 0.
             let one = <E::Acc as Number>::from_i64(1);
             let factor = if sum == <E::Acc as Number>::ZERO { one } else { one.div(sum) };
-            vectorize(Store { from: &out[row * padded..][..call.size], to, factor });
+            store(&out[row * padded..][..call.size], to, factor);
         }
-        vectorize(LogSumExp { maxima, sums });
+        log_sum_exp(maxima, sums);
         let mut to = logsumexp.row_mut(&head);
         for (row, &value) in sums.iter().enumerate() {
             to.store(begin + row, value);
@@ -165,52 +160,32 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     }
 }
 
-/// Replaces each sum of weights by the logsumexp of the scores: maximum + log(sum), and 0 where there is no key.
-struct LogSumExp<'a, T> {
-    maxima: &'a [T],
-    sums: &'a mut [T],
-}
-
-impl<T: Score> Leaf for LogSumExp<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (sum, &maximum) in self.sums.iter_mut().zip(self.maxima) {
+leaf! {
+    /// Replaces each sum of weights by the logsumexp of the scores: maximum + log(sum), and 0 where there is no key.
+    fn log_sum_exp<T: Score>(maxima: &[T], sums: &mut [T]) {
+        for (sum, &maximum) in sums.iter_mut().zip(maxima) {
             let value = maximum.add(sum.log());
             *sum = if *sum == <T as Number>::ZERO { <T as Number>::ZERO } else { value };
         }
     }
-}
 
-/// Online softmax step: score => exp(score - running maximum). Sum and output are rescaled when the maximum grows. The length of
-/// `scores` is a multiple of [`LANES`], and scores without a key are -infinity.
-struct Weigh<'a, T> {
-    scores: &'a mut [T],
-    out: &'a mut [T],
-    maximum: &'a mut T,
-    sum: &'a mut T,
-}
-
-impl<T: Score> Leaf for Weigh<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let before = *self.maximum;
+    /// Online softmax step: score => exp(score - running maximum). Sum and output are rescaled when the maximum grows. The length of
+    /// `scores` is a multiple of [`LANES`], and scores without a key are -infinity.
+    fn weigh<T: Score>(scores: &mut [T], out: &mut [T], maximum: &mut T, sum: &mut T) {
+        let before = *maximum;
         // NaN is never taken as the maximum; its weight is NaN, and so is the sum.
         let greater = |one: T, other: T| if one > other { one } else { other };
         let mut lanes = [before; LANES];
-        let chunks = self.scores.as_chunks_mut::<LANES>().0;
+        let chunks = scores.as_chunks_mut::<LANES>().0;
         for chunk in &*chunks {
             for lane in 0..LANES {
                 lanes[lane] = greater(chunk[lane], lanes[lane]);
             }
         }
-        let maximum = across(lanes, greater);
+        let new = across(lanes, greater);
         // While the maximum is -infinity (no key so far), the shift is 0 and all weights are 0.
         let least = T::from_f64(f64::NEG_INFINITY);
-        let shift = if maximum == least { <T as Number>::ZERO } else { maximum };
+        let shift = if new == least { <T as Number>::ZERO } else { new };
         let mut lanes = [<T as Number>::ZERO; LANES];
         for chunk in chunks {
             for lane in 0..LANES {
@@ -218,12 +193,12 @@ impl<T: Score> Leaf for Weigh<'_, T> {
                 lanes[lane] = lanes[lane].add(chunk[lane]);
             }
         }
-        let sum = across(lanes, Number::add);
+        let added = across(lanes, Number::add);
         let factor = before.sub(shift).exp_nonpositive();
-        *self.sum = self.sum.mul(factor).add(sum);
-        *self.maximum = maximum;
-        if before != maximum {
-            for out in self.out {
+        *sum = sum.mul(factor).add(added);
+        *maximum = new;
+        if before != new {
+            for out in out {
                 *out = out.mul(factor);
             }
         }

@@ -63,7 +63,7 @@ fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let native_batch_norm_backward::Operands { grad_x, grad_weight, grad_bias, grad, x, mean, invstd, weight } =
         native_batch_norm_backward::Operands::of(launch)?;
     let shape = Shape::of(&x, given.channels, given.columns)?;
-    let (is_own, output) = (given.training == Scalar::Bool(true), target::<E>(grad_x)?);
+    let (is_own, output) = (given.training.is_true(), target::<E>(grad_x)?);
     let (mut weight_grad, mut bias_grad) = (optional(grad_weight)?, optional(grad_bias)?);
     let inputs = [elements::<E>(&grad)?, elements::<E>(&x)?];
     let means = Values::<E::Acc>::new(mean)?.to_vec();

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::kernels::failure::Failure;
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, prefetch, vectorize};
+use crate::simd::{leaf, prefetch};
 use crate::tensor::dtype::{Complex64, DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::parallel;
 use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
 use crate::tensor::view::View;
@@ -175,7 +175,8 @@ impl<'a> Bags<'a> {
         sums.fill(T::Acc::ZERO);
         let maxima = self.maxima.filter(|_| is_maximum).map(|table| table.row::<i64>(bag));
         if let Some(maxima) = maxima {
-            vectorize(Zero { to: maxima, count: self.table.cols });
+            // SAFETY: this is a row of an output with as many columns, which the launch may write.
+            unsafe { maxima.write_bytes(0, self.table.cols) };
         }
         let (mut count, mut rows, mut pending) = (0i64, [AddedRow::NONE; ADDED_TOGETHER], 0);
         for at in begin..end {
@@ -186,21 +187,21 @@ impl<'a> Bags<'a> {
             }
             let from = self.table.row::<T>(row).cast_const();
             if is_maximum {
-                vectorize(Maximum { from, sums: &mut *sums, maxima, row: row as i64, is_first: count == 0 });
+                maximum(from, &mut *sums, maxima, row as i64, count == 0);
             } else {
                 rows[pending] = AddedRow { from, weight: self.weight::<T>(at), later: self.later(at) };
                 pending += 1;
                 if pending == ADDED_TOGETHER {
-                    vectorize(AddRows { rows: &rows, sums: &mut *sums });
+                    add_rows(&rows, &mut *sums);
                     pending = 0;
                 }
             }
             count += 1;
         }
-        vectorize(AddRows { rows: &rows[..pending], sums: &mut *sums });
+        add_rows(&rows[..pending], &mut *sums);
         write(&self.sizes, bag, count);
         let divisor = if self.mode == MEAN && count > 0 { T::Acc::from_i64(count) } else { T::Acc::ONE };
-        vectorize(Finish { to: self.out.row::<T>(bag), sums: &*sums, divisor });
+        finish(self.out.row::<T>(bag), sums, divisor);
         Ok(())
     }
 
@@ -230,23 +231,6 @@ fn write(view: &View<'_>, at: usize, value: i64) {
     unsafe { view.data().cast::<i64>().wrapping_add(at).write_unaligned(value) };
 }
 
-struct Zero {
-    to: *mut i64,
-    count: usize,
-}
-
-impl Leaf for Zero {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for col in 0..self.count {
-            // SAFETY: this is a row of an output, which the launch may write.
-            unsafe { self.to.wrapping_add(col).write_unaligned(0) };
-        }
-    }
-}
-
 /// A row to add, its factor, and a later row to prefetch meanwhile.
 #[derive(Clone, Copy)]
 struct AddedRow<T: Element> {
@@ -259,23 +243,15 @@ impl<T: Element<Acc: Number>> AddedRow<T> {
     const NONE: Self = Self { from: std::ptr::null(), weight: T::Acc::ONE, later: None };
 }
 
-/// Adds rows in order.
-struct AddRows<'a, T: Element> {
-    rows: &'a [AddedRow<T>],
-    sums: &'a mut [T::Acc],
-}
-
-impl<T: Element> Leaf for AddRows<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let (wide, rest) = self.sums.as_chunks_mut::<LANES>();
-        let first = add_blocks(self.rows, 0, wide);
+leaf! {
+    /// Adds rows in order.
+    fn add_rows<T: Element>(rows: &[AddedRow<T>], sums: &mut [T::Acc]) {
+        let (wide, rest) = sums.as_chunks_mut::<LANES>();
+        let first = add_blocks(rows, 0, wide);
         let (narrow, rest) = rest.as_chunks_mut::<FEW_LANES>();
-        let first = add_blocks(self.rows, first, narrow);
+        let first = add_blocks(rows, first, narrow);
         for (col, sum) in rest.iter_mut().enumerate() {
-            for &AddedRow { from, weight, .. } in self.rows {
+            for &AddedRow { from, weight, .. } in rows {
                 // SAFETY: a row of the table has as many readable elements as there are sums.
                 let value = unsafe { from.wrapping_add(first + col).read_unaligned() };
                 *sum = sum.add(value.load().mul(weight));
@@ -314,49 +290,27 @@ fn fetch(row: *const u8, bytes: usize) {
     }
 }
 
-/// Keeps the maximum of each column and the row that it is from; the first row wins where values are equal.
-struct Maximum<'a, T: Element> {
-    from: *const T,
-    sums: &'a mut [T::Acc],
-    maxima: Option<*mut i64>,
-    row: i64,
-    is_first: bool,
-}
-
-impl<T: Element<Acc: Ordered>> Leaf for Maximum<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (col, best) in self.sums.iter_mut().enumerate() {
-            // SAFETY: as in `AddRows`.
-            let value = unsafe { self.from.wrapping_add(col).read_unaligned() }.load();
-            if self.is_first || value > *best {
+leaf! {
+    /// Keeps the maximum of each column and the row that it is from; the first row wins where values are equal.
+    fn maximum<T: Element<Acc: Ordered>>(from: *const T, sums: &mut [T::Acc], maxima: Option<*mut i64>, row: i64, is_first: bool) {
+        for (col, best) in sums.iter_mut().enumerate() {
+            // SAFETY: as in `add_rows`.
+            let value = unsafe { from.wrapping_add(col).read_unaligned() }.load();
+            if is_first || value > *best {
                 *best = value;
-                if let Some(maxima) = self.maxima {
+                if let Some(maxima) = maxima {
                     // SAFETY: a row of the indices has as many elements as one of the table, and the launch may write it.
-                    unsafe { maxima.wrapping_add(col).write_unaligned(self.row) };
+                    unsafe { maxima.wrapping_add(col).write_unaligned(row) };
                 }
             }
         }
     }
-}
 
-/// Stores the result of a bag.
-struct Finish<'a, T: Element> {
-    to: *mut T,
-    sums: &'a [T::Acc],
-    divisor: T::Acc,
-}
-
-impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (col, sum) in self.sums.iter().enumerate() {
+    /// Stores the result of a bag.
+    fn finish<T: Element<Acc: Field>>(to: *mut T, sums: &[T::Acc], divisor: T::Acc) {
+        for (col, sum) in sums.iter().enumerate() {
             // SAFETY: a row of the output has as many elements as there are sums, and the launch may write it.
-            unsafe { self.to.wrapping_add(col).write_unaligned(T::store(sum.div(self.divisor))) };
+            unsafe { to.wrapping_add(col).write_unaligned(T::store(sum.div(divisor))) };
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Selection by a mask: `masked_select`, `masked_scatter_`, `nonzero`. Masks and values are contiguous.
 
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::DType;
+use crate::simd::leaf;
+use crate::tensor::dtype::{DType, dispatch_size};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops;
@@ -72,31 +72,15 @@ struct Side {
 
 /// Moves elements between the given positions of a block and a packed row: from the block if `gathers`, else to it.
 fn move_positions(row: Side, block: *mut u8, positions: &[u16], size: usize, gathers: bool) {
-    match size {
-        1 => vectorize(Move { row, block: block.cast::<u8>(), positions, gathers }),
-        2 => vectorize(Move { row, block: block.cast::<u16>(), positions, gathers }),
-        4 => vectorize(Move { row, block: block.cast::<u32>(), positions, gathers }),
-        8 => vectorize(Move { row, block: block.cast::<u64>(), positions, gathers }),
-        _ => vectorize(Move { row, block: block.cast::<u128>(), positions, gathers }),
-    }
+    dispatch_size!(size, E => move_elements::<E>(row, block.cast(), positions, gathers));
 }
 
-struct Move<'a, E> {
-    row: Side,
-    block: *mut E,
-    positions: &'a [u16],
-    gathers: bool,
-}
-
-impl<E: Copy> Leaf for Move<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (rank, &position) in self.positions.iter().enumerate() {
-            let in_row = self.row.data.wrapping_offset(rank as isize * self.row.step).cast::<E>();
-            let in_block = self.block.wrapping_add(position as usize);
-            let (from, to) = if self.gathers { (in_block, in_row) } else { (in_row, in_block) };
+leaf! {
+    fn move_elements<E: Copy>(row: Side, block: *mut E, positions: &[u16], gathers: bool) {
+        for (rank, &position) in positions.iter().enumerate() {
+            let in_row = row.data.wrapping_offset(rank as isize * row.step).cast::<E>();
+            let in_block = block.wrapping_add(position as usize);
+            let (from, to) = if gathers { (in_block, in_row) } else { (in_row, in_block) };
             // SAFETY: the loop gives positions of the mask, and the values have the same positions; the rank is below the row's
             // number of elements.
             let value = unsafe { from.read_unaligned() };
@@ -120,7 +104,7 @@ pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
         for (dim, &size) in values.sizes().iter().enumerate() {
             inner /= size as usize;
             let column = out.data().wrapping_offset(dim as isize * out.stride(1) + rank as isize * out.stride(0));
-            vectorize(Column { to: Side { data: column, step: out.stride(0) }, base, positions, inner, size: size as usize });
+            write_column(Side { data: column, step: out.stride(0) }, base, positions, inner, size as usize);
         }
     })?;
     let fill = nonzero::Scalars::of(launch)?.fill.to::<i64>();
@@ -134,33 +118,22 @@ pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes one column of the result: the index in a dimension of `size` indices, with `inner` elements to an index.
-struct Column<'a> {
-    to: Side,
-    base: usize,
-    positions: &'a [u16],
-    inner: usize,
-    size: usize,
-}
-
-impl Leaf for Column<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
+leaf! {
+    /// Writes one column of the result: the index in a dimension of `size` indices, with `inner` elements to an index.
+    fn write_column(to: Side, base: usize, positions: &[u16], inner: usize, size: usize) {
         // Elements `begin..end` have the current index; in the last dimension they are the current line.
         let (mut begin, mut end, mut index) = (0, 0, 0);
-        let is_last = self.inner == 1;
-        for (rank, &position) in self.positions.iter().enumerate() {
-            let element = self.base + position as usize;
+        let is_last = inner == 1;
+        for (rank, &position) in positions.iter().enumerate() {
+            let element = base + position as usize;
             if element >= end {
-                let len = if is_last { self.size } else { self.inner };
+                let len = if is_last { size } else { inner };
                 let number = element / len;
                 (begin, end) = (number * len, (number + 1) * len);
-                index = number % self.size;
+                index = number % size;
             }
             let index = if is_last { element - begin } else { index };
-            let to = self.to.data.wrapping_offset(rank as isize * self.to.step);
+            let to = to.data.wrapping_offset(rank as isize * to.step);
             // SAFETY: the rank is below the output's number of rows.
             unsafe { to.cast::<i64>().write_unaligned(index as i64) };
         }

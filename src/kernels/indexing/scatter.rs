@@ -1,6 +1,6 @@
 //! Scatters: how a target element is combined with its source.
 
-use crate::kernels::signature::signature;
+use crate::kernels::signature::{Operand, signature};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
@@ -40,10 +40,10 @@ fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
     if operation == STORE {
         return store(&indexed, value);
     }
-    if excludes_self.to::<i64>() != 0 {
+    if excludes_self.is_true() {
         store(&indexed, Some(neutral(launch, operation)?))?;
     }
-    let dtype = launch.view(0).dtype();
+    let dtype = launch.dtype(0);
     match operation {
         ADD => dispatch!(dtype in ALL, T => {
             let factor = factor.to::<<T as Element>::Acc>();
@@ -71,16 +71,15 @@ fn combine<E: Element, F: Folding<E::Acc>>(indexed: &Indexed<'_>, value: Option<
 
 /// The value of an immediate source, in self's dtype.
 fn value(launch: &Launch<'_>) -> Result<Option<u128>, Error> {
-    let (target, source) = (launch.view(0).dtype(), launch.view(1));
-    if !source.flags().has(Flags::IMMEDIATE) {
+    if !launch.flags(1).has(Flags::IMMEDIATE) {
         return Ok(None);
     }
-    cast::element(&source, target).map(Some)
+    cast::element(&Operand::of(launch, 1)?, launch.dtype(0)).map(Some)
 }
 
 /// The neutral element of the operation, in self's dtype.
 fn neutral(launch: &Launch<'_>, operation: i64) -> Result<u128, Error> {
-    let dtype = launch.view(0).dtype();
+    let dtype = launch.dtype(0);
     match operation {
         MAXIMUM => dispatch!(dtype in ORDERED, T => Ok(cast::word(T::store(<T as Element>::Acc::LOWEST)))),
         MINIMUM => dispatch!(dtype in ORDERED, T => Ok(cast::word(T::store(<T as Element>::Acc::HIGHEST)))),

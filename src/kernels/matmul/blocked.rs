@@ -6,13 +6,12 @@
 //! copied first. A lane is one f32 or two adjacent bf16 along the summed dimension. Sums are f32, accumulate [`PANEL_LANES`] lanes
 //! at a time, and are rounded once at the end.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::avx512_tile::{self, LANES, Lane, Operands, Pitched, ROWS, Target, WIDTH};
 use super::problem::{Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
-use crate::simd::{self, Leaf, vectorize};
+use crate::simd::{self, leaf};
 use crate::tensor::dtype::DType;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::index_space::Steps;
@@ -125,10 +124,9 @@ fn rows<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memo
             unsafe { packed.wrapping_add(row * PITCH + depth - 1).write(0.0) };
         }
     }
-    let from = StridedPtr { data: a.data, steps: Steps { col: a.col, row: a.row } };
     let to = StridedPtr { data: packed.cast(), steps: Steps { col: size as isize, row: step as isize } };
     // SAFETY: the launch guarantees the operand, and the memory has PITCH lanes for each row.
-    unsafe { strided::copy(from, to, size, elements, tile.rows) };
+    unsafe { strided::copy(a.strided(), to, size, elements, tile.rows) };
     Pitched { data: packed.cast_const().cast(), step }
 }
 
@@ -163,7 +161,7 @@ fn pack<T: Lane>(problem: &Problem, tile: Tile, [first, depth]: [usize; 2], pane
         }
     }
     let rows = if is_column_major { whole..depth } else { 0..depth };
-    vectorize(PackRows::<T> { from: b, rows, depth, whole, cols: tile.cols, panels, element: PhantomData });
+    pack_rows::<T>(b, rows, depth, whole, tile.cols, panels);
 }
 
 /// Copies whole lanes of a panel's columns, with zeros behind the last column.
@@ -177,25 +175,9 @@ fn copy_columns<T: Lane>(from: Matrix, panel: &mut [f32], [rows, cols]: [usize; 
     unsafe { strided::copy(from, to, 4, cols, rows) };
 }
 
-/// Packs row by row: each row of b goes to all panels.
-struct PackRows<'a, T> {
-    from: Matrix,
-    /// Rows of lanes to pack.
-    rows: Range<usize>,
-    /// Rows of a panel, and how many of them have all elements of a lane.
-    depth: usize,
-    whole: usize,
-    cols: usize,
-    panels: &'a mut [f32],
-    element: PhantomData<T>,
-}
-
-impl<T: Lane> Leaf for PackRows<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { from, rows, depth, whole, cols, panels, .. } = self;
+leaf! {
+    /// Packs rows of lanes, each row of b to all panels. Panels have `depth` rows, of which `whole` have all elements of a lane.
+    fn pack_rows<T: Lane>(from: Matrix, rows: Range<usize>, depth: usize, whole: usize, cols: usize, panels: &mut [f32]) {
         let contiguous = Matrix { col: size_of::<T>() as isize, ..from };
         for row in rows {
             let (first, is_whole) = (row * T::PER_LANE, row < whole);

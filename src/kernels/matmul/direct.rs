@@ -5,8 +5,6 @@ use gemm::Parallelism;
 use super::problem::{Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
 use crate::tensor::dtype::Element;
-use crate::tensor::loops::index_space::Steps;
-use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tensor::number::Number;
 
 /// Runs a product of `T`, one of the types that `gemm` supports.
@@ -15,35 +13,43 @@ pub fn run<T: Element + Number>(problem: &Problem) {
     tile::for_each(problem, Tiling::GEMM, &|tile| one::<T>(problem, scalars, tile));
 }
 
-fn one<T: Element>(problem: &Problem, [beta, alpha]: [T; 2], tile: Tile) {
-    let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
-    let out = tile_of(problem.out);
-    if let (Some(addend), false) = (problem.addend.map(tile_of), problem.in_place) {
-        let at = |matrix: Matrix| StridedPtr { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } };
-        // SAFETY: the launch guarantees both operands; the addend is not the output, and PyTorch refuses partial overlap.
-        unsafe { strided::copy(at(addend), at(out), size_of::<T>(), tile.cols, tile.rows) };
-    }
-    let (a, b) = (problem.a.at(tile.batch, tile.row, 0), problem.b.at(tile.batch, 0, tile.col));
-    let step = |bytes: isize| bytes / size_of::<T>() as isize;
+fn one<T: Element>(problem: &Problem, scalars: [T; 2], tile: Tile) {
+    problem.place_addend(tile);
+    let addend = problem.addend.map(|addend| addend.conj);
+    let out = problem.out.at(tile.batch, tile.row, tile.col);
+    let operands = [out, problem.a.at(tile.batch, tile.row, 0), problem.b.at(tile.batch, 0, tile.col)];
     // SAFETY: the operands have these sizes and strides, as the launch guarantees; no two threads have the same tile.
+    unsafe { multiply([tile.rows, tile.cols, problem.k], operands, scalars, addend) };
+}
+
+/// `out = alpha * (a @ b)`, and `+ beta * out` if `adds` is given: whether the conjugate of out is added.
+///
+/// # Safety
+/// The matrices [out, a, b] must have the sizes (m, n), (m, k) and (k, n), and elements of `T`. Nothing else may use out meanwhile.
+pub unsafe fn multiply<T: Element>([m, n, k]: [usize; 3], [out, a, b]: [Matrix; 3], [beta, alpha]: [T; 2], adds: Option<bool>) {
+    let step = |bytes: isize| bytes / size_of::<T>() as isize;
+    let ([out_col, out_row], [a_col, a_row]) = ([out.col, out.row].map(step), [a.col, a.row].map(step));
+    let ([b_col, b_row], conj) = ([b.col, b.row].map(step), adds.unwrap_or(false));
+    let (data, left, right) = (out.data.cast(), a.data.cast_const().cast(), b.data.cast_const().cast());
+    // SAFETY: the caller's promise.
     unsafe {
         gemm::gemm::<T>(
-            tile.rows,
-            tile.cols,
-            problem.k,
-            out.data.cast(),
-            step(out.col),
-            step(out.row),
-            problem.addend.is_some(),
-            a.data.cast_const().cast(),
-            step(a.col),
-            step(a.row),
-            b.data.cast_const().cast(),
-            step(b.col),
-            step(b.row),
+            m,
+            n,
+            k,
+            data,
+            out_col,
+            out_row,
+            adds.is_some(),
+            left,
+            a_col,
+            a_row,
+            right,
+            b_col,
+            b_row,
             beta,
             alpha,
-            problem.addend.is_some_and(|addend| addend.conj),
+            conj,
             a.conj,
             b.conj,
             Parallelism::None,

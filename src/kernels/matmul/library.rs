@@ -17,8 +17,6 @@ use crate::simd::{self, Isa, vectorize};
 use crate::tensor::dtype::{DType, DTypeSet, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::Memory;
-use crate::tensor::loops::index_space::Steps;
-use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tuning::products::{
     LIBRARY_COLUMNS_AMD, LIBRARY_MULTIPLY_ADDS, LIBRARY_MULTIPLY_ADDS_16_BIT, LIBRARY_ROWS_AMD, LIBRARY_TILE_SIDE,
     ONEDNN_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS_16_BIT, VECTOR_MULTIPLY_ADDS,
@@ -181,13 +179,8 @@ fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
     let [beta, alpha] = problem.scalars::<f64>();
     let worth = if problem.m.min(problem.n) == 1 { VECTOR_MULTIPLY_ADDS } else { worth };
     tile::for_each(problem, Tiling { worth, ..Tiling::GEMM }, &|tile| {
-        let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
-        let out = tile_of(problem.out);
-        if let (Some(addend), false) = (problem.addend.map(tile_of), problem.in_place) {
-            let at = |matrix: Matrix| StridedPtr { data: matrix.data, steps: Steps { col: matrix.row, row: matrix.col } };
-            // SAFETY: the launch guarantees both operands; the addend is not the output, and PyTorch refuses partial overlap.
-            unsafe { strided::copy(at(addend), at(out), size_of::<T>(), tile.rows, tile.cols) };
-        }
+        problem.place_addend(tile);
+        let out = problem.out.at(tile.batch, tile.row, tile.col);
         let beta = if problem.addend.is_some() { beta } else { 0.0 };
         let out = columns(out, tile.rows, tile.cols, size_of::<T>()).expect("a part of the output lies as the output does");
         is_done.fetch_and(multiply(problem, tile, (out, T::DTYPE), alpha, beta), Ordering::Relaxed);

@@ -1,9 +1,12 @@
 //! [`Problem`]: sizes, strides and pointers of a matrix product.
 
 use super::library;
+use super::tile::Tile;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Scalar;
+use crate::tensor::loops::index_space::Steps;
+use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
 use crate::tuning::products::SKINNY_ROWS;
@@ -60,6 +63,11 @@ impl Matrix {
         let offset = batch as isize * self.batch + row as isize * self.row + col as isize * self.col;
         self.data = self.data.wrapping_offset(offset);
         self
+    }
+
+    /// The elements from here on.
+    pub fn strided(self) -> StridedPtr {
+        StridedPtr { data: self.data, steps: Steps { col: self.col, row: self.row } }
     }
 
     /// The transpose.
@@ -171,6 +179,15 @@ impl Problem {
             a: self.b.transposed(),
             b: self.a.transposed(),
             ..self
+        }
+    }
+
+    /// Copies a tile's part of the addend, if there is one, to the output.
+    pub fn place_addend(&self, tile: Tile) {
+        let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).strided();
+        if let (Some(addend), false) = (self.addend, self.in_place) {
+            // SAFETY: the launch guarantees both operands; the addend is not the output, and PyTorch refuses partial overlap.
+            unsafe { strided::copy(tile_of(addend), tile_of(self.out), self.dtype.size(), tile.cols, tile.rows) };
         }
     }
 

@@ -2,17 +2,16 @@
 //! rows.
 //!
 //! A product with few columns is transposed into one with few rows. If the rows of b are contiguous, they are scaled and added to a
-//! strip of sums ([`AddedRows`]). If its columns are contiguous, each sum is a dot product in a fixed number of lanes, which are
-//! added as a fixed tree ([`Dots`]).
+//! strip of sums ([`added_rows`]). If its columns are contiguous, each sum is a dot product in a fixed number of lanes, which are
+//! added as a fixed tree ([`dot_products`]).
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512_dots;
 use super::problem::{Finish, Matrix, Problem};
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::Element;
-use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::parallel;
-use crate::tensor::loops::strided::{self, StridedPtr};
+use crate::tensor::loops::strided;
 use crate::tensor::number::Number;
 use crate::tuning::products::{DOT_STRIP, LONG_DOT, NARROW_STRIP, SKINNY_ROWS, SKINNY_STRIP};
 
@@ -98,10 +97,7 @@ fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, 
     let (col, row) = (size as isize, (cols * size) as isize);
     let to = Matrix { data: memory.as_mut_ptr(), row, col, batch: rows as isize * row, conj: from.conj };
     for index in 0..batch {
-        let tile_of = |matrix: Matrix| {
-            let matrix = matrix.at(index, 0, 0);
-            StridedPtr { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } }
-        };
+        let tile_of = |matrix: Matrix| matrix.at(index, 0, 0).strided();
         // SAFETY: the launch guarantees the operand; the memory is new and has that size.
         unsafe { strided::copy(tile_of(from), tile_of(to), size, cols, rows) };
     }
@@ -130,13 +126,13 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
                 continue;
             }
             if dots && problem.k >= LONG_DOT {
-                vectorize(Dots::<T, MANY_LANES>(strip));
+                dot_products::<T, MANY_LANES>(strip);
             } else if dots {
-                vectorize(Dots::<T, LANES>(strip));
+                dot_products::<T, LANES>(strip);
             } else if strip.cols <= NARROW_STRIP {
-                vectorize(AddedRows::<T, NARROW_STRIP>(strip));
+                added_rows::<T, NARROW_STRIP>(strip);
             } else {
-                vectorize(AddedRows::<T, SKINNY_STRIP>(strip));
+                added_rows::<T, SKINNY_STRIP>(strip);
             }
         }
     });
@@ -171,15 +167,9 @@ impl<T: Entry> Strip<T> {
     }
 }
 
-/// Adds up scaled rows of b, at most `W` columns of them.
-struct AddedRows<T: Entry, const W: usize>(Strip<T>);
-
-impl<T: Entry, const W: usize> Leaf for AddedRows<T, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let strip = self.0;
+leaf! {
+    /// Adds up scaled rows of b, at most `W` columns of them.
+    fn added_rows<T: Entry; W: usize>(strip: Strip<T>) {
         let mut sums = [[T::Acc::ZERO; W]; SKINNY_ROWS];
         let quads = strip.depth / 4 * 4;
         for index in (0..quads).step_by(4) {
@@ -220,15 +210,9 @@ fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize
     }
 }
 
-/// Dot products of rows of a and columns of b, both contiguous.
-struct Dots<T: Entry, const L: usize>(Strip<T>);
-
-impl<T: Entry, const L: usize> Leaf for Dots<T, L> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let strip = self.0;
+leaf! {
+    /// Dot products of rows of a and columns of b, both contiguous.
+    fn dot_products<T: Entry; L: usize>(strip: Strip<T>) {
         let (pairs, quads) = (strip.rows / 2 * 2, strip.cols / 4 * 4);
         for col in (0..quads).step_by(4) {
             for row in (0..pairs).step_by(2) {

@@ -3,8 +3,7 @@
 
 use std::cell::Cell;
 
-use gemm::Parallelism;
-
+use super::direct;
 use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
 use crate::simd::{Leaf, vectorize};
@@ -39,58 +38,23 @@ fn one<T: Element<Acc = f32>>(problem: &Problem, finish: Finish<T>, tile: Tile, 
         let depth = WIDENED_DEPTH.min(problem.k - start);
         let a = widen::<T>(problem.a.at(tile.batch, tile.row, start), tile.rows, depth, left);
         let b = widen::<T>(problem.b.at(tile.batch, start, tile.col), depth, tile.cols, right);
-        multiply([tile.rows, tile.cols, depth], start > 0, a, b, sums);
+        let out = Matrix::contiguous(sums.as_mut_ptr(), tile.cols);
+        // SAFETY: the blocks and the sums have these sizes and strides.
+        unsafe { direct::multiply::<f32>([tile.rows, tile.cols, depth], [out, a, b], [1.0; 2], (start > 0).then_some(false)) };
     }
     let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
     let (out, addend) = (tile_of(problem.out), problem.addend.map(tile_of));
     vectorize(Store { out, addend, cols: tile.cols, sums, finish });
 }
 
-/// A block in f32, with its distances between rows and columns in elements.
-#[derive(Clone, Copy)]
-struct WidenedBlock<'a> {
-    data: &'a [f32],
-    row: isize,
-    col: isize,
-}
-
-fn multiply([rows, cols, depth]: [usize; 3], adds: bool, a: WidenedBlock<'_>, b: WidenedBlock<'_>, sums: &mut [f32]) {
-    let (data, left, right) = (sums.as_mut_ptr(), a.data.as_ptr(), b.data.as_ptr());
-    // SAFETY: the blocks have these sizes and strides, and the sums are rows x cols, row after row.
-    unsafe {
-        gemm::gemm::<f32>(
-            rows,
-            cols,
-            depth,
-            data,
-            1,
-            cols as isize,
-            adds,
-            left,
-            a.col,
-            a.row,
-            right,
-            b.col,
-            b.row,
-            1.0,
-            1.0,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
-    }
-}
-
 /// Widens `rows` × `cols` elements into `to`; the contiguous dimension stays contiguous.
-fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut [f32]) -> WidenedBlock<'_> {
+fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut [f32]) -> Matrix {
     let size = size_of::<T>() as isize;
     if from.col != size && from.row == size {
-        let block = widen::<T>(from.transposed(), cols, rows, to);
-        return WidenedBlock { data: block.data, row: block.col, col: block.row };
+        return widen::<T>(from.transposed(), cols, rows, to).transposed();
     }
     vectorize(Widen::<T> { from, cols, to: &mut to[..rows * cols], element: std::marker::PhantomData });
-    WidenedBlock { data: to, row: cols as isize, col: 1 }
+    Matrix::contiguous(to.as_mut_ptr(), cols)
 }
 
 struct Widen<'a, T> {

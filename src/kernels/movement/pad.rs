@@ -17,13 +17,13 @@ use crate::tuning::sharing::GRAIN;
 signature! {
     /// `aten::reflection_padNd`: the input mirrored beyond its edges. Operands [out, input] of one dtype; scalars [padding before the
     /// last dimension, before the last but one, ...].
-    reflection_pad(out; input)[..padding] in ANY => |launch| pad(launch, reflect);
+    reflection_pad(out; input)[last, ..others] in ANY => |launch| pad(launch, reflect);
     /// `aten::replication_padNd`: the input's edges repeated. Operands and scalars as for [`reflection_pad`].
-    replication_pad(out; input)[..padding] in ANY => |launch| pad(launch, replicate);
+    replication_pad(out; input)[last, ..others] in ANY => |launch| pad(launch, replicate);
     /// `aten::reflection_padNd_backward`. Operands [input's gradient, output's gradient]; scalars as for [`reflection_pad`].
-    reflection_pad_backward(out; grad)[..padding] in FIELD => |launch| pad_backward(launch, reflect);
+    reflection_pad_backward(out; grad)[last, ..others] in FIELD => |launch| pad_backward(launch, reflect);
     /// `aten::replication_padNd_backward`. Operands and scalars as for [`reflection_pad_backward`].
-    replication_pad_backward(out; grad)[..padding] in FIELD => |launch| pad_backward(launch, replicate);
+    replication_pad_backward(out; grad)[last, ..others] in FIELD => |launch| pad_backward(launch, replicate);
 }
 
 /// The maximum number of dimensions; PyTorch pads three, beside those of samples and channels.
@@ -56,7 +56,6 @@ impl Maps {
         if padded.ndim() != ndim || !(1..=DIMS).contains(&ndim) || padded.dtype() != inner.dtype() {
             return Err(Error::operands(format!("{:?} from {:?}", padded.sizes(), inner.sizes())));
         }
-        launch.scalar(0)?;
         let (mut maps, mut middles) = (Vec::with_capacity(ndim), Vec::with_capacity(ndim));
         for dim in 0..ndim {
             let before = launch.scalar_or(ndim - 1 - dim, Scalar::Long(0)).to::<i64>();

@@ -1,7 +1,7 @@
 //! Range factories: `arange`, `linspace`, and the indices of `repeat_interleave`.
 
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
@@ -19,42 +19,20 @@ signature! {
     repeat_interleave(out; ends)[] in INTEGRAL;
 }
 
-/// Real numbers at even distances: `origin + step * position` for the positions `first`, `first + turn`, ...
-struct Series<'a, T> {
-    line: &'a mut [T],
-    origin: f64,
-    step: f64,
-    first: f64,
-    turn: f64,
-}
-
-impl<T: Element> Leaf for Series<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (at, element) in self.line.iter_mut().enumerate() {
+leaf! {
+    /// Real numbers at even distances: `origin + step * position` for the positions `first`, `first + turn`, ...
+    fn series<T: Element>(line: &mut [T], origin: f64, step: f64, first: f64, turn: f64) {
+        for (at, element) in line.iter_mut().enumerate() {
             // A piece has few elements, so that positions fit 32 bits, which every instruction set converts in vectors.
-            let position = self.first + self.turn * f64::from(at as i32);
-            *element = T::store((self.origin + self.step * position).to());
+            let position = first + turn * f64::from(at as i32);
+            *element = T::store((origin + step * position).to());
         }
     }
-}
 
-/// Integers at even distances.
-struct Steps<'a, T> {
-    line: &'a mut [T],
-    start: i64,
-    step: i64,
-}
-
-impl<T: Number> Leaf for Steps<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (at, element) in self.line.iter_mut().enumerate() {
-            *element = T::from_i64(self.start.wrapping_add(self.step.wrapping_mul(at as i64)));
+    /// Integers at even distances.
+    fn steps<T: Number>(line: &mut [T], start: i64, step: i64) {
+        for (at, element) in line.iter_mut().enumerate() {
+            *element = T::from_i64(start.wrapping_add(step.wrapping_mul(at as i64)));
         }
     }
 }
@@ -88,7 +66,7 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
         let (start, step): (i64, i64) = (start.to(), step.to());
         return dispatch!(dtype in INTEGRAL, T => {
             each_part::<T>(output, launch.cost(), &|begin, line| {
-                vectorize(Steps { line, start: start.wrapping_add(step.wrapping_mul(begin as i64)), step });
+                steps(line, start.wrapping_add(step.wrapping_mul(begin as i64)), step);
             });
             Ok(())
         });
@@ -96,7 +74,7 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
     let (start, step): (f64, f64) = (start.to(), step.to());
     dispatch!(dtype in FLOATING, T => {
         each_part::<T>(output, launch.cost(), &|begin, line| {
-            vectorize(Series { line, origin: start, step, first: begin as f64, turn: 1.0 });
+            series(line, start, step, begin as f64, 1.0);
         });
         Ok(())
     })
@@ -156,8 +134,8 @@ pub fn linspace(launch: &Launch<'_>) -> Result<(), Error> {
         each_part::<T>(output, launch.cost(), &|begin, line| {
             let (front, back) = line.split_at_mut(spaced.half().saturating_sub(begin).min(line.len()));
             let behind = (spaced.count - begin - front.len()) as f64 - 1.0;
-            vectorize(Series { line: front, origin: spaced.start, step: spaced.step, first: begin as f64, turn: 1.0 });
-            vectorize(Series { line: back, origin: spaced.end, step: -spaced.step, first: behind, turn: -1.0 });
+            series(front, spaced.start, spaced.step, begin as f64, 1.0);
+            series(back, spaced.end, -spaced.step, behind, -1.0);
         });
         Ok(())
     })

@@ -34,11 +34,16 @@ pub(in crate::kernels) struct Windows {
 }
 
 impl Windows {
-    /// Reads the parameters of an axis: in the scalars, height (`axis` 0) and width (1) of each parameter are adjacent.
-    pub fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, Error> {
-        let number = |parameter: usize| count(launch.scalar(2 * parameter + axis)?);
-        let windows = Self { kernel: number(0)?, dilation: number(1)?, padding: number(2)?, stride: number(3)?, count: number(4)? };
-        if windows.kernel == 0 || windows.stride == 0 { Err(Error::parameter("an empty window")) } else { Ok(windows) }
+    /// The windows along height and width, from the first scalars of a launch, which all kernels of windows have in common.
+    pub fn both(launch: &Launch<'_>) -> Result<[Self; 2], Error> {
+        let scalars = im2col::Scalars::of(launch)?.list();
+        let axis = |axis: usize| {
+            let number = |parameter: usize| count(scalars[2 * parameter + axis]);
+            let (kernel, dilation, padding) = (number(0)?, number(1)?, number(2)?);
+            let windows = Self { kernel, dilation, padding, stride: number(3)?, count: number(4)? };
+            if kernel == 0 || windows.stride == 0 { Err(Error::parameter("an empty window")) } else { Ok(windows) }
+        };
+        Ok([axis(0)?, axis(1)?])
     }
 
     /// The element of an image of `size` under tap `tap` of a window; `None` in the padding.
@@ -63,7 +68,7 @@ impl Windows {
 
 /// The windows of both axes, checked against the sizes of columns and image.
 fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Windows; 2], Error> {
-    let [height, width] = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
+    let [height, width] = Windows::both(launch)?;
     let fits = columns.ndim() == 3
         && image.ndim() == 4
         && columns.size(0) == image.size(0)

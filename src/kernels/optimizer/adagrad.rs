@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Gradient, SharedSettings, setting, switch};
+use super::{Gradient, SharedSettings};
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -11,25 +11,23 @@ use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::{Number, Real};
 
 signature! {
-    fused_adagrad(..lists)[tensors, ..more] in FLOATING;
+    fused_adagrad(..lists)[tensors, has_rate, has_scale, has_overflow, lr, lr_decay, weight_decay, eps, maximize] in FLOATING;
 }
 
-/// `aten::_fused_adagrad_`. Lists [parameters, sums of squared gradients, gradients], step counts; scalars [..., lr, decay of lr,
-/// weight decay, eps, maximize].
+/// `aten::_fused_adagrad_`. Lists [parameters, sums of squared gradients, gradients], step counts.
 pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
+    let (dtype, given) = (launch.compute(), fused_adagrad::Scalars::of(launch)?);
     let shared = SharedSettings::of(launch, 3, true)?;
     if shared.overflow {
         return Ok(());
     }
-    let (rate, slower) = (shared.rate.map_or_else(|| setting(launch, 0), Ok)?, setting(launch, 1)?);
-    let (decay, eps, maximize) = (setting(launch, 2)?, setting(launch, 3)?, switch(launch, 4)?);
+    let (rate, slower) = (shared.rate.unwrap_or_else(|| given.lr.to()), given.lr_decay.to::<f64>());
     dispatch!(dtype in FLOATING, E => {
         type T = <E as Element>::Acc;
         let step = |count: f64| Adagrad {
-            gradient: Gradient::of(&shared, maximize, decay),
+            gradient: Gradient::of(&shared, given.maximize.is_true(), given.weight_decay.to()),
             rate: T::from_f64(rate / (1.0 + (count - 1.0) * slower)),
-            eps: T::from_f64(eps),
+            eps: T::from_f64(given.eps.to()),
         };
         lists::run::<E, _, 3, 3>(launch, shared.lists, &|entry| step(shared.steps[entry]))?;
         Ok(())

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Gradient, SharedSettings, setting, switch};
+use super::{Gradient, SharedSettings};
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -12,15 +12,26 @@ use crate::tensor::number::Real;
 
 signature! {
     /// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, maximum second moments (AMSGrad only), gradients], step
-    /// counts; scalars [..., lr, beta1, beta2, weight decay, eps, AMSGrad, maximize].
-    fused_adam(..lists)[tensors, ..more] in FLOATING => |launch| step(launch, false);
+    /// counts; scalars [those of every optimizer, lr, ...].
+    fused_adam(..lists)[tensors, has_rate, has_scale, has_overflow, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize] in FLOATING =>
+        |launch| step(launch, false);
     /// `aten::_fused_adamw_`: weight decay is decoupled from the gradient. Operands and scalars as of [`fused_adam`].
-    fused_adamw(..lists)[tensors, ..more] in FLOATING => |launch| step(launch, true);
+    fused_adamw(..lists)[tensors, has_rate, has_scale, has_overflow, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize] in FLOATING =>
+        |launch| step(launch, true);
 }
 
 fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), Error> {
-    let (dtype, amsgrad) = (launch.compute(), switch(launch, 5)?);
-    let settings = Settings::of(launch, decoupled)?;
+    let (dtype, given) = (launch.compute(), fused_adam::Scalars::of(launch)?);
+    let amsgrad = given.amsgrad.is_true();
+    let settings = Settings {
+        rate: given.lr.to(),
+        beta1: given.beta1.to(),
+        beta2: given.beta2.to(),
+        decay: given.weight_decay.to(),
+        eps: given.eps.to(),
+        maximize: given.maximize.is_true(),
+        decoupled,
+    };
     let shared = SharedSettings::of(launch, if amsgrad { 5 } else { 4 }, true)?;
     if shared.overflow {
         return Ok(());
@@ -48,12 +59,6 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(launch: &Launch<'_>, decoupled: bool) -> Result<Self, Error> {
-        let [rate, beta1, beta2, decay, eps] = [0, 1, 2, 3, 4].map(|index| setting(launch, index));
-        let maximize = switch(launch, 6)?;
-        Ok(Self { rate: rate?, beta1: beta1?, beta2: beta2?, decay: decay?, eps: eps?, maximize, decoupled })
-    }
-
     /// The update of step number `count`. Everything that the elements share is computed in double precision.
     fn at<T: Real>(&self, shared: &SharedSettings, count: f64) -> Adam<T> {
         let rate = shared.rate.unwrap_or(self.rate);

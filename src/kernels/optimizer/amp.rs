@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::kernels::signature::signature;
+use crate::kernels::signature::{Operand, signature};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -18,11 +18,11 @@ signature! {
 /// `aten::_amp_foreach_non_finite_check_and_unscale_`. Operands [gradients..., found, inverse of the scale], the last two of one
 /// element; scalars [gradients]. Found becomes 1 if a gradient is infinite or NaN, and else is unchanged.
 pub fn unscale(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, tensors) = (launch.compute(), launch.scalar(0)?.to::<i64>() as usize);
+    let (dtype, tensors) = (launch.compute(), unscale::Scalars::of(launch)?.tensors.to::<i64>() as usize);
     if launch.num_operands() != tensors + 2 {
         return Err(Error::operands(format!("{} operands for {tensors} gradients", launch.num_operands())));
     }
-    let factor = Values::<f64>::new(launch.view(tensors + 1))?.get(0);
+    let factor = Values::<f64>::new(Operand::of(launch, tensors + 1)?)?.get(0);
     let lists = Lists { tensors, first_input: 0, written: 1 };
     let found = dispatch!(dtype in FLOATING, E => {
         let step = Unscale(<E as Element>::Acc::from_f64(factor));

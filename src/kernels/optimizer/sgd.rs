@@ -2,29 +2,36 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Gradient, SharedSettings, setting, switch};
+use super::{Gradient, SharedSettings};
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
-use crate::tensor::number::Real;
+use crate::tensor::number::{Number, Real};
 
 signature! {
-    fused_sgd(..lists)[tensors, ..more] in FLOATING;
+    fused_sgd(..lists)[tensors, has_rate, has_scale, has_overflow, weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step] in FLOATING;
 }
 
-/// `aten::_fused_sgd_`. Lists [parameters, momentum buffers (unless the momentum is 0), gradients]; scalars [..., weight decay,
-/// momentum, lr, dampening, nesterov, maximize, whether it is the first step].
+/// `aten::_fused_sgd_`. Lists [parameters, momentum buffers (unless the momentum is 0), gradients].
 pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    let has_momentum = setting(launch, 1)? != 0.0;
+    let (dtype, given) = (launch.compute(), fused_sgd::Scalars::of(launch)?);
+    let has_momentum = given.momentum.to::<f64>() != 0.0;
     let shared = SharedSettings::of(launch, if has_momentum { 3 } else { 2 }, false)?;
     if shared.overflow {
         return Ok(());
     }
     dispatch!(dtype in FLOATING, E => {
-        let step = Sgd::<<E as Element>::Acc>::of(launch, &shared)?;
+        type T = <E as Element>::Acc;
+        let step = Sgd {
+            gradient: Gradient::of(&shared, given.maximize.is_true(), given.weight_decay.to()),
+            momentum: T::from_f64(given.momentum.to()),
+            rate: T::from_f64(shared.rate.unwrap_or_else(|| given.lr.to())),
+            fresh: T::from_f64(1.0 - given.dampening.to::<f64>()),
+            nesterov: given.nesterov.is_true(),
+            is_first: given.is_first_step.is_true(),
+        };
         if has_momentum {
             lists::run::<E, _, 3, 3>(launch, shared.lists, &|_| step)?;
         } else {
@@ -45,19 +52,6 @@ struct Sgd<T> {
     nesterov: bool,
     /// True if the momentum buffers are uninitialised.
     is_first: bool,
-}
-
-impl<T: Real> Sgd<T> {
-    fn of(launch: &Launch<'_>, shared: &SharedSettings) -> Result<Self, Error> {
-        Ok(Self {
-            gradient: Gradient::of(shared, switch(launch, 5)?, setting(launch, 0)?),
-            momentum: T::from_f64(setting(launch, 1)?),
-            rate: T::from_f64(shared.rate.map_or_else(|| setting(launch, 2), Ok)?),
-            fresh: T::from_f64(1.0 - setting(launch, 3)?),
-            nesterov: switch(launch, 4)?,
-            is_first: switch(launch, 6)?,
-        })
-    }
 }
 
 impl<T: Real> Step<T, 2, 2> for Sgd<T> {

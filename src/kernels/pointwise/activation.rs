@@ -4,14 +4,14 @@
 
 use super::functions;
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::elementwise::{Map, run_approximate};
 use crate::tensor::number::{Field, Ordered, Real};
 
 signature! {
-    gelu(out; x)[approximate] in FLOATING;
+    /// `aten::gelu`: x times the normal distribution function of x; `approximate` is 0 for erf, 1 for tanh.
+    gelu(out; x)[approximate] in FLOATING =>
+        |launch| if gelu::Scalars::of(launch)?.approximate.is_true() { gelu_tanh(launch) } else { gelu_erf(launch) };
     softshrink(out; x)[lambd] in FLOATING;
 }
 
@@ -19,6 +19,10 @@ functions! {
     /// `aten::elu`: scale * x above 0, else scale * alpha * (e^(input_scale * x) - 1).
     elu, Elu, FLOATING, Real, [alpha, scale, input_scale],
         |[x]| if x > T::ZERO { x.mul(scale) } else { x.mul(input_scale).expm1().mul(alpha.mul(scale)) };
+    /// `aten::gelu` by the error function.
+    gelu_erf, GeluErf, FLOATING, Real, [], |[x]| x.mul(normal(x).0);
+    /// `aten::gelu` by tanh.
+    gelu_tanh, GeluTanh, FLOATING, Real, [], |[x]| gelu_tanh_argument(x).scaled_sigmoid(x);
     /// `aten::glu` of the two halves: x / (1 + e^-gate).
     glu, Glu, FLOATING, Real, [], |[x, gate]| gate.scaled_sigmoid(x);
     /// `aten::hardshrink`: 0 from -lambd to lambd, else x.
@@ -88,39 +92,6 @@ pub(super) fn normal<T: Real>(x: T) -> (T, T) {
 pub(super) fn gelu_tanh_argument<T: Real>(x: T) -> T {
     let cube = T::from_f64(GELU_CUBE).mul(x).mul(x);
     T::from_f64(2.0 * GELU_SCALE).mul(x.add(cube.mul(x)))
-}
-
-#[derive(Clone, Copy)]
-struct GeluErf;
-
-impl<T: Real> Map<T, 1> for GeluErf {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> T {
-        x.mul(normal(x).0)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct GeluTanh;
-
-impl<T: Real> Map<T, 1> for GeluTanh {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> T {
-        gelu_tanh_argument(x).scaled_sigmoid(x)
-    }
-}
-
-/// `aten::gelu`: x times the normal distribution function of x; `approximate` is 0 for erf, 1 for tanh.
-pub fn gelu(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    match gelu::Scalars::of(launch)?.approximate.to::<i64>() {
-        0 => dispatch!(dtype in FLOATING, T => run_approximate::<T, _, 1>(launch, GeluErf)),
-        _ => dispatch!(dtype in FLOATING, T => run_approximate::<T, _, 1>(launch, GeluTanh)),
-    }
 }
 
 /// `aten::softshrink`: x moved towards 0 by lambd.

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::maps;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -13,78 +14,28 @@ use crate::tensor::loops::fast_path::{self, FastPath};
 use crate::tensor::number::{Field, Integer, Number, Real};
 
 signature! {
-    add(out; lhs, rhs)[alpha] in ALL;
-    sub(out; lhs, rhs)[alpha] in ALL;
+    /// `aten::add`: lhs + alpha * rhs.
+    add(out; lhs, rhs)[alpha] in ALL => |launch, T| {
+        run_with_number::<T, T, _>(launch, Add { alpha: add::Scalars::of(launch)?.alpha.to::<<T as Element>::Acc>() })
+    };
+    /// `aten::sub`: lhs - alpha * rhs.
+    sub(out; lhs, rhs)[alpha] in ALL => |launch, T| {
+        run_with_number::<T, T, _>(launch, Add { alpha: sub::Scalars::of(launch)?.alpha.to::<<T as Element>::Acc>().neg() })
+    };
     /// `aten::mul`: lhs * rhs; logical and for Bool.
     mul(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, T, _>(launch, Mul);
     div(out; lhs, rhs)[rounding_mode] in FIELD | INTEGRAL;
-    fmod(out; lhs, rhs)[] in REAL;
-    remainder(out; lhs, rhs)[] in REAL;
+    /// `aten::fmod`: the remainder of lhs / rhs with the sign of lhs. An integer divided by 0 is a `ZeroDivisionError`.
+    fmod(out; lhs, rhs)[] in REAL => |launch| remainder_of::<false>(launch);
+    /// `aten::remainder`: as [`fmod`] with the sign of rhs, as Python's `%`.
+    remainder(out; lhs, rhs)[] in REAL => |launch| remainder_of::<true>(launch);
 }
 
-#[derive(Clone, Copy)]
-struct Add<T> {
-    alpha: T,
-}
-
-impl<T: Number> Map<T, 2> for Add<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        lhs.add_scaled(self.alpha, rhs)
-    }
-}
-
-/// `aten::add`: lhs + alpha * rhs.
-pub fn add(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, add::Scalars { alpha }) = (launch.compute(), add::Scalars::of(launch)?);
-    dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>() }))
-}
-
-/// `aten::sub`: lhs - alpha * rhs.
-pub fn sub(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, sub::Scalars { alpha }) = (launch.compute(), sub::Scalars::of(launch)?);
-    dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>().neg() }))
-}
-
-#[derive(Clone, Copy)]
-struct Mul;
-
-impl<T: Number> Map<T, 2> for Mul {
-    type Output = T;
-    const PRECISE_NUMBERS: bool = true;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        lhs.mul(rhs)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Div;
-
-impl<T: Field> Map<T, 2> for Div {
-    type Output = T;
-    const PRECISE_NUMBERS: bool = true;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        lhs.div(rhs)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct DivTrunc;
-
-impl<T: Real> Map<T, 2> for DivTrunc {
-    type Output = T;
-    const PRECISE_NUMBERS: bool = true;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        lhs.div(rhs).trunc()
-    }
+maps! {
+    Add { alpha }, Number => T, |[lhs, rhs]| lhs.add_scaled(alpha, rhs);
+    Mul, Number => T, precise |[lhs, rhs]| lhs.mul(rhs);
+    Div, Field => T, precise |[lhs, rhs]| lhs.div(rhs);
+    DivTrunc, Real => T, precise |[lhs, rhs]| lhs.div(rhs).trunc();
 }
 
 /// Python's `//`: exact even where lhs / rhs rounds up to an integer.
@@ -123,24 +74,35 @@ impl<T: Real> FastPath<T, 2> for DivFloor {
     }
 }
 
-/// Division of integers; records a divisor of 0.
+/// The quotient of integers, or the remainder if `REMAINDER`; records a divisor of 0.
 #[derive(Clone, Copy)]
-struct DivInteger<'a> {
+struct Whole<'a, const REMAINDER: bool> {
     floor: bool,
     by_zero: &'a AtomicBool,
 }
 
-impl<T: Integer> Map<T, 2> for DivInteger<'_> {
+impl<T: Integer, const REMAINDER: bool> Map<T, 2> for Whole<'_, REMAINDER> {
     type Output = T;
 
     #[inline(always)]
     fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        let quotient = if self.floor { lhs.floor_div(rhs) } else { lhs.trunc_div(rhs) };
-        quotient.unwrap_or_else(|| {
+        let result = match (REMAINDER, self.floor) {
+            (false, true) => lhs.floor_div(rhs),
+            (false, false) => lhs.trunc_div(rhs),
+            (true, true) => lhs.rem_floor(rhs),
+            (true, false) => lhs.rem_trunc(rhs),
+        };
+        result.unwrap_or_else(|| {
             self.by_zero.store(true, Ordering::Relaxed);
             T::ZERO
         })
     }
+}
+
+fn whole<const REMAINDER: bool>(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
+    let (dtype, by_zero) = (launch.compute(), AtomicBool::new(false));
+    dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, Whole::<REMAINDER> { floor, by_zero: &by_zero }))?;
+    if by_zero.into_inner() { Err(Error::division_by_zero()) } else { Ok(()) }
 }
 
 /// `aten::div`: lhs / rhs. The scalar rounding_mode is 0 for none, 1 for "trunc", 2 for "floor".
@@ -159,16 +121,9 @@ pub fn div(launch: &Launch<'_>) -> Result<(), Error> {
         2 if FLOATING.contains(dtype) => {
             dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, DivFloor))
         }
-        1 | 2 => div_integer(launch, rounding == 2),
+        1 | 2 => whole::<false>(launch, rounding == 2),
         other => Err(Error::parameter(format!("rounding {other} is none of 0, 1, 2"))),
     }
-}
-
-fn div_integer(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
-    let dtype = launch.compute();
-    let by_zero = AtomicBool::new(false);
-    dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, DivInteger { floor, by_zero: &by_zero }))?;
-    if by_zero.into_inner() { Err(Error::division_by_zero()) } else { Ok(()) }
 }
 
 /// The remainder of floating point numbers, with the sign of the divisor if `FLOOR`, else of the dividend.
@@ -201,53 +156,11 @@ impl<T: Real, const FLOOR: bool> FastPath<T, 2> for Remainder<FLOOR> {
     }
 }
 
-/// The remainder of integers; records a divisor of 0.
-#[derive(Clone, Copy)]
-struct RemainderInteger<'a> {
-    floor: bool,
-    by_zero: &'a AtomicBool,
-}
-
-impl<T: Integer> Map<T, 2> for RemainderInteger<'_> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        let remainder = if self.floor { lhs.rem_floor(rhs) } else { lhs.rem_trunc(rhs) };
-        remainder.unwrap_or_else(|| {
-            self.by_zero.store(true, Ordering::Relaxed);
-            T::ZERO
-        })
+fn remainder_of<const FLOOR: bool>(launch: &Launch<'_>) -> Result<(), Error> {
+    match launch.compute() {
+        dtype if FLOATING.contains(dtype) => {
+            dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, Remainder::<FLOOR>))
+        }
+        _ => whole::<true>(launch, FLOOR),
     }
-}
-
-fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
-    let dtype = launch.compute();
-    let by_zero = AtomicBool::new(false);
-    dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, RemainderInteger { floor, by_zero: &by_zero }))?;
-    if by_zero.into_inner() { Err(Error::division_by_zero()) } else { Ok(()) }
-}
-
-/// `aten::fmod`: the remainder of lhs / rhs with the sign of lhs.
-///
-/// # Errors
-/// `ZeroDivisionError` for an integer divided by 0; an error for a dtype outside the table's.
-pub fn fmod(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, Remainder::<false>));
-    }
-    remainder_integer(launch, false)
-}
-
-/// `aten::remainder`: the remainder of lhs / rhs with the sign of rhs, as Python's `%`.
-///
-/// # Errors
-/// `ZeroDivisionError` for an integer divided by 0; an error for a dtype outside the table's.
-pub fn remainder(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, Remainder::<true>));
-    }
-    remainder_integer(launch, true)
 }

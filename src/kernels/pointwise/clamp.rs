@@ -2,12 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use super::functions;
+use super::{functions, maps};
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, Element, INTEGRAL, UNSIGNED, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::elementwise::{Map, run};
+use crate::tensor::loops::elementwise::run;
 use crate::tensor::number::{Hub, Ordered};
 
 signature! {
@@ -20,40 +20,22 @@ signature! {
 }
 
 functions! {
+    /// min(max(x, min), max).
+    clamp_both_tensors, ClampBothTensors, REAL | UNSIGNED, Ordered in Acc, [], |[x, min, max]| x.maximum(min).minimum(max);
     /// `aten::clamp_max.Tensor`: min(x, max).
     clamp_max_tensor, ClampMaxTensor, ORDERED, Ordered, [], |[x, max]| x.minimum(max);
     /// `aten::clamp_min.Tensor`: max(x, min).
     clamp_min_tensor, ClampMinTensor, ORDERED, Ordered, [], |[x, min]| x.maximum(min);
 }
 
-#[derive(Clone, Copy)]
-struct Clamp<T> {
-    min: T,
-    max: T,
-}
-
-impl<T: Ordered> Map<T, 1> for Clamp<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> T {
-        // Each comparison compiles to one min or max instruction; a NaN input passes both.
-        let raised = if x < self.min { self.min } else { x };
-        if raised > self.max { self.max } else { raised }
-    }
-}
-
-/// A constant, whatever the input is.
-#[derive(Clone, Copy)]
-struct Everywhere<T>(T);
-
-impl<T: Ordered> Map<T, 1> for Everywhere<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, _: [T; 1]) -> T {
-        self.0
-    }
+maps! {
+    // Each comparison compiles to one min or max instruction; a NaN input passes both.
+    Clamp { min, max }, Ordered => T, |[x]| {
+        let raised = if x < min { min } else { x };
+        if raised > max { max } else { raised }
+    };
+    /// A constant, whatever the input is.
+    Everywhere { value }, Ordered => T, |[_x]| value;
 }
 
 /// The bound that a scalar stands for. If it lies outside the range of an integer dtype and therefore has no effect, it is the end
@@ -83,7 +65,7 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
         let min = min.map_or(Ok(T::LOWEST), |min| limit::<T>(min, dtype, true))?;
         let max = max.map_or(Ok(T::HIGHEST), |max| limit::<T>(max, dtype, false))?;
         if min.is_nan() || max.is_nan() {
-            return run::<E, E, _, 1>(launch, Everywhere(if min.is_nan() { min } else { max }));
+            return run::<E, E, _, 1>(launch, Everywhere { value: if min.is_nan() { min } else { max } });
         }
         run::<E, E, _, 1>(launch, Clamp { min, max })
     })
@@ -92,28 +74,15 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
 /// `aten::clamp`: min(max(x, min), max).
 pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
     let clamp::Scalars { has_min, min, has_max, max } = clamp::Scalars::of(launch)?;
-    let given = |has: Scalar, limit: Scalar| (has.to::<i64>() != 0).then_some(limit);
+    let given = |has: Scalar, limit: Scalar| has.is_true().then_some(limit);
     between(launch, given(has_min, min), given(has_max, max))
-}
-
-#[derive(Clone, Copy)]
-struct ClampTensor;
-
-impl<T: Ordered> Map<T, 3> for ClampTensor {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [x, min, max]: [T; 3]) -> T {
-        x.maximum(min).minimum(max)
-    }
 }
 
 /// `aten::clamp.Tensor`: min(max(x, min), max). One of the bounds may be missing.
 pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
     let clamp_tensor::Scalars { has_min, has_max } = clamp_tensor::Scalars::of(launch)?;
-    match (has_min.to::<i64>() != 0, has_max.to::<i64>() != 0) {
-        (true, true) => dispatch!(dtype in REAL | UNSIGNED, T => run::<T, T, _, 3>(launch, ClampTensor)),
+    match (has_min.is_true(), has_max.is_true()) {
+        (true, true) => clamp_both_tensors(launch),
         (true, false) => clamp_min_tensor(launch),
         (false, _) => clamp_max_tensor(launch),
     }

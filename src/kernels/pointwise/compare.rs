@@ -2,49 +2,32 @@
 
 #![forbid(unsafe_code)]
 
+use super::maps;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::Bool;
-use crate::tensor::loops::elementwise::{Map, run_with_number};
+use crate::tensor::loops::elementwise::run_with_number;
 use crate::tensor::number::{Number, Ordered};
 
 signature! {
     /// `aten::eq`: lhs == rhs.
-    eq(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, Bool, _>(launch, Equal::<false>);
+    eq(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, Bool, _>(launch, Equal);
     /// `aten::ne`: lhs != rhs.
-    ne(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, Bool, _>(launch, Equal::<true>);
+    ne(out; lhs, rhs)[] in EVERY => |launch, T| run_with_number::<T, Bool, _>(launch, NotEqual);
     /// `aten::lt`: lhs < rhs.
-    lt(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<false, false>);
+    lt(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less);
     /// `aten::le`: lhs <= rhs.
-    le(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<false, true>);
+    le(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, LessEqual);
     /// `aten::gt`: lhs > rhs.
-    gt(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<true, false>);
+    gt(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Greater);
     /// `aten::ge`: lhs >= rhs.
-    ge(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, Less::<true, true>);
+    ge(out; lhs, rhs)[] in ORDERED => |launch, T| run_with_number::<T, Bool, _>(launch, GreaterEqual);
 }
 
-/// lhs == rhs, or lhs != rhs if `NOT`.
-#[derive(Clone, Copy)]
-struct Equal<const NOT: bool>;
-
-impl<T: Number, const NOT: bool> Map<T, 2> for Equal<NOT> {
-    type Output = Bool;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> Bool {
-        Bool::from((lhs == rhs) != NOT)
-    }
-}
-
-/// lhs < rhs, or lhs <= rhs if `OR_EQUAL`; `SWAP` exchanges the operands.
-#[derive(Clone, Copy)]
-struct Less<const SWAP: bool, const OR_EQUAL: bool>;
-
-impl<T: Ordered, const SWAP: bool, const OR_EQUAL: bool> Map<T, 2> for Less<SWAP, OR_EQUAL> {
-    type Output = Bool;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> Bool {
-        let (lhs, rhs) = if SWAP { (rhs, lhs) } else { (lhs, rhs) };
-        Bool::from(if OR_EQUAL { lhs <= rhs } else { lhs < rhs })
-    }
+maps! {
+    Equal, Number => Bool, |[lhs, rhs]| (lhs == rhs).into();
+    NotEqual, Number => Bool, |[lhs, rhs]| (lhs != rhs).into();
+    Less, Ordered => Bool, |[lhs, rhs]| (lhs < rhs).into();
+    LessEqual, Ordered => Bool, |[lhs, rhs]| (lhs <= rhs).into();
+    Greater, Ordered => Bool, |[lhs, rhs]| (rhs < lhs).into();
+    GreaterEqual, Ordered => Bool, |[lhs, rhs]| (rhs <= lhs).into();
 }

@@ -3,8 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::copy;
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::{ComplexHalf, DType, INTEGRAL, dispatch};
+use crate::tensor::dtype::{ComplexHalf, DType, INTEGRAL};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::elementwise::{Map, run};
@@ -14,8 +15,10 @@ use num_complex::Complex;
 
 signature! {
     angle(out; x)[] in FIELD;
-    complex(out; real, imaginary)[] in COMPONENTS;
-    polar(out; length, angle)[] in COMPONENTS;
+    /// `aten::complex`: from real and imaginary parts.
+    complex(out; real, imaginary)[] in COMPONENTS => |launch| of_two(launch, Cartesian);
+    /// `aten::polar`: from lengths and angles.
+    polar(out; length, angle)[] in COMPONENTS => |launch| of_two(launch, Polar);
     nan_to_num(out; x)[has_nan, nan, has_posinf, posinf, has_neginf, neginf] in FIELD | INTEGRAL;
 }
 
@@ -64,23 +67,15 @@ pub fn angle(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// `aten::complex`: from real and imaginary parts.
-pub fn complex(launch: &Launch<'_>) -> Result<(), Error> {
+fn of_two<M>(launch: &Launch<'_>, map: M) -> Result<(), Error>
+where
+    M: Map<f32, 2, Output = Complex<f32>> + Map<f64, 2, Output = Complex<f64>>,
+{
     match launch.compute() {
-        DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Cartesian),
-        DType::Float => run::<f32, Complex<f32>, _, 2>(launch, Cartesian),
-        DType::Double => run::<f64, Complex<f64>, _, 2>(launch, Cartesian),
+        DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, map),
+        DType::Float => run::<f32, Complex<f32>, _, 2>(launch, map),
+        DType::Double => run::<f64, Complex<f64>, _, 2>(launch, map),
         other => Err(Error::dtype(other, format!("no complex numbers of {other:?}"))),
-    }
-}
-
-/// `aten::polar`: from lengths and angles.
-pub fn polar(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Polar),
-        DType::Float => run::<f32, Complex<f32>, _, 2>(launch, Polar),
-        DType::Double => run::<f64, Complex<f64>, _, 2>(launch, Polar),
-        other => Err(Error::dtype(other, format!("no polar numbers of {other:?}"))),
     }
 }
 
@@ -101,23 +96,20 @@ impl<R: Elementary> Finite<R> {
     }
 }
 
-impl Map<f32, 1> for Finite<f32> {
-    type Output = f32;
+macro_rules! finite {
+    ($($type:ident)*) => {$(
+        impl Map<$type, 1> for Finite<$type> {
+            type Output = $type;
 
-    #[inline(always)]
-    fn apply(self, [x]: [f32; 1]) -> f32 {
-        self.of(x)
-    }
+            #[inline(always)]
+            fn apply(self, [x]: [$type; 1]) -> $type {
+                self.of(x)
+            }
+        }
+    )*};
 }
 
-impl Map<f64, 1> for Finite<f64> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn apply(self, [x]: [f64; 1]) -> f64 {
-        self.of(x)
-    }
-}
+finite!(f32 f64);
 
 impl<R: Elementary> Map<Complex<R>, 1> for Finite<R>
 where
@@ -135,24 +127,11 @@ where
 fn finite<R: Number>(launch: &Launch<'_>, limit: f64) -> Result<Finite<R>, Error> {
     let given = nan_to_num::Scalars::of(launch)?;
     let value = |is_given: Scalar, value: Scalar, otherwise: f64| -> R {
-        if is_given.to::<i64>() != 0 { value.to() } else { Scalar::Double(otherwise).to() }
+        if is_given.is_true() { value.to() } else { Scalar::Double(otherwise).to() }
     };
     let nan = value(given.has_nan, given.nan, 0.0);
     let (highest, lowest) = (value(given.has_posinf, given.posinf, limit), value(given.has_neginf, given.neginf, -limit));
     Ok(Finite { nan, highest, lowest })
-}
-
-/// Integers are copied.
-#[derive(Clone, Copy)]
-struct Identity;
-
-impl<T: Number> Map<T, 1> for Identity {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> T {
-        x
-    }
 }
 
 /// `aten::nan_to_num`: replaces NaN and the infinities. Operands [out, x]; scalars [has nan, nan, has posinf, posinf, has neginf,
@@ -167,7 +146,7 @@ pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), Error> {
         DType::Double => run::<f64, f64, _, 1>(launch, finite::<f64>(launch, f64::MAX)?),
         DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, finite::<f32>(launch, float)?),
         DType::ComplexDouble => run::<Complex<f64>, Complex<f64>, _, 1>(launch, finite::<f64>(launch, f64::MAX)?),
-        _ if INTEGRAL.contains(dtype) => dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 1>(launch, Identity)),
+        _ if INTEGRAL.contains(dtype) => copy::copy_(launch),
         other => Err(Error::dtype(other, format!("{other:?} has no NaN"))),
     }
 }

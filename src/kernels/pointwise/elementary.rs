@@ -3,12 +3,12 @@
 
 #![forbid(unsafe_code)]
 
-use super::functions;
+use super::{functions, maps};
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex64, Element, INTEGRAL, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::elementwise::{Map, run};
+use crate::tensor::loops::elementwise::run;
 use crate::tensor::number::{Field, Integer, Real};
 use crate::tensor::transcendental::{Analytic, Elementary};
 
@@ -59,6 +59,14 @@ functions! {
         let x = if eps < T::ZERO { x } else if x < eps { eps } else if x > T::ONE.sub(eps) { T::ONE.sub(eps) } else { x };
         x.div(T::ONE.sub(x)).log()
     };
+    /// The exponent 0.
+    one, One, FIELD, Field in Acc, [], |[_base]| T::ONE;
+    /// The exponent 1.
+    same, Same, FIELD, Field in Acc, [], |[base]| base;
+    /// The exponent 2.
+    square, Square, FIELD, Field in Acc, [], |[base]| base.mul(base);
+    /// The exponent 3.
+    cube, Cube, FIELD, Field in Acc, [], |[base]| base.mul(base).mul(base);
     /// Powers of real and complex numbers.
     field_pow, Pow, FIELD, Field, [], |[base, exponent]| base.pow(exponent);
     /// Powers of integers.
@@ -67,69 +75,9 @@ functions! {
     integer_pow_scalar, IntegerPowScalar, INTEGRAL, Integer, [exponent], |[base]| base.power(exponent);
 }
 
-/// The exponent 2.
-#[derive(Clone, Copy)]
-struct Square;
-
-impl<T: Field> Map<T, 1> for Square {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base.mul(base)
-    }
-}
-
-/// The exponent 3.
-#[derive(Clone, Copy)]
-struct Cube;
-
-impl<T: Field> Map<T, 1> for Cube {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base.mul(base).mul(base)
-    }
-}
-
-/// The exponent 1.
-#[derive(Clone, Copy)]
-struct Same;
-
-impl<T: Field> Map<T, 1> for Same {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base
-    }
-}
-
-/// Any exponent.
-#[derive(Clone, Copy)]
-struct Power<T>(T);
-
-impl<T: Field> Map<T, 1> for Power<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base.pow(self.0)
-    }
-}
-
-/// The exponent 0.
-#[derive(Clone, Copy)]
-struct One;
-
-impl<T: Field> Map<T, 1> for One {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, _: [T; 1]) -> T {
-        T::ONE
-    }
+maps! {
+    /// Any exponent.
+    Power { exponent }, Field => T, |[base]| base.pow(exponent);
 }
 
 /// `aten::pow` with a scalar exponent: base^exponent. As on PyTorch's CPU, exponents 1, 2, 3, 1/2, -1/2 and -1 use multiplication,
@@ -141,14 +89,14 @@ pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), Error> {
         return integer_pow_scalar(launch);
     }
     match if exponent.im == 0.0 { exponent.re } else { f64::NAN } {
-        0.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, One)),
-        1.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Same)),
-        2.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Square)),
-        3.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Cube)),
+        0.0 => one(launch),
+        1.0 => same(launch),
+        2.0 => square(launch),
+        3.0 => cube(launch),
         0.5 => sqrt(launch),
         -0.5 => rsqrt(launch),
         -1.0 => reciprocal(launch),
         // The exponent is rounded to the dtype, as on PyTorch's CPU.
-        _ => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Power(T::store(given.to()).load()))),
+        _ => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Power { exponent: T::store(given.to()).load() })),
     }
 }

@@ -8,14 +8,14 @@
 use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, normal};
 use super::functions;
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 
 signature! {
-    gelu_backward(out; grad, x)[approximate] in FLOATING;
+    /// `aten::gelu_backward`; `approximate` is 0 for erf, 1 for tanh.
+    gelu_backward(out; grad, x)[approximate] in FLOATING => |launch| match gelu_backward::Scalars::of(launch)?.approximate.is_true() {
+        true => gelu_tanh_backward(launch),
+        false => gelu_erf_backward(launch),
+    };
 }
 
 functions! {
@@ -28,6 +28,20 @@ functions! {
         };
         // NaN fails the comparison, and propagates through the slope.
         grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
+    };
+    /// `aten::gelu_backward` by the error function.
+    gelu_erf_backward, GeluErfBackward, FLOATING, Real in Acc, [], |[grad, x]| {
+        let (distribution, power) = normal(x);
+        grad.mul(distribution.add(x.mul(T::from_f64(0.5 * GELU_SCALE).mul(power))))
+    };
+    /// `aten::gelu_backward` by tanh.
+    gelu_tanh_backward, GeluTanhBackward, FLOATING, Real in Acc, [], |[grad, x]| {
+        let (sigmoid, rest) = gelu_tanh_argument(x).sigmoid_and_rest();
+        let inner = T::from_f64(2.0 * GELU_SCALE).mul(T::ONE.add(T::from_f64(3.0 * GELU_CUBE).mul(x).mul(x)));
+        let product = x.mul(sigmoid.mul(rest)).mul(inner);
+        // Beyond 30 the sigmoid is 0 or 1 and the product is x - x: NaN for an infinite x, as on PyTorch's CPU.
+        let product = if x.abs() > T::from_f64(30.0) { x.sub(x) } else { product };
+        grad.mul(sigmoid.add(product))
     };
     /// `aten::glu_backward` with respect to the gate.
     glu_backward, GluBackward, FLOATING, Real, [], |[sigmoid, x, grad]| T::ONE.sub(sigmoid).mul(sigmoid).mul(x).mul(grad);
@@ -92,43 +106,4 @@ functions! {
     tanh_backward, TanhBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y.mul(y)).conj());
     /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0.
     threshold_backward, ThresholdBackward, REAL, Ordered, [threshold], |[grad, x]| if x <= threshold { T::ZERO } else { grad };
-}
-
-#[derive(Clone, Copy)]
-struct GeluErfBackward;
-
-impl<T: Real> Map<T, 2> for GeluErfBackward {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [grad, x]: [T; 2]) -> T {
-        let (distribution, power) = normal(x);
-        grad.mul(distribution.add(x.mul(T::from_f64(0.5 * GELU_SCALE).mul(power))))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct GeluTanhBackward;
-
-impl<T: Real> Map<T, 2> for GeluTanhBackward {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [grad, x]: [T; 2]) -> T {
-        let (sigmoid, rest) = gelu_tanh_argument(x).sigmoid_and_rest();
-        let inner = T::from_f64(2.0 * GELU_SCALE).mul(T::ONE.add(T::from_f64(3.0 * GELU_CUBE).mul(x).mul(x)));
-        let product = x.mul(sigmoid.mul(rest)).mul(inner);
-        // Beyond 30 the sigmoid is 0 or 1 and the product is x - x: NaN for an infinite x, as on PyTorch's CPU.
-        let product = if x.abs() > T::from_f64(30.0) { x.sub(x) } else { product };
-        grad.mul(sigmoid.add(product))
-    }
-}
-
-/// `aten::gelu_backward`; `approximate` is 0 for erf, 1 for tanh.
-pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    match gelu_backward::Scalars::of(launch)?.approximate.to::<i64>() {
-        0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluErfBackward)),
-        _ => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluTanhBackward)),
-    }
 }

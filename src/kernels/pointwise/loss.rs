@@ -14,7 +14,11 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Number, Real};
 
 signature! {
-    smooth_l1_loss_backward(out; input, target, grad)[norm, beta] in REAL;
+    /// `aten::smooth_l1_loss_backward`.
+    smooth_l1_loss_backward(out; input, target, grad)[norm, beta] in REAL => |launch| match FLOATING.contains(launch.compute()) {
+        true => real_smooth_l1_loss_backward(launch),
+        false => whole_smooth_l1_loss_backward(launch),
+    };
     binary_cross_entropy(out; x, target)[] in FLOATING;
 }
 
@@ -53,39 +57,17 @@ functions! {
         let outer = norm.mul(grad);
         if difference <= beta.neg() { outer.neg() } else if difference >= beta { outer } else { inner }
     };
-}
-
-/// `aten::smooth_l1_loss_backward` of integers: the quotient is truncated.
-#[derive(Clone, Copy)]
-struct WholeSmoothL1LossBackward<T> {
-    norm: T,
-    beta: T,
-}
-
-impl<T: Integer> Map<T, 3> for WholeSmoothL1LossBackward<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [input, target, grad]: [T; 3]) -> T {
-        let (difference, outer) = (input.sub(target), self.norm.mul(grad));
-        if difference <= self.beta.neg() {
+    /// `aten::smooth_l1_loss_backward` of integers: the quotient is truncated.
+    whole_smooth_l1_loss_backward, WholeSmoothL1LossBackward, INTEGRAL, Integer, [norm, beta], |[input, target, grad]| {
+        let (difference, outer) = (input.sub(target), norm.mul(grad));
+        if difference <= beta.neg() {
             outer.neg()
-        } else if difference >= self.beta {
+        } else if difference >= beta {
             outer
         } else {
-            self.norm.mul(difference).mul(grad).trunc_div(self.beta).unwrap_or(T::ZERO)
+            norm.mul(difference).mul(grad).trunc_div(beta).unwrap_or(T::ZERO)
         }
-    }
-}
-
-/// `aten::smooth_l1_loss_backward`.
-pub fn smooth_l1_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return real_smooth_l1_loss_backward(launch);
-    }
-    let smooth_l1_loss_backward::Scalars { norm, beta } = smooth_l1_loss_backward::Scalars::of(launch)?;
-    dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 3>(launch, WholeSmoothL1LossBackward { norm: norm.to(), beta: beta.to() }))
+    };
 }
 
 /// The cross entropy of two probabilities; records inputs and targets that are not in 0..=1.

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::maps;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Bool, FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -21,52 +22,28 @@ signature! {
     logical_not(out; x)[] in ALL => |launch, T| run::<T, Bool, _, 1>(launch, Not);
     /// `aten::isnan`: true for a complex number if either part is NaN.
     isnan(out; x)[] in EVERY => |launch, T| run::<T, Bool, _, 1>(launch, Nan);
-    isposinf(out; x)[] in ORDERED;
-    isneginf(out; x)[] in ORDERED;
+    /// `aten::isposinf`.
+    isposinf(out; x)[] in ORDERED => |launch| infinite(launch, Highest);
+    /// `aten::isneginf`.
+    isneginf(out; x)[] in ORDERED => |launch| infinite(launch, Lowest);
 }
 
-/// Maps to Bool. `Map, Bound, |[inputs]| truth;`
-macro_rules! predicates {
-    ($($map:ident, $bound:ident, |[$($x:ident),+]| $body:expr;)*) => {$(
-        #[derive(Clone, Copy)]
-        struct $map;
-
-        impl<T: $bound> Map<T, { [$(stringify!($x)),+].len() }> for $map {
-            type Output = Bool;
-
-            #[inline(always)]
-            fn apply(self, [$($x),+]: [T; { [$(stringify!($x)),+].len() }]) -> Bool {
-                Bool::from($body)
-            }
-        }
-    )*};
+maps! {
+    And, Number => Bool, |[lhs, rhs]| ((lhs != T::ZERO) && (rhs != T::ZERO)).into();
+    Or, Number => Bool, |[lhs, rhs]| ((lhs != T::ZERO) || (rhs != T::ZERO)).into();
+    Xor, Number => Bool, |[lhs, rhs]| ((lhs != T::ZERO) != (rhs != T::ZERO)).into();
+    Not, Number => Bool, |[x]| (x == T::ZERO).into();
+    Nan, Number => Bool, |[x]| (!x.eq(&x)).into();
+    Highest, Ordered => Bool, |[x]| (x == T::HIGHEST).into();
+    Lowest, Ordered => Bool, |[x]| (x == T::LOWEST).into();
+    Never, Ordered => Bool, |[_x]| false.into();
 }
 
-predicates! {
-    And, Number, |[lhs, rhs]| (lhs != T::ZERO) && (rhs != T::ZERO);
-    Or, Number, |[lhs, rhs]| (lhs != T::ZERO) || (rhs != T::ZERO);
-    Xor, Number, |[lhs, rhs]| (lhs != T::ZERO) != (rhs != T::ZERO);
-    Not, Number, |[x]| x == T::ZERO;
-    Nan, Number, |[x]| !x.eq(&x);
-    Highest, Ordered, |[x]| x == T::HIGHEST;
-    Lowest, Ordered, |[x]| x == T::LOWEST;
-    Never, Ordered, |[_x]| false;
-}
-
-/// `aten::isposinf`.
-pub fn isposinf(launch: &Launch<'_>) -> Result<(), Error> {
+/// Integers are never infinite.
+fn infinite<M: Map<f32, 1, Output = Bool> + Map<f64, 1, Output = Bool>>(launch: &Launch<'_>, map: M) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Highest));
-    }
-    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
-}
-
-/// `aten::isneginf`.
-pub fn isneginf(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Lowest));
+        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, map));
     }
     dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
 }

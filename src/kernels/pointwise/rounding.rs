@@ -2,20 +2,25 @@
 
 #![forbid(unsafe_code)]
 
-use super::functions;
+use super::{functions, maps};
 use crate::kernels::copy;
 use crate::kernels::signature::signature;
+use crate::kernels::table::Run;
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::elementwise::{Map, run};
+use crate::tensor::loops::elementwise::run;
 use crate::tensor::number::{Number, Real};
 
 signature! {
-    ceil(out; x)[] in REAL | UNSIGNED;
-    floor(out; x)[] in REAL | UNSIGNED;
-    round(out; x)[] in REAL | UNSIGNED;
-    trunc(out; x)[] in REAL | UNSIGNED;
+    /// `aten::ceil`: rounds up to an integer.
+    ceil(out; x)[] in REAL | UNSIGNED => |launch| whole(launch, real_ceil);
+    /// `aten::floor`: rounds down to an integer.
+    floor(out; x)[] in REAL | UNSIGNED => |launch| whole(launch, real_floor);
+    /// `aten::round`: rounds to the nearest integer, ties to even.
+    round(out; x)[] in REAL | UNSIGNED => |launch| whole(launch, real_round);
+    /// `aten::trunc`: rounds towards 0 to an integer.
+    trunc(out; x)[] in REAL | UNSIGNED => |launch| whole(launch, real_trunc);
     round_decimals(out; x)[decimals] in FLOATING;
 }
 
@@ -32,43 +37,17 @@ functions! {
     real_trunc, Trunc, FLOATING, Real, [], |[x]| x.trunc();
 }
 
-/// Kernels that round floating point dtypes and copy integers.
-macro_rules! to_whole_numbers {
-    ($($(#[$doc:meta])* $kernel:ident = $real:ident;)*) => {$(
-        $(#[$doc])*
-        pub fn $kernel(launch: &Launch<'_>) -> Result<(), Error> {
-            if FLOATING.contains(launch.compute()) { $real(launch) } else { copy::copy_(launch) }
-        }
-    )*};
+/// Rounds floating point dtypes; integers are copied.
+fn whole(launch: &Launch<'_>, real: Run) -> Result<(), Error> {
+    if FLOATING.contains(launch.compute()) { real(launch) } else { copy::copy_(launch) }
 }
 
-to_whole_numbers! {
-    /// `aten::ceil`: rounds up to an integer. Operands [out, x].
-    ceil = real_ceil;
-    /// `aten::floor`: rounds down to an integer. Operands [out, x].
-    floor = real_floor;
-    /// `aten::round`: rounds to the nearest integer, ties to even. Operands [out, x].
-    round = real_round;
-    /// `aten::trunc`: rounds towards 0 to an integer. Operands [out, x].
-    trunc = real_trunc;
-}
-
-/// Rounds to multiples of a power of 10, or of its inverse.
-#[derive(Clone, Copy)]
-struct Decimals<T> {
-    power: T,
-    whole: bool,
-}
-
-impl<T: Real> Map<T, 1> for Decimals<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> T {
-        let Self { power, whole } = self;
+maps! {
+    /// Rounds to multiples of a power of 10 if `is_tens` is not 0, else of its inverse.
+    Decimals { power, is_tens }, Real => T, |[x]| {
         let (tens, decimals) = (x.div(power).round().mul(power), x.mul(power).round().div(power));
-        if whole { tens } else { decimals }
-    }
+        if is_tens != T::ZERO { tens } else { decimals }
+    };
 }
 
 /// `aten::round.decimals`: rounds to a number of decimals; a negative number rounds to tens, hundreds and so on.
@@ -78,8 +57,8 @@ pub fn round_decimals(launch: &Launch<'_>) -> Result<(), Error> {
     match decimals {
         0 => round(launch),
         _ => dispatch!(dtype in FLOATING, T => {
-            let power = <T as Element>::Acc::from_f64(power);
-            run::<T, T, _, 1>(launch, Decimals { power, whole: decimals < 0 })
+            let [power, is_tens] = [power, f64::from(decimals < 0)].map(<T as Element>::Acc::from_f64);
+            run::<T, T, _, 1>(launch, Decimals { power, is_tens })
         }),
     }
 }

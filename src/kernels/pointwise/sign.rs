@@ -6,8 +6,9 @@
 use num_complex::Complex;
 
 use super::complex_parts::parts;
-use super::functions;
+use super::{functions, maps};
 use crate::kernels::signature::signature;
+use crate::kernels::table::Run;
 use crate::tensor::dtype::{Bool, ComplexHalf, DType, FLOATING, HALVES, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -16,9 +17,12 @@ use crate::tensor::number::{Number, Ordered, Real};
 use crate::tensor::transcendental::Elementary;
 
 signature! {
-    abs(out; x)[] in REAL | FLOAT8;
-    neg(out; x)[] in SIGNED;
-    copysign(out; lhs, rhs)[] in FLOATING;
+    /// `aten::abs` of real numbers; the least integer wraps to itself.
+    abs(out; x)[] in REAL | FLOAT8 => |launch| on_bits(launch, Signed::<false>, wide_abs);
+    /// `aten::neg`: -x; unsigned integers wrap.
+    neg(out; x)[] in SIGNED => |launch| on_bits(launch, Signed::<true>, wide_neg);
+    /// `aten::copysign`: the magnitude of lhs with the sign of rhs.
+    copysign(out; lhs, rhs)[] in FLOATING => |launch| on_bits(launch, SignOf, wide_copysign);
     complex_abs(out; x)[] in COMPLEX;
     sgn(out; x)[] in SIGNED | BOOL;
     signbit(out; x)[] in ORDERED;
@@ -77,31 +81,12 @@ impl Map<u16, 2> for SignOf {
     }
 }
 
-/// `aten::abs` of real numbers; the least integer wraps to itself.
-pub fn abs(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if !HALVES.contains(dtype) {
-        return wide_abs(launch);
+/// Runs a function of the bits of 16 bit floats, or `wide` for other dtypes.
+fn on_bits<M: Map<u16, N, Output = u16>, const N: usize>(launch: &Launch<'_>, map: M, wide: Run) -> Result<(), Error> {
+    match launch.compute() {
+        dtype if HALVES.contains(dtype) => dispatch!(dtype in HALF_BITS, E => run::<E, E, _, N>(launch, map)),
+        _ => wide(launch),
     }
-    dispatch!(dtype in HALF_BITS, E => run::<E, E, _, 1>(launch, Signed::<false>))
-}
-
-/// `aten::neg`: -x; unsigned integers wrap.
-pub fn neg(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if !HALVES.contains(dtype) {
-        return wide_neg(launch);
-    }
-    dispatch!(dtype in HALF_BITS, E => run::<E, E, _, 1>(launch, Signed::<true>))
-}
-
-/// `aten::copysign`: the magnitude of lhs with the sign of rhs.
-pub fn copysign(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if !HALVES.contains(dtype) {
-        return wide_copysign(launch);
-    }
-    dispatch!(dtype in HALF_BITS, E => run::<E, E, _, 2>(launch, SignOf))
 }
 
 /// `aten::abs` of complex numbers.
@@ -124,28 +109,9 @@ pub fn sgn(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Negative;
-
-impl<T: Ordered> Map<T, 1> for Negative {
-    type Output = Bool;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> Bool {
-        Bool::from(x < T::ZERO)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct SignBit;
-
-impl<T: Real> Map<T, 1> for SignBit {
-    type Output = Bool;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> Bool {
-        Bool::from(T::ONE.copysign(x) < T::ZERO)
-    }
+maps! {
+    Negative, Ordered => Bool, |[x]| (x < T::ZERO).into();
+    SignBit, Real => Bool, |[x]| (T::ONE.copysign(x) < T::ZERO).into();
 }
 
 /// `aten::signbit`: whether the sign bit is set, for -0 and NaN too.

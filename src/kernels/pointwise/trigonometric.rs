@@ -4,6 +4,7 @@
 
 use super::functions;
 use crate::kernels::signature::signature;
+use crate::kernels::table::Run;
 use crate::simd::math::complex;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
@@ -13,9 +14,12 @@ use crate::tensor::number::{Field, Hub, Number, Real};
 use crate::tensor::transcendental::{Analytic, Elementary};
 
 signature! {
-    sin(out; x)[] in FIELD;
-    cos(out; x)[] in FIELD;
-    tan(out; x)[] in FIELD;
+    /// `aten::sin`.
+    sin(out; x)[] in FIELD => |launch| of_angle(launch, Sin, complex_sin);
+    /// `aten::cos`.
+    cos(out; x)[] in FIELD => |launch| of_angle(launch, Cos, complex_cos);
+    /// `aten::tan`.
+    tan(out; x)[] in FIELD => |launch| of_angle(launch, Tan, complex_tan);
     /// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
     sinc(out; x)[] in FIELD => |launch| if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) };
 }
@@ -82,29 +86,10 @@ of_angles! {
     Tan, |x| x, x.tan_fast(), x.tan();
 }
 
-/// `aten::sin`.
-pub fn sin(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if dtype.is_complex() {
-        return complex_sin(launch);
+/// Runs a function over real numbers, or `complex` over complex ones.
+fn of_angle<F: FastPath<f32, 1> + FastPath<f64, 1>>(launch: &Launch<'_>, function: F, complex: Run) -> Result<(), Error> {
+    match launch.compute() {
+        dtype if dtype.is_complex() => complex(launch),
+        dtype => dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, function)),
     }
-    dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, Sin))
-}
-
-/// `aten::cos`.
-pub fn cos(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if dtype.is_complex() {
-        return complex_cos(launch);
-    }
-    dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, Cos))
-}
-
-/// `aten::tan`.
-pub fn tan(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if dtype.is_complex() {
-        return complex_tan(launch);
-    }
-    dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, Tan))
 }

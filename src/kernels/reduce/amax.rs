@@ -3,9 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::kernels::signature::signature;
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::inlined::inlined;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::number::Ordered;
@@ -15,7 +13,13 @@ signature! {
     amax(out; input)[] in REAL | BOOL => |launch, T| fold::run::<T, T, _>(launch, MinMax::<true>);
     /// `aten::amin`: the minimum; NaN if any value is NaN.
     amin(out; input)[] in REAL | BOOL => |launch, T| fold::run::<T, T, _>(launch, MinMax::<false>);
-    aminmax(least, greatest; input)[] in REAL | BOOL;
+    /// `aten::aminmax`: the minimum and the maximum; both NaN if any value is NaN.
+    aminmax(least, greatest; input)[] in REAL | BOOL => |launch, T| {
+        // The maximum is NaN if any value is NaN.
+        fold::run_both::<T, _, _, _>(launch, Least, MinMax::<true>, |least, greatest| {
+            [if greatest.is_nan() { greatest } else { least }, greatest]
+        })
+    };
 }
 
 /// The minimum; unspecified if a value is NaN, which the caller detects by the maximum.
@@ -27,19 +31,11 @@ impl<V: Ordered> Fold<V> for Least {
     type Output = V;
     const IDEMPOTENT: bool = true;
 
-    #[inline(always)]
-    fn start(self, first: V) -> V {
-        first
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> V {
-        value
-    }
-
-    #[inline(always)]
-    fn merge(self, left: V, right: V) -> V {
-        left.lesser(right)
+    inlined! {
+        fn start(self, first: V) -> V = first;
+        fn lift(self, value: V) -> V = value;
+        fn merge(self, left: V, right: V) -> V = left.lesser(right);
+        fn finish(self, least: V, _: usize) -> V = least;
     }
 
     #[inline(always)]
@@ -47,20 +43,4 @@ impl<V: Ordered> Fold<V> for Least {
         let nearer = |left: V, right: V| if left < right { left } else { right };
         nearer(nearer(first, second), nearer(third, fourth))
     }
-
-    #[inline(always)]
-    fn finish(self, least: V, _: usize) -> V {
-        least
-    }
-}
-
-/// `aten::aminmax`: the minimum and the maximum; both NaN if any value is NaN.
-pub fn aminmax(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    dispatch!(dtype in REAL | BOOL, T => {
-        // The maximum is NaN if any value is NaN.
-        fold::run_both::<T, _, _, _>(launch, Least, MinMax::<true>, |least, greatest| {
-            [if greatest.is_nan() { greatest } else { least }, greatest]
-        })
-    })
 }

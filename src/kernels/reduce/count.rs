@@ -101,7 +101,7 @@ impl<V: Readable, const ALL: bool> Fold<V> for Truth<ALL, V> {
 /// Runs a fold over the bits of the input: `$V` is the type that they are read as, `$mask` its bits that are not signs of floats.
 macro_rules! over_bits {
     ($launch:expr, $V:ident, $mask:ident => $run:expr) => {{
-        match $launch.view($launch.num_outputs()).dtype() {
+        match $launch.dtype($launch.num_outputs()) {
             DType::Byte | DType::Char | DType::Bool => over_bits!(@run $V: u8, 0, $mask => $run),
             DType::Short | DType::UInt16 => over_bits!(@run $V: i16, -1, $mask => $run),
             DType::Int | DType::UInt32 => over_bits!(@run $V: i32, -1, $mask => $run),

@@ -6,6 +6,7 @@ use half::f16;
 
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex32, Complex64, DType, dispatch};
+use crate::tensor::inlined::inlined;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold, fold};
@@ -29,29 +30,19 @@ macro_rules! magnitude {
         impl Magnitude for $real {
             type Size = $real;
 
-            #[inline(always)]
-            fn magnitude(self) -> $real {
-                self.abs()
-            }
-
-            #[inline(always)]
-            fn square(self) -> $real {
-                self * self
+            inlined! {
+                fn magnitude(self) -> $real = self.abs();
+                fn square(self) -> $real = self * self;
             }
         }
 
         impl Magnitude for num_complex::Complex<$real> {
             type Size = $real;
 
-            #[inline(always)]
-            fn magnitude(self) -> $real {
+            inlined! {
                 // The same computation as in `abs`: the gradient searches for the values whose magnitude equals the norm.
-                Elementary::hypot(self.re, self.im)
-            }
-
-            #[inline(always)]
-            fn square(self) -> $real {
-                self.re * self.re + self.im * self.im
+                fn magnitude(self) -> $real = Elementary::hypot(self.re, self.im);
+                fn square(self) -> $real = self.re * self.re + self.im * self.im;
             }
         }
     )*};
@@ -87,35 +78,20 @@ impl<V: Magnitude, const GREATEST: bool> Fold<V> for Infinite<GREATEST> {
     type Output = V::Size;
     const IDEMPOTENT: bool = true;
 
-    #[inline(always)]
-    fn start(self, first: V) -> V::Size {
-        first.magnitude()
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> V::Size {
-        value.magnitude()
-    }
-
-    #[inline(always)]
-    fn merge(self, left: V::Size, right: V::Size) -> V::Size {
-        if GREATEST { left.maximum(right) } else { left.minimum(right) }
-    }
-
-    #[inline(always)]
-    fn finish(self, magnitude: V::Size, _: usize) -> V::Size {
-        magnitude
+    inlined! {
+        fn start(self, first: V) -> V::Size = first.magnitude();
+        fn lift(self, value: V) -> V::Size = value.magnitude();
+        fn merge(self, left: V::Size, right: V::Size) -> V::Size = if GREATEST { left.maximum(right) } else { left.minimum(right) };
+        fn finish(self, magnitude: V::Size, _: usize) -> V::Size = magnitude;
     }
 }
 
 /// `aten::linalg_vector_norm`.
 pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let order: f64 = linalg_vector_norm::Scalars::of(launch)?.ord.to();
-    let output = launch.view(0);
-    let is_single = output.sizes().iter().zip(output.strides()).all(|(&size, &stride)| size == 1 || stride != 0);
     if order == 0.0 {
         run(launch, Zero)
-    } else if order == 1.0 || is_single {
+    } else if order == 1.0 || fold::is_identity(launch) {
         // The norm of a single value is its magnitude, for every order; powers could overflow.
         run(launch, One)
     } else if order == 2.0 {

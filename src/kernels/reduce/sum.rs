@@ -37,7 +37,7 @@ fold! {
 
 /// `aten::sum`. Integers wrap; Bool: whether any is true.
 pub fn sum(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, source) = (launch.compute(), launch.view(1).dtype());
+    let (dtype, source) = (launch.compute(), launch.dtype(1));
     if dtype == DType::Long && matches!(source, DType::Bool | DType::Byte | DType::Char | DType::Short | DType::Int) {
         return dispatch!(source in INTEGRAL | BOOL, T => fold::run::<T, i64, _>(launch, LongSum));
     }

@@ -40,7 +40,7 @@ impl Layer {
             return Err(Error::operands("an operand of a layer has gaps"));
         }
         // The scalars of every layer are the same.
-        let reverse = elman_layer::Scalars::of(launch)?.reverse.to::<i64>() != 0;
+        let reverse = elman_layer::Scalars::of(launch)?.reverse.is_true();
         Ok(Self { steps: steps as usize, batch: batch as usize, size: weight.size(1), reverse })
     }
 
@@ -63,10 +63,9 @@ impl Layer {
 
 /// Nanoseconds of one thread for a layer, forward or backward.
 pub fn cost(launch: &Launch<'_>) -> u64 {
-    let weight = launch.view(launch.num_outputs()).sizes();
-    let of_gates = |view: &View<'_>| view.ndim() == 3 && view.sizes().last() == weight.first();
-    let outputs = (0..launch.num_outputs()).map(|output| launch.view(output));
-    let gates: usize = outputs.filter(of_gates).map(|view| view.numel()).sum();
+    let weight = launch.sizes(launch.num_outputs());
+    let is_of_gates = |&output: &usize| launch.sizes(output).len() == 3 && launch.sizes(output).last() == weight.first();
+    let gates: usize = (0..launch.num_outputs()).filter(is_of_gates).map(|output| launch.numel(output)).sum();
     let size = weight.last().copied().unwrap_or(1);
     (gates as f64 * (size as f64 * 0.02 + 1.0)) as u64
 }

@@ -11,11 +11,11 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::steps::{Step, Unit};
-use crate::kernels::failure::Failure;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::number::Number;
 use crate::tensor::output::Output;

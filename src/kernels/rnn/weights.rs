@@ -4,33 +4,20 @@
 
 use super::unit::elements;
 use crate::kernels::matmul::{self, packed};
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, strided};
 use crate::tensor::view::View;
 
-/// `to = from`, rounded to `P`.
-struct Convert<'a, E, P> {
-    from: &'a [E],
-    to: &'a mut [P],
-}
-
-impl<E: Element, P: Element<Acc = E::Acc>> Leaf for Convert<'_, E, P> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
+leaf! {
+    /// `to = from`, rounded to `P`.
+    pub fn convert<E: Element, P: Element<Acc = E::Acc>>(from: &[E], to: &mut [P]) {
+        for (to, from) in to.iter_mut().zip(from) {
             *to = P::store(from.load());
         }
     }
-}
-
-/// Copies numbers, rounded to `P`.
-pub fn convert<E: Element, P: Element<Acc = E::Acc>>(from: &[E], to: &mut [P]) {
-    vectorize(Convert { from, to });
 }
 
 /// A dtype of the products with a recurrent weight.

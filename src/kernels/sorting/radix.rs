@@ -5,7 +5,7 @@
 //! last one writes the results.
 
 use super::key::{Key, Order, Pair};
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::loops::disjoint::DisjointSlice;
 use crate::tensor::loops::parallel;
 use crate::tuning::algorithms::{NARROW_DIGIT_BITS, WIDE_DIGIT_BITS, WIDE_DIGIT_LINES};
@@ -74,26 +74,18 @@ impl Extent {
         let shared = DisjointSlice::new(&mut found);
         blocks.for_each(LOOK_COST, &|block| {
             // SAFETY: each block writes its own position.
-            unsafe { shared.set(block, vectorize(Look { line: &line[blocks.range(block)], order })) };
+            unsafe { shared.set(block, look(&line[blocks.range(block)], order)) };
         });
         found.into_iter().reduce(Self::merged).unwrap_or(Self { least: 0, greatest: 0, ambiguous: false })
     }
 }
 
-/// Reads the keys of a part of a line.
-struct Look<'a, T> {
-    line: &'a [T],
-    order: Order,
-}
-
-impl<T: Key> Leaf for Look<'_, T> {
-    type Output = Extent;
-
-    #[inline(always)]
-    fn run(self) -> Extent {
+leaf! {
+    /// Reads the keys of a part of a line.
+    fn look<T: Key>(line: &[T], order: Order) -> Extent {
         let mut extent = Extent { least: u64::MAX, greatest: 0, ambiguous: false };
-        for &value in self.line {
-            let key = self.order.key(value);
+        for &value in line {
+            let key = order.key(value);
             extent.least = extent.least.min(key);
             extent.greatest = extent.greatest.max(key);
             extent.ambiguous |= value.is_ambiguous();

@@ -22,7 +22,7 @@ signature! {
 /// is one line, or has one for each line of `values`; `sorter` holds the indices that sort a line. `right`: after equal elements.
 pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     let searchsorted::Operands { out: output, sorted, values, sorter } = searchsorted::Operands::of(launch)?;
-    let right = searchsorted::Scalars::of(launch)?.right.to::<i64>() != 0;
+    let right = searchsorted::Scalars::of(launch)?.right.is_true();
     let shared = sorted.ndim() == 1;
     let dims = |index: &[usize]| if shared { 0 } else { index.len() };
     let dtype = sorted.dtype();
@@ -103,7 +103,7 @@ fn positions<T: Key, const RIGHT: bool>(
 /// dimension.
 pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     let isin::Operands { out: output, elements, others } = isin::Operands::of(launch)?;
-    let inverted = isin::Scalars::of(launch)?.inverted.to::<i64>() != 0;
+    let inverted = isin::Scalars::of(launch)?.inverted.is_true();
     let dtype = elements.dtype();
     if others.dtype() != dtype || output.sizes() != elements.sizes() || output.ndim() != 1 || others.ndim() != 1 {
         return Err(Error::operands(format!("{:?} in {:?}", elements.sizes(), others.sizes())));

@@ -46,7 +46,7 @@ pub fn workspace(dtype: DType, len: usize) -> usize {
 pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
     let sort::Operands { values, indices, workspace: memory, input } = sort::Operands::of(launch)?;
     let sort::Scalars { dim, descending } = sort::Scalars::of(launch)?;
-    let (dim, descending) = (dim.to::<i64>() as usize, descending.to::<i64>() != 0);
+    let (dim, descending) = (dim.to::<i64>() as usize, descending.is_true());
     let dtype = input.dtype();
     let needed = workspace(dtype, input.sizes().last().map_or(1, |&len| len as usize));
     dispatch!(dtype in ORDERED, T => {

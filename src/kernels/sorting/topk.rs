@@ -10,7 +10,7 @@ use super::radix::as_words;
 use super::sort::with_memory;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -42,7 +42,7 @@ const NAN_COST: f64 = 0.2;
 /// `aten::topk`: the first `k` elements of each line along the last dimension, in order, and their indices. The input's lines are
 /// contiguous; k is the outputs' last size.
 pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
-    let (operands, largest) = (topk::Operands::of(launch)?, topk::Scalars::of(launch)?.largest.to::<i64>() != 0);
+    let (operands, largest) = (topk::Operands::of(launch)?, topk::Scalars::of(launch)?.largest.is_true());
     let dtype = operands.input.dtype();
     dispatch!(dtype in ORDERED, T => {
         let order = Order::of::<T>(largest);
@@ -192,7 +192,7 @@ fn first<T: Key, P: Pair>(line: &[T], order: Order, count: usize) -> Vec<P> {
     let candidates = Mutex::new(Vec::new());
     let piece = SELECT_PIECE.max(16 * count);
     parallel(line.len(), piece, COST, &|begin, end| {
-        let own = vectorize(Sieve::<'_, T, P> { line: &line[begin..end], begin, order, count, pairs: Vec::new() });
+        let own = sieve::<T, P>(&line[begin..end], begin, order, count);
         let mut candidates = candidates.lock();
         candidates.extend_from_slice(&own);
         keep(&mut candidates, count);
@@ -210,42 +210,32 @@ fn keep<P: Pair>(pairs: &mut Vec<P>, count: usize) {
     }
 }
 
-/// Searches a part of a line for candidates of the first `count` pairs.
-struct Sieve<'a, T, P> {
-    line: &'a [T],
-    begin: usize,
-    order: Order,
-    count: usize,
-    pairs: Vec<P>,
-}
-
-impl<T: Key, P: Pair> Leaf for Sieve<'_, T, P> {
-    type Output = Vec<P>;
-
-    #[inline(always)]
-    fn run(mut self) -> Vec<P> {
-        let room = self.line.len().min(2 * self.count + 8 * GROUP);
-        self.pairs.reserve(room + GROUP);
+leaf! {
+    /// Searches a part of a line for candidates of the first `count` pairs.
+    fn sieve<T: Key, P: Pair>(line: &[T], begin: usize, order: Order, count: usize) -> Vec<P> {
+        let mut pairs = Vec::<P>::new();
+        let room = line.len().min(2 * count + 8 * GROUP);
+        pairs.reserve(room + GROUP);
         // Once there are enough candidates, later elements count only if their keys are less than the greatest candidate's.
         let mut limit = None;
-        for (number, group) in self.line.chunks(GROUP).enumerate() {
+        for (number, group) in line.chunks(GROUP).enumerate() {
             if let Some(limit) = limit
-                && !group.iter().fold(false, |some, &value| some | (self.order.key(value) < limit))
+                && !group.iter().fold(false, |some, &value| some | (order.key(value) < limit))
             {
                 continue;
             }
             for (at, &value) in group.iter().enumerate() {
-                let key = self.order.key(value);
+                let key = order.key(value);
                 if limit.is_none_or(|limit| key < limit) {
-                    self.pairs.push(P::new(key, self.begin + number * GROUP + at));
+                    pairs.push(P::new(key, begin + number * GROUP + at));
                 }
             }
-            if self.pairs.len() >= room && self.pairs.len() > self.count {
-                keep(&mut self.pairs, self.count);
-                limit = self.pairs.iter().max().map(|pair| pair.key());
+            if pairs.len() >= room && pairs.len() > count {
+                keep(&mut pairs, count);
+                limit = pairs.iter().max().map(|pair| pair.key());
             }
         }
-        keep(&mut self.pairs, self.count);
-        self.pairs
+        keep(&mut pairs, count);
+        pairs
     }
 }

@@ -100,7 +100,7 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let collect::Operands { starts, inverse, counts, groups, order } = collect::Operands::of(launch)?;
     let [starts, inverse, counts] = [target(starts)?, target(inverse)?, target(counts)?];
     let (groups, order) = (longs(&groups)?, order.as_ref().map(longs).transpose()?);
-    let in_order = collect::Scalars::of(launch)?.in_order == Scalar::Bool(true);
+    let in_order = collect::Scalars::of(launch)?.in_order.is_true();
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let number = groups.last().map_or(0, |&last| last as usize + 1);
     let fits = |part: &[i64], whole: usize| part.is_empty() || part.len() == whole;
@@ -142,7 +142,7 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
         let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), values) else {
             return Err(Error::operands("a line with gaps"));
         };
-        let as_it_is = unique_line::Scalars::of(launch)?.as_it_is == Scalar::Bool(true);
+        let as_it_is = unique_line::Scalars::of(launch)?.as_it_is.is_true();
         if !as_it_is {
             sort_line(line, values, &mut vec![0; line.len()], false);
         }

@@ -10,7 +10,7 @@ use half::f16;
 use super::Buffer;
 use super::strided::copy_run;
 use crate::simd::nontemporal::Stores;
-use crate::simd::{Leaf, halves, vectorize};
+use crate::simd::{halves, leaf};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
@@ -63,14 +63,14 @@ fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: us
         return to_target(from.cast::<HubOf<S>>(), to, target, count);
     }
     if target == HubOf::<S>::DTYPE {
-        vectorize(Widen { from, to: to.cast::<HubOf<S>>(), count });
+        widen(from, to.cast(), count);
         return Ok(());
     }
     let mut buffer = Buffer::new();
     let hub = buffer.data().cast::<HubOf<S>>();
     for start in (0..count).step_by(CAST_RUN) {
         let count = CAST_RUN.min(count - start);
-        vectorize(Widen { from: from.wrapping_add(start), to: hub, count });
+        widen(from.wrapping_add(start), hub, count);
         to_target(hub, to.wrapping_add(start * target.size()), target, count)?;
     }
     Ok(())
@@ -78,56 +78,36 @@ fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: us
 
 fn to_target<H: Hub>(from: *const H, to: *mut u8, target: DType, count: usize) -> Result<(), Error> {
     dispatch!(target in EVERY, D => {
-        vectorize(Narrow { from, to: to.cast::<D>(), count });
+        narrow::<H, D>(from, to.cast(), count);
         Ok(())
     })
 }
 
-struct Widen<S: Element> {
-    from: *const S,
-    to: *mut HubOf<S>,
-    count: usize,
-}
-
-impl<S: Element> Leaf for Widen<S> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
+leaf! {
+    fn widen<S: Element>(from: *const S, to: *mut HubOf<S>, count: usize) {
         if TypeId::of::<S>() == TypeId::of::<f16>() {
             // SAFETY: `cast`'s caller promises `count` readable elements, and the target is the hub buffer or the caller's run, of
             // at least as many.
-            return unsafe { halves::widen(self.from.cast(), self.to.cast(), self.count) };
+            return unsafe { halves::widen(from.cast(), to.cast(), count) };
         }
-        for index in 0..self.count {
+        for index in 0..count {
             // SAFETY: `cast`'s caller promises `count` readable elements.
-            let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
+            let value = unsafe { from.wrapping_add(index).read_unaligned() };
             // SAFETY: the target is the hub buffer or the caller's run, of at least `count` elements.
-            unsafe { self.to.wrapping_add(index).write_unaligned(value.load().hub()) };
+            unsafe { to.wrapping_add(index).write_unaligned(value.load().hub()) };
         }
     }
-}
 
-struct Narrow<H, D> {
-    from: *const H,
-    to: *mut D,
-    count: usize,
-}
-
-impl<H: Hub, D: Element> Leaf for Narrow<H, D> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
+    fn narrow<H: Hub, D: Element>(from: *const H, to: *mut D, count: usize) {
         if TypeId::of::<H>() == TypeId::of::<f32>() && TypeId::of::<D>() == TypeId::of::<f16>() {
             // SAFETY: the source is the hub buffer or the caller's run, and `cast`'s caller promises as many writable elements.
-            return unsafe { halves::narrow(self.from.cast(), self.to.cast(), self.count) };
+            return unsafe { halves::narrow(from.cast(), to.cast(), count) };
         }
-        for index in 0..self.count {
+        for index in 0..count {
             // SAFETY: the source is the hub buffer or the caller's run, of at least `count` elements.
-            let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
+            let value = unsafe { from.wrapping_add(index).read_unaligned() };
             // SAFETY: `cast`'s caller promises `count` writable elements.
-            unsafe { self.to.wrapping_add(index).write_unaligned(D::store(value.to())) };
+            unsafe { to.wrapping_add(index).write_unaligned(D::store(value.to())) };
         }
     }
 }

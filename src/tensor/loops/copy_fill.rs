@@ -2,12 +2,13 @@
 
 use std::hint::black_box;
 
-use super::elementwise::{self, Map, check_dtypes, gather};
+use super::elementwise::{self, Map};
 use super::index_space::{Patch, Space, Steps};
+use super::staging::{Stage, check_dtypes};
 use super::strided::{self, StridedPtr};
 use super::{Buffer, cast, parallel};
+use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{self, Launch, Layout};
@@ -138,16 +139,16 @@ fn copy_cast(launch: &Launch<'_>) -> Result<(), Error> {
         let (mut block, mut raw) = (Buffer::new(), Buffer::new());
         space.walk(begin, end, &mut |patch| {
             let [to, from] = ptrs(&space, patch);
-            if to.is_dense(target.size(), patch.cols, patch.rows) {
-                // SAFETY: the launch's operands are readable and writable, and `check_dtypes` found both convertible.
-                unsafe { gather(from, source, to.data, target, &mut raw, patch) };
-                return;
+            let (stage, mut raw) = (Stage::rows(patch.cols, patch.rows), || raw.data());
+            let is_dense = to.is_dense(target.size(), patch.cols, patch.rows);
+            let dense = if is_dense { to.data } else { block.data() };
+            // SAFETY: the launch's operands are readable and writable, and `check_dtypes` found both convertible; a block buffer
+            // holds any patch.
+            unsafe { stage.gather(from, source, dense, target, &mut raw) };
+            if !is_dense {
+                // SAFETY: as above.
+                unsafe { stage.scatter(dense, target, to, target, &mut raw) };
             }
-            let dense = StridedPtr::dense(block.data(), target.size(), patch.cols);
-            // SAFETY: as above; a block buffer holds any patch.
-            unsafe { gather(from, source, dense.data, target, &mut raw, patch) };
-            // SAFETY: as above, for writing.
-            unsafe { strided::copy(dense, to, target.size(), patch.cols, patch.rows) };
         });
     });
     Ok(())
@@ -198,7 +199,7 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
 fn fill_run(to: *mut u8, size: usize, element: u128, bytes: usize, stores: Stores) {
     // No element is larger than the pattern, and every size divides the pattern's.
     let pattern = (0..size_of::<u128>() / size).fold(0, |pattern, copy| pattern | (element & mask(size)) << (8 * size * copy));
-    vectorize(Fill { to, pattern, bytes, stores });
+    fill_bytes(to, pattern, bytes, stores);
 }
 
 /// A mask of the lowest `size` bytes.
@@ -206,45 +207,35 @@ fn mask(size: usize) -> u128 {
     u128::MAX >> (u128::BITS as usize - 8 * size)
 }
 
-/// Fills bytes with a repeated pattern.
-struct Fill {
-    to: *mut u8,
-    pattern: u128,
-    bytes: usize,
-    stores: Stores,
-}
-
-impl Leaf for Fill {
-    type Output = ();
-
+leaf! {
+    /// Fills bytes with a repeated pattern.
     /// Writes blocks of the widest stores: Zen 4 writes whole cache lines without reading them first, but not those that are
     /// written in single words (4 MiB on one thread: 41 µs instead of 71).
-    #[inline(always)]
-    fn run(self) {
+    fn fill_bytes(to: *mut u8, pattern: u128, bytes: usize, stores: Stores) {
         const WORDS: usize = 32;
         const BLOCK: usize = WORDS * size_of::<u64>();
         let mut block = [0u64; WORDS];
         for (index, word) in block.iter_mut().enumerate() {
-            *word = (self.pattern >> (64 * (index % 2))) as u64;
+            *word = (pattern >> (64 * (index % 2))) as u64;
         }
         // The block is opaque to the compiler, which would store two known words as single words.
         let block = black_box(block);
-        let whole = self.bytes / BLOCK * BLOCK;
+        let whole = bytes / BLOCK * BLOCK;
         for first in (0..whole).step_by(BLOCK) {
             // SAFETY: `fill_with` passes runs of that many bytes of the launch's output, stored non-temporally only if it is
             // aligned, as blocks are.
-            unsafe { self.stores.write(self.to.wrapping_add(first).cast(), block) };
+            unsafe { stores.write(to.wrapping_add(first).cast(), block) };
         }
-        let words = self.bytes / size_of::<u128>() * size_of::<u128>();
+        let words = bytes / size_of::<u128>() * size_of::<u128>();
         for first in (whole..words).step_by(size_of::<u128>()) {
             // SAFETY: as above.
-            unsafe { self.to.wrapping_add(first).cast::<u128>().write_unaligned(self.pattern) };
+            unsafe { to.wrapping_add(first).cast::<u128>().write_unaligned(pattern) };
         }
-        let pattern = self.pattern.to_ne_bytes();
-        for at in words..self.bytes {
+        let repeated = pattern.to_ne_bytes();
+        for at in words..bytes {
             // SAFETY: as above.
-            unsafe { self.to.wrapping_add(at).write(pattern[at % size_of::<u128>()]) };
+            unsafe { to.wrapping_add(at).write(repeated[at % size_of::<u128>()]) };
         }
-        self.stores.finish();
+        stores.finish();
     }
 }

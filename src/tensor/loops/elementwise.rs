@@ -3,12 +3,12 @@
 use std::marker::PhantomData;
 
 use super::blocks::{BlockFunction, Blocks};
-use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
-use super::strided::{self, StridedPtr};
+use super::index_space::{MAX_OPERANDS, Space};
+use super::staging::{Patches, check_dtypes};
 use super::words::is_paired;
 use super::{Buffer, cast, grain, parallel};
+use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -178,27 +178,14 @@ where
         *typed = input.cast();
     }
     let blocks = Blocks { inputs: typed, output: output.cast(), count, stores };
-    vectorize(Apply::<E, O, Op, N> { blocks, op });
+    apply_blocks::<E, O, Op, N>(blocks, op);
 }
 
-struct Apply<E, O, Op, const N: usize> {
-    blocks: Blocks<E, O, N>,
-    op: Op,
-}
-
-impl<E, O, Op, const N: usize> Leaf for Apply<E, O, Op, N>
-where
-    E: Element,
-    O: Element,
-    Op: Map<E::Acc, N, Output = O::Acc>,
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        // SAFETY: `straight` and `PatchBuffers::patch` provide operands of at least `count` elements; an output does not overlap
+leaf! {
+    fn apply_blocks<E: Element, O: Element, Op: Map<E::Acc, N, Output = O::Acc>; N: usize>(blocks: Blocks<E, O, N>, op: Op) {
+        // SAFETY: `straight` and `Patches::patch` provide operands of at least `count` elements; an output does not overlap
         // the inputs, or is one of them. `straight` requests non-temporal stores only for an aligned output.
-        unsafe { self.blocks.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Loaded(self.op)) };
+        unsafe { blocks.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Loaded(op)) };
     }
 }
 
@@ -263,10 +250,20 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
         return Ok(());
     }
     check_dtypes(launch)?;
+    let mut dtypes = [types.input; MAX_OPERANDS];
+    dtypes[0] = types.output;
     let space = Space::of(launch);
     space.for_each_piece(launch.cost(), &|begin, end| {
-        let mut worker = PatchBuffers::new(launch, &space, types, body);
-        space.walk(begin, end, &mut |patch| worker.patch(patch));
+        let mut patches = Patches::new(launch, &space, &dtypes, [1, types.inputs + 1], true);
+        space.walk(begin, end, &mut |patch| {
+            patches.patch(patch, &mut |[output, inputs @ ..], count| {
+                let mut data = [std::ptr::null(); MAX_OPERANDS];
+                for (data, input) in data.iter_mut().zip(inputs) {
+                    *data = input.cast_const();
+                }
+                body(*output, &data, count, Stores::Cached);
+            });
+        });
     });
     Ok(())
 }
@@ -310,153 +307,4 @@ fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) 
         }
         body(output.data().wrapping_add(begin * types.output.size()), &inputs, end - begin, stores);
     });
-}
-
-/// Checks that every operand's dtype is convertible.
-pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), Error> {
-    match (0..launch.num_operands()).map(|index| launch.view(index).dtype()).find(|dtype| !dtype.is_convertible()) {
-        Some(dtype) => Err(Error::dtype(dtype, format!("{dtype:?} has no conversions"))),
-        None => Ok(()),
-    }
-}
-
-/// How an input reaches the loop.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    /// One value for all elements: the block buffer is filled with it once.
-    Constant,
-    /// Directly if the patch is contiguous, else gathered and cast into its block buffer.
-    Gather,
-}
-
-/// One thread's block buffers.
-struct PatchBuffers<'a> {
-    types: Types,
-    body: Loop<'a>,
-    dtypes: [DType; MAX_OPERANDS],
-    steps: [Steps; MAX_OPERANDS],
-    accesses: [Access; MAX_OPERANDS],
-    /// True if an input partially overlaps the output.
-    is_crossed: bool,
-    blocks: [Buffer; MAX_OPERANDS],
-    raw: Buffer,
-}
-
-impl<'a> PatchBuffers<'a> {
-    fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>) -> Self {
-        let output = launch.view(0);
-        let mut worker = Self {
-            types,
-            body,
-            dtypes: [DType::Byte; MAX_OPERANDS],
-            steps: [Steps::default(); MAX_OPERANDS],
-            accesses: [Access::Gather; MAX_OPERANDS],
-            is_crossed: (1..=types.inputs).map(|index| launch.view(index)).any(|input| {
-                let same = input.data() == output.data() && input.strides() == output.strides();
-                input.overlaps(&output) && !(same && input.dtype().size() == output.dtype().size())
-            }),
-            blocks: [const { Buffer::new() }; MAX_OPERANDS],
-            raw: Buffer::new(),
-        };
-        for index in 0..=types.inputs {
-            let view = launch.view(index);
-            worker.dtypes[index] = view.dtype();
-            worker.steps[index] = space.steps(index);
-            if index > 0 && (view.is_constant() || view.flags().has(Flags::IMMEDIATE)) {
-                worker.accesses[index] = Access::Constant;
-                worker.spread(index, view.data(), space.patch_len());
-            }
-        }
-        worker
-    }
-
-    /// Fills an input's block buffer with one value.
-    fn spread(&mut self, operand: usize, value: *const u8, count: usize) {
-        let size = self.types.input.size();
-        let mut one = 0u128;
-        let single = (&raw mut one).cast::<u8>();
-        // SAFETY: the operand has at least one element of its dtype, and no element is larger than `one`.
-        let cast = unsafe { cast::cast(value, self.dtypes[operand], single, self.types.input, 1) };
-        debug_assert!(cast.is_ok(), "checked by check_dtypes");
-        let from = StridedPtr { data: single, steps: Steps::default() };
-        let to = StridedPtr::dense(self.blocks[operand].data(), size, count);
-        // SAFETY: a block buffer holds a patch of any dtype; `count` is at most that.
-        unsafe { strided::copy(from, to, size, count, 1) };
-    }
-
-    fn patch(&mut self, patch: &Patch) {
-        let mut inputs = [std::ptr::null(); MAX_OPERANDS];
-        for (index, input) in inputs.iter_mut().enumerate().take(self.types.inputs) {
-            *input = self.input(index + 1, patch);
-        }
-        let (dtype, output) = (self.types.output, StridedPtr { data: patch.data(0), steps: self.steps[0] });
-        let direct = self.dtypes[0] == dtype && !self.is_crossed && output.is_dense(dtype.size(), patch.cols, patch.rows);
-        // The output's block buffer is free, since only inputs are gathered.
-        let result = self.blocks[0].data();
-        (self.body)(if direct { output.data } else { result }, &inputs, patch.len(), Stores::Cached);
-        if !direct {
-            // SAFETY: the result buffer holds the patch's elements; the launch may write the output's.
-            unsafe { scatter(result, dtype, output, self.dtypes[0], &mut self.raw, patch) };
-        }
-    }
-
-    fn input(&mut self, operand: usize, patch: &Patch) -> *const u8 {
-        let (dtype, ptr) = (self.dtypes[operand], StridedPtr { data: patch.data(operand), steps: self.steps[operand] });
-        let needed = self.types.input;
-        if self.accesses[operand] == Access::Gather {
-            if dtype == needed && ptr.is_dense(needed.size(), patch.cols, patch.rows) {
-                return ptr.data;
-            }
-            // SAFETY: the launch's operand is readable; the block buffer holds a patch of any dtype.
-            unsafe { gather(ptr, dtype, self.blocks[operand].data(), needed, &mut self.raw, patch) };
-        }
-        self.blocks[operand].data()
-    }
-}
-
-/// Gathers a patch's elements into `to`, contiguous and cast to `target`.
-///
-/// # Safety
-/// The patch's elements at `from` must be readable and of dtype `source`; `to` must have room for them as `target`; both dtypes
-/// must be convertible.
-pub unsafe fn gather(from: StridedPtr, source: DType, to: *mut u8, target: DType, raw: &mut Buffer, patch: &Patch) {
-    let dense = from.is_dense(source.size(), patch.cols, patch.rows);
-    let packed = match (source == target, dense) {
-        (true, _) => to,
-        (false, true) => from.data,
-        (false, false) => raw.data(),
-    };
-    if source == target || !dense {
-        let ptr = StridedPtr::dense(packed, source.size(), patch.cols);
-        // SAFETY: the caller promises the elements; the target is the caller's buffer or `raw`, which holds any patch.
-        unsafe { strided::copy(from, ptr, source.size(), patch.cols, patch.rows) };
-    }
-    if source != target {
-        // SAFETY: the elements are contiguous now; the caller promises room for them in `to`.
-        let cast = unsafe { cast::cast(packed, source, to, target, patch.len()) };
-        debug_assert!(cast.is_ok(), "both dtypes are convertible");
-    }
-}
-
-/// Scatters the contiguous elements of `from` to the patch's elements at `to`, cast to `target`.
-///
-/// # Safety
-/// As for [`gather`], with the roles exchanged.
-pub unsafe fn scatter(from: *mut u8, source: DType, to: StridedPtr, target: DType, raw: &mut Buffer, patch: &Patch) {
-    let dense = to.is_dense(target.size(), patch.cols, patch.rows);
-    let packed = match (source == target, dense) {
-        (true, _) => from,
-        (false, true) => to.data,
-        (false, false) => raw.data(),
-    };
-    if source != target {
-        // SAFETY: the caller promises the elements; the target is the caller's memory or `raw`, which holds any patch.
-        let cast = unsafe { cast::cast(from, source, packed, target, patch.len()) };
-        debug_assert!(cast.is_ok(), "both dtypes are convertible");
-    }
-    if source == target || !dense {
-        let ptr = StridedPtr::dense(packed, target.size(), patch.cols);
-        // SAFETY: the elements are contiguous now; the caller promises the patch's elements at `to`.
-        unsafe { strided::copy(ptr, to, target.size(), patch.cols, patch.rows) };
-    }
 }

@@ -6,8 +6,8 @@
 use super::blocks::{BlockFunction, Blocks};
 use super::elementwise::{Inputs, Types, drive, drive_in_runs, has_wider_number};
 use super::words::is_paired;
+use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -53,33 +53,21 @@ where
 {
     let inputs = std::array::from_fn(|input| inputs[input].cast());
     let blocks = Blocks { inputs, output: output.cast(), count, stores: Stores::Cached };
-    vectorize(Apply::<E, Op, N> { blocks, op });
+    apply_blocks::<E, Op, N>(blocks, op);
 }
 
-struct Apply<E, Op, const N: usize> {
-    blocks: Blocks<E, E, N>,
-    op: Op,
-}
-
-impl<E, Op, const N: usize> Leaf for Apply<E, Op, N>
-where
-    E: Element,
-    Op: FastPath<E::Acc, N>,
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for begin in (0..self.blocks.count).step_by(FAST_PATH_BLOCK) {
-            let part = self.blocks.part(begin, FAST_PATH_BLOCK);
+leaf! {
+    fn apply_blocks<E: Element, Op: FastPath<E::Acc, N>; N: usize>(blocks: Blocks<E, E, N>, op: Op) {
+        for begin in (0..blocks.count).step_by(FAST_PATH_BLOCK) {
+            let part = blocks.part(begin, FAST_PATH_BLOCK);
             // SAFETY: `drive` provides operands of at least `count` elements.
-            let takes_fast_path = |index| self.op.takes_fast_path(unsafe { part.load(index) }.map(E::load));
+            let takes_fast_path = |index| op.takes_fast_path(unsafe { part.load(index) }.map(E::load));
             if (0..part.count).fold(true, |all, index| all & takes_fast_path(index)) {
                 // SAFETY: as above; an output does not overlap the inputs, or is one of them.
-                unsafe { part.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Fast(self.op)) };
+                unsafe { part.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Fast(op)) };
             } else {
                 // SAFETY: as above.
-                unsafe { part.rest(0, Either(self.op)) };
+                unsafe { part.rest(0, Either(op)) };
             }
         }
     }

@@ -15,14 +15,12 @@ mod indexed_update;
 mod position;
 mod single_index;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use super::buffer::with_zeros;
+use super::failure::Failure;
 use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
-use crate::runtime::sync::Mutex;
-use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::DType;
+use crate::simd::leaf;
+use crate::tensor::dtype::{DType, dispatch_size};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tuning::caches::BLOCK;
@@ -65,7 +63,7 @@ pub struct Indexed<'a> {
     launch: &'a Launch<'a>,
     indices: [Index; MAX_INDICES],
     count: usize,
-    fault: Fault,
+    failure: Failure,
 }
 
 impl<'a> Indexed<'a> {
@@ -76,6 +74,7 @@ impl<'a> Indexed<'a> {
         if count == 0 || count > MAX_INDICES {
             return Err(Error::operands(format!("{count} index operands")));
         }
+        let (pairs, _) = launch.scalars().get(first_scalar..).unwrap_or_default().as_chunks::<2>();
         let none = Slots { count: 0, step: 0, rules };
         let mut indices = [Index { operand: 0, dtype: DType::Long, slots: none }; MAX_INDICES];
         for (number, index) in indices.iter_mut().enumerate().take(count) {
@@ -84,11 +83,10 @@ impl<'a> Indexed<'a> {
             if !matches!(dtype, DType::Int | DType::Long) {
                 return Err(Error::dtype(dtype, format!("indices of dtype {dtype:?}")));
             }
-            let slots = launch.scalar(first_scalar + 2 * number)?.to::<i64>().max(0);
-            let step = launch.scalar(first_scalar + 2 * number + 1)?.to::<i64>();
-            *index = Index { operand, dtype, slots: Slots { count: slots, step, rules } };
+            let &[slots, step] = pairs.get(number).ok_or_else(|| Error::parameter("an index without slots"))?;
+            *index = Index { operand, dtype, slots: Slots { count: slots.to::<i64>().max(0), step: step.to(), rules } };
         }
-        Ok(Self { launch, indices, count, fault: Fault::default() })
+        Ok(Self { launch, indices, count, failure: Failure::default() })
     }
 
     fn indices(&self) -> &[Index] {
@@ -110,7 +108,7 @@ impl<'a> Indexed<'a> {
                 });
             });
         }
-        self.fault.result()
+        self.failure.result()
     }
 
     /// The space in patches with at most [`BLOCK`] positions. If indices name rows, a position stands for a row: such patches are
@@ -131,15 +129,7 @@ impl<'a> Indexed<'a> {
             load_rows(to, from, &positions[..patch.rows], patch.cols, size);
             return;
         }
-        let positions = &positions[..];
-        let (cols, rows) = (patch.cols, patch.rows);
-        match size {
-            1 => vectorize(Pick::<u8> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
-            2 => vectorize(Pick::<u16> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
-            4 => vectorize(Pick::<u32> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
-            8 => vectorize(Pick::<u64> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
-            _ => vectorize(Pick::<u128> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
-        }
+        dispatch_size!(size, E => pick::<E>(to, from, &positions[..patch.len()], patch.cols));
     }
 
     /// True if no index changes along the rows of patches.
@@ -159,7 +149,7 @@ impl<'a> Indexed<'a> {
             let positions = &mut positions[..cols * rows];
             let work = Positions { index: slot, cols, rows, slots: index.slots, is_first: number == 0, found: positions };
             if let Err(found) = work.fill(index.dtype) {
-                self.fault.set(found, index.slots.count);
+                self.failure.note(out_of_bounds(found, index.slots.count));
                 return false;
             }
         }
@@ -177,56 +167,22 @@ fn load_rows(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize, s
     }
 }
 
-/// The first index that was found out of bounds.
-#[derive(Default)]
-struct Fault {
-    is_set: AtomicBool,
-    what: Mutex<Option<(i64, i64)>>,
+/// The error of an index that is out of bounds.
+#[cold]
+fn out_of_bounds(index: i64, slots: i64) -> Result<(), Error> {
+    let text = format!("index {index} is out of bounds for dimension with size {slots}");
+    Err(Error::index(index, slots as usize, text))
 }
 
-impl Fault {
-    #[cold]
-    fn set(&self, index: i64, slots: i64) {
-        self.what.lock().get_or_insert((index, slots));
-        // The flag is read after the loop has joined its threads.
-        self.is_set.store(true, Ordering::Relaxed);
-    }
-
-    fn result(&self) -> Result<(), Error> {
-        if !self.is_set.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        match *self.what.lock() {
-            Some((index, slots)) => {
-                let text = format!("index {index} is out of bounds for dimension with size {slots}");
-                Err(Error::index(index, slots as usize, text))
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-/// Copies a patch element by element.
-struct Pick<'a, E> {
-    to: StridedPtr,
-    from: StridedPtr,
-    positions: &'a [i64],
-    cols: usize,
-    rows: usize,
-    element: std::marker::PhantomData<E>,
-}
-
-impl<E: Copy> Leaf for Pick<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (row, positions) in self.positions[..self.cols * self.rows].chunks_exact(self.cols).enumerate() {
-            let to = self.to.data.wrapping_offset(row as isize * self.to.steps.row);
-            let from = self.from.data.wrapping_offset(row as isize * self.from.steps.row);
+leaf! {
+    /// Copies a patch element by element.
+    fn pick<E: Copy>(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize) {
+        for (row, positions) in positions.chunks_exact(cols).enumerate() {
+            let target = to.data.wrapping_offset(row as isize * to.steps.row);
+            let source = from.data.wrapping_offset(row as isize * from.steps.row);
             for (col, &position) in positions.iter().enumerate() {
-                let from = from.wrapping_offset(col as isize * self.from.steps.col + position as isize).cast::<E>();
-                let to = to.wrapping_offset(col as isize * self.to.steps.col).cast::<E>();
+                let from = source.wrapping_offset(col as isize * from.steps.col + position as isize).cast::<E>();
+                let to = target.wrapping_offset(col as isize * to.steps.col).cast::<E>();
                 // SAFETY: `locate` has found every position inside the source.
                 let value = unsafe { from.read_unaligned() };
                 // SAFETY: the launch may write the target's elements.

@@ -14,13 +14,11 @@ mod line_plan;
 pub mod passes;
 mod values;
 
-use std::marker::PhantomData;
-
 use line_batch::{Batch, LineBuffers};
 use line_plan::{Operand, Plan};
 
 use super::{grain, parallel};
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::output::Output;
@@ -86,7 +84,7 @@ where
 {
     let operands = operands::<T, I, O>(inputs, outputs);
     drive(&operands, dim, cost, None, &|_| 0, &|batch| {
-        vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+        each_line::<T, _, I, O>(batch, kernel);
     })
 }
 
@@ -105,9 +103,9 @@ where
     let operands = operands::<T, I, O>(inputs, outputs);
     drive(&operands, dim, cost, Some(LANES), &|_| 0, &|batch| {
         if batch.in_strips {
-            vectorize(EachStrip::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+            each_strip::<T, _, I, O>(batch, kernel);
         } else {
-            vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+            each_line::<T, _, I, O>(batch, kernel);
         }
     })
 }
@@ -185,44 +183,24 @@ fn drive(
     Ok(())
 }
 
-/// Runs a kernel over the lines of a batch, one after the other.
-struct EachLine<'a, T, K, const I: usize, const O: usize> {
-    batch: &'a Batch<'a>,
-    kernel: &'a K,
-    element: PhantomData<T>,
-}
-
-impl<T, K: Lines<T, I, O>, const I: usize, const O: usize> Leaf for EachLine<'_, T, K, I, O> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let len = self.batch.len;
-        for line in 0..self.batch.count {
-            let ptr = |operand: usize| self.batch.line(operand, line).cast::<T>();
+leaf! {
+    /// Runs a kernel over the lines of a batch, one after the other.
+    fn each_line<T: Element, K: Lines<T, I, O>; I: usize, O: usize>(batch: &Batch<'_>, kernel: &K) {
+        let len = batch.len;
+        for line in 0..batch.count {
+            let ptr = |operand: usize| batch.line(operand, line).cast::<T>();
             // SAFETY: `drive` provides lines of `len` aligned elements of each operand's dtype, for this call alone.
             let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(ptr(input).cast_const(), len) });
             // SAFETY: as above; the lines of outputs overlap no other line.
             let outputs = std::array::from_fn(|output| unsafe { std::slice::from_raw_parts_mut(ptr(I + output), len) });
-            self.kernel.line(self.batch.first + line, inputs, outputs);
+            kernel.line(batch.first + line, inputs, outputs);
         }
     }
-}
 
-/// Runs a kernel over the strips of a batch.
-struct EachStrip<'a, T, K, const I: usize, const O: usize> {
-    batch: &'a Batch<'a>,
-    kernel: &'a K,
-    element: PhantomData<T>,
-}
-
-impl<T, K: Columns<T, I, O>, const I: usize, const O: usize> Leaf for EachStrip<'_, T, K, I, O> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for col in (0..self.batch.count).step_by(LANES) {
-            self.kernel.columns(Strip::of(self.batch, col));
+    /// Runs a kernel over the strips of a batch.
+    fn each_strip<T: Element, K: Columns<T, I, O>; I: usize, O: usize>(batch: &Batch<'_>, kernel: &K) {
+        for col in (0..batch.count).step_by(LANES) {
+            kernel.columns(Strip::of(batch, col));
         }
     }
 }

@@ -7,9 +7,9 @@
 //! The results of a block are computed before the first is stored, so that a result may replace an input. If tensors of different
 //! entries share memory, the entries are computed one after the other.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::failure::Failure;
 use super::parallel;
 use super::words::{from_bits, is_paired, to_bits};
 use crate::runtime::parallel_for;
@@ -88,7 +88,7 @@ pub fn each(
     scalar: &(dyn Fn(usize) -> Option<Scalar> + Sync),
     kernel: Kernel,
 ) -> Result<(), Error> {
-    let failure = OnceLock::new();
+    let failure = Failure::default();
     drive(launch, lists, None, inputs, &|entry, begin, count| {
         if count == 0 {
             return;
@@ -105,12 +105,9 @@ pub fn each(
         }
         // SAFETY: the operands are elements `begin..begin + count` of this launch's, which `drive` passes to this call alone.
         let part = unsafe { record.launch() };
-        if let Err(error) = kernel(&part) {
-            // Only the first failure is reported.
-            let _ = failure.set(error);
-        }
+        failure.note(kernel(&part));
     })?;
-    failure.into_inner().map_or(Ok(()), Err)
+    failure.result()
 }
 
 /// The overhead of a reduction in nanoseconds.
@@ -131,13 +128,9 @@ pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kern
     large.into_iter().try_for_each(reduce)?;
     let elements: usize = small.iter().map(|&entry| numel(entry)).sum();
     let cost = (elements as f64 * launch.cost()) as u64 + REDUCTION * small.len() as u64;
-    let failure = OnceLock::new();
-    parallel_for::parallel_for(small.len(), cost, &|index| {
-        if let Err(error) = reduce(small[index]) {
-            let _ = failure.set(error);
-        }
-    });
-    failure.into_inner().map_or(Ok(()), Err)
+    let failure = Failure::default();
+    parallel_for::parallel_for(small.len(), cost, &|index| failure.note(reduce(small[index])));
+    failure.result()
 }
 
 /// Some elements of the tensors of one entry.

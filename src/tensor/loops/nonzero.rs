@@ -2,11 +2,10 @@
 //!
 //! A first parallel pass counts the elements of each chunk; a second one visits them, with ranks from the cumulative counts.
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::parallel;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::Number;
@@ -77,7 +76,7 @@ fn visit_all<T: Element>(data: usize, len: usize, cost: f64, body: NonzeroBody<'
 }
 
 fn count_chunk<T: Element>(data: usize, begin: usize, end: usize) -> usize {
-    vectorize(Count::<T> { from: (data as *const T).wrapping_add(begin), count: end - begin })
+    count_nonzero((data as *const T).wrapping_add(begin), end - begin)
 }
 
 fn visit<T: Element>(data: usize, begin: usize, end: usize, mut rank: usize, body: NonzeroBody<'_>) {
@@ -85,7 +84,7 @@ fn visit<T: Element>(data: usize, begin: usize, end: usize, mut rank: usize, bod
     for block in (begin..end).step_by(BLOCK) {
         let count = BLOCK.min(end - block);
         let from = (data as *const T).wrapping_add(block);
-        let found = vectorize(Find { from, positions: &mut positions[..count], element: PhantomData });
+        let found = find(from, &mut positions[..count]);
         if found > 0 {
             body(rank, block, &positions[..found]);
         }
@@ -93,49 +92,30 @@ fn visit<T: Element>(data: usize, begin: usize, end: usize, mut rank: usize, bod
     }
 }
 
-/// Counts the elements that are not 0.
-struct Count<T> {
-    from: *const T,
-    count: usize,
-}
-
-impl<T: Element> Leaf for Count<T> {
-    type Output = usize;
-
-    #[inline(always)]
-    fn run(self) -> usize {
+leaf! {
+    /// Counts the elements that are not 0.
+    fn count_nonzero<T: Element>(from: *const T, count: usize) -> usize {
         let mut total = 0;
         // Runs are so short that their counts fit into `u8` lanes.
-        for begin in (0..self.count).step_by(128) {
+        for begin in (0..count).step_by(128) {
             let mut sum = 0u8;
-            for position in begin..self.count.min(begin + 128) {
+            for position in begin..count.min(begin + 128) {
                 // SAFETY: `dense` has found `count` contiguous elements, which the launch guarantees to be readable.
-                let element = unsafe { self.from.wrapping_add(position).read_unaligned() };
+                let element = unsafe { from.wrapping_add(position).read_unaligned() };
                 sum += (element.load() != T::Acc::ZERO) as u8;
             }
             total += sum as usize;
         }
         total
     }
-}
 
-/// Lists the positions of nonzero elements; returns their number.
-struct Find<'a, T> {
-    from: *const T,
-    positions: &'a mut [u16],
-    element: PhantomData<T>,
-}
-
-impl<T: Element> Leaf for Find<'_, T> {
-    type Output = usize;
-
-    #[inline(always)]
-    fn run(self) -> usize {
+    /// Lists the positions of nonzero elements; returns their number.
+    fn find<T: Element>(from: *const T, positions: &mut [u16]) -> usize {
         let mut found = 0;
-        for position in 0..self.positions.len() {
+        for position in 0..positions.len() {
             // SAFETY: as in `Count`, for as many elements as there are positions.
-            let element = unsafe { self.from.wrapping_add(position).read_unaligned() };
-            self.positions[found] = position as u16;
+            let element = unsafe { from.wrapping_add(position).read_unaligned() };
+            positions[found] = position as u16;
             found += (element.load() != T::Acc::ZERO) as usize;
         }
         found

@@ -7,8 +7,8 @@ use super::transpose::{Squares, Transpose};
 use crate::simd::nontemporal::Stores;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Isa, isa};
-use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::Element;
+use crate::simd::{leaf, vectorize};
+use crate::tensor::dtype::{Element, dispatch_size};
 
 /// Bytes of a block of a contiguous copy.
 const RUN: usize = 128;
@@ -56,20 +56,14 @@ pub unsafe fn copy(from: StridedPtr, to: StridedPtr, size: usize, cols: usize, r
     }
     if let Some(bytes) = strided.dense_rows(size) {
         match bytes {
-            RUN.. => vectorize(RowCopy::<{ RUN / 8 }>(strided, bytes)),
-            64.. => vectorize(RowCopy::<8>(strided, bytes)),
-            32.. => vectorize(RowCopy::<4>(strided, bytes)),
-            _ => vectorize(RowCopy::<2>(strided, bytes)),
+            RUN.. => copy_rows::<{ RUN / 8 }>(strided, bytes),
+            64.. => copy_rows::<8>(strided, bytes),
+            32.. => copy_rows::<4>(strided, bytes),
+            _ => copy_rows::<2>(strided, bytes),
         }
         return;
     }
-    match size {
-        1 => vectorize(Sized::<u8>(strided, std::marker::PhantomData)),
-        2 => vectorize(Sized::<u16>(strided, std::marker::PhantomData)),
-        4 => vectorize(Sized::<u32>(strided, std::marker::PhantomData)),
-        8 => vectorize(Sized::<u64>(strided, std::marker::PhantomData)),
-        _ => vectorize(Sized::<u128>(strided, std::marker::PhantomData)),
-    }
+    dispatch_size!(size, T => copy_elements::<T>(strided));
 }
 
 /// Transposes a matrix of contiguous rows of `cols` elements.
@@ -99,38 +93,33 @@ pub unsafe fn copy_run(from: *const u8, to: *mut u8, bytes: usize, stores: Store
         // SAFETY: the caller's promise; `copy` allows that they are identical.
         unsafe { std::ptr::copy(from, to, bytes) };
     } else {
-        vectorize(Run::<{ RUN / 8 }> { from, to, bytes, stores });
+        copy_long_run(from, to, bytes, stores);
     }
 }
 
-/// A copy of at least as many bytes as `WORDS` words have.
-struct Run<const WORDS: usize> {
-    from: *const u8,
-    to: *mut u8,
-    bytes: usize,
-    stores: Stores,
+leaf! {
+    fn copy_long_run(from: *const u8, to: *mut u8, bytes: usize, stores: Stores) {
+        copy_words::<{ RUN / 8 }>(from, to, bytes, stores);
+    }
 }
 
-impl<const WORDS: usize> Leaf for Run<WORDS> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let size = WORDS * size_of::<u64>();
-        let copy_block = |first: usize, stores: Stores| {
-            // SAFETY: the caller of `copy_run`, or that of `copy`, promises the bytes.
-            let block = unsafe { self.from.wrapping_add(first).cast::<[u64; WORDS]>().read_unaligned() };
-            // SAFETY: as above; all blocks that are stored non-temporally, except the last, start at a multiple of their size.
-            unsafe { stores.write(self.to.wrapping_add(first).cast(), block) };
-        };
-        // The last block may overlap the one before: both write the same bytes there.
-        let last = self.bytes - size;
-        for first in (0..last).step_by(size) {
-            copy_block(first, self.stores);
-        }
-        copy_block(last, Stores::Cached);
-        self.stores.finish();
+/// Copies at least as many bytes as `WORDS` words have. Only leaves call it, with bytes that are promised to them.
+#[inline(always)]
+fn copy_words<const WORDS: usize>(from: *const u8, to: *mut u8, bytes: usize, stores: Stores) {
+    let size = WORDS * size_of::<u64>();
+    let copy_block = |first: usize, stores: Stores| {
+        // SAFETY: the caller of `copy_run`, or that of `copy`, promises the bytes.
+        let block = unsafe { from.wrapping_add(first).cast::<[u64; WORDS]>().read_unaligned() };
+        // SAFETY: as above; all blocks that are stored non-temporally, except the last, start at a multiple of their size.
+        unsafe { stores.write(to.wrapping_add(first).cast(), block) };
+    };
+    // The last block may overlap the one before: both write the same bytes there.
+    let last = bytes - size;
+    for first in (0..last).step_by(size) {
+        copy_block(first, stores);
     }
+    copy_block(last, Stores::Cached);
+    stores.finish();
 }
 
 /// # Safety
@@ -205,30 +194,18 @@ impl Copy {
     }
 }
 
-/// Copies rows that are contiguous on both sides, with the given number of bytes: at least as many as `WORDS` words have.
-struct RowCopy<const WORDS: usize>(Copy, usize);
-
-impl<const WORDS: usize> Leaf for RowCopy<WORDS> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self(Copy { from, to, outer, .. }, bytes) = self;
+leaf! {
+    /// Copies rows that are contiguous on both sides, with the given number of bytes: at least as many as `WORDS` words have.
+    fn copy_rows<; WORDS: usize>(copy: Copy, bytes: usize) {
+        let Copy { from, to, outer, .. } = copy;
         for index in 0..outer as isize {
             let (from, to) = (from.data.wrapping_offset(index * from.steps.row), to.data.wrapping_offset(index * to.steps.row));
-            Run::<WORDS> { from, to, bytes, stores: Stores::Cached }.run();
+            copy_words::<WORDS>(from, to, bytes, Stores::Cached);
         }
     }
-}
 
-struct Sized<T>(Copy, std::marker::PhantomData<T>);
-
-impl<T: std::marker::Copy> Leaf for Sized<T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self(Copy { from, to, inner, outer }, _) = self;
+    fn copy_elements<T: std::marker::Copy>(copy: Copy) {
+        let Copy { from, to, inner, outer } = copy;
         let size = size_of::<T>() as isize;
         for index in 0..outer as isize {
             let mut line = Line {

@@ -100,7 +100,7 @@ impl Indexed<'_> {
                 }
             });
         });
-        self.fault.result()?;
+        self.failure.result()?;
         leads.sort_by_key(|lead| lead.0);
         Ok(leads)
     }

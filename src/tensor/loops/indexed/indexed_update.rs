@@ -4,19 +4,17 @@
 //! target has strides or, if none is long enough, into ranges of positions, for each of which one thread searches all indices. Each
 //! slot gets its updates in the order of the launch, so that the bits do not depend on the number of threads.
 
-use std::marker::PhantomData;
-
 use super::super::blocks::{BlockFunction, Blocks};
 use super::super::buffer::with_zeros;
 use super::super::index_space::{Patch, Space};
 use super::super::strided::StridedPtr;
 use super::position::Slots;
 use super::single_index::Direct;
-use super::{Index, Indexed, MAX_OPERANDS};
+use super::{Index, Indexed, MAX_OPERANDS, out_of_bounds};
 use crate::runtime::parallel_for;
+use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::DType;
+use crate::tensor::dtype::{DType, dispatch_size};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tuning::caches::{BLOCK, FAR_TARGET_BYTES, UPDATE_BLOCK};
@@ -34,6 +32,11 @@ pub trait Update<E>: Copy + Send + Sync {
     }
 }
 
+/// An element that is read and written.
+pub trait Moved: Copy + Default + Send + Sync {}
+
+impl<E: Copy + Default + Send + Sync> Moved for E {}
+
 /// Replaces the old value by the new one.
 #[derive(Clone, Copy)]
 struct Store;
@@ -47,13 +50,7 @@ impl<E> Update<E> for Store {
 
 /// Stores the source's elements, or the element in the first bytes of `value` instead of each of them.
 pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), Error> {
-    match indexed.launch.view(0).dtype().size() {
-        1 => indexed.update::<u8, _>(value, Store),
-        2 => indexed.update::<u16, _>(value, Store),
-        4 => indexed.update::<u32, _>(value, Store),
-        8 => indexed.update::<u64, _>(value, Store),
-        _ => indexed.update::<u128, _>(value, Store),
-    }
+    dispatch_size!(indexed.launch.dtype(0).size(), E => indexed.update::<E, _>(value, Store))
 }
 
 /// A range of positions: from the first, below the second.
@@ -64,14 +61,14 @@ impl Indexed<'_> {
     /// Updates the target's elements that the indices name with those of the source, or with the element in the first bytes of
     /// `value`.
     #[inline]
-    pub fn update<E: Copy + Default + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), Error> {
+    pub fn update<E: Moved, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), Error> {
         self.drive(value, size_of::<E>(), &|to, from, picked| {
             match picked {
                 Picked::WholeRows { cols, rows, positions, range } => {
-                    vectorize(Slices { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
+                    update_rows::<E, U>([to, from], cols, &positions[..rows], range, update);
                 }
                 Picked::Elements { slots, positions } => {
-                    vectorize(Elements { to, from, slots, positions, update, element: PhantomData::<E> });
+                    update_elements::<E, U>(to, from, slots, positions, update);
                 }
                 Picked::All { index, dtype, cols, rows, slots } => {
                     return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, U>(dtype, update);
@@ -110,7 +107,7 @@ impl Indexed<'_> {
                 }
             }
         }
-        self.fault.result()
+        self.failure.result()
     }
 
     fn divide(&self, pieces: usize, piece: &(dyn Fn(usize) + Sync)) {
@@ -202,7 +199,7 @@ impl Indexed<'_> {
                     [0, 1, only.operand].map(|operand| StridedPtr { data: patch.data(operand), steps: space.steps(operand) });
                 let all = Picked::All { index, dtype: only.dtype, cols: patch.cols, rows: patch.rows, slots: only.slots };
                 if let Err(found) = body(to, from, all) {
-                    self.fault.set(found, only.slots.count);
+                    self.failure.note(out_of_bounds(found, only.slots.count));
                 }
             });
             return;
@@ -244,7 +241,7 @@ fn each_row(
 ) {
     for (row, positions) in positions[..patch.len()].chunks_exact_mut(patch.cols).enumerate() {
         let row_of = |slot: StridedPtr| StridedPtr { data: slot.data.wrapping_offset(row as isize * slot.steps.row), ..slot };
-        let count = vectorize(InRange { positions, slots: &mut slots[..patch.cols], range });
+        let count = in_range(positions, &mut slots[..patch.cols], range);
         let _known = body(row_of(to), row_of(from), Picked::Elements { slots: &slots[..count], positions: &positions[..count] });
     }
 }
@@ -306,80 +303,41 @@ enum Picked<'a> {
 /// Updates elements. Returns an index that is out of bounds, if positions are computed during the update.
 type UpdateBody<'a> = &'a (dyn Fn(StridedPtr, StridedPtr, Picked<'_>) -> Result<(), i64> + Sync);
 
-/// Moves the positions inside a range to the front and lists their columns; returns their number.
-struct InRange<'a> {
-    positions: &'a mut [i64],
-    slots: &'a mut [u16],
-    range: Range,
-}
-
-impl Leaf for InRange<'_> {
-    type Output = usize;
-
-    #[inline(always)]
-    fn run(self) -> usize {
-        let (begin, end) = self.range;
+leaf! {
+    /// Moves the positions inside a range to the front and lists their columns; returns their number.
+    fn in_range(positions: &mut [i64], slots: &mut [u16], range: Range) -> usize {
+        let (begin, end) = range;
         let mut count = 0;
-        for slot in 0..self.positions.len() {
-            let position = self.positions[slot];
-            self.positions[count] = position;
-            self.slots[count] = slot as u16;
+        for slot in 0..positions.len() {
+            let position = positions[slot];
+            positions[count] = position;
+            slots[count] = slot as u16;
             count += (position >= begin && position < end) as usize;
         }
         count
     }
-}
 
-/// Updates whole rows.
-struct Slices<'a, E, U> {
-    to: StridedPtr,
-    from: StridedPtr,
-    cols: usize,
-    rows: usize,
-    positions: &'a [i64],
-    range: Range,
-    update: U,
-    element: PhantomData<E>,
-}
-
-impl<E: Copy + Default, U: Update<E>> Leaf for Slices<'_, E, U> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let (begin, end) = self.range;
-        let dense = size_of::<E>() as isize;
-        for (row, &position) in self.positions.iter().enumerate().take(self.rows) {
+    /// Updates whole rows of `cols` elements.
+    fn update_rows<E: Moved, U: Update<E>>(sides: [StridedPtr; 2], cols: usize, positions: &[i64], range: Range, update: U) {
+        let ([to, from], (begin, end), dense) = (sides, range, size_of::<E>() as isize);
+        for (row, &position) in positions.iter().enumerate() {
             if position < begin || position >= end {
                 continue;
             }
-            let to = self.to.data.wrapping_offset(row as isize * self.to.steps.row + position as isize);
-            let from = self.from.data.wrapping_offset(row as isize * self.from.steps.row);
-            if self.to.steps.col == dense && self.from.steps.col == dense {
-                self.dense_line(to.cast(), from.cast_const().cast());
+            let target = to.data.wrapping_offset(row as isize * to.steps.row + position as isize);
+            let source = from.data.wrapping_offset(row as isize * from.steps.row).cast_const();
+            if to.steps.col == dense && from.steps.col == dense {
+                let (inputs, output) = ([target.cast::<E>().cast_const(), source.cast()], target.cast());
+                let blocks = Blocks { inputs, output, count: cols, stores: Stores::Cached };
+                // SAFETY: `locate` has found the row inside the target, where no other thread writes it; the source is readable.
+                unsafe { blocks.run::<_, { UPDATE_BLOCK / 2 }>(Updated(update)) };
             } else {
-                self.line(to, self.to.steps.col, from, self.from.steps.col);
+                for col in 0..cols as isize {
+                    let target = target.wrapping_offset(col * to.steps.col).cast::<E>();
+                    // SAFETY: as above.
+                    unsafe { change(target, source.wrapping_offset(col * from.steps.col).cast(), update) };
+                }
             }
-        }
-    }
-}
-
-impl<E: Copy + Default, U: Update<E>> Slices<'_, E, U> {
-    /// Updates a row that is contiguous on both sides.
-    #[inline(always)]
-    fn dense_line(&self, to: *mut E, from: *const E) {
-        let inputs = [to.cast_const(), from];
-        let blocks = Blocks { inputs, output: to, count: self.cols, stores: Stores::Cached };
-        // SAFETY: `locate` has found the row inside the target, where no other thread writes it; the source is readable.
-        unsafe { blocks.run::<_, { UPDATE_BLOCK / 2 }>(Updated(self.update)) };
-    }
-
-    #[inline(always)]
-    fn line(&self, to: *mut u8, to_step: isize, from: *const u8, from_step: isize) {
-        for col in 0..self.cols as isize {
-            let to = to.wrapping_offset(col * to_step).cast::<E>();
-            // SAFETY: `locate` has found the row inside the target, where no other thread writes it; the source is readable.
-            unsafe { change(to, from.wrapping_offset(col * from_step).cast(), self.update) };
         }
     }
 }
@@ -402,27 +360,15 @@ impl<E, U: Update<E>> BlockFunction<E, E, 2> for Updated<U> {
     }
 }
 
-/// Updates single elements.
-struct Elements<'a, E, U> {
-    to: StridedPtr,
-    from: StridedPtr,
-    slots: &'a [u16],
-    positions: &'a [i64],
-    update: U,
-    element: PhantomData<E>,
-}
-
-impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (&slot, &position) in self.slots.iter().zip(self.positions) {
+leaf! {
+    /// Updates single elements.
+    fn update_elements<E: Copy, U: Update<E>>(to: StridedPtr, from: StridedPtr, slots: &[u16], positions: &[i64], update: U) {
+        for (&slot, &position) in slots.iter().zip(positions) {
             let slot = slot as isize;
-            let to = self.to.data.wrapping_offset(slot * self.to.steps.col + position as isize).cast::<E>();
-            let from = self.from.data.wrapping_offset(slot * self.from.steps.col).cast::<E>();
+            let to = to.data.wrapping_offset(slot * to.steps.col + position as isize).cast::<E>();
+            let from = from.data.wrapping_offset(slot * from.steps.col).cast::<E>();
             // SAFETY: `locate` has found the position inside the target, where no other thread writes it; the source is readable.
-            unsafe { change(to, from, self.update) };
+            unsafe { change(to, from, update) };
         }
     }
 }

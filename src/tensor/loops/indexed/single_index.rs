@@ -1,11 +1,9 @@
 //! Loops with a single index that differs for each element: index and element are handled in one pass.
 
-use std::marker::PhantomData;
-
 use super::super::strided::StridedPtr;
 use super::indexed_update::{Update, change};
 use super::position::Slots;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::DType;
 
 /// A patch of the addressed operand, of the other operand and of the index.
@@ -19,27 +17,28 @@ pub struct Direct {
     pub slots: Slots,
 }
 
+/// The type of an index.
+trait Position: Copy + Into<i64> {}
+
+impl Position for i32 {}
+impl Position for i64 {}
+
 impl Direct {
     /// Updates the addressed operand's elements with those of the other operand.
     #[inline]
     pub fn update<E: Copy, U: Update<E>>(self, dtype: DType, update: U) -> Result<(), i64> {
         let missing = match dtype {
-            DType::Int => vectorize(Walk::<E, i32, U>(self, update, PhantomData)),
-            _ => vectorize(Walk::<E, i64, U>(self, update, PhantomData)),
+            DType::Int => walk::<E, i32, U>(self, update),
+            _ => walk::<E, i64, U>(self, update),
         };
         missing.map_or(Ok(()), Err)
     }
 }
 
-/// The update for elements of type `E` and indices of type `I`. Returns the first index that is out of bounds.
-struct Walk<E, I, U>(Direct, U, PhantomData<(E, I)>);
-
-impl<E: Copy, I: Copy + Into<i64>, U: Update<E>> Leaf for Walk<E, I, U> {
-    type Output = Option<i64>;
-
-    #[inline(always)]
-    fn run(self) -> Option<i64> {
-        let Self(Direct { addressed, other, index, cols, rows, slots }, update, _) = self;
+leaf! {
+    /// The update for elements of type `E` and indices of type `I`. Returns the first index that is out of bounds.
+    fn walk<E: Copy, I: Position, U: Update<E>>(direct: Direct, update: U) -> Option<i64> {
+        let Direct { addressed, other, index, cols, rows, slots } = direct;
         for row in 0..rows as isize {
             let [addressed_row, other_row, index_row] =
                 [addressed, other, index].map(|slot| slot.data.wrapping_offset(row * slot.steps.row));

@@ -1,9 +1,9 @@
 //! Batches of lines, in their operands' memory or in a thread's scratch memory.
 
 use super::line_plan::{Operand, Plan};
+use crate::tensor::loops::Memory;
 use crate::tensor::loops::index_space::MAX_OPERANDS;
 use crate::tensor::loops::strided::StridedPtr;
-use crate::tensor::loops::{Memory, cast, strided};
 
 /// A batch: some lines of every operand.
 pub struct Batch<'a> {
@@ -81,6 +81,7 @@ impl<'a> LineBuffers<'a> {
     pub fn batch(&mut self, number: usize, body: &(dyn Fn(&Batch<'_>) + Sync)) {
         let plan = self.plan;
         let (first, count, index) = plan.lines(number);
+        let stage = plan.stage(count);
         let mut ptrs = [StridedPtr::dense(std::ptr::null_mut(), 0, 0); MAX_OPERANDS];
         for ((operand, scratch), target) in self.operands.iter().zip(&mut self.scratch).zip(&mut ptrs) {
             *target = plan.ptr(operand, &index);
@@ -89,7 +90,8 @@ impl<'a> LineBuffers<'a> {
             };
             let dense = plan.dense(scratch.data(), operand.dtype.size());
             if !operand.is_output {
-                gather(plan, operand, *target, count, dense.data, self.raw.data());
+                // SAFETY: the operand's elements are readable, and `drive` has checked its dtype; scratch and raw memory hold a batch.
+                unsafe { stage.gather(*target, operand.view.dtype(), dense.data, operand.dtype, &mut || self.raw.data()) };
             }
             *target = dense;
         }
@@ -97,46 +99,10 @@ impl<'a> LineBuffers<'a> {
         body(&Batch { first, count, len, rows: plan.rows(), in_strips, ptrs: &ptrs, kept: self.kept.data() });
         for (operand, scratch) in self.operands.iter().zip(&mut self.scratch).filter(|(operand, _)| operand.is_output) {
             if let Some(scratch) = scratch {
-                scatter(plan, operand, plan.ptr(operand, &index), count, scratch.data(), self.raw.data());
+                let (to, dtype) = (plan.ptr(operand, &index), operand.view.dtype());
+                // SAFETY: scratch memory holds the lines, and the launch may write the output's elements; else as above.
+                unsafe { stage.scatter(scratch.data(), operand.dtype, to, dtype, &mut || self.raw.data()) };
             }
         }
-    }
-}
-
-/// The number of elements of a batch in scratch memory, including columns that only pad strips.
-fn elements(plan: &Plan, lines: usize) -> usize {
-    plan.len * if plan.in_strips { plan.batch } else { lines }
-}
-
-/// Copies `lines` lines into scratch memory at `to`; `raw` has room for as many.
-fn gather(plan: &Plan, operand: &Operand<'_>, ptr: StridedPtr, lines: usize, to: *mut u8, raw: *mut u8) {
-    let source = operand.view.dtype();
-    let mut from = ptr.data;
-    if source == operand.dtype || !plan.is_dense(&ptr, source.size(), lines) {
-        from = if source == operand.dtype { to } else { raw };
-        // SAFETY: the operand's elements are readable; scratch and raw memory hold a batch.
-        unsafe { strided::copy(ptr, plan.dense(from, source.size()), source.size(), lines, plan.len) };
-    }
-    if source != operand.dtype {
-        // SAFETY: the elements are contiguous in raw memory or in the operand's; scratch memory holds a batch.
-        let cast = unsafe { cast::cast(from, source, to, operand.dtype, elements(plan, lines)) };
-        debug_assert!(cast.is_ok(), "drive checks that the dtypes are convertible");
-    }
-}
-
-/// Copies `lines` lines from scratch memory at `from` to the operand; `raw` has room for as many.
-fn scatter(plan: &Plan, operand: &Operand<'_>, ptr: StridedPtr, lines: usize, from: *mut u8, raw: *mut u8) {
-    let target = operand.view.dtype();
-    let is_dense = plan.is_dense(&ptr, target.size(), lines);
-    let mut source = from;
-    if target != operand.dtype {
-        source = if is_dense { ptr.data } else { raw };
-        // SAFETY: scratch and raw memory hold a batch; a dense pointer points into the operand, which may be written.
-        let cast = unsafe { cast::cast(from, operand.dtype, source, target, elements(plan, lines)) };
-        debug_assert!(cast.is_ok(), "drive checks that the dtypes are convertible");
-    }
-    if target == operand.dtype || !is_dense {
-        // SAFETY: the launch may write the output's elements; the batch at `source` has the layout of scratch memory.
-        unsafe { strided::copy(plan.dense(source, target.size()), ptr, target.size(), lines, plan.len) };
     }
 }

@@ -3,6 +3,7 @@
 use super::LANES;
 use crate::tensor::dtype::DType;
 use crate::tensor::loops::index_space::Steps;
+use crate::tensor::loops::staging::Stage;
 use crate::tensor::loops::strided::StridedPtr;
 use crate::tensor::view::{MAX_DIMS, View};
 use crate::tuning::caches::{CAST_LINES_SCRATCH_BYTES, LINES_SCRATCH_BYTES, MAX_LINES, MAX_STRIPS, MIN_GATHERED_LINES};
@@ -136,10 +137,9 @@ impl Plan {
         StridedPtr { data, steps: Steps { col: (line * size) as isize, row: (element * size) as isize } }
     }
 
-    /// True if `lines` lines have the same layout as in scratch memory.
-    pub fn is_dense(&self, ptr: &StridedPtr, size: usize, lines: usize) -> bool {
-        let dense = self.dense(ptr.data, size).steps;
-        let is_whole = !self.in_strips || lines == self.batch;
-        is_whole && (ptr.steps.col == dense.col || lines == 1) && (ptr.steps.row == dense.row || self.len == 1)
+    /// The way of `lines` lines of a batch to scratch memory. Columns that only pad strips are cast as well.
+    pub fn stage(&self, lines: usize) -> Stage {
+        let (steps, all) = if self.in_strips { ([1, self.batch], self.batch) } else { ([self.len, 1], lines) };
+        Stage { cols: lines, rows: self.len, steps, count: self.len * all }
     }
 }

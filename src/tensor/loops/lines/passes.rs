@@ -5,12 +5,11 @@
 //! rounded when they are written.
 
 use std::hint::black_box;
-use std::marker::PhantomData;
 
 use super::line_batch::Batch;
 use super::line_plan::Plan;
 use super::{LANES, Strip, drive, operands};
-use crate::simd::{Leaf, across, prefetch, vectorize};
+use crate::simd::{across, leaf, prefetch};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::words::{narrow, widen};
@@ -90,7 +89,7 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     let operands = operands::<E, I, 1>(inputs, [output]);
     let kept = |plan: &Plan| kept_beside::<E, K, I>(plan.rows(), plan.in_strips) * size_of::<Lanes<E>>();
     drive(&operands, dim, cost, Some(LANES), &kept, &|batch| {
-        vectorize(EachPass::<'_, E, _, I> { batch, kernel, element: PhantomData });
+        each_pass::<E, _, I>(batch, kernel);
     })
 }
 
@@ -104,19 +103,9 @@ const fn is_wider<E: Element>() -> bool {
     size_of::<E>() < size_of::<E::Acc>()
 }
 
-/// Runs a kernel over the lines or strips of a batch.
-struct EachPass<'a, E, K, const I: usize> {
-    batch: &'a Batch<'a>,
-    kernel: &'a K,
-    element: PhantomData<E>,
-}
-
-impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { batch, kernel, .. } = self;
+leaf! {
+    /// Runs a kernel over the lines or strips of a batch.
+    fn each_pass<E: Element, K: Passes<E, I>; I: usize>(batch: &Batch<'_>, kernel: &K) {
         let rows = kept_beside::<E, K, I>(batch.rows, batch.in_strips);
         // SAFETY: `drive` provides memory for that many rows of numbers, which may be any bits, for this batch alone.
         let kept = unsafe { std::slice::from_raw_parts_mut(batch.kept.cast::<Lanes<E>>(), rows) };

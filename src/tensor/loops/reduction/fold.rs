@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{BlockFold, FoldBlock, Targets, drive, load};
-use crate::simd::{Aligned, Leaf, across, vectorize};
+use crate::simd::{Aligned, across, leaf};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -99,6 +99,12 @@ where
     drive::<(F::State, G::State)>(launch, &Both::<E, F, G, P> { first, second, finish, element: PhantomData })
 }
 
+/// True if no dimension is reduced: each output depends on one element.
+pub fn is_identity(launch: &Launch<'_>) -> bool {
+    let output = launch.view(0);
+    output.sizes().iter().zip(output.strides()).all(|(&size, &stride)| size == 1 || stride != 0)
+}
+
 fn check<O: Element>(launch: &Launch<'_>, outputs: usize) -> Result<(), Error> {
     if launch.num_outputs() != outputs {
         return Err(Error::operands(format!("{} outputs where {outputs} are needed", launch.num_outputs())));
@@ -119,11 +125,11 @@ fn fold_block<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
     states: (&mut [F::State], &mut [G::State]),
 ) {
     if !block.by_runs {
-        vectorize(RowFold::<E, F, G> { block: *block, folds, states });
+        fold_rows::<E, F, G>(*block, folds, states);
     } else if is_short(block) {
-        vectorize(Runs::<E, F, G, FEW_LANES> { block: *block, folds, states });
+        fold_runs::<E, F, G, FEW_LANES>(*block, folds, states);
     } else {
-        vectorize(Runs::<E, F, G, LANES> { block: *block, folds, states });
+        fold_runs::<E, F, G, LANES>(*block, folds, states);
     }
 }
 
@@ -181,7 +187,7 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> BlockFold<F::State> for Folding<E,
 
     #[inline]
     fn merge(&self, states: &mut [F::State], later: &[F::State]) {
-        vectorize(Merge::<E, F> { states, later, fold: self.fold, element: PhantomData });
+        merge_states::<E, F>(states, later, self.fold);
     }
 
     #[inline]
@@ -251,20 +257,10 @@ where
     }
 }
 
-struct Merge<'a, E: Element, F: Fold<E::Acc>> {
-    states: &'a mut [F::State],
-    later: &'a [F::State],
-    fold: F,
-    element: PhantomData<E>,
-}
-
-impl<E: Element, F: Fold<E::Acc>> Leaf for Merge<'_, E, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (state, &later) in self.states.iter_mut().zip(self.later) {
-            *state = self.fold.merge(*state, later);
+leaf! {
+    fn merge_states<E: Element, F: Fold<E::Acc>>(states: &mut [F::State], later: &[F::State], fold: F) {
+        for (state, &later) in states.iter_mut().zip(later) {
+            *state = fold.merge(*state, later);
         }
     }
 }
@@ -278,7 +274,7 @@ fn is_short(block: &FoldBlock) -> bool {
     block.rows < 2 * LANES
 }
 
-/// The state of a block's column. Must be called within a [`Leaf`].
+/// The state of a block's column. Must be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &FoldBlock, col: usize) -> F::State {
     let (data, rows) = (block.col(col), block.rows);
@@ -290,21 +286,16 @@ pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &FoldBlock, col:
     state
 }
 
-/// Folds each column of a block by itself, in `N` lanes.
-struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize> {
-    block: FoldBlock,
-    folds: (F, G),
-    states: (&'a mut [F::State], &'a mut [G::State]),
-}
-
-impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize> Leaf for Runs<'_, E, F, G, N> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let (states, others) = self.states;
+leaf! {
+    /// Folds each column of a block by itself, in `N` lanes.
+    fn fold_runs<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>; N: usize>(
+        block: FoldBlock,
+        folds: (F, G),
+        states: (&mut [F::State], &mut [G::State]),
+    ) {
+        let (states, others) = states;
         for (col, (state, other)) in states.iter_mut().zip(others).enumerate() {
-            (*state, *other) = fold_lanes::<E, F, G, N>(self.folds, self.block.col(col), self.block.rows);
+            (*state, *other) = fold_lanes::<E, F, G, N>(folds, block.col(col), block.rows);
         }
     }
 }
@@ -356,35 +347,30 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
     (across(lanes, |left, right| fold.merge(left, right)), across(others, |left, right| other.merge(left, right)))
 }
 
-/// Folds a block row by row.
-struct RowFold<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> {
-    block: FoldBlock,
-    folds: (F, G),
-    states: (&'a mut [F::State], &'a mut [G::State]),
-}
-
-impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for RowFold<'_, E, F, G> {
-    type Output = ();
-
+leaf! {
+    /// Folds a block row by row.
     /// Takes four rows at a time.
-    #[inline(always)]
-    fn run(self) {
-        let ((fold, other), (states, others)) = (self.folds, self.states);
-        let rows = self.block.rows;
+    fn fold_rows<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
+        block: FoldBlock,
+        folds: (F, G),
+        states: (&mut [F::State], &mut [G::State]),
+    ) {
+        let ((fold, other), (states, others)) = (folds, states);
+        let rows = block.rows;
         for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
-            let value = load::<E>(self.block.data, col);
+            let value = load::<E>(block.data, col);
             (*state, *second) = (fold.start(value), other.start(value));
         }
         for row in (0..rows / 4 * 4).step_by(4) {
             for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
-                let at = |next: usize| load::<E>(self.block.row(row + next), col);
+                let at = |next: usize| load::<E>(block.row(row + next), col);
                 let four = [at(0), at(1), at(2), at(3)];
                 *state = fold.merge(*state, fold.lift_four(four));
                 *second = other.merge(*second, other.lift_four(four));
             }
         }
         for row in rows / 4 * 4..rows {
-            let data = self.block.row(row);
+            let data = block.row(row);
             for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
                 let value = load::<E>(data, col);
                 *state = fold.merge(*state, fold.lift(value));

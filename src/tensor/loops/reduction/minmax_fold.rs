@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::fold::Fold;
+use crate::tensor::inlined::inlined;
 use crate::tensor::number::Ordered;
 
 /// Folds to the maximum or minimum, or to NaN if any value is NaN.
@@ -14,14 +15,10 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for MinMax<GREATEST> {
     type Output = V;
     const IDEMPOTENT: bool = true;
 
-    #[inline(always)]
-    fn start(self, first: V) -> V {
-        first
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> V {
-        value
+    inlined! {
+        fn start(self, first: V) -> V = first;
+        fn lift(self, value: V) -> V = value;
+        fn finish(self, chosen: V, _: usize) -> V = chosen;
     }
 
     #[inline(always)]
@@ -40,10 +37,5 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for MinMax<GREATEST> {
         // A single comparison tests two values for NaN, and their sum is NaN if either is.
         let low = if first.is_nan() | second.is_nan() { first.add(second) } else { chosen };
         if third.is_nan() | fourth.is_nan() { third.add(fourth) } else { low }
-    }
-
-    #[inline(always)]
-    fn finish(self, chosen: V, _: usize) -> V {
-        chosen
     }
 }

@@ -1,9 +1,11 @@
 //! Runs a reduction's plan: blocks are folded, and their states are merged as a binary counter carries, which gives a balanced
 //! tree.
 
+use super::super::disjoint::DisjointSlice;
 use super::super::index_space::Steps;
-use super::super::strided::{self, StridedPtr};
-use super::super::{Buffer, cast, parallel};
+use super::super::staging::Stage;
+use super::super::strided::StridedPtr;
+use super::super::{Buffer, parallel};
 use super::reduction_plan::{Plan, Tile};
 use super::{BlockFold, FoldBlock};
 use crate::simd::Aligned;
@@ -27,29 +29,20 @@ pub(super) fn run<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn
     });
 }
 
-/// An array to which the threads of a loop write their results, each at its own indices.
-struct Slots<T>(*mut T);
-
-// SAFETY: no two threads use the same index.
-unsafe impl<T: Send> Sync for Slots<T> {}
-
 /// Reduces few outputs of long extents: subtrees in parallel, then the tree above them.
 fn run_subtrees<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn BlockFold<S>, cost: f64) {
     let (tiles, count, width) = (plan.tiles(), plan.blocks(), plan.width);
     let per_subtree = GRAIN.div_ceil(plan.block_len()).max(tiles * count / MANY_SUBTREES).next_power_of_two();
     let subtrees = count.div_ceil(per_subtree);
     let mut folds = vec![S::default(); tiles * subtrees * width];
-    let slots = Slots(folds.as_mut_ptr());
-    let slots = &slots;
+    let slots = DisjointSlice::new(&mut folds);
     parallel(tiles * subtrees, 1, cost * (per_subtree * plan.block_len()) as f64, &|begin, end| {
         let mut worker = TreeFold::new(plan, blocks, per_subtree);
         for number in begin..end {
             let (tile, first) = (plan.tile(number / subtrees), number % subtrees * per_subtree);
             let states = worker.subtree(&tile, first, count.min(first + per_subtree));
-            let target = slots.0.wrapping_add(number * width);
-            // SAFETY: `folds` has `width` states at this number, outlives the loop, and only this iteration uses them; `states` has
-            // at most `width` elements and belongs to one worker.
-            unsafe { target.copy_from_nonoverlapping(states.as_ptr(), states.len()) };
+            // SAFETY: `folds` has `width` states at this number, which only this iteration uses.
+            (number * width..).zip(states).for_each(|(at, &state)| unsafe { slots.set(at, state) });
         }
     });
     for (number, folds) in folds.chunks_mut(subtrees * width).enumerate() {
@@ -208,26 +201,14 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
 
     /// Casts `count` elements that are `step` bytes apart into scratch memory at `to`.
     fn pack_line(&self, from: *const u8, step: isize, count: usize, to: *mut u8) {
-        let (source, target) = (self.plan.source(), self.plan.element);
-        let apart = |data: *const u8| StridedPtr { data: data.cast_mut(), steps: Steps { col: step, row: 0 } };
-        if source == target {
-            // SAFETY: the block's elements are the input's, which may be read; scratch memory holds as many, of which these are some.
-            return unsafe { strided::copy(apart(from), StridedPtr::dense(to, target.size(), count), target.size(), count, 1) };
-        }
-        let mut raw = Buffer::new();
+        let ((source, target), mut raw) = ((self.plan.source(), self.plan.element), Buffer::new());
         for first in (0..count).step_by(BLOCK) {
-            let count = BLOCK.min(count - first);
-            let mut packed = from.wrapping_offset(first as isize * step);
-            if step != source.size() as isize {
-                let dense = StridedPtr::dense(raw.data(), source.size(), count);
-                // SAFETY: the block's elements are the input's, which may be read; a buffer holds a block of any dtype.
-                unsafe { strided::copy(apart(packed), dense, source.size(), count, 1) };
-                packed = raw.data();
-            }
-            let to = to.wrapping_add(first * target.size());
-            // SAFETY: the elements are contiguous; scratch memory holds a block's elements, and these are part of the block.
-            let cast = unsafe { cast::cast(packed, source, to, target, count) };
-            debug_assert!(cast.is_ok(), "drive checks that the dtype is convertible");
+            let data = from.wrapping_offset(first as isize * step).cast_mut();
+            let (from, to) = (StridedPtr { data, steps: Steps { col: step, row: 0 } }, to.wrapping_add(first * target.size()));
+            let stage = Stage::rows(BLOCK.min(count - first), 1);
+            // SAFETY: the block's elements are the input's, which may be read and whose dtype `drive` has checked; a buffer holds a
+            // block of any dtype, and scratch memory the elements of the whole block.
+            unsafe { stage.gather(from, source, to, target, &mut || raw.data()) };
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 
 use super::{BlockFold, FoldBlock, Targets, drive, load};
-use crate::simd::{Aligned, Leaf, across, vectorize};
+use crate::simd::{Aligned, across, leaf};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -82,9 +82,9 @@ impl<E: Element<Acc: Real>> BlockFold<MeanVar> for Variances<E> {
     #[inline]
     fn fold(&self, block: &FoldBlock, states: &mut [MeanVar]) {
         if block.by_runs {
-            vectorize(Runs::<E> { block: *block, states, element: PhantomData });
+            run_variances::<E>(*block, states);
         } else {
-            vectorize(RowVariance::<E> { block: *block, states, element: PhantomData });
+            row_variances::<E>(*block, states);
         }
     }
 
@@ -113,81 +113,59 @@ impl<E: Element<Acc: Real>> BlockFold<MeanVar> for Variances<E> {
 
 const LANES: usize = 32;
 
-struct Runs<'a, E> {
-    block: FoldBlock,
-    states: &'a mut [MeanVar],
-    element: PhantomData<E>,
-}
-
-impl<E: Element<Acc: Real>> Runs<'_, E> {
-    #[inline(always)]
-    fn moments(&self, data: *const u8) -> MeanVar {
-        let rows = self.block.rows;
-        let (fours, whole) = (rows / (4 * LANES) * (4 * LANES), rows / LANES * LANES);
-        let value = |position: usize| load::<E>(data, position);
-        let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
-        // Four elements of a lane at a time: one by one, the compiler would keep the lanes in scalar registers.
-        for first in (0..fours).step_by(4 * LANES) {
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                let at = |next: usize| value(first + lane + next * LANES);
-                *sum = sum.add(at(0).add(at(1)).add(at(2).add(at(3))));
-            }
-        }
-        for first in (fours..whole).step_by(LANES) {
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                *sum = sum.add(value(first + lane));
-            }
-        }
-        for (lane, sum) in sums.iter_mut().enumerate().take(rows - whole) {
-            *sum = sum.add(value(whole + lane));
-        }
-        let near = across(*sums, Number::add).div(E::Acc::from_i64(rows as i64));
-        let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; LANES]), &mut Aligned([E::Acc::ZERO; LANES]));
-        let mut look = |position: usize, lane: usize| {
-            let apart = value(position).sub(near);
-            deviations[lane] = deviations[lane].add(apart);
-            squares[lane] = squares[lane].add(apart.mul(apart));
-        };
-        for first in (0..whole).step_by(LANES) {
-            for lane in 0..LANES {
-                look(first + lane, lane);
-            }
-        }
-        for lane in 0..rows - whole {
-            look(whole + lane, lane);
-        }
-        let found = MeanVar::of(rows, near, across(*deviations, Number::add), across(*squares, Number::add));
-        if found.squares.is_finite() { found } else { in_double::<E>(data, rows, size_of::<E>() as isize) }
-    }
-}
-
-impl<E: Element<Acc: Real>> Leaf for Runs<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for col in 0..self.block.cols {
-            self.states[col] = self.moments(self.block.col(col));
+/// The moments of `rows` contiguous elements.
+#[inline(always)]
+fn moments<E: Element<Acc: Real>>(data: *const u8, rows: usize) -> MeanVar {
+    let (fours, whole) = (rows / (4 * LANES) * (4 * LANES), rows / LANES * LANES);
+    let value = |position: usize| load::<E>(data, position);
+    let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
+    // Four elements of a lane at a time: one by one, the compiler would keep the lanes in scalar registers.
+    for first in (0..fours).step_by(4 * LANES) {
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            let at = |next: usize| value(first + lane + next * LANES);
+            *sum = sum.add(at(0).add(at(1)).add(at(2).add(at(3))));
         }
     }
+    for first in (fours..whole).step_by(LANES) {
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            *sum = sum.add(value(first + lane));
+        }
+    }
+    for (lane, sum) in sums.iter_mut().enumerate().take(rows - whole) {
+        *sum = sum.add(value(whole + lane));
+    }
+    let near = across(*sums, Number::add).div(E::Acc::from_i64(rows as i64));
+    let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; LANES]), &mut Aligned([E::Acc::ZERO; LANES]));
+    let mut look = |position: usize, lane: usize| {
+        let apart = value(position).sub(near);
+        deviations[lane] = deviations[lane].add(apart);
+        squares[lane] = squares[lane].add(apart.mul(apart));
+    };
+    for first in (0..whole).step_by(LANES) {
+        for lane in 0..LANES {
+            look(first + lane, lane);
+        }
+    }
+    for lane in 0..rows - whole {
+        look(whole + lane, lane);
+    }
+    let found = MeanVar::of(rows, near, across(*deviations, Number::add), across(*squares, Number::add));
+    if found.squares.is_finite() { found } else { in_double::<E>(data, rows, size_of::<E>() as isize) }
 }
 
-struct RowVariance<'a, E> {
-    block: FoldBlock,
-    states: &'a mut [MeanVar],
-    element: PhantomData<E>,
-}
+leaf! {
+    fn run_variances<E: Element<Acc: Real>>(block: FoldBlock, states: &mut [MeanVar]) {
+        for (col, state) in states.iter_mut().enumerate() {
+            *state = moments::<E>(block.col(col), block.rows);
+        }
+    }
 
-impl<E: Element<Acc: Real>> Leaf for RowVariance<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let (rows, row_step) = (self.block.rows, self.block.row_step);
+    fn row_variances<E: Element<Acc: Real>>(block: FoldBlock, states: &mut [MeanVar]) {
+        let (rows, row_step) = (block.rows, block.row_step);
         let scale = E::Acc::from_i64(rows as i64);
-        for begin in (0..self.block.cols).step_by(VARIANCE_COLS) {
-            let cols = VARIANCE_COLS.min(self.block.cols - begin);
-            let data = self.block.col(begin);
+        for begin in (0..block.cols).step_by(VARIANCE_COLS) {
+            let cols = VARIANCE_COLS.min(block.cols - begin);
+            let data = block.col(begin);
             let Aligned(near) = &mut Aligned([E::Acc::ZERO; VARIANCE_COLS]);
             for row in 0..rows {
                 let data = data.wrapping_offset(row as isize * row_step);
@@ -208,7 +186,7 @@ impl<E: Element<Acc: Real>> Leaf for RowVariance<'_, E> {
                     squares[col] = squares[col].add(apart.mul(apart));
                 }
             }
-            for (col, state) in self.states[begin..begin + cols].iter_mut().enumerate() {
+            for (col, state) in states[begin..begin + cols].iter_mut().enumerate() {
                 let found = MeanVar::of(rows, near[col], deviations[col], squares[col]);
                 let again = || in_double::<E>(data.cast::<E>().wrapping_add(col).cast(), rows, row_step);
                 *state = if found.squares.is_finite() { found } else { again() };

@@ -18,7 +18,7 @@ impl Failure {
     }
 
     /// The error that was kept.
-    pub fn result(self) -> Result<(), Error> {
-        self.0.into_inner().map_or(Ok(()), Err)
+    pub fn result(&self) -> Result<(), Error> {
+        self.0.lock().take().map_or(Ok(()), Err)
     }
 }
