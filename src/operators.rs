@@ -9,17 +9,16 @@
 mod addressing;
 mod advanced_indexing;
 mod attention;
-mod batch_norm;
 pub mod bindings;
 pub mod call;
 pub mod callees;
+mod channel_norm;
 mod convolution;
 mod dtypes;
 mod embedding;
 mod factories;
 mod foreach;
 mod gather_and_scatter;
-mod group_norm;
 pub mod guards;
 mod histogram;
 mod layer_norm;

@@ -9,9 +9,15 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
+<<<<<<< HEAD
     advanced_indexing, attention, batch_norm, convolution, embedding, factories, foreach, gather_and_scatter, group_norm,
     histogram, layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort,
     tasks, transformer, unique, windows,
+=======
+    advanced_indexing, attention, channel_norm, convolution, embedding, factories, foreach, gather_and_scatter, histogram,
+    layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort, tasks,
+    unique, windows,
+>>>>>>> operators
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -401,13 +407,13 @@ operators! {
     c"elman_layer": plain(rnn_layer::forward::<RNN_RELU>) => c"rustdev::rnn_relu_layer";
     c"elman_layer_backward": plain(rnn_layer::backward::<RNN_RELU>) => c"rustdev::rnn_relu_layer_backward";
     // normalisation, whose functions check dtypes after PyTorch's own checks
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward)) => c"native_batch_norm" | c"_native_batch_norm_legit";
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward_without_statistics)) => c"_native_batch_norm_legit.no_stats";
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<true>)) => c"_batch_norm_with_update";
-    c"native_batch_norm": any_dtype(plain(batch_norm::forward_with_reserve::<false>)) => c"_batch_norm_no_update";
-    c"native_batch_norm_backward": any_dtype(plain(batch_norm::backward)) => c"native_batch_norm_backward" | c"batch_norm_backward";
-    c"native_group_norm": any_dtype(plain(group_norm::forward)) => c"native_group_norm";
-    c"native_group_norm_backward": any_dtype(plain(group_norm::backward)) => c"native_group_norm_backward";
+    c"native_batch_norm": any_dtype(plain(channel_norm::batch_norm)) => c"native_batch_norm" | c"_native_batch_norm_legit";
+    c"native_batch_norm": any_dtype(plain(channel_norm::batch_norm_without_statistics)) => c"_native_batch_norm_legit.no_stats";
+    c"native_batch_norm": any_dtype(plain(channel_norm::batch_norm_with_reserve::<true>)) => c"_batch_norm_with_update";
+    c"native_batch_norm": any_dtype(plain(channel_norm::batch_norm_with_reserve::<false>)) => c"_batch_norm_no_update";
+    c"native_batch_norm_backward": any_dtype(plain(channel_norm::batch_norm_backward)) => c"native_batch_norm_backward" | c"batch_norm_backward";
+    c"native_group_norm": any_dtype(plain(channel_norm::group_norm)) => c"native_group_norm";
+    c"native_group_norm_backward": any_dtype(plain(channel_norm::group_norm_backward)) => c"native_group_norm_backward";
     c"native_layer_norm": any_dtype(plain(layer_norm::forward)) => c"native_layer_norm";
     c"native_layer_norm_backward": any_dtype(plain(layer_norm::backward)) => c"native_layer_norm_backward";
     // lists of tensors; src/operators/foreach.rs has the elementwise ones

@@ -32,9 +32,10 @@ impl Callee {
 
 /// The kernel with this name in the operator table.
 macro_rules! kernel {
-    ($name:literal) => {
-        const { $crate::kernels::table::Op::named($name) }
-    };
+    ($name:literal) => {{
+        static OP: &$crate::kernels::table::Op = $crate::kernels::table::Op::named($name);
+        OP
+    }};
 }
 pub(crate) use kernel;
 
