@@ -9,15 +9,9 @@ use super::pointwise_table::{NAMED, POINTWISE};
 use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
-<<<<<<< HEAD
-    advanced_indexing, attention, batch_norm, convolution, embedding, factories, foreach, gather_and_scatter, group_norm,
-    histogram, layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort,
-    tasks, transformer, unique, windows,
-=======
     advanced_indexing, attention, channel_norm, convolution, embedding, factories, foreach, gather_and_scatter, histogram,
     layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort, tasks,
     unique, windows,
->>>>>>> operators
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
