@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from comparison import compare, compare_errors, make_tensor
+from comparison import CPU, compare, compare_errors, make_tensor
 from expected import UNSTABLE_INDICES
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -110,9 +110,10 @@ def hold(op: Any, given: Any, dtype: torch.dtype, *, sums: bool = False) -> None
     """Compare an operator's results and gradients."""
     warnings.filterwarnings("ignore")  # the CPU's own, once in a process, and of what is deprecated
 
-    def run(*given: Any) -> list[Any]:
+    def run(device: torch.device, *given: Any) -> list[Any]:
         first, args, kwargs = given
-        results = pytree.tree_leaves(op(first, *args, **kwargs))
+        with device:
+            results = pytree.tree_leaves(op(first, *args, **kwargs))
         leaves = list({id(leaf): leaf for leaf in tensors(given) if leaf.requires_grad}.values())
         outputs = [it for it in results if isinstance(it, torch.Tensor) and it.requires_grad]
         if not leaves or not outputs or op.name in UNSTABLE_INDICES:
@@ -124,7 +125,7 @@ def hold(op: Any, given: Any, dtype: torch.dtype, *, sums: bool = False) -> None
 
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
     torch.rustdev.set_fallback_mode("error" if all(it.numel() for it in tensors(given)) or op.name in NAMES else "allow")
-    compare(run, *given, no_worse=True, rtol=TOLERANCE.get(dtype, 1e-5), signs=False, of_greatest=sums)
+    compare(run, CPU, *given, no_worse=True, rtol=TOLERANCE.get(dtype, 1e-5), signs=False, of_greatest=sums)
 
 
 @pytest.mark.every_operator
@@ -142,7 +143,6 @@ def test_samples_and_gradients(op: Any, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize(("op", "dtype"), [case for case in CASES if case[0].name not in FIXED], **by_name)
 def test_larger_samples(op: Any, dtype: torch.dtype) -> None:
-    """With gradients."""
     held = 0
     for sample in samples(op, dtype):
         given = larger(arguments(sample), held) if held < LARGE else None
