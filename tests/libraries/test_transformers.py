@@ -127,7 +127,9 @@ def test_a_model_that_stays_where_it_is() -> None:
 def test_generation_is_the_cpus(options: dict[str, object]) -> None:
     model, words, is_word = make_model().double(), torch.tensor([[0, 0, 7, 9], [5, 6, 7, 8]]), torch.tensor([[0, 0, 1, 1], [1] * 4])
     wanted, found = (
-        model.to(device).generate(words.to(device), attention_mask=is_word.to(device), max_new_tokens=16, do_sample=False, **options)
+        model.to(device).generate(
+            words.to(device), attention_mask=is_word.to(device), max_new_tokens=16, do_sample=False, **options
+        )
         for device in ("cpu", "rustdev")
     )
     assert found.device.type == "rustdev"
