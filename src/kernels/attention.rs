@@ -196,7 +196,9 @@ fn add_mask<T: Score>(mask: Option<&View<'_>>, [batch, head, query]: [usize; 3],
         Some(mask) => add(&mask[first..][..scores.len()], scores),
         None => scores.iter_mut().enumerate().for_each(|(at, score)| *score = score.add(row.load::<T>(first + at))),
     }
+}
 
+leaf! {
     /// `scores += mask`.
     fn add<T: Score>(mask: &[T], scores: &mut [T]) {
         for (score, &mask) in scores.iter_mut().zip(mask) {

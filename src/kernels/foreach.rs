@@ -8,7 +8,7 @@
 
 use super::pointwise::ternary::interpolate;
 use super::signature::{Operand, signature};
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops;
@@ -19,7 +19,6 @@ use crate::tensor::view::View;
 
 /// The description of a launch.
 struct Call<'a> {
-    launch: &'a Launch<'a>,
     lists: Lists,
     /// The factor of all numbers, in device memory.
     factor: Option<View<'a>>,
@@ -43,12 +42,12 @@ enum Precision {
 
 impl<'a> Call<'a> {
     /// Describes a launch with `inputs` input lists.
-    fn of(launch: &'a Launch<'a>, inputs: usize) -> Result<Self, Error> {
+    fn of(launch: &Launch<'a>, inputs: usize) -> Result<Self, Error> {
         let scalars = lists::Scalars::of(launch)?;
         let (tensors, numbers) = (scalars.tensors.to::<i64>() as usize, &launch.scalars()[scalars.list().len()..]);
         let lists = Lists { tensors, first_input: usize::from(!scalars.is_in_place.is_true()), written: 1 };
         let factor = Operand::of(launch, (lists.first_input + inputs) * tensors)?;
-        Ok(Self { launch, lists, factor, numbers })
+        Ok(Self { lists, factor, numbers })
     }
 
     /// The number of an entry among the scalars, if there are any.

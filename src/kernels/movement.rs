@@ -12,7 +12,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Scalar;
 
 /// A scalar as a nonnegative integer.
-fn count(scalar: Scalar) -> Result<usize, Error> {
+pub(super) fn count(scalar: Scalar) -> Result<usize, Error> {
     let value: i64 = scalar.to();
     usize::try_from(value).map_err(|_| Error::parameter(format!("a scalar is {value}")))
 }

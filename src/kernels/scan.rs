@@ -10,6 +10,7 @@
 
 use std::marker::PhantomData;
 
+use super::movement::count;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, math};
@@ -24,9 +25,35 @@ use crate::tensor::view::View;
 use crate::tuning::sharing::{DIVIDED_SCAN, GRAIN};
 
 signature! {
-    cumsum(out; input)[dim] in INTEGRAL | FIELD;
-    cumprod(out; input)[dim] in INTEGRAL | FIELD;
-    logcumsumexp(out; input)[dim] in FIELD;
+    /// `aten::cumsum`. Integers wrap.
+    cumsum(out; input)[dim] in INTEGRAL | FIELD => |launch| {
+        match launch.compute() {
+            DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Add>(launch),
+            DType::Double => run::<f64, f64, Add>(launch),
+            DType::ComplexFloat => run::<Complex32, Complex64, Add>(launch),
+            DType::ComplexDouble => run::<Complex64, Complex64, Add>(launch),
+            dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Add>(launch)),
+        }
+    };
+    /// `aten::cumprod`. Integers wrap.
+    cumprod(out; input)[dim] in INTEGRAL | FIELD => |launch| {
+        match launch.compute() {
+            DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Multiply<true>>(launch),
+            DType::Double => run::<f64, f64, Multiply<false>>(launch),
+            DType::ComplexFloat => run::<Complex32, Complex64, Multiply<false>>(launch),
+            DType::ComplexDouble => run::<Complex64, Complex64, Multiply<false>>(launch),
+            dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Multiply<false>>(launch)),
+        }
+    };
+    /// `aten::_logcumsumexp`: the logarithms of the cumulative sums of exponentials.
+    logcumsumexp(out; input)[dim] in FIELD => |launch| {
+        match launch.compute() {
+            DType::Double => run_logarithms::<f64>(launch),
+            DType::ComplexFloat => run::<Complex32, Complex64, LogAddExp>(launch),
+            DType::ComplexDouble => run::<Complex64, Complex64, LogAddExp>(launch),
+            _ => run_logarithms::<f32>(launch),
+        }
+    };
     /// `aten::_cummax_helper`: the running maxima, and the last index of each.
     cummax(values, indices; input)[dim] in REAL | BOOL => |launch| extremes::<true>(launch);
     /// `aten::_cummin_helper`: the running minima, and the last index of each.
@@ -101,38 +128,6 @@ impl Step<Complex64> for LogAddExp {
     }
 }
 
-/// `aten::cumsum`. Integers wrap.
-pub fn cumsum(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Add>(launch),
-        DType::Double => run::<f64, f64, Add>(launch),
-        DType::ComplexFloat => run::<Complex32, Complex64, Add>(launch),
-        DType::ComplexDouble => run::<Complex64, Complex64, Add>(launch),
-        dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Add>(launch)),
-    }
-}
-
-/// `aten::cumprod`. Integers wrap.
-pub fn cumprod(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Multiply<true>>(launch),
-        DType::Double => run::<f64, f64, Multiply<false>>(launch),
-        DType::ComplexFloat => run::<Complex32, Complex64, Multiply<false>>(launch),
-        DType::ComplexDouble => run::<Complex64, Complex64, Multiply<false>>(launch),
-        dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Multiply<false>>(launch)),
-    }
-}
-
-/// `aten::_logcumsumexp`: the logarithms of the cumulative sums of exponentials.
-pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::Double => run_logarithms::<f64>(launch),
-        DType::ComplexFloat => run::<Complex32, Complex64, LogAddExp>(launch),
-        DType::ComplexDouble => run::<Complex64, Complex64, LogAddExp>(launch),
-        _ => run_logarithms::<f32>(launch),
-    }
-}
-
 fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(), Error> {
     let logcumsumexp::Operands { out, input } = logcumsumexp::Operands::of(launch)?;
     lines::run_either::<T, 1, 1>([input], [out], dim(launch)?, launch.cost(), &Logarithms)
@@ -140,8 +135,7 @@ fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(
 
 /// The dimension of a launch, for all kernels of this file.
 fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
-    let dim: i64 = cumsum::Scalars::of(launch)?.dim.to();
-    usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))
+    count(cumsum::Scalars::of(launch)?.dim)
 }
 
 fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), Error> {

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::movement::count;
 use crate::kernels::signature::signature;
 use crate::simd::Aligned;
 use crate::tensor::dtype::{Element, dispatch};
@@ -107,20 +108,14 @@ impl<E: Element<Acc: Field, Approximate: Field>, const LOG: bool> Passes<E, 2> f
     }
 }
 
-/// The dimension of a launch, for all kernels of this file.
-fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
-    let dim: i64 = softmax::Scalars::of(launch)?.dim.to();
-    usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))
-}
-
 fn forward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, dim) = (launch.compute(), dim(launch)?);
+    let (dtype, dim) = (launch.compute(), count(softmax::Scalars::of(launch)?.dim)?);
     let softmax::Operands { out: output, input } = softmax::Operands::of(launch)?;
     dispatch!(dtype in FLOATING, E => passes::run::<E, _, 1>([input], output, dim, launch.cost(), &Forward::<LOG>))
 }
 
 fn backward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, dim) = (launch.compute(), dim(launch)?);
+    let (dtype, dim) = (launch.compute(), count(softmax_backward::Scalars::of(launch)?.dim)?);
     let softmax_backward::Operands { out, grad, output } = softmax_backward::Operands::of(launch)?;
     dispatch!(dtype in FLOATING, E => passes::run::<E, _, 2>([grad, output], out, dim, launch.cost(), &Backward::<LOG>))
 }

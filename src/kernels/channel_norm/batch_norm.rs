@@ -4,7 +4,7 @@ use super::{Affine, Combined, Scaled, Shape, elements, inverse, map, moments, na
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::number::Real;
 

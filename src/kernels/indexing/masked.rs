@@ -9,17 +9,15 @@ use crate::tensor::loops;
 use crate::tensor::view::View;
 
 signature! {
-    nonzero_count(count; input)[] in EVERY;
+    /// Counts the elements that are not 0. Operands [count (one Long), self].
+    nonzero_count(count; input)[] in EVERY => |launch| {
+        let nonzero_count::Operands { count, input } = nonzero_count::Operands::of(launch)?;
+        count.into_row().store(0, loops::nonzero::count(&input)? as i64);
+        Ok(())
+    };
     masked_select(out; input, mask)[] in ANY;
     masked_scatter(out; source, mask)[] in ANY;
     nonzero(out; input)[fill] in EVERY;
-}
-
-/// Counts the elements that are not 0. Operands [count (one Long), self].
-pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
-    let nonzero_count::Operands { count, input } = nonzero_count::Operands::of(launch)?;
-    count.into_row().store(0, loops::nonzero::count(&input)? as i64);
-    Ok(())
 }
 
 /// `aten::masked_select`: the values where the mask is not 0, in order.

@@ -6,7 +6,7 @@ use super::{Gradient, SharedSettings};
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::Real;
 
@@ -23,21 +23,13 @@ signature! {
 fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), Error> {
     let (dtype, given) = (launch.compute(), fused_adam::Scalars::of(launch)?);
     let amsgrad = given.amsgrad.is_true();
-    let settings = Settings {
-        rate: given.lr.to(),
-        beta1: given.beta1.to(),
-        beta2: given.beta2.to(),
-        decay: given.weight_decay.to(),
-        eps: given.eps.to(),
-        maximize: given.maximize.is_true(),
-        decoupled,
-    };
     let shared = SharedSettings::of(launch, if amsgrad { 5 } else { 4 }, true)?;
     if shared.overflow {
         return Ok(());
     }
     dispatch!(dtype in FLOATING, E => {
-        let steps: Vec<Adam<<E as Element>::Acc>> = shared.steps.iter().map(|&count| settings.at(&shared, count)).collect();
+        let step = |&count: &f64| update::<<E as Element>::Acc>(&given, &shared, decoupled, count);
+        let steps: Vec<_> = shared.steps.iter().map(step).collect();
         if amsgrad {
             lists::run::<E, _, 5, 5>(launch, shared.lists, &|entry| steps[entry])?;
         } else {
@@ -47,33 +39,21 @@ fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), Error> {
     })
 }
 
-/// The settings of a launch.
-struct Settings {
-    rate: f64,
-    beta1: f64,
-    beta2: f64,
-    decay: f64,
-    eps: f64,
-    maximize: bool,
-    decoupled: bool,
-}
-
-impl Settings {
-    /// The update of step number `count`. Everything that the elements share is computed in double precision.
-    fn at<T: Real>(&self, shared: &SharedSettings, count: f64) -> Adam<T> {
-        let rate = shared.rate.unwrap_or(self.rate);
-        let (weight, near) = (1.0 - self.beta1, 1.0 - self.beta1 < 0.5);
-        Adam {
-            gradient: Gradient::of(shared, self.maximize, if self.decoupled { 0.0 } else { self.decay }),
-            keep: T::from_f64(if self.decoupled { 1.0 - rate * self.decay } else { 1.0 }),
-            near,
-            weight: T::from_f64(if near { weight } else { weight - 1.0 }),
-            beta2: T::from_f64(self.beta2),
-            rest2: T::from_f64(1.0 - self.beta2),
-            eps: T::from_f64(self.eps),
-            step_size: T::from_f64(rate / (1.0 - self.beta1.powf(count))),
-            correction: T::from_f64((1.0 - self.beta2.powf(count)).sqrt().recip()),
-        }
+/// The update of step number `count`. Everything that the elements share is computed in double precision.
+fn update<T: Real>(given: &fused_adam::Scalars, shared: &SharedSettings, decoupled: bool, count: f64) -> Adam<T> {
+    let rate = shared.rate.unwrap_or_else(|| given.lr.to());
+    let [beta1, beta2, decay, eps] = [given.beta1, given.beta2, given.weight_decay, given.eps].map(Scalar::to::<f64>);
+    let (weight, near) = (1.0 - beta1, 1.0 - beta1 < 0.5);
+    Adam {
+        gradient: Gradient::of(shared, given.maximize.is_true(), if decoupled { 0.0 } else { decay }),
+        keep: T::from_f64(if decoupled { 1.0 - rate * decay } else { 1.0 }),
+        near,
+        weight: T::from_f64(if near { weight } else { weight - 1.0 }),
+        beta2: T::from_f64(beta2),
+        rest2: T::from_f64(1.0 - beta2),
+        eps: T::from_f64(eps),
+        step_size: T::from_f64(rate / (1.0 - beta1.powf(count))),
+        correction: T::from_f64((1.0 - beta2.powf(count)).sqrt().recip()),
     }
 }
 

@@ -6,15 +6,26 @@ use super::functions;
 use crate::kernels::signature::signature;
 use crate::simd::convert;
 use crate::tensor::dtype::{DType, HalfBits};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Ordered};
 use crate::tensor::transcendental::Elementary;
 
 signature! {
-    ldexp(out; lhs, rhs)[] in FLOATING;
-    nextafter(out; lhs, rhs)[] in FLOATING;
+    /// `aten::ldexp` with integer exponents: lhs 2^rhs. 16 bit floats are computed as `Float`, because they do not hold every exponent.
+    ldexp(out; lhs, rhs)[] in FLOATING => |launch| {
+        match launch.compute() {
+            DType::Half | DType::BFloat16 => run::<f32, f32, _, 2>(launch, Ldexp { _computes: std::marker::PhantomData::<f32> }),
+            _ => wide_ldexp(launch),
+        }
+    };
+    /// `aten::nextafter`: the number adjacent to lhs in the direction of rhs.
+    nextafter(out; lhs, rhs)[] in FLOATING => |launch| {
+        match launch.compute() {
+            DType::Half => run::<HalfBits<false>, HalfBits<false>, _, 2>(launch, NextHalf::<false>),
+            DType::BFloat16 => run::<HalfBits<true>, HalfBits<true>, _, 2>(launch, NextHalf::<true>),
+            _ => wide_nextafter(launch),
+        }
+    };
 }
 
 functions! {
@@ -39,14 +50,6 @@ functions! {
     wide_nextafter, Nextafter, WIDE, Elementary, [], |[lhs, rhs]| lhs.nextafter(rhs);
 }
 
-/// `aten::ldexp` with integer exponents: lhs 2^rhs. 16 bit floats are computed as `Float`, because they do not hold every exponent.
-pub fn ldexp(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::Half | DType::BFloat16 => run::<f32, f32, _, 2>(launch, Ldexp { _computes: std::marker::PhantomData::<f32> }),
-        _ => wide_ldexp(launch),
-    }
-}
-
 /// The adjacent 16 bit float towards another, on bits: BFloat16 with `BRAIN`, else Half.
 #[derive(Clone, Copy)]
 struct NextHalf<const BRAIN: bool>;
@@ -63,14 +66,5 @@ impl<const BRAIN: bool> Map<u16, 2> for NextHalf<BRAIN> {
         let next = if from == to { rhs } else { next };
         let either = if from.is_nan() { lhs } else { rhs };
         if from.is_nan() || to.is_nan() { either } else { next }
-    }
-}
-
-/// `aten::nextafter`: the number adjacent to lhs in the direction of rhs.
-pub fn nextafter(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::Half => run::<HalfBits<false>, HalfBits<false>, _, 2>(launch, NextHalf::<false>),
-        DType::BFloat16 => run::<HalfBits<true>, HalfBits<true>, _, 2>(launch, NextHalf::<true>),
-        _ => wide_nextafter(launch),
     }
 }

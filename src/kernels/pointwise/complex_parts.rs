@@ -14,7 +14,14 @@ use crate::tensor::transcendental::Elementary;
 use num_complex::Complex;
 
 signature! {
-    angle(out; x)[] in FIELD;
+    /// `aten::angle`: the argument of complex numbers; pi or 0 for real ones.
+    angle(out; x)[] in FIELD => |launch| {
+        match launch.compute() {
+            DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Angle),
+            DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Angle),
+            _ => real_angle(launch),
+        }
+    };
     /// `aten::complex`: from real and imaginary parts.
     complex(out; real, imaginary)[] in COMPONENTS => |launch| of_two(launch, Cartesian);
     /// `aten::polar`: from lengths and angles.
@@ -56,15 +63,6 @@ functions! {
         let angle = if x < T::ZERO { T::from_f64(std::f64::consts::PI) } else { T::ZERO };
         if x.is_nan() { x } else { angle }
     };
-}
-
-/// `aten::angle`: the argument of complex numbers; pi or 0 for real ones.
-pub fn angle(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Angle),
-        DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Angle),
-        _ => real_angle(launch),
-    }
 }
 
 fn of_two<M>(launch: &Launch<'_>, map: M) -> Result<(), Error>

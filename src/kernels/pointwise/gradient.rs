@@ -12,9 +12,9 @@ use crate::tensor::number::{Field, Number, Ordered, Real};
 
 signature! {
     /// `aten::gelu_backward`; `approximate` is 0 for erf, 1 for tanh.
-    gelu_backward(out; grad, x)[approximate] in FLOATING => |launch| match gelu_backward::Scalars::of(launch)?.approximate.is_true() {
-        true => gelu_tanh_backward(launch),
-        false => gelu_erf_backward(launch),
+    gelu_backward(out; grad, x)[approximate] in FLOATING => |launch| {
+        let is_tanh = gelu_backward::Scalars::of(launch)?.approximate.is_true();
+        if is_tanh { gelu_tanh_backward(launch) } else { gelu_erf_backward(launch) }
     };
 }
 

@@ -15,9 +15,9 @@ use crate::tensor::number::{Integer, Number, Real};
 
 signature! {
     /// `aten::smooth_l1_loss_backward`.
-    smooth_l1_loss_backward(out; input, target, grad)[norm, beta] in REAL => |launch| match FLOATING.contains(launch.compute()) {
-        true => real_smooth_l1_loss_backward(launch),
-        false => whole_smooth_l1_loss_backward(launch),
+    smooth_l1_loss_backward(out; input, target, grad)[norm, beta] in REAL => |launch| {
+        let is_real = FLOATING.contains(launch.compute());
+        if is_real { real_smooth_l1_loss_backward(launch) } else { whole_smooth_l1_loss_backward(launch) }
     };
     binary_cross_entropy(out; x, target)[] in FLOATING;
 }

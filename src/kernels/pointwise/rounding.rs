@@ -46,7 +46,7 @@ maps! {
     /// Rounds to multiples of a power of 10 if `is_tens` is not 0, else of its inverse.
     Decimals { power, is_tens }, Real => T, |[x]| {
         let (tens, decimals) = (x.div(power).round().mul(power), x.mul(power).round().div(power));
-        if is_tens != T::ZERO { tens } else { decimals }
+        if is_tens == T::ZERO { decimals } else { tens }
     };
 }
 

@@ -23,9 +23,32 @@ signature! {
     neg(out; x)[] in SIGNED => |launch| on_bits(launch, Signed::<true>, wide_neg);
     /// `aten::copysign`: the magnitude of lhs with the sign of rhs.
     copysign(out; lhs, rhs)[] in FLOATING => |launch| on_bits(launch, SignOf, wide_copysign);
-    complex_abs(out; x)[] in COMPLEX;
-    sgn(out; x)[] in SIGNED | BOOL;
-    signbit(out; x)[] in ORDERED;
+    /// `aten::abs` of complex numbers.
+    complex_abs(out; x)[] in COMPLEX => |launch| {
+        match launch.compute() {
+            DType::ComplexHalf => run::<ComplexHalf, half::f16, _, 1>(launch, Magnitude),
+            DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Magnitude),
+            DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Magnitude),
+            other => Err(Error::dtype(other, format!("{other:?} is not complex"))),
+        }
+    };
+    /// `aten::sgn`: x / |x|, 0 at 0; the same as `sign` for real numbers.
+    sgn(out; x)[] in SIGNED | BOOL => |launch| {
+        match launch.compute() {
+            DType::ComplexHalf => run::<ComplexHalf, ComplexHalf, _, 1>(launch, Direction),
+            DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, Direction),
+            DType::ComplexDouble => run::<Complex<f64>, Complex<f64>, _, 1>(launch, Direction),
+            _ => sign(launch),
+        }
+    };
+    /// `aten::signbit`: whether the sign bit is set, for -0 and NaN too.
+    signbit(out; x)[] in ORDERED => |launch| {
+        let dtype = launch.compute();
+        if FLOATING.contains(dtype) {
+            return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, SignBit));
+        }
+        dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Negative))
+    };
 }
 
 /// The sign bit of a 16 bit float.
@@ -89,36 +112,7 @@ fn on_bits<M: Map<u16, N, Output = u16>, const N: usize>(launch: &Launch<'_>, ma
     }
 }
 
-/// `aten::abs` of complex numbers.
-pub fn complex_abs(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::ComplexHalf => run::<ComplexHalf, half::f16, _, 1>(launch, Magnitude),
-        DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Magnitude),
-        DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Magnitude),
-        other => Err(Error::dtype(other, format!("{other:?} is not complex"))),
-    }
-}
-
-/// `aten::sgn`: x / |x|, 0 at 0; the same as `sign` for real numbers.
-pub fn sgn(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::ComplexHalf => run::<ComplexHalf, ComplexHalf, _, 1>(launch, Direction),
-        DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, Direction),
-        DType::ComplexDouble => run::<Complex<f64>, Complex<f64>, _, 1>(launch, Direction),
-        _ => sign(launch),
-    }
-}
-
 maps! {
     Negative, Ordered => Bool, |[x]| (x < T::ZERO).into();
     SignBit, Real => Bool, |[x]| (T::ONE.copysign(x) < T::ZERO).into();
-}
-
-/// `aten::signbit`: whether the sign bit is set, for -0 and NaN too.
-pub fn signbit(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, SignBit));
-    }
-    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Negative))
 }

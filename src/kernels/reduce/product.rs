@@ -6,13 +6,18 @@ use half::{bf16, f16};
 
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, fold};
 use crate::tensor::number::{Hub, Number};
 
 signature! {
-    prod(out; input)[] in REAL | BOOL | FIELD;
+    /// `aten::prod`. Integers wrap; Bool: whether all are true.
+    prod(out; input)[] in REAL | BOOL | FIELD => |launch| {
+        match launch.compute() {
+            DType::Half => fold::run::<f16, f16, _>(launch, WideProd),
+            DType::BFloat16 => fold::run::<bf16, bf16, _>(launch, WideProd),
+            dtype => dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Prod)),
+        }
+    };
 }
 
 fold! {
@@ -23,13 +28,4 @@ fold! {
     /// The product of `f32` and 16 bit floats in double precision, whose range holds intermediate products.
     WideProd: [] f32 => f64 => f32,
     1.0, |value| value.into(), |left, right| left * right, |product, _| product.to();
-}
-
-/// `aten::prod`. Integers wrap; Bool: whether all are true.
-pub fn prod(launch: &Launch<'_>) -> Result<(), Error> {
-    match launch.compute() {
-        DType::Half => fold::run::<f16, f16, _>(launch, WideProd),
-        DType::BFloat16 => fold::run::<bf16, bf16, _>(launch, WideProd),
-        dtype => dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Prod)),
-    }
 }

@@ -4,13 +4,18 @@
 
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, fold};
 use crate::tensor::number::{Field, Hub, Number, Ordered};
 
 signature! {
-    sum(out; input)[] in REAL | BOOL | FIELD;
+    /// `aten::sum`. Integers wrap; Bool: whether any is true.
+    sum(out; input)[] in REAL | BOOL | FIELD => |launch| {
+        let (dtype, source) = (launch.compute(), launch.dtype(1));
+        if dtype == DType::Long && matches!(source, DType::Bool | DType::Byte | DType::Char | DType::Short | DType::Int) {
+            return dispatch!(source in INTEGRAL | BOOL, T => fold::run::<T, i64, _>(launch, LongSum));
+        }
+        dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Sum))
+    };
     /// `aten::nansum`: the sum of values that are not NaN.
     nansum(out; input)[] in FLOATING => |launch, T| fold::run::<T, T, _>(launch, NanSum);
     /// `aten::mean`.
@@ -33,13 +38,4 @@ fold! {
     /// The sum, divided by the number of values.
     Mean: [V: Field] V => V => V,
     V::ZERO, |value| value, |left, right| left.add(right), |sum, count| sum.div(V::from_i64(count as i64));
-}
-
-/// `aten::sum`. Integers wrap; Bool: whether any is true.
-pub fn sum(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, source) = (launch.compute(), launch.dtype(1));
-    if dtype == DType::Long && matches!(source, DType::Bool | DType::Byte | DType::Char | DType::Short | DType::Int) {
-        return dispatch!(source in INTEGRAL | BOOL, T => fold::run::<T, i64, _>(launch, LongSum));
-    }
-    dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Sum))
 }

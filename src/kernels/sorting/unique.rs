@@ -7,7 +7,7 @@ use super::sort::sort_line;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;

@@ -137,18 +137,13 @@ unsafe fn copy_transposed(transpose: Transpose, size: usize) {
         }
         return;
     }
-    match size {
-        // SAFETY: passed on to the caller.
-        1 => vectorize(unsafe { Squares::<u8, 16>::new(transpose) }),
-        // SAFETY: passed on to the caller.
-        2 => vectorize(unsafe { Squares::<u16, 16>::new(transpose) }),
-        // SAFETY: passed on to the caller.
-        4 => vectorize(unsafe { Squares::<u32, 16>::new(transpose) }),
-        // SAFETY: passed on to the caller.
-        8 => vectorize(unsafe { Squares::<u64, 8>::new(transpose) }),
-        // SAFETY: passed on to the caller.
-        _ => vectorize(unsafe { Squares::<u128, 4>::new(transpose) }),
-    }
+    // SAFETY: passed on to the caller.
+    dispatch_size!(size, T => vectorize(unsafe { Squares::<T, { square_side(size_of::<T>()) }>::new(transpose) }));
+}
+
+/// Elements of a side of a square of 16 cache lines or, for large elements, of fewer.
+const fn square_side(size: usize) -> usize {
+    if size > 4 { 64 / size } else { 16 }
 }
 
 /// A patch in the order of the copy: `inner` is the dimension along which the target's elements are closer.

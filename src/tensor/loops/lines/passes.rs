@@ -11,6 +11,7 @@ use super::line_plan::Plan;
 use super::{LANES, Strip, drive, operands};
 use crate::simd::{across, leaf, prefetch};
 use crate::tensor::dtype::Element;
+use crate::tensor::inlined::inlined;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::words::{narrow, widen};
 use crate::tensor::number::Number;
@@ -155,14 +156,9 @@ struct Line<'a, E: Element, const I: usize> {
 }
 
 impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
-    #[inline(always)]
-    fn whole(&self) -> usize {
-        self.output.len() / LANES
-    }
-
-    #[inline(always)]
-    fn has_rest(&self) -> bool {
-        !self.output.len().is_multiple_of(LANES)
+    inlined! {
+        fn whole(&self) -> usize = self.output.len() / LANES;
+        fn has_rest(&self) -> bool = !self.output.len().is_multiple_of(LANES);
     }
 
     #[inline(always)]
@@ -224,14 +220,9 @@ struct StripRows<'a, E: Element, const I: usize, const BESIDE: bool> {
 }
 
 impl<E: Element, const I: usize, const BESIDE: bool> Rows<E, I> for StripRows<'_, E, I, BESIDE> {
-    #[inline(always)]
-    fn whole(&self) -> usize {
-        self.strip.rows().len()
-    }
-
-    #[inline(always)]
-    fn has_rest(&self) -> bool {
-        false
+    inlined! {
+        fn whole(&self) -> usize = self.strip.rows().len();
+        fn has_rest(&self) -> bool = false;
     }
 
     #[inline(always)]
