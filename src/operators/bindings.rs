@@ -11,7 +11,7 @@ use super::task_table::TASKS;
 use super::{
     advanced_indexing, attention, channel_norm, convolution, embedding, factories, foreach, gather_and_scatter, histogram,
     layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort, tasks,
-    unique, windows,
+    transformer, unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
