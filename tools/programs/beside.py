@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-#: Tolerance relative to the greatest number of a result, or to the least that is no rounding error of zero: sums in another order
-#: accumulate over layers.
-LEAST = 1e-4
+#: Tolerance relative to the greatest number of a result: sums in another order accumulate over layers.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.float16: 5e-3}
 #: Whether models on the device are compiled.
 IS_COMPILED = "PROGRAMS_COMPILED" in os.environ
@@ -98,7 +96,7 @@ def near(theirs: Tensor, mine: Tensor, tolerance: float | None, name: str) -> No
     assert torch.equal(finite, mine.isfinite()), name
     same = (theirs == mine) | (theirs.isnan() & mine.isnan())
     assert bool((same | finite).all()), f"{name}: other infinities, or NaN"
-    scale = max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, LEAST)
+    scale = max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, 1e-6)
     allowed = TOLERANCE.get(theirs.dtype, 1e-3) if tolerance is None else tolerance
     difference = float((theirs - mine).nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0
     assert difference <= allowed * scale, f"{name} differs by {difference:.1e} of {scale:.1e}"
@@ -138,6 +136,6 @@ def trained(
         scaled = [gradient / scale for gradient in gradients if gradient is not None]
         torch.optim.SGD(program.parameters(), lr=0.1).step()
         flat = torch.cat([gradient.flatten() for gradient in scaled])
-        return results, flat, [parameters[name] for name in weights]
+        return results, flat, torch.cat([parameters[name].detach().flatten() for name in weights])
 
     agree(calculate, tolerance)
