@@ -21,6 +21,7 @@ mod foreach;
 mod gather_and_scatter;
 pub mod guards;
 mod histogram;
+mod launch_by_name;
 mod layer_norm;
 mod loss;
 mod masked;

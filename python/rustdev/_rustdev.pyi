@@ -333,6 +333,9 @@ class PrivatePoolUse:
     def use_count(self) -> int:
         """Return the number of users of the pool."""
 
+def graph_pool_handle() -> int:
+    """Return a new number for a memory pool that graphs can share."""
+
 def memory_choose_pool(device: int, number: int) -> None:
     """Make the calling thread allocate memory of a device from a private pool."""
 

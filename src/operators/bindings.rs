@@ -10,8 +10,8 @@ use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
     advanced_indexing, attention, channel_norm, convolution, embedding, factories, foreach, gather_and_scatter, histogram,
-    layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan, sort, tasks,
-    transformer, unique, windows,
+    launch_by_name, layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan,
+    sort, tasks, transformer, unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -180,7 +180,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 
 /// The operators of rustdev's own library: their names and the rest of their schemas.
 pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
-    rnn_layer::DEFINITIONS.into_iter()
+    rnn_layer::DEFINITIONS.into_iter().chain([launch_by_name::DEFINITION])
 }
 
 /// Serves calls without a meta function.
@@ -462,6 +462,7 @@ composed! {
     // fast paths of PyTorch's modules
     plain(transformer::multi_head_attention) => c"_native_multi_head_attention";
     plain(transformer::encoder_layer) => c"_transformer_encoder_layer_fwd";
+    any_device(plain(typed!(launch_by_name::launch))) => c"rustdev::_launch";
     // matrices
     plain(typed!(factories::trace)) => c"trace";
     plain(typed!(reduce::norm)) => c"norm.ScalarOpt_dim";
