@@ -58,18 +58,6 @@ pub fn put(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>, source: Tensor
 
 // ---- scatter ----
 
-struct Scatter<'a> {
-    /// True if an index addresses a slice along the dimension, not a single element.
-    by_slice: bool,
-    target: Tensor<'a>,
-    dim: i64,
-    index: Tensor<'a>,
-    source: Input<'a>,
-    update: Update,
-    /// True if sums are divided by the number of their terms.
-    is_mean: bool,
-}
-
 impl From<&str> for Operation {
     /// The operation of a reduction's name, which the meta function has checked.
     fn from(reduce: &str) -> Self {
@@ -82,62 +70,33 @@ impl From<&str> for Operation {
     }
 }
 
-impl<'a> Scatter<'a> {
-    /// The output, initialised with the target's elements.
-    fn started<'c>(&self, call: &Call<'c>) -> Result<Tensor<'c>, CallError> {
-        let target = self.target;
-        let out = call.contiguous(0, target.sizes(), target.dtype(), Strides::Any)?;
-        if call.given(0).is_none() && out.numel() != 0 {
-            call.with_kernel(kernel!(c"copy_")).launch(&[out], &[target], &[])?;
-        } else if out.handle() != target.handle() {
-            call.copy(out, target)?;
-        }
-        Ok(out)
+/// The output, initialised with the target's elements.
+fn started<'a>(call: &Call<'a>, target: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
+    let out = call.contiguous(0, target.sizes(), target.dtype(), Strides::Any)?;
+    if call.given(0).is_none() && out.numel() != 0 {
+        call.with_kernel(kernel!(c"copy_")).launch(&[out], &[target], &[])?;
+    } else if out.handle() != target.handle() {
+        call.copy(out, target)?;
     }
+    Ok(out)
+}
 
-    /// Addresses a tensor of the target's sizes.
-    fn addressing(&self, tensor: Tensor<'_>) -> Result<Addressing<'a>, CallError> {
-        let address = if self.by_slice { Addressing::each_slice } else { Addressing::each_element };
-        address(tensor, self.dim, self.index)
-    }
-
-    /// Runs the call, which PyTorch's meta function checks.
-    fn run(&self, call: &Call<'_>) -> Outcome {
-        call.meta()?;
-        if let Input::Number(number) = self.source {
-            call.check_number(number, self.target.dtype())?;
-        }
-        let out = self.started(call)?;
-        // Only a mean is rounded, not its sum or its count.
-        let wide = if self.is_mean { out.dtype().opmath() } else { out.dtype() };
-        let sums = call.cast(out, wide)?;
-        let source = if let Input::Tensor(source) = self.source { Input::Tensor(call.cast(source, wide)?) } else { self.source };
-        self.addressing(sums)?.update(call, sums, source, self.update)?;
-        if self.is_mean {
-            self.divide_by_counts(call, sums)?;
-        }
-        if wide == out.dtype() { Ok(()) } else { call.copy(out, sums) }
-    }
-
-    fn divide_by_counts(&self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
-        let counts = call.empty(out.sizes(), out.dtype().real())?;
-        let (one, includes_self) = (Scalar::Long(1), !self.update.excludes_self);
-        call.fill(counts, Scalar::Long(includes_self.into()))?;
-        self.addressing(counts)?.update(call, counts, Input::Number(one), Operation::Add.into())?;
-        call.operator(&callees::CLAMP_MIN_IN_PLACE, &[Value::Tensor(counts), one.into()])?;
-        let operands = [Value::Tensor(out), Value::Tensor(counts), Value::Text("floor")];
-        if FLOATING.and(COMPLEX).contains(out.dtype()) {
-            call.operator(&callees::DIV_IN_PLACE, &operands[..2]).map(drop)
-        } else {
-            call.operator(&callees::DIV_ROUNDED_IN_PLACE, &operands).map(drop)
-        }
+/// Divides sums by the numbers of their terms.
+fn divide(call: &Call<'_>, sums: Tensor<'_>, counts: Tensor<'_>) -> Outcome {
+    call.operator(&callees::CLAMP_MIN_IN_PLACE, &[Value::Tensor(counts), 1.into()])?;
+    let operands = [Value::Tensor(sums), Value::Tensor(counts), Value::Text("floor")];
+    if FLOATING.and(COMPLEX).contains(sums.dtype()) {
+        call.operator(&callees::DIV_IN_PLACE, &operands[..2]).map(drop)
+    } else {
+        call.operator(&callees::DIV_ROUNDED_IN_PLACE, &operands).map(drop)
     }
 }
 
-/// The kernel's name tells what an index addresses and how elements are updated. Behind the source come a factor, or the name of a
-/// reduction and whether the old values take part.
+/// Every variant, which PyTorch's meta function checks. The kernel's name tells whether an index addresses an element or a slice.
+/// Behind the source come a factor, or the name of a reduction and whether the old values take part.
 pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let ((target, dim, index, source), name): ((_, _, _, Input<'_>), _) = (arguments.first(4).typed()?, call.kernel_name());
+    let ((target, dim, index, source), name): ((Tensor<'_>, _, _, Input<'_>), _) =
+        (arguments.first(4).typed()?, call.kernel_name());
     let (mut update, mut is_mean) = (Update::from(Operation::Store), false);
     match arguments[4..] {
         [Value::Text(reduce), ref includes_self @ ..] => {
@@ -151,7 +110,24 @@ pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         _ if name == "scatter_add" => update.operation = Operation::Add,
         _ => {}
     }
-    Scatter { by_slice: name.starts_with("index"), target, dim, index, source, update, is_mean }.run(call)
+    call.meta()?;
+    if let Input::Number(number) = source {
+        call.check_number(number, target.dtype())?;
+    }
+    let out = started(call, target)?;
+    // Only a mean is rounded, not its sum or its count.
+    let wide = if is_mean { out.dtype().opmath() } else { out.dtype() };
+    let sums = call.cast(out, wide)?;
+    let source = if let Input::Tensor(source) = source { Input::Tensor(call.cast(source, wide)?) } else { source };
+    let address = if name.starts_with("index") { Addressing::each_slice } else { Addressing::each_element };
+    address(sums, dim, index)?.update(call, sums, source, update)?;
+    if is_mean {
+        let counts = call.empty(sums.sizes(), wide.real())?;
+        call.fill(counts, Scalar::Long((!update.excludes_self).into()))?;
+        address(counts, dim, index)?.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
+        divide(call, sums, counts)?;
+    }
+    if wide == out.dtype() { Ok(()) } else { call.copy(out, sums) }
 }
 
 // ---- index_fill_ ----
