@@ -102,8 +102,6 @@ std::optional<at::Generator> generator_at(void* generator) {
   return at::Generator(Impl::reclaim_copy(static_cast<c10::GeneratorImpl*>(generator)));
 }
 
-static_assert(RD_DEVICE_TYPE == static_cast<int32_t>(device_type));
-
 c10::IValue boxed(const rd_value& value) {
   switch (value.kind) {
     case RD_VALUE_TENSOR:

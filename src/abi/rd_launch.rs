@@ -287,11 +287,6 @@ pub struct KernelCall {
 }
 
 impl KernelCall {
-    /// A launch of a kernel over the operands of a record.
-    pub fn new(op: &'static Op, record: Record) -> Self {
-        Self { op, record }
-    }
-
     /// Enqueues the launch.
     ///
     /// # Errors

@@ -84,9 +84,6 @@ pub const RD_VALUE_DEVICE: i32 = 12;
 /// An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
 pub const RD_VALUE_LARGE_INTEGER: i32 = 13;
 
-/// The `c10::DeviceType` of rustdev's devices.
-pub const RD_DEVICE_TYPE: i32 = 20;
-
 /// An argument of a call.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -33,8 +33,9 @@ impl Callee {
 /// The kernel with this name in the operator table.
 macro_rules! kernel {
     ($name:literal) => {{
-        static OP: &$crate::kernels::table::Op = $crate::kernels::table::Op::named($name);
-        OP
+        // A constant could not read the table, which is a static.
+        static KERNEL: &$crate::kernels::table::Op = $crate::kernels::table::Op::named($name);
+        KERNEL
     }};
 }
 pub(crate) use kernel;

@@ -158,7 +158,8 @@ pointwise! {
     gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
     // losses
     pure call(loss::elementwise) => huber_loss mse_loss smooth_l1_loss;
-    gradient call(loss::gradient) => huber_loss_backward mse_loss_backward smooth_l1_loss_backward;
+    gradient call(loss::gradient) => mse_loss_backward smooth_l1_loss_backward;
+    pure call(loss::gradient) => huber_loss_backward;
 }
 
 named! {

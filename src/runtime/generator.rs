@@ -43,11 +43,6 @@ impl Generator {
     pub fn set_state(&self, state: PhiloxState) {
         *self.0.lock() = state;
     }
-
-    /// Sets the offset and keeps the seed.
-    pub fn set_offset(&self, offset: u64) {
-        self.0.lock().offset = offset;
-    }
 }
 
 /// Checks that an offset is at the start of a block.

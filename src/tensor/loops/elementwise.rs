@@ -57,16 +57,6 @@ where
     }
 }
 
-/// [`run`] for an operator that computes in [`Element::Approximate`].
-#[inline]
-pub fn run_approximate<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
-where
-    E: Element,
-    Op: Map<E::Approximate, N, Output = E::Approximate>,
-{
-    run_in::<E, E::Approximate, _, N>(launch, op)
-}
-
 /// [`run`] for an operator that computes in `T`.
 #[inline]
 pub fn run_in<E, T, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
