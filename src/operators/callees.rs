@@ -32,9 +32,11 @@ impl Callee {
 
 /// The kernel with this name in the operator table.
 macro_rules! kernel {
-    ($name:literal) => {
-        const { $crate::kernels::table::Op::named($name) }
-    };
+    ($name:literal) => {{
+        // A constant could not read the table, which is a static.
+        static KERNEL: &$crate::kernels::table::Op = $crate::kernels::table::Op::named($name);
+        KERNEL
+    }};
 }
 pub(crate) use kernel;
 
