@@ -91,9 +91,6 @@ void rd_shim_register(const struct rd_shim *functions);
 // An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
 #define RD_VALUE_LARGE_INTEGER 13
 
-// The `c10::DeviceType` of rustdev's devices.
-#define RD_DEVICE_TYPE 20
-
 // An `out=` tensor keeps its strides if it already has the right sizes.
 #define RD_STRIDES_ANY 0
 
