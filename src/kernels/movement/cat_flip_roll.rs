@@ -12,7 +12,15 @@ use crate::tuning::sharing::{CAT_PIECE_NS, SHARED_INPUT_BYTES};
 
 signature! {
     cat(out; ..inputs)[dim] in ANY;
-    flip(out; input)[dims] in ANY;
+    /// `aten::flip`: reverses the order of some dimensions. Both operands have one dtype and size; the scalar is a bit mask of the
+    /// dimensions.
+    flip(out; input)[dims] in ANY => |launch| {
+        let flip::Operands { out: output, input } = flip::Operands::of(launch)?;
+        let flipped: i64 = flip::Scalars::of(launch)?.dims.to();
+        let mut reversed = Flipped::of(&input);
+        (0..input.ndim()).filter(|dim| flipped >> dim & 1 != 0).for_each(|dim| reversed.flip(dim));
+        copy_view(*output, reversed.view())
+    };
     roll(out; input)[..moves] in ANY;
 }
 
@@ -48,16 +56,6 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
         failure.note((begin..end).try_for_each(copy_input));
     });
     failure.result()
-}
-
-/// `aten::flip`: reverses the order of some dimensions. Both operands have one dtype and size; the scalar is a bit mask of the
-/// dimensions.
-pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
-    let flip::Operands { out: output, input } = flip::Operands::of(launch)?;
-    let flipped: i64 = flip::Scalars::of(launch)?.dims.to();
-    let mut reversed = Flipped::of(&input);
-    (0..input.ndim()).filter(|dim| flipped >> dim & 1 != 0).for_each(|dim| reversed.flip(dim));
-    copy_view(*output, reversed.view())
 }
 
 /// `aten::roll`: shifts elements along some dimensions; those shifted beyond the end reappear at the beginning. Operands [out,

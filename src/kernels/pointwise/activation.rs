@@ -5,14 +5,20 @@
 use super::functions;
 use crate::kernels::signature::signature;
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::number::{Field, Ordered, Real};
 
 signature! {
     /// `aten::gelu`: x times the normal distribution function of x; `approximate` is 0 for erf, 1 for tanh.
     gelu(out; x)[approximate] in FLOATING =>
         |launch| if gelu::Scalars::of(launch)?.approximate.is_true() { gelu_tanh(launch) } else { gelu_erf(launch) };
-    softshrink(out; x)[lambd] in FLOATING;
+    /// `aten::softshrink`: x moved towards 0 by lambd.
+    softshrink(out; x)[lambd] in FLOATING => |launch| {
+        let lambd: f64 = softshrink::Scalars::of(launch)?.lambd.to();
+        if lambd < 0.0 {
+            return Err(Error::parameter(format!("lambda must be at least 0, but found {lambd}")));
+        }
+        towards_zero(launch)
+    };
 }
 
 functions! {
@@ -92,13 +98,4 @@ pub(super) fn normal<T: Real>(x: T) -> (T, T) {
 pub(super) fn gelu_tanh_argument<T: Real>(x: T) -> T {
     let cube = T::from_f64(GELU_CUBE).mul(x).mul(x);
     T::from_f64(2.0 * GELU_SCALE).mul(x.add(cube.mul(x)))
-}
-
-/// `aten::softshrink`: x moved towards 0 by lambd.
-pub fn softshrink(launch: &Launch<'_>) -> Result<(), Error> {
-    let lambd: f64 = softshrink::Scalars::of(launch)?.lambd.to();
-    if lambd < 0.0 {
-        return Err(Error::parameter(format!("lambda must be at least 0, but found {lambd}")));
-    }
-    towards_zero(launch)
 }

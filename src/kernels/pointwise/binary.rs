@@ -11,7 +11,8 @@ use crate::tensor::number::{Integer, Ordered};
 use crate::tensor::transcendental::Elementary;
 
 signature! {
-    /// `aten::ldexp` with integer exponents: lhs 2^rhs. 16 bit floats are computed as `Float`, because they do not hold every exponent.
+    /// `aten::ldexp` with integer exponents: lhs 2^rhs. 16 bit floats are computed as `Float`, because they do not hold every
+    /// exponent.
     ldexp(out; lhs, rhs)[] in FLOATING => |launch| {
         match launch.compute() {
             DType::Half | DType::BFloat16 => run::<f32, f32, _, 2>(launch, Ldexp { _computes: std::marker::PhantomData::<f32> }),

@@ -11,12 +11,25 @@ use crate::tensor::loops::elementwise::run;
 use crate::tensor::number::{Hub, Ordered};
 
 signature! {
-    clamp(out; x)[has_min, min, has_max, max] in REAL;
+    /// `aten::clamp`: min(max(x, min), max).
+    clamp(out; x)[has_min, min, has_max, max] in REAL => |launch| {
+        let clamp::Scalars { has_min, min, has_max, max } = clamp::Scalars::of(launch)?;
+        let given = |has: Scalar, limit: Scalar| has.is_true().then_some(limit);
+        between(launch, given(has_min, min), given(has_max, max))
+    };
     /// `aten::clamp_min`: max(x, min).
     clamp_min(out; x)[min] in REAL => |launch| between(launch, Some(clamp_min::Scalars::of(launch)?.min), None);
     /// `aten::clamp_max`: min(x, max).
     clamp_max(out; x)[max] in REAL => |launch| between(launch, None, Some(clamp_max::Scalars::of(launch)?.max));
-    clamp_tensor(out; x, min?, max?)[has_min, has_max] in REAL | UNSIGNED;
+    /// `aten::clamp.Tensor`: min(max(x, min), max). One of the bounds may be missing.
+    clamp_tensor(out; x, min?, max?)[has_min, has_max] in REAL | UNSIGNED => |launch| {
+        let clamp_tensor::Scalars { has_min, has_max } = clamp_tensor::Scalars::of(launch)?;
+        match (has_min.is_true(), has_max.is_true()) {
+            (true, true) => clamp_both_tensors(launch),
+            (true, false) => clamp_min_tensor(launch),
+            (false, _) => clamp_max_tensor(launch),
+        }
+    };
 }
 
 functions! {
@@ -69,21 +82,4 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
         }
         run::<E, E, _, 1>(launch, Clamp { min, max })
     })
-}
-
-/// `aten::clamp`: min(max(x, min), max).
-pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
-    let clamp::Scalars { has_min, min, has_max, max } = clamp::Scalars::of(launch)?;
-    let given = |has: Scalar, limit: Scalar| has.is_true().then_some(limit);
-    between(launch, given(has_min, min), given(has_max, max))
-}
-
-/// `aten::clamp.Tensor`: min(max(x, min), max). One of the bounds may be missing.
-pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), Error> {
-    let clamp_tensor::Scalars { has_min, has_max } = clamp_tensor::Scalars::of(launch)?;
-    match (has_min.is_true(), has_max.is_true()) {
-        (true, true) => clamp_both_tensors(launch),
-        (true, false) => clamp_min_tensor(launch),
-        (false, _) => clamp_max_tensor(launch),
-    }
 }

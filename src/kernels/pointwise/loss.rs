@@ -9,7 +9,6 @@ use super::functions;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Number, Real};
 
@@ -19,7 +18,16 @@ signature! {
         let is_real = FLOATING.contains(launch.compute());
         if is_real { real_smooth_l1_loss_backward(launch) } else { whole_smooth_l1_loss_backward(launch) }
     };
-    binary_cross_entropy(out; x, target)[] in FLOATING;
+    /// `aten::binary_cross_entropy` without weight: -(target ln x + (1 - target) ln(1 - x)), logarithms at least -100.
+    binary_cross_entropy(out; x, target)[] in FLOATING => |launch| {
+        let dtype = launch.compute();
+        let outside = [AtomicBool::new(false), AtomicBool::new(false)];
+        dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, BinaryCrossEntropy { outside: outside.each_ref() }))?;
+        match ["input", "target"].into_iter().zip(outside).find_map(|(name, outside)| outside.into_inner().then_some(name)) {
+            Some(name) => Err(Error::value(format!("all elements of {name} should be between 0 and 1"))),
+            None => Ok(()),
+        }
+    };
 }
 
 functions! {
@@ -89,16 +97,5 @@ impl<T: Real> Map<T, 2> for BinaryCrossEntropy<'_> {
         let least = T::from_f64(-100.0);
         let (of_one, of_zero) = (input.log().maximum(least), input.neg().log1p().maximum(least));
         target.sub(T::ONE).mul(of_zero).sub(target.mul(of_one))
-    }
-}
-
-/// `aten::binary_cross_entropy` without weight: -(target ln x + (1 - target) ln(1 - x)), logarithms at least -100.
-pub fn binary_cross_entropy(launch: &Launch<'_>) -> Result<(), Error> {
-    let dtype = launch.compute();
-    let outside = [AtomicBool::new(false), AtomicBool::new(false)];
-    dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, BinaryCrossEntropy { outside: outside.each_ref() }))?;
-    match ["input", "target"].into_iter().zip(outside).find_map(|(name, outside)| outside.into_inner().then_some(name)) {
-        Some(name) => Err(Error::value(format!("all elements of {name} should be between 0 and 1"))),
-        None => Ok(()),
     }
 }

@@ -21,7 +21,18 @@ signature! {
     round(out; x)[] in REAL | UNSIGNED => |launch| whole(launch, real_round);
     /// `aten::trunc`: rounds towards 0 to an integer.
     trunc(out; x)[] in REAL | UNSIGNED => |launch| whole(launch, real_trunc);
-    round_decimals(out; x)[decimals] in FLOATING;
+    /// `aten::round.decimals`: rounds to a number of decimals; a negative number rounds to tens, hundreds and so on.
+    round_decimals(out; x)[decimals] in FLOATING => |launch| {
+        let (dtype, decimals) = (launch.compute(), round_decimals::Scalars::of(launch)?.decimals.to::<i64>());
+        let power = 10f64.powi(decimals.unsigned_abs().min(400) as i32);
+        match decimals {
+            0 => round(launch),
+            _ => dispatch!(dtype in FLOATING, T => {
+                let [power, is_tens] = [power, f64::from(decimals < 0)].map(<T as Element>::Acc::from_f64);
+                run::<T, T, _, 1>(launch, Decimals { power, is_tens })
+            }),
+        }
+    };
 }
 
 functions! {
@@ -48,17 +59,4 @@ maps! {
         let (tens, decimals) = (x.div(power).round().mul(power), x.mul(power).round().div(power));
         if is_tens == T::ZERO { decimals } else { tens }
     };
-}
-
-/// `aten::round.decimals`: rounds to a number of decimals; a negative number rounds to tens, hundreds and so on.
-pub fn round_decimals(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, decimals) = (launch.compute(), round_decimals::Scalars::of(launch)?.decimals.to::<i64>());
-    let power = 10f64.powi(decimals.unsigned_abs().min(400) as i32);
-    match decimals {
-        0 => round(launch),
-        _ => dispatch!(dtype in FLOATING, T => {
-            let [power, is_tens] = [power, f64::from(decimals < 0)].map(<T as Element>::Acc::from_f64);
-            run::<T, T, _, 1>(launch, Decimals { power, is_tens })
-        }),
-    }
 }

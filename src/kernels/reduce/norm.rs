@@ -14,7 +14,24 @@ use crate::tensor::number::{Field, Number, Ordered, Real};
 use crate::tensor::transcendental::Elementary;
 
 signature! {
-    linalg_vector_norm(out; input)[ord] in FIELD | COMPLEX;
+    /// `aten::linalg_vector_norm`.
+    linalg_vector_norm(out; input)[ord] in FIELD | COMPLEX => |launch| {
+        let order: f64 = linalg_vector_norm::Scalars::of(launch)?.ord.to();
+        if order == 0.0 {
+            run(launch, Zero)
+        } else if order == 1.0 || fold::is_identity(launch) {
+            // The norm of a single value is its magnitude, for every order; powers could overflow.
+            run(launch, One)
+        } else if order == 2.0 {
+            run(launch, Two)
+        } else if order == f64::INFINITY {
+            run(launch, Infinite::<true>)
+        } else if order == f64::NEG_INFINITY {
+            run(launch, Infinite::<false>)
+        } else {
+            run(launch, Order(order))
+        }
+    };
 }
 
 /// A number with a magnitude.
@@ -83,25 +100,6 @@ impl<V: Magnitude, const GREATEST: bool> Fold<V> for Infinite<GREATEST> {
         fn lift(self, value: V) -> V::Size = value.magnitude();
         fn merge(self, left: V::Size, right: V::Size) -> V::Size = if GREATEST { left.maximum(right) } else { left.minimum(right) };
         fn finish(self, magnitude: V::Size, _: usize) -> V::Size = magnitude;
-    }
-}
-
-/// `aten::linalg_vector_norm`.
-pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), Error> {
-    let order: f64 = linalg_vector_norm::Scalars::of(launch)?.ord.to();
-    if order == 0.0 {
-        run(launch, Zero)
-    } else if order == 1.0 || fold::is_identity(launch) {
-        // The norm of a single value is its magnitude, for every order; powers could overflow.
-        run(launch, One)
-    } else if order == 2.0 {
-        run(launch, Two)
-    } else if order == f64::INFINITY {
-        run(launch, Infinite::<true>)
-    } else if order == f64::NEG_INFINITY {
-        run(launch, Infinite::<false>)
-    } else {
-        run(launch, Order(order))
     }
 }
 

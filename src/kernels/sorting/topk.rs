@@ -23,9 +23,14 @@ use crate::tuning::sharing::SELECT_PIECE;
 
 signature! {
     topk(values, indices; input)[largest] in ORDERED;
-    kthvalue(values, indices; input)[k] in ORDERED;
-    /// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and its index. If there is a NaN,
-    /// the first NaN and its index. Operands as for [`kthvalue`].
+    /// `aten::kthvalue`: the k-th least element of each line along the last dimension, and its index. The input's lines are
+    /// contiguous; the outputs' last size is 1.
+    kthvalue(values, indices; input)[k] in ORDERED => |launch| {
+        let rank = kthvalue::Scalars::of(launch)?.k.to::<i64>() as usize;
+        one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
+    };
+    /// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and its index. If there is a
+    /// NaN, the first NaN and its index. Operands as for [`kthvalue`].
     median(values, indices; input)[] in ORDERED =>
         |launch| one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 });
     /// `aten::nanmedian.dim`: the median of the elements that are not NaN, if there are any. Operands as for [`kthvalue`].
@@ -60,13 +65,6 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
             }
         })
     })
-}
-
-/// `aten::kthvalue`: the k-th least element of each line along the last dimension, and its index. The input's lines are contiguous;
-/// the outputs' last size is 1.
-pub fn kthvalue(launch: &Launch<'_>) -> Result<(), Error> {
-    let rank = kthvalue::Scalars::of(launch)?.k.to::<i64>() as usize;
-    one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
 }
 
 /// Selects one element of each line: that of the rank that `rank` computes from the line's length and its number of NaNs (0 without

@@ -1,11 +1,15 @@
 //! Positions from indices: each index is checked, wrapped and scaled, and the positions of several indices are added.
 
-use std::marker::PhantomData;
-
 use super::super::strided::StridedPtr;
 use super::Rules;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::dtype::DType;
+
+/// The type of an index.
+pub trait IndexType: Copy + Into<i64> {}
+
+impl IndexType for i32 {}
+impl IndexType for i64 {}
 
 /// The position of a skipped element.
 pub const LEFT_OUT: i64 = i64::MIN;
@@ -38,8 +42,8 @@ impl Positions<'_> {
             return self.fill_slowly(dtype);
         }
         let all_found = match dtype {
-            DType::Int => vectorize(Fill::<i32>(&mut self, PhantomData)),
-            _ => vectorize(Fill::<i64>(&mut self, PhantomData)),
+            DType::Int => fill::<i32>(&mut self),
+            _ => fill::<i64>(&mut self),
         };
         // The slow loop finds the index that is out of bounds.
         if all_found { Ok(()) } else { self.fill_slowly(dtype) }
@@ -87,19 +91,14 @@ impl Slots {
     }
 }
 
-/// Fills in the positions of indices of type `I`, none of which is skipped; returns whether all are in bounds.
-struct Fill<'a, 'b, I>(&'a mut Positions<'b>, PhantomData<I>);
-
-impl<I: Copy + Into<i64>> Leaf for Fill<'_, '_, I> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run(self) -> bool {
-        let Positions { index, cols, rows, slots, is_first, .. } = *self.0;
+leaf! {
+    /// Fills in the positions of indices of type `I`, none of which is skipped; returns whether all are in bounds.
+    fn fill<I: IndexType>(positions: &mut Positions<'_>) -> bool {
+        let Positions { index, cols, rows, slots, is_first, .. } = *positions;
         let mut missing = false;
         for row in 0..rows {
             let line = index.data.wrapping_offset(row as isize * index.steps.row);
-            let positions = &mut self.0.found[row * cols..][..cols];
+            let positions = &mut positions.found[row * cols..][..cols];
             missing |= if index.steps.col == size_of::<I>() as isize {
                 fill_line::<I>(line, size_of::<I>() as isize, slots, is_first, positions)
             } else {
@@ -112,7 +111,7 @@ impl<I: Copy + Into<i64>> Leaf for Fill<'_, '_, I> {
 
 /// Fills in the positions of a row; returns whether an index is out of bounds.
 #[inline(always)]
-fn fill_line<I: Copy + Into<i64>>(line: *const u8, step: isize, slots: Slots, is_first: bool, positions: &mut [i64]) -> bool {
+fn fill_line<I: IndexType>(line: *const u8, step: isize, slots: Slots, is_first: bool, positions: &mut [i64]) -> bool {
     let mut missing = false;
     for (col, position) in positions.iter_mut().enumerate() {
         // SAFETY: the launch guarantees the index operand's elements, and a patch is part of them.

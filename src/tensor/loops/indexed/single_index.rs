@@ -2,7 +2,7 @@
 
 use super::super::strided::StridedPtr;
 use super::indexed_update::{Update, change};
-use super::position::Slots;
+use super::position::{IndexType, Slots};
 use crate::simd::leaf;
 use crate::tensor::dtype::DType;
 
@@ -16,12 +16,6 @@ pub struct Direct {
     pub rows: usize,
     pub slots: Slots,
 }
-
-/// The type of an index.
-trait Position: Copy + Into<i64> {}
-
-impl Position for i32 {}
-impl Position for i64 {}
 
 impl Direct {
     /// Updates the addressed operand's elements with those of the other operand.
@@ -37,7 +31,7 @@ impl Direct {
 
 leaf! {
     /// The update for elements of type `E` and indices of type `I`. Returns the first index that is out of bounds.
-    fn walk<E: Copy, I: Position, U: Update<E>>(direct: Direct, update: U) -> Option<i64> {
+    fn walk<E: Copy, I: IndexType, U: Update<E>>(direct: Direct, update: U) -> Option<i64> {
         let Direct { addressed, other, index, cols, rows, slots } = direct;
         for row in 0..rows as isize {
             let [addressed_row, other_row, index_row] =
