@@ -32,14 +32,13 @@ fn report(name: &str, mut body: impl FnMut()) {
 
 fn allocate() -> *mut c_void {
     let (mut pointer, mut device) = (std::ptr::null_mut(), 0);
-    // SAFETY: both are local variables, valid for the write.
-    let status = unsafe { rd_memory_allocate(black_box(4), &raw mut pointer, &raw mut device) };
+    let status = rd_memory_allocate(black_box(4), &mut pointer, &mut device);
     assert_eq!(status, 0);
     pointer
 }
 
-fn add(op: *const rd_op, [out, left, right]: [*mut c_void; 3]) {
-    let operand = |data| rd_operand { data, sizes: std::ptr::null(), strides: std::ptr::null(), ndim: 1, dtype: FLOAT, flags: 0 };
+fn add(op: &'static rd_op, [out, left, right]: [*mut c_void; 3]) {
+    let operand = |data| rd_operand { data, dtype: FLOAT, flags: 0 };
     let operands = [out, left, right].map(operand);
     let alpha = rd_scalar { dtype: LONG, integer: 1, real: 0.0, imaginary: 0.0 };
     let args = rd_launch_args {
@@ -49,17 +48,16 @@ fn add(op: *const rd_op, [out, left, right]: [*mut c_void; 3]) {
         scalars: &raw const alpha,
         num_scalars: 1,
         compute_dtype: FLOAT,
-        dense_numel: 1,
+        numel: 1,
     };
-    // SAFETY: the entry is from the table, the arguments are local variables, and the operands are blocks of this device that
-    // live on.
-    let status = unsafe { rd_launch(op, 0, black_box(&raw const args)) };
+    // SAFETY: the arguments are local variables, and the operands are blocks of this device that live on.
+    let status = unsafe { rd_launch(op, 0, black_box(&args)) };
     assert_eq!(status, 0);
 }
 
 fn main() {
     // SAFETY: the name ends with NUL.
-    let op = unsafe { rd_op_find(c"add".as_ptr()) };
+    let op = unsafe { rd_op_find(c"add".as_ptr()) }.expect("the table has it");
     let [out, left, right] = [(); 3].map(|()| allocate());
     report("allocate + free", || rd_memory_free(black_box(allocate())));
     report("add into the same tensor", || add(op, [out, left, right]));

@@ -41,8 +41,7 @@ fn mixed() {
 
 fn through_the_abi() {
     let (mut pointer, mut device) = (std::ptr::null_mut(), 0);
-    // SAFETY: both are local variables, valid for the write.
-    let status = unsafe { rd_memory_allocate(black_box(4096), &raw mut pointer, &raw mut device) };
+    let status = rd_memory_allocate(black_box(4096), &mut pointer, &mut device);
     assert_eq!(status, 0);
     rd_memory_free(black_box(pointer));
 }

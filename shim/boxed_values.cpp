@@ -1,9 +1,45 @@
-// Boxed arguments as descriptors: see boxed_values.h.
+// Numbers, tensors and boxed arguments as descriptors: see tensor.h and boxed_values.h.
 #include "boxed_values.h"
 
-#include <ATen/core/IListRef.h>
+#include "torch_version.h"
 
 namespace rustdev {
+
+rd_scalar to_scalar(const c10::Scalar& value) {
+  if (value.isBoolean()) {
+    const bool truth = value.to<bool>();
+    return {static_cast<int32_t>(c10::ScalarType::Bool), truth, truth ? 1.0 : 0.0, 0.0};
+  }
+  // Integers beyond int64 are passed as the nearest float64.
+  if (value.isIntegral(/*includeBool=*/false) && value.type() != c10::ScalarType::UInt64) {
+    const int64_t integer = value.toLong();
+    return {static_cast<int32_t>(c10::ScalarType::Long), integer, static_cast<double>(integer), 0.0};
+  }
+  if (value.isComplex()) {
+    const auto complex = value.to<c10::complex<double>>();
+    return {static_cast<int32_t>(c10::ScalarType::ComplexDouble), 0, complex.real(), complex.imag()};
+  }
+  return {static_cast<int32_t>(c10::ScalarType::Double), 0, value.to<double>(), 0.0};
+}
+
+void check_number(const at::Scalar& number, at::ScalarType dtype) {
+  switch (dtype) {
+#define CASE(type, name)     \
+  case at::ScalarType::name: \
+    (void)number.to<type>(); \
+    return;
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(CASE)
+    CASE(uint16_t, UInt16)
+    CASE(uint32_t, UInt32)
+    CASE(uint64_t, UInt64)
+#if RUSTDEV_TORCH_HAS_BCOMPLEX32
+    CASE(c10::complex<c10::BFloat16>, BComplex32)
+#endif
+#undef CASE
+    default:
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "\"a number\" not implemented for '", dtype, "'");
+  }
+}
 
 void describe(const at::Tensor& tensor, rd_tensor& described) {
   const bool is_strided = tensor.layout() == at::kStrided;
@@ -22,15 +58,6 @@ void describe(const at::Tensor& tensor, rd_tensor& described) {
   described.dtype = static_cast<int32_t>(tensor.scalar_type());
   described.device = on_device(tensor) && is_strided ? tensor.device().index() : -1;
   described.flags = (tensor.is_conj() ? RD_OPERAND_CONJ : 0) | (tensor.is_neg() ? RD_OPERAND_NEG : 0) | host;
-}
-
-void describe(const c10::List<std::optional<at::Tensor>>& tensors, c10::SmallVectorImpl<rd_tensor>& described) {
-  for (const at::OptionalTensorRef& tensor : at::IOptTensorListRef(tensors)) {
-    rd_tensor& found = described.emplace_back();
-    if (tensor.has_value()) {
-      describe(*tensor, found);
-    }
-  }
 }
 
 at::Tensor tensor_of(const rd_tensor& tensor) {
@@ -77,11 +104,6 @@ std::optional<at::Generator> generator_at(void* generator) {
 
 static_assert(RD_DEVICE_TYPE == static_cast<int32_t>(device_type));
 
-rd_value device_value(at::Device device) {
-  const auto kind = static_cast<size_t>(device.type());
-  return {RD_VALUE_DEVICE, kind, nullptr, to_scalar(static_cast<int64_t>(device.index()))};
-}
-
 c10::IValue boxed(const rd_value& value) {
   switch (value.kind) {
     case RD_VALUE_TENSOR:
@@ -125,75 +147,43 @@ c10::IValue boxed(const rd_value& value) {
 }
 
 BoxedValues::BoxedValues(at::ArrayRef<c10::IValue> arguments) {
-  values_.reserve(arguments.size());
-  tensors_.reserve(arguments.size());
-  integers_.reserve(arguments.size());
-  for (const c10::IValue& argument : arguments) {
-    values_.push_back(read(argument));
-  }
+  values_.resize_for_overwrite(arguments.size());
+  tensors_.resize_for_overwrite(arguments.size());
+  use(values_.data(), tensors_.data());
+  std::for_each(arguments.begin(), arguments.end(), [this](const c10::IValue& argument) { read(argument); });
 }
 
-rd_value BoxedValues::read(const c10::IValue& argument) {
-  // A list whose elements are converted one by one.
-  const auto converted = [this](int32_t kind, auto& lists, const auto& elements, const auto& convert) {
-    auto& found = next(lists);
-    for (const auto& element : elements) {
-      found.push_back(convert(element));
-    }
-    return list(kind, found.size(), found.data());
-  };
+void BoxedValues::read(const c10::IValue& argument) {
+  const auto assign = [](const auto& element, auto& place) { place = element; };
   if (argument.isTensor()) {
-    const at::Tensor& tensor = argument.toTensor();
-    if (!tensor.defined()) {
-      return list(RD_VALUE_NONE, 0, nullptr);
-    }
-    describe(tensor, tensors_.emplace_back());
-    return list(RD_VALUE_TENSOR, 1, &tensors_.back());
+    add(argument.toTensor());
+  } else if (argument.isNone()) {
+    none();
+  } else if (argument.isScalar()) {
+    add(argument.toScalar());
+  } else if (argument.isIntList()) {
+    add_each<int64_t>(RD_VALUE_INTEGERS, argument.toDimVector(), assign);
+  } else if (argument.isTensorList()) {
+    add_each<rd_tensor>(RD_VALUE_TENSORS, argument.toListRef(),
+                        [](const c10::IValue& tensor, rd_tensor& place) { describe(tensor.toTensor(), place); });
+  } else if (argument.isOptionalTensorList()) {
+    add(argument.toOptionalTensorList());
+  } else if (argument.isDoubleList()) {
+    add_each<double>(RD_VALUE_DOUBLES, argument.toDoubleList(), assign);
+  } else if (argument.isBoolList()) {
+    add_each<bool>(RD_VALUE_BOOLS, argument.toBoolList(), assign);
+  } else if (argument.isList() && argument.toList().elementType()->kind() == c10::TypeKind::NumberType) {
+    add_each<rd_scalar>(RD_VALUE_SCALARS, argument.toListRef(),
+                        [](const c10::IValue& number, rd_scalar& place) { place = to_scalar(number.toScalar()); });
+  } else if (argument.isString()) {
+    add(std::string_view(argument.toStringRef()));
+  } else if (argument.isGenerator()) {
+    add(argument.toGenerator());
+  } else if (argument.isDevice()) {
+    add(argument.toDevice());
+  } else {
+    list(RD_VALUE_OTHER, 0, nullptr);
   }
-  if (argument.isNone()) {
-    return list(RD_VALUE_NONE, 0, nullptr);
-  }
-  if (argument.isScalar()) {
-    const at::Scalar number = argument.toScalar();
-    return {kind_of(number), 1, nullptr, to_scalar(number)};
-  }
-  if (argument.isIntList()) {
-    const at::DimVector& found = integers_.emplace_back(argument.toDimVector());
-    return list(RD_VALUE_INTEGERS, found.size(), found.data());
-  }
-  if (argument.isTensorList()) {
-    auto& found = next(lists_);
-    found.reserve(argument.toListRef().size());
-    for (const c10::IValue& tensor : argument.toListRef()) {
-      describe(tensor.toTensor(), found.emplace_back());
-    }
-    return list(RD_VALUE_TENSORS, found.size(), found.data());
-  }
-  if (argument.isOptionalTensorList()) {
-    auto& found = next(lists_);
-    describe(argument.toOptionalTensorList(), found);
-    return list(RD_VALUE_OPTIONAL_TENSORS, found.size(), found.data());
-  }
-  if (argument.isDoubleList()) {
-    return converted(RD_VALUE_DOUBLES, doubles_, argument.toDoubleVector(), [](double value) { return value; });
-  }
-  if (argument.isBoolList()) {
-    return converted(RD_VALUE_BOOLS, bools_, argument.toBoolList(), [](bool flag) { return flag; });
-  }
-  if (argument.isList() && argument.toList().elementType()->kind() == c10::TypeKind::NumberType) {
-    return converted(RD_VALUE_SCALARS, scalars_, argument.toListRef(),
-                     [](const c10::IValue& number) { return to_scalar(number.toScalar()); });
-  }
-  if (argument.isString()) {
-    return list(RD_VALUE_TEXT, argument.toStringRef().size(), argument.toStringRef().data());
-  }
-  if (argument.isGenerator()) {
-    return list(RD_VALUE_GENERATOR, 1, argument.toGenerator().unsafeGetGeneratorImpl());
-  }
-  if (argument.isDevice()) {
-    return device_value(argument.toDevice());
-  }
-  return list(RD_VALUE_OTHER, 0, nullptr);
 }
 
 }  // namespace rustdev

@@ -1,12 +1,13 @@
-// Launches of pointwise operators over dense operands: see elementwise_launch.h.
-#include "elementwise_launch.h"
-
+// Launches of pointwise operators over dense operands: see operator_call.h.
 #include <c10/core/ScalarType.h>
 
-#include "ops/factory.h"
+#include "operator_call.h"
 
 namespace rustdev {
 namespace {
+
+// The result, self, two others and a number.
+constexpr size_t max_operands = 5;
 
 bool plain_dtype(int32_t dense, c10::ScalarType dtype) {
   if (c10::isFloatingType(dtype)) {
@@ -57,11 +58,13 @@ bool plain_self(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef
 }  // namespace
 
 at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
-                        const rd_scalar* number, bool inplace, Launch& launch) {
+                        const rd_scalar* number, bool inplace, const LaunchScalars& scalars) {
   const int32_t dense = pointwise.dense;
   const c10::ScalarType dtype = (dense == RD_DENSE_CHOICE ? *others.front() : self).scalar_type();
+  const auto holds = [&](const rd_scalar& value) { return surely_holds(dtype, value); };
   if (!plain_dtype(dense, dtype) || !is_among(pointwise.dtypes, dtype) || !plain_self(pointwise, self, others) ||
-      !launch.plain_scalars(dtype) || (number != nullptr && !keeps_dtype(static_cast<c10::ScalarType>(number->dtype), dtype))) {
+      !std::all_of(scalars.begin(), scalars.end(), holds) ||
+      (number != nullptr && !keeps_dtype(static_cast<c10::ScalarType>(number->dtype), dtype))) {
     return {};
   }
   bool has_number = number != nullptr;
@@ -83,23 +86,30 @@ at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::
   if (numel == 0) {
     return result;
   }
-  launch.set_dense(numel);
-  launch.dense(result);
-  launch.finish_outputs();
-  launch.dense(self);
+  rd_operand operands[max_operands];
+  size_t count = 0;
+  const auto add = [&](const void* data, int32_t of, bool is_immediate) {
+    operands[count++] = {const_cast<void*>(data), of, is_immediate ? uint32_t{RD_OPERAND_IMMEDIATE} : 0};
+  };
+  const auto add_tensor = [&](const at::Tensor& tensor) {
+    add(data_of(tensor), static_cast<int32_t>(tensor.scalar_type()), !on_device(tensor));
+  };
+  add_tensor(result);
+  add_tensor(self);
   for (const at::Tensor* other : others) {
-    if (on_device(*other)) {
-      launch.dense(*other);
-    } else {
-      launch.immediate(*other);
-    }
+    add_tensor(*other);
   }
   if (number != nullptr) {
-    launch.immediate(*number);
+    const bool is_whole = number->dtype == static_cast<int32_t>(c10::ScalarType::Long);
+    add(is_whole ? static_cast<const void*>(&number->integer) : &number->real, number->dtype, true);
   }
-  if (C10_UNLIKELY(!launch.run(pointwise.kernel, static_cast<int32_t>(dtype), self.device().index()))) {
+  const auto num_scalars = static_cast<size_t>(scalars.end() - scalars.begin());
+  const rd_launch_args args{operands, count, /*num_outputs=*/1, scalars.begin(), num_scalars, static_cast<int32_t>(dtype), numel};
+  const rd_status status = rd_launch(pointwise.kernel, self.device().index(), &args);
+  if (C10_UNLIKELY(status == RD_UNSUPPORTED)) {
     return {};
   }
+  RD_CHECK(status);
   return result;
 }
 

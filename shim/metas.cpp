@@ -1,9 +1,8 @@
-// Metas: see metas.h. build_shim.py generates their list and includes, generated_metas.h.
-#include "metas.h"
-
+// PyTorch's structured metas for boxed arguments. build_shim.py generates their list and includes, generated_metas.h.
 #include <ATen/core/boxing/KernelFunction.h>
 
 #include "generated_metas.h"
+#include "operator_call.h"
 
 namespace rustdev {
 

@@ -8,9 +8,7 @@
 #include <ATen/native/TypeProperties.h>
 
 #include "boxed_values.h"
-#include "ops/factory.h"
-#include "ops/fallback.h"
-#include "runtime/generator.h"
+#include "runtime/runtime.h"
 #include "runtime/sync_debug.h"
 
 namespace rustdev {
@@ -190,8 +188,9 @@ const rd_caller OperatorCall::caller{
         describe(call.keep(stack[index].toTensor()), results[index]);
       }
     }>,
-    .read = &on_call<[](OperatorCall&, const rd_tensor* tensor, const char* reason, int64_t* value) {
-      *value = awaited<int64_t>(tensor_of(*tensor), reason);
+    .read = &on_call<[](OperatorCall&, const rd_tensor* tensor, const char* reason, rd_scalar* value) {
+      const at::Tensor element = tensor_of(*tensor);
+      *value = to_scalar(reason != nullptr ? awaited(element, reason) : element.item());
     }>,
     .numbers = &on_call<[](OperatorCall&, const rd_tensor* tensor, rd_scalar* values, size_t count) {
       const auto found = at::native::convert_tensor_to_scalar_list(tensor_of(*tensor), static_cast<int64_t>(count));
@@ -200,8 +199,6 @@ const rd_caller OperatorCall::caller{
     .bump_versions = &on_call<[](OperatorCall&, void* const* tensors, size_t count) {
       std::for_each_n(tensors, count, [](void* tensor) { static_cast<c10::TensorImpl*>(tensor)->bump_version(); });
     }>,
-    .item =
-        &on_call<[](OperatorCall&, const rd_tensor* tensor, rd_scalar* value) { *value = to_scalar(tensor_of(*tensor).item()); }>,
     .check_number = &on_call<[](OperatorCall&, const rd_scalar* number, int32_t dtype) {
       check_number(number_of(*number).toScalar(), static_cast<at::ScalarType>(dtype));
     }>,
@@ -210,7 +207,8 @@ const rd_caller OperatorCall::caller{
     }>,
     .draw = &on_call<[](OperatorCall& call, void* generator, uint64_t count, rd_scalar* state) {
       const at::Device device = call.device();
-      RD_CHECK(rd_generator_draw(generator_state(generator_at(generator), device), device.index(), count, state));
+      const rd_generator* const drawn = generator_state(generator_at(generator), device);
+      RD_CHECK(rd_generator_draw(drawn, device.index(), count, &state[0], &state[1]));
     }>,
     .warn = &on_call<[](OperatorCall&, const char* text) { TORCH_WARN(text); }>,
     .leave_to_task = &on_call<[](OperatorCall& call, const rd_cut* cut) {

@@ -4,12 +4,75 @@
 
 #include <c10/util/FunctionRef.h>
 
-#include "elementwise_launch.h"
-#include "metas.h"
-#include "ops/aten_task.h"
-#include "ops/convolution.h"
+#include "ops/cpu_kernels.h"
+#include "tensor.h"
 
 namespace rustdev {
+
+// A pointwise operator: its kernel, the dtypes of the kernel, and which calls are launched here (RD_DENSE_*).
+struct Pointwise {
+  const rd_op* kernel;
+  uint64_t dtypes;
+  int32_t dense;
+};
+
+// The number that stands for a string argument: rounding modes and approximations.
+int64_t string_number(std::string_view text);
+
+// The scalars of a launch, from the arguments of a call; its tensors are left out.
+class LaunchScalars {
+ public:
+  void add(const at::Tensor&) {}
+  void add(const at::Scalar& value) { values_[count_++] = to_scalar(value); }
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  void add(T value) {
+    add(at::Scalar(value));
+  }
+  void add(std::string_view text) { add(string_number(text)); }
+  void add(const std::optional<std::string_view>& text) { add(text ? string_number(*text) : int64_t{0}); }
+  void add(const std::optional<at::Scalar>& value) {
+    add(int64_t{value.has_value()});
+    add(value ? *value : at::Scalar(0));
+  }
+
+  const rd_scalar* begin() const { return values_; }
+  const rd_scalar* end() const { return values_ + count_; }
+
+ private:
+  rd_scalar values_[8];
+  size_t count_ = 0;
+};
+
+// Launches a call over dense operands without a call of src/operators/, and returns its result; returns an undefined tensor if Rust
+// has to do the call. `others`: the operands after self. `number`: a last operand that is a number, or null. `inplace`: the result
+// is written to self.
+at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
+                        const rd_scalar* number, bool inplace, const LaunchScalars& scalars);
+
+// The outputs of a call, as its meta sees and sets them.
+class MetaOutputs {
+ public:
+  virtual const at::Tensor& get(int64_t index) const = 0;
+  // Makes an output, or takes the caller's. `strides`: those of the memory format if the meta gives none.
+  virtual void set(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) = 0;
+
+ protected:
+  ~MetaOutputs() = default;
+};
+
+// Runs one of PyTorch's structured metas for boxed arguments: the checks of an operator, and the sizes, strides and dtypes of its
+// outputs.
+using Meta = void (*)(const c10::IValue* arguments, MetaOutputs& outputs);
+
+// The meta of an operator that compiled_names.txt lists under [metas] (metas.cpp).
+Meta find_meta(std::string_view name);
+
+// Enqueues a convolution, forward or backward, as a task that is divided into parts. Some arguments and outputs may be undefined.
+using DividedTask = void (*)(const rd_value* arguments, at::ArrayRef<at::Tensor> outputs, const rd_division& division);
+
+// The divided task of an operator (ops/convolution.cpp), or null.
+DividedTask find_divided_task(std::string_view name);
 
 // The qualified name of an operator; `name` may omit "aten::" but not another library's name.
 c10::OperatorName operator_name(const char* name);
@@ -44,6 +107,12 @@ struct Overload {
 
   size_t inputs() const { return inplace ? arguments : arguments - written.size(); }
 };
+
+// Makes the kernel of an overload for the types of its schema (typed_kernels.cpp).
+using TypedKernel = torch::CppFunction (*)(const Overload& overload);
+
+// The maker of an overload's kernel, by type for pointwise operators, else by name without `aten::`; null if it is not listed.
+TypedKernel find_typed(std::string_view name, const Overload& overload);
 
 // The arguments as IValues, boxed on first use (metas, tasks and other kernels only).
 using BoxedArguments = c10::function_ref<at::ArrayRef<c10::IValue>()>;

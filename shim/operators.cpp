@@ -4,8 +4,8 @@
 #include <c10/util/StringUtil.h>
 
 #include "boxed_values.h"
+#include "operator_call.h"
 #include "ops/tier.h"
-#include "typed_kernels.h"
 
 namespace rustdev {
 namespace {
@@ -95,10 +95,19 @@ struct Binder {
     if (overload.op.operator_name().getNamespace() == "rustdev") {
       own.impl(name, torch::dispatch(c10::DispatchKey::PrivateUse1, std::move(function)));
     } else {
-      Tier(aten, tier, /*noted=*/tier != nullptr).impl(name, std::move(function));
+      impl(aten, tier, name, std::move(function));
     }
   }
 };
+
+// True if the kernel of a name in the operator table supports a dtype.
+bool takes_dtype(const std::string& name, at::ScalarType dtype) {
+  const rd_op* const op = rd_op_find(name.c_str());
+  TORCH_CHECK_VALUE(op != nullptr, "the operator table has no kernel ", name);
+  return is_among(rd_op_dtypes(op), dtype);
+}
+
+TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("_takes_dtype(str kernel, ScalarType dtype) -> bool", &takes_dtype); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   static torch::Library own(torch::Library::FRAGMENT, "rustdev", std::nullopt, __FILE__, __LINE__);

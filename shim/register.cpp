@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "check.h"
-#include "ops/fallback.h"
+#include "ops/cpu_kernels.h"
 #include "ops/tier.h"
 #include "runtime/sync_debug.h"
 #include "rustdev_operators.h"

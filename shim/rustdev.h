@@ -163,21 +163,21 @@ rd_status rd_event_create(int32_t device, bool timing, struct rd_event **event);
 void rd_event_destroy(struct rd_event *event);
 
 // Records the event after the stream's current tasks.
-rd_status rd_event_record(struct rd_event *event, int32_t device, int64_t stream);
+rd_status rd_event_record(const struct rd_event *event, int32_t device, int64_t stream);
 
 // Makes the stream wait for the event's latest recording; no effect if never recorded.
-rd_status rd_event_block(struct rd_event *event, int32_t device, int64_t stream);
+rd_status rd_event_block(const struct rd_event *event, int32_t device, int64_t stream);
 
 // True if the latest recording is reached or the event was never recorded.
-rd_status rd_event_query(struct rd_event *event, bool *done);
+rd_status rd_event_query(const struct rd_event *event, bool *done);
 
 // Waits for the latest recording; raises a failure of the stream that it was recorded on.
-rd_status rd_event_synchronize(struct rd_event *event);
+rd_status rd_event_synchronize(const struct rd_event *event);
 
 // Milliseconds between two recordings, with microsecond resolution.
-rd_status rd_event_elapsed(struct rd_event *start, struct rd_event *end, double *milliseconds);
+rd_status rd_event_elapsed(const struct rd_event *start, const struct rd_event *end, double *milliseconds);
 
-// The event's device; -1 for null.
+// The event's device.
 int32_t rd_event_device(const struct rd_event *event);
 
 // ---- waits of the host (abi/rd_wait.rs) ---------------------------------------------------------
@@ -293,11 +293,8 @@ rd_status rd_memory_info(int32_t device, uint64_t *free, uint64_t *total);
 // The counters of the device.
 rd_status rd_memory_get_stats(int32_t device, struct rd_memory_stats *stats);
 
-// Resets every peak to the current value.
-rd_status rd_memory_reset_peak(int32_t device);
-
-// Resets the totals of every counter, and the event counts.
-rd_status rd_memory_reset_accumulated(int32_t device);
+// Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.
+rd_status rd_memory_reset_stats(int32_t device, bool accumulated);
 
 // Sets the function to call after each allocation and free; null for none.
 void rd_memory_set_observer(rd_memory_observer observer);
@@ -353,11 +350,8 @@ rd_status rd_host_empty_cache(void);
 // The counters of the pinned pool.
 rd_status rd_host_get_stats(struct rd_host_stats *stats);
 
-// Resets every peak to the current value.
-rd_status rd_host_reset_peak(void);
-
-// Resets the totals of every counter, and the event counts.
-rd_status rd_host_reset_accumulated(void);
+// Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.
+rd_status rd_host_reset_stats(bool accumulated);
 
 // ---- memory of several processes (abi/rd_ipc.rs) ------------------------------------------------
 
@@ -422,12 +416,9 @@ typedef struct rd_gemm {
 // Computes a product; returns false if it cannot.
 typedef bool (*rd_gemm_run)(const struct rd_gemm *product);
 
-// One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
+// One operand: contiguous elements or, with the flag `RD_OPERAND_IMMEDIATE`, one element.
 typedef struct rd_operand {
   void *data;
-  const int64_t *sizes;
-  const int64_t *strides;
-  int32_t ndim;
   int32_t dtype;
   uint32_t flags;
 } rd_operand;
@@ -449,18 +440,14 @@ typedef struct rd_launch_args {
   // Parameters of the operator, in the order that the kernel documents.
   const struct rd_scalar *scalars;
   size_t num_scalars;
-  // The dtype to compute in: operands are cast to it before the kernel and from it afterwards. -1: the dtype of the first
-  // operand.
+  // The dtype to compute in: operands are cast to it before the kernel and from it afterwards.
   int32_t compute_dtype;
-  // If positive, the launch is dense: every operand is this many contiguous elements, or an immediate.
-  int64_t dense_numel;
+  // The number of elements of every operand, at least 1.
+  int64_t numel;
 } rd_launch_args;
 
 // The entry of the operator table with that name; null if there is none.
 const struct rd_op *rd_op_find(const char *name);
-
-// The operator's name; null if `op` is null.
-const char *rd_op_name(const struct rd_op *op);
 
 // The compute dtypes that the kernel supports, as a bit set indexed by `c10::ScalarType`.
 uint64_t rd_op_dtypes(const struct rd_op *op);
@@ -472,7 +459,8 @@ rd_status rd_op_check_scalars(const struct rd_op *op, const char *names);
 // first call has an effect.
 void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 
-// Enqueues the kernel on this thread's current stream of the device. After `RD_UNSUPPORTED` nothing was done.
+// Enqueues an elementwise kernel over dense operands on this thread's current stream of the device. After `RD_UNSUPPORTED`
+// nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
 
 // ---- random generators (abi/rd_generator.rs) ----------------------------------------------------
@@ -500,18 +488,15 @@ void rd_generator_release(const struct rd_generator *generator);
 // The current state.
 struct rd_philox_state rd_generator_state(const struct rd_generator *generator);
 
-// Sets the seed, and the offset to 0. Fails while this thread's current stream of the device captures, as do the next three
-// functions.
-rd_status rd_generator_set_seed(const struct rd_generator *generator, int32_t device, uint64_t seed);
-
-// Sets the offset, a multiple of 4.
-rd_status rd_generator_set_offset(const struct rd_generator *generator, int32_t device, uint64_t offset);
-
-// Sets the seed and the offset.
-rd_status rd_generator_set_state(const struct rd_generator *generator, int32_t device, struct rd_philox_state state);
+// Sets the seed and the offset, a multiple of 4. Fails while this thread's current stream of the device captures; `what` names
+// the change in that error.
+rd_status rd_generator_set_state(const struct rd_generator *generator,
+                                 int32_t device,
+                                 struct rd_philox_state state,
+                                 const char *what);
 
 // Reserves this many 32-bit numbers, rounded up to whole Philox blocks, for a kernel that is not captured. Writes the state at
-// which they begin.
+// which they begin. Fails while this thread's current stream of the device captures.
 rd_status rd_generator_advance(const struct rd_generator *generator,
                                int32_t device,
                                uint64_t numbers,
@@ -519,7 +504,11 @@ rd_status rd_generator_advance(const struct rd_generator *generator,
 
 // Reserves this many numbers for a launch on this thread's current stream of the device, and writes its two scalars, seed and
 // offset. If the stream captures, nothing is reserved, and the scalars are cells that each replay sets.
-rd_status rd_generator_draw(const struct rd_generator *generator, int32_t device, uint64_t numbers, rd_scalar *scalars);
+rd_status rd_generator_draw(const struct rd_generator *generator,
+                            int32_t device,
+                            uint64_t numbers,
+                            rd_scalar *seed,
+                            rd_scalar *offset);
 
 // Reserves one Philox block and derives from it the seed of a CPU generator, for a CPU kernel that draws instead of a device
 // kernel.
@@ -559,9 +548,6 @@ void rd_graph_reset(const struct rd_graph *graph);
 
 // The number of the graph's memory pool, whose name is (0, number).
 rd_status rd_graph_pool(const struct rd_graph *graph, uint64_t *number);
-
-// A new number for a memory pool that graphs can share.
-uint64_t rd_graph_pool_handle(void);
 
 // Writes the graph to a file in the DOT language.
 rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);

@@ -23,7 +23,7 @@ void rd_completion_run(const struct rd_completion *completion, rd_task_run run, 
 // Another handle of a completion, for `rd_completion_end`; null in a forked child.
 struct rd_completion *rd_completion_share(const struct rd_completion *completion);
 
-// Ends the work and releases the handle. `failure`: the reason of a failure, or null.
+// Ends the work and releases the handle; null is allowed. `failure`: the reason of a failure, or null.
 void rd_completion_end(struct rd_completion *completion, const char *failure);
 
 #ifdef __cplusplus

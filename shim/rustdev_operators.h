@@ -239,14 +239,12 @@ typedef struct rd_caller {
                     size_t count,
                     struct rd_tensor *results,
                     size_t capacity);
-  // Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
-  rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, int64_t *value);
+  // Waits for a one-element tensor and reads it. `reason` names the wait in reports; null: a read by the program.
+  rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, rd_scalar *value);
   // Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
   rd_status (*numbers)(void *context, const struct rd_tensor *tensor, rd_scalar *values, size_t count);
   // Bumps the autograd version counters of the tensors with these handles.
   rd_status (*bump_versions)(void *context, void *const *tensors, size_t count);
-  // Waits for a one-element tensor and reads it.
-  rd_status (*item)(void *context, const struct rd_tensor *tensor, rd_scalar *value);
   // Fails if a dtype (`c10::ScalarType`) cannot represent a number.
   rd_status (*check_number)(void *context, const rd_scalar *number, int32_t dtype);
   // The dtype that operands are promoted to. Their ranks: 0 for numbers, 1 for 0-dim tensors, 2 for other tensors.
@@ -297,6 +295,9 @@ rd_status rd_operator_call(const struct rd_operator *bound, const struct rd_call
 // from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait, and pinned memory
 // is kept until the stream has passed the copy.
 rd_status rd_copy(const rd_tensor *target, const rd_tensor *source, const char *wait);
+
+// Enqueues the write of a number to every element of a non-empty tensor of a device; null: of zeros.
+rd_status rd_fill(const rd_tensor *target, const rd_scalar *number);
 
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
 // The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the change to an argument that

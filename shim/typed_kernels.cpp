@@ -1,6 +1,9 @@
-// Kernels for the types of schemas: see typed_kernels.h. build_shim.py generates their list, generated_typed_kernels.h.
-#include "typed_kernels.h"
-
+// Unboxed kernels of operators that are bound in Rust: templates over the types of a schema, which make descriptors without
+// IValues.
+//
+// An unboxed call costs half a microsecond less. Each instantiation costs code, so only operators that models call at every step
+// have one. They are listed by name (compiled_names.txt; build_shim.py generates generated_typed_kernels.h); pointwise operators,
+// many of which share a type, are listed by type.
 #include <ATen/Operators.h>
 #include <ATen/core/op_registration/infer_schema.h>
 
@@ -9,6 +12,7 @@
 
 #include "boxed_values.h"
 #include "generated_typed_kernels.h"
+#include "operator_call.h"
 
 namespace rustdev {
 namespace {
@@ -17,103 +21,18 @@ namespace {
 template <class Arg, class T>
 inline constexpr bool is_of = std::is_same_v<std::decay_t<Arg>, T> || std::is_same_v<std::decay_t<Arg>, std::optional<T>>;
 
-// Stands for storage that a call does not need.
-struct Nothing {};
-template <bool there, class T>
-using If = std::conditional_t<there, T, Nothing>;
-
-// The descriptors of a call's inputs; they borrow from the arguments.
+// The descriptors of a call's inputs.
 template <class... Args>
-class TypedValues {
-  static constexpr size_t num_tensors = (size_t{is_of<Args, at::Tensor>} + ... + 0);
-  static constexpr size_t num_lists = (size_t{is_of<Args, at::TensorList>} + ... + 0);
-  static constexpr bool has_scalars = (is_of<Args, at::ArrayRef<at::Scalar>> || ...);
-  static constexpr bool has_list = ((is_of<Args, c10::List<std::optional<at::Tensor>>> || is_of<Args, at::ITensorListRef>) || ...);
-
+class TypedValues final
+    : public Values<((is_of<Args, at::TensorList> || is_of<Args, at::ITensorListRef> ||
+                      is_of<Args, c10::List<std::optional<at::Tensor>>> || is_of<Args, at::ArrayRef<at::Scalar>>) ||
+                     ...)> {
  public:
-  const rd_value* data() const { return values_.data(); }
-  size_t count() const { return count_; }
-
-  void add(const at::Tensor& tensor) {
-    if (tensor.defined()) {
-      rd_tensor& found = tensors_[num_tensors_++];
-      describe(tensor, found);
-      list(RD_VALUE_TENSOR, 1, &found);
-    } else {
-      none();
-    }
-  }
-  void add(at::TensorList tensors) {
-    auto& found = lists_[num_lists_++] = std::make_unique_for_overwrite<rd_tensor[]>(tensors.size());
-    for (size_t index = 0; index < tensors.size(); ++index) {
-      describe(tensors[index], found[index]);
-    }
-    list(RD_VALUE_TENSORS, tensors.size(), found.get());
-  }
-  // A schema has at most one such list.
-  void add(at::ArrayRef<at::Scalar> values) {
-    scalars_.resize(values.size());
-    std::transform(values.begin(), values.end(), scalars_.begin(), &to_scalar);
-    list(RD_VALUE_SCALARS, values.size(), scalars_.data());
-  }
-  void add(const c10::List<std::optional<at::Tensor>>& tensors) {
-    describe(tensors, list_);
-    list(RD_VALUE_OPTIONAL_TENSORS, list_.size(), list_.data());
-  }
-  void add(const at::ITensorListRef& tensors) {
-    for (const at::Tensor& tensor : tensors) {
-      describe(tensor, list_.emplace_back());
-    }
-    list(RD_VALUE_TENSORS, list_.size(), list_.data());
-  }
-  void add(at::IntArrayRef values) { list(RD_VALUE_INTEGERS, values.size(), values.data()); }
-  void add(at::OptionalIntArrayRef values) { values ? add(*values) : none(); }
-  template <size_t count>
-  void add(const std::array<bool, count>& flags) {
-    list(RD_VALUE_BOOLS, count, flags.data());
-  }
-  void add(c10::string_view text) { list(RD_VALUE_TEXT, text.size(), text.data()); }
-  void add(const at::Scalar& value) { next(kind_of(value), 1, nullptr).scalar = to_scalar(value); }
-  void add(bool value) { number(c10::ScalarType::Bool, value, value); }
-  void add(int64_t value) { number(c10::ScalarType::Long, value, static_cast<double>(value)); }
-  void add(at::ScalarType value) { add(static_cast<int64_t>(value)); }
-  void add(double value) { number(c10::ScalarType::Double, 0, value); }
-  // Arguments of factories.
-  void add(at::Layout layout) { add(static_cast<int64_t>(layout)); }
-  void add(at::MemoryFormat format) { add(static_cast<int64_t>(format)); }
-  void add(at::Device device) { values_[count_++] = device_value(device); }
-  void add(const at::Generator& generator) { list(RD_VALUE_GENERATOR, 1, generator.unsafeGetGeneratorImpl()); }
-  template <class T>
-  void add(const std::optional<T>& value) {
-    value ? add(*value) : none();
-  }
+  TypedValues() { this->use(values_.data(), tensors_.data()); }
 
  private:
-  // The next value. Its `scalar` is left unset: only some kinds have one.
-  rd_value& next(int32_t kind, size_t count, const void* data) {
-    rd_value& value = values_[count_++];
-    value.kind = kind;
-    value.count = count;
-    value.data = data;
-    return value;
-  }
-  void none() { list(RD_VALUE_NONE, 0, nullptr); }
-  void list(int32_t kind, size_t count, const void* data) { next(kind, count, data); }
-  void number(c10::ScalarType dtype, int64_t integer, double real) {
-    rd_scalar& scalar = next(RD_VALUE_SCALAR, 1, nullptr).scalar;
-    scalar.dtype = static_cast<int32_t>(dtype);
-    scalar.integer = integer;
-    scalar.real = real;
-    scalar.imaginary = 0.0;
-  }
-
   std::array<rd_value, sizeof...(Args)> values_;
-  std::array<rd_tensor, num_tensors> tensors_;
-  [[no_unique_address]] std::array<std::unique_ptr<rd_tensor[]>, num_lists> lists_;
-  [[no_unique_address]] If<has_scalars, std::vector<rd_scalar>> scalars_;
-  // Elements of the one list that is not an at::TensorList.
-  [[no_unique_address]] If<has_list, c10::SmallVector<rd_tensor, 4>> list_;
-  size_t count_ = 0, num_tensors_ = 0, num_lists_ = 0;
+  std::array<rd_tensor, (size_t{is_of<Args, at::Tensor>} + ... + 0)> tensors_;
 };
 
 // Converts the results of a call to the kernel's return type.
@@ -169,7 +88,7 @@ class Kernel<Result(Args...)> {
       return boxes;
     };
     OperatorCall call(overload_, boxed, {const_cast<const at::Tensor**>(given.data()), num_given});
-    if (C10_UNLIKELY(!call.run(values.data(), values.count()))) {
+    if (C10_UNLIKELY(!call.run(values.data(), values.size()))) {
       using Boxed = c10::impl::BoxedKernelWrapper<Result(typename c10::remove_symint<Args>::type...)>;
       return Boxed::call(call.other(), overload_.op, c10::DispatchKeySet(), args...);
     }
@@ -194,7 +113,7 @@ at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tens
       (inplace && (pointwise.dense == RD_DENSE_BOOLEAN || pointwise.dense == RD_DENSE_NUMBER))) {
     return {};
   }
-  Launch launch;
+  LaunchScalars scalars;
   if constexpr ((std::is_same_v<Rest, std::optional<at::Scalar>> || ...)) {
     if (!(rest.has_value() || ...)) {
       return {};
@@ -203,13 +122,13 @@ at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tens
   if constexpr (std::is_same_v<std::tuple<Rest...>, std::tuple<at::Scalar>>) {
     if (pointwise.dense == RD_DENSE_NUMBER) {
       const rd_scalar number = to_scalar(rest...);
-      return launch_plain(pointwise, self, {}, &number, false, launch);
+      return launch_plain(pointwise, self, {}, &number, false, scalars);
     }
   }
   if (pointwise.dense == RD_DENSE_QUOTIENT) {
-    launch.scalar(0);
+    scalars.add(0);
   } else {
-    (add_scalar(launch, rest), ...);
+    (scalars.add(rest), ...);
   }
   std::array<const at::Tensor*, (size_t{std::is_same_v<Rest, at::Tensor>} + ... + 0)> others{};
   [[maybe_unused]] size_t count = 0;
@@ -219,7 +138,7 @@ at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tens
     }
   };
   (add(rest), ...);
-  return launch_plain(pointwise, self, others, nullptr, inplace, launch);
+  return launch_plain(pointwise, self, others, nullptr, inplace, scalars);
 }
 
 // The kernel of a pointwise operator: launches dense calls directly, and passes others to Rust.

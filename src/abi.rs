@@ -2,6 +2,8 @@
 //!
 //! Every body runs inside [`guard`], so that a panic becomes a status instead of crossing the boundary.
 
+#![allow(non_camel_case_types, reason = "types have their names in C")]
+
 pub mod rd_completion;
 pub mod rd_copy;
 pub mod rd_device;
@@ -23,13 +25,13 @@ pub mod rd_wait;
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use crate::runtime::error::panic_text;
 use crate::runtime::{Error, fork};
 
 /// Status of a fallible call; the text of the last failure on this thread is [`rd_last_error`].
-#[allow(non_camel_case_types)]
 pub type rd_status = i32;
 
 /// Success.
@@ -119,16 +121,17 @@ pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
+/// As [`shield`], for a body that consumes a handle. In a forked child the handle is leaked, because its destructor could wait for
+/// a lock that a thread of the parent held.
+fn consume<T>(handle: T, body: impl FnOnce(T)) {
+    let handle = ManuallyDrop::new(handle);
+    shield((), || body(ManuallyDrop::into_inner(handle)));
+}
+
 /// The text of the last failure on this thread; never null, valid until the next failing call of the thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_last_error() -> *const c_char {
     LAST_ERROR.with(|last| last.borrow().as_ptr())
-}
-
-/// The text of [`rd_last_error`] for callers in Rust.
-#[cfg(feature = "python-bindings")]
-pub(crate) fn last_error() -> String {
-    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
 }
 
 /// Frees a string that an `rd_*` call returned as owned; null is allowed.

@@ -23,6 +23,7 @@ mod gather;
 mod group_norm;
 pub mod guards;
 mod histogram;
+mod launch_by_name;
 mod layer_norm;
 mod loss;
 mod masked;

@@ -2,6 +2,14 @@
 //!
 //! Each file serves one Python module and has a function `register` that adds its functions.
 
+/// Adds functions to a module.
+macro_rules! add_functions {
+    ($module:ident: $($name:ident),+) => {{
+        $($module.add_function(wrap_pyfunction!($name, $module)?)?;)+
+        PyResult::Ok(())
+    }};
+}
+
 mod frames;
 mod interpreter;
 mod py_completion;
@@ -29,24 +37,25 @@ use crate::runtime::{Error, config};
 use crate::simd;
 
 /// The Python exception of an error, of the type that users of PyTorch expect.
-pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
-    let text = error.message().to_owned();
-    match error {
-        Error::InvalidValue(_) => PyValueError::new_err(text),
-        Error::Unsupported(_) => PyNotImplementedError::new_err(text),
-        Error::OutOfMemory(_) => exception_of(py, "torch", "OutOfMemoryError", text),
-        Error::TaskFailed(_) => exception_of(py, "torch", "AcceleratorError", text),
-        Error::Race(_) => exception_of(py, "rustdev", "SynchronizationError", text),
-        Error::InvalidArgument(_) | Error::Internal(_) => PyRuntimeError::new_err(text),
+impl From<Error> for PyErr {
+    fn from(error: Error) -> Self {
+        let text = error.message().to_owned();
+        match error {
+            Error::InvalidValue(_) => PyValueError::new_err(text),
+            Error::Unsupported(_) => PyNotImplementedError::new_err(text),
+            Error::OutOfMemory(_) => exception_of("torch", "OutOfMemoryError", text),
+            Error::TaskFailed(_) => exception_of("torch", "AcceleratorError", text),
+            Error::Race(_) => exception_of("rustdev", "SynchronizationError", text),
+            Error::InvalidArgument(_) | Error::Internal(_) => PyRuntimeError::new_err(text),
+        }
     }
 }
 
-fn exception_of(py: Python<'_>, module: &str, name: &str, text: String) -> PyErr {
-    let kind = py.import(module).and_then(|module| module.getattr(name)).and_then(|kind| Ok(kind.cast_into::<PyType>()?));
-    match kind {
-        Ok(kind) => PyErr::from_type(kind, text),
-        Err(error) => error,
-    }
+fn exception_of(module: &str, name: &str, text: String) -> PyErr {
+    Python::attach(|py| {
+        let kind = py.import(module).and_then(|module| module.getattr(name)).and_then(|kind| Ok(kind.cast_into::<PyType>()?));
+        kind.map_or_else(|error| error, |kind| PyErr::from_type(kind, text))
+    })
 }
 
 /// Installs hardware, once per process, and registers the module like [`register`]. The entry point of a backend calls this.
@@ -57,7 +66,7 @@ fn exception_of(py: Python<'_>, module: &str, name: &str, text: String) -> PyErr
 /// Those of `open`, [`hardware::install`] and [`register`].
 pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult<Arc<dyn Hardware>>) -> PyResult<()> {
     if !hardware::is_installed() {
-        hardware::install(open()?).map_err(|error| exception(module.py(), &error))?;
+        hardware::install(open()?)?;
     }
     register(module)
 }
@@ -69,7 +78,7 @@ pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simd::check().map_err(PyImportError::new_err)?;
     interpreter::register()?;
-    let config = config::init().map_err(|error| exception(module.py(), &error))?;
+    let config = config::init()?;
     if config.sanitize_memory {
         // Must come before rustdev's own SIGSEGV handler, which leaves the Python stack to faulthandler.
         module.py().import("faulthandler")?.call_method0("enable")?;

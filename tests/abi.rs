@@ -178,9 +178,9 @@ fn layouts() -> [Layout; 26] {
         layout!(rd_memory_stats: allocated_bytes, oversize_segments, max_split_size),
         layout!(rd_duration: total, count),
         layout!(rd_host_stats: allocated_bytes, host_free_time, bucket_allocation),
-        layout!(rd_operand: data, sizes, strides, ndim, dtype, flags),
+        layout!(rd_operand: data, dtype, flags),
         layout!(rd_scalar: dtype, integer, real, imaginary),
-        layout!(rd_launch_args: operands, num_outputs, scalars, num_scalars, compute_dtype),
+        layout!(rd_launch_args: operands, num_outputs, scalars, num_scalars, compute_dtype, numel),
         layout!(rd_columns: data, transposed, leading),
         layout!(rd_gemm: dtype, k, a, out, beta),
         layout!(rd_tensor: handle, data, sizes, strides, ndim, dtype, device, flags),
@@ -191,7 +191,7 @@ fn layouts() -> [Layout; 26] {
         layout!(rd_pointwise: kernel, dense),
         layout!(rd_binder: context, find, define, bind),
         layout!(
-            rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, item, draw, warn, leave_to_task, divide
+            rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, check_number, result_type, draw, warn, leave_to_task, divide
         ),
         layout!(rd_call: context, caller, arguments, num_arguments, given, num_given, is_void, guard),
         layout!(rd_argument: name, is_written),

@@ -25,6 +25,7 @@ __all__ = [
     "faults_loss",
     "faults_push",
     "faults_remove",
+    "graph_pool_handle",
     "host_memory_reset_accumulated",
     "host_memory_reset_peak",
     "host_memory_stats",
@@ -332,6 +333,9 @@ class PrivatePoolUse:
 
     def use_count(self) -> int:
         """Return the number of users of the pool."""
+
+def graph_pool_handle() -> int:
+    """Return a new number for a memory pool that graphs can share."""
 
 def memory_choose_pool(device: int, number: int) -> None:
     """Make the calling thread allocate memory of a device from a private pool."""

@@ -32,7 +32,7 @@ def is_current_stream_capturing() -> bool:
 
 def graph_pool_handle() -> PoolHandle:
     """Return the id of a new memory pool, for the ``pool`` argument of graphs that share it."""
-    return 0, torch.ops.rustdev.graph_pool_handle()
+    return 0, _rustdev.graph_pool_handle()
 
 
 def _handle(pool: _Pool | None) -> PoolHandle | None:

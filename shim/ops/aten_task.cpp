@@ -1,5 +1,5 @@
-// ATen kernels as tasks: see aten_task.h.
-#include "ops/aten_task.h"
+// PyTorch's CPU kernels as tasks: see cpu_kernels.h.
+#include "ops/cpu_kernels.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include "operator_call.h"
-#include "ops/fallback.h"
 #include "rustdev_completion.h"
 #include "tensor.h"
 
@@ -69,6 +68,37 @@ void run_part(void* context, size_t part) {
   } catch (...) {
     const std::lock_guard<std::mutex> lock(parts.mutex);
     parts.failure = std::current_exception();
+  }
+}
+
+// The argument for one part: the part of a tensor that is cut, or sizes whose first dimension, the batch, is that of the part.
+c10::IValue part_of(const c10::IValue& value, const rd_cut& cut, int64_t dims, int64_t part) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    const at::Tensor& tensor = value.toTensor();
+    const bool is_cut = tensor.dim() >= cut.least_ndim && tensor.size(cut.dim) == cut.size;
+    return is_cut ? rustdev::part_of(tensor, cut.dim, part, cut.parts) : tensor;
+  }
+  if (value.isIntList() && value.toIntList().size() == static_cast<size_t>(dims)) {
+    std::vector<int64_t> sizes = value.toIntVector();
+    sizes[0] = sizes[0] * (part + 1) / cut.parts - sizes[0] * part / cut.parts;
+    return sizes;
+  }
+  return value;
+}
+
+// Runs the variant with out=, or the functional variant and copies its results.
+void run(const AtenOperator& op, Stack arguments, const Stack& results) {
+  if (op.out) {
+    arguments.insert(arguments.end(), results.begin(), results.end());
+  }
+  op.out.value_or(op.functional).redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &arguments);
+  for (size_t index = 0; index < results.size(); ++index) {
+    const at::Tensor& result = results[index].toTensor();
+    const at::Tensor& found = arguments[index].toTensor();
+    if (!op.out && result.defined()) {
+      result.copy_(found);
+    }
+    TORCH_INTERNAL_ASSERT(!op.out || (!found.is_conj() && !found.is_neg()), "a result with a bit set");
   }
 }
 
@@ -164,41 +194,6 @@ void parallel_aten(int64_t parts, uint64_t cost, const std::function<void(int64_
     std::rethrow_exception(state.failure);
   }
 }
-
-namespace {
-
-// The argument for one part: the part of a tensor that is cut, or sizes whose first dimension, the batch, is that of the part.
-c10::IValue part_of(const c10::IValue& value, const rd_cut& cut, int64_t dims, int64_t part) {
-  if (value.isTensor() && value.toTensor().defined()) {
-    const at::Tensor& tensor = value.toTensor();
-    const bool is_cut = tensor.dim() >= cut.least_ndim && tensor.size(cut.dim) == cut.size;
-    return is_cut ? rustdev::part_of(tensor, cut.dim, part, cut.parts) : tensor;
-  }
-  if (value.isIntList() && value.toIntList().size() == static_cast<size_t>(dims)) {
-    std::vector<int64_t> sizes = value.toIntVector();
-    sizes[0] = sizes[0] * (part + 1) / cut.parts - sizes[0] * part / cut.parts;
-    return sizes;
-  }
-  return value;
-}
-
-// Runs the variant with out=, or the functional variant and copies its results.
-void run(const AtenOperator& op, Stack arguments, const Stack& results) {
-  if (op.out) {
-    arguments.insert(arguments.end(), results.begin(), results.end());
-  }
-  op.out.value_or(op.functional).redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &arguments);
-  for (size_t index = 0; index < results.size(); ++index) {
-    const at::Tensor& result = results[index].toTensor();
-    const at::Tensor& found = arguments[index].toTensor();
-    if (!op.out && result.defined()) {
-      result.copy_(found);
-    }
-    TORCH_INTERNAL_ASSERT(!op.out || (!found.is_conj() && !found.is_neg()), "a result with a bit set");
-  }
-}
-
-}  // namespace
 
 const AtenOperator* find_aten(const char* name, const rd_task& task) {
   const c10::OperatorHandle functional = find_operator(name);

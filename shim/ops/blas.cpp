@@ -5,7 +5,7 @@
 #include <ATen/ops/mm.h>
 #include <c10/core/ScalarType.h>
 
-#include "ops/aten_task.h"
+#include "ops/cpu_kernels.h"
 
 namespace rustdev {
 namespace {

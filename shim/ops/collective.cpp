@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "ops/aten_task.h"
+#include "ops/cpu_kernels.h"
 #include "rustdev_completion.h"
 #include "tensor.h"
 

@@ -1,6 +1,5 @@
-// PyTorch's convolutions for the CPU as tasks: see convolution.h.
-#include "ops/convolution.h"
-
+// PyTorch's convolutions for the CPU, forward and backward, as tasks that are divided into parts. src/operators/convolution.rs
+// checks the arguments and makes the outputs. Arguments may have a wider dtype than the outputs; results are rounded.
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>
 #include <ATen/ops/convolution.h>
@@ -8,8 +7,7 @@
 #include <ATen/ops/mkldnn_convolution.h>
 
 #include "boxed_values.h"
-#include "ops/aten_task.h"
-#include "tensor.h"
+#include "operator_call.h"
 
 namespace rustdev {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "boxed_values.h"
 #include "ops/tier.h"
-#include "runtime/label.h"
+#include "runtime/runtime.h"
 #include "runtime/sync_debug.h"
 
 namespace rustdev {
@@ -138,11 +138,16 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.dtype() == other.dtype(), "Expected object of data type ", self.dtype(), " but got data type ", other.dtype(),
               " for argument 'other' in call to equal");
   return self.is_same_size(other) &&
-         (self.numel() == 0 || awaited<bool>(at::eq(self, other).all(), "equal (the answer is read on the host)"));
+         (self.numel() == 0 || awaited(at::eq(self, other).all(), "equal (the answer is read on the host)").toBool());
 }
 
 // Synchronous, as on the CPU device: waits for the value and raises at once.
 void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
+
+// Reads an integer for an operator in Python, which `reader` names.
+int64_t awaited_integer(const at::Tensor& number, std::string_view reader) {
+  return awaited(number, std::string(reader).c_str()).toLong();
+}
 
 void assert_async(const at::Tensor& self) { assert_async_msg(self, "_assert_async: the value is zero"); }
 
@@ -156,11 +161,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_assert_async", TORCH_FN(assert_async));
   m.impl("_assert_async.msg", TORCH_FN(assert_async_msg));
   m.impl("record_stream", TORCH_FN(record_stream));
-  Tier(m, "aten").impl("clone", TORCH_FN(clone));
-  Tier(m, "composite").impl("equal", TORCH_FN(equal));
+  impl(m, "aten", "clone", TORCH_FN(clone));
+  impl(m, "composite", "equal", TORCH_FN(equal));
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)); }
+
+TORCH_LIBRARY_FRAGMENT(rustdev, m) {
+  m.def("_awaited(Tensor number, str reader) -> int", torch::dispatch(c10::DispatchKey::PrivateUse1, TORCH_FN(awaited_integer)));
+}
+
+TORCH_LIBRARY_IMPL(rustdev, AutogradPrivateUse1, m) { m.impl("_awaited", torch::CppFunction::makeFallthrough()); }
 
 // The copy kernel reads and writes conjugated and negated memory itself. PyTorch's materialisation would recurse into this
 // operator.

@@ -1,7 +1,5 @@
 // Factories: empty tensors from the device's allocator, on the given or the current device; fill_ and zero_, and the new tensors
 // that they fill, each as one operator without PyTorch's composition. PyTorch's own code handles other layouts and devices.
-#include "ops/factory.h"
-
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
@@ -13,6 +11,8 @@
 #include <ATen/ops/zeros_like_native.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DefaultDtype.h>
+
+#include "boxed_values.h"
 
 namespace rustdev {
 namespace {
@@ -90,25 +90,22 @@ void check_value(const rd_scalar& number, const at::Scalar& value, const at::Ten
   }
 }
 
-// Launches a kernel that writes a number, or null, to every element.
-at::Tensor& write(at::Tensor& self, const rd_op* op, const rd_scalar* number) {
+// Writes a number or, for null, zeros to every element.
+at::Tensor& write(at::Tensor& self, const rd_scalar* number) {
   if (self.numel() != 0) {
-    Launch launch;
-    launch.alone(distinct(self));
-    if (number != nullptr) {
-      launch.immediate(*number);
-    }
-    launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
+    rd_tensor target;
+    describe(self, target);
+    RD_CHECK(rd_fill(&target, number));
   }
   return self;
 }
 
-at::Tensor& zero_(at::Tensor& self) { return write(self, kernel_of<"zero_">, nullptr); }
+at::Tensor& zero_(at::Tensor& self) { return write(self, nullptr); }
 
 at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
   const rd_scalar number = number_for(value, self.scalar_type());
   check_value(number, value, self);
-  return write(self, kernel_of<"fill_">, &number);
+  return write(self, &number);
 }
 
 at::Tensor& fill_tensor_(at::Tensor& self, const at::Tensor& value) {

@@ -5,8 +5,6 @@
 // runs the guard and then the kernel on the caller's thread, writes changes back, and maps the results. It is
 // registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's
 // fallback, and as the fallback for all others.
-#include "ops/fallback.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
@@ -17,10 +15,10 @@
 #include <mutex>
 
 #include "boxed_values.h"
-#include "ops/aten_task.h"
+#include "ops/cpu_kernels.h"
 #include "ops/fallback_alias.h"
 #include "ops/tier.h"
-#include "runtime/generator.h"
+#include "runtime/runtime.h"
 #include "runtime/sync_debug.h"
 
 namespace rustdev {
@@ -299,12 +297,13 @@ void register_fallback() {
     const c10::DispatchKey device_key = key_of(kind, device_backend);
     const c10::DispatchKey cpu_key = key_of(kind, cpu_backend);
     torch::Library& library = libraries->emplace_back(torch::Library::IMPL, "aten", device_key, __FILE__, __LINE__);
-    Tier tier(library, "fallback", device_key == c10::DispatchKey::PrivateUse1);
+    const char* const tier = device_key == c10::DispatchKey::PrivateUse1 ? "fallback" : nullptr;
     for (const c10::OperatorName& name : names) {
       const auto op = dispatcher.findSchema(name);
       if (name.name.rfind("aten::", 0) == 0 && op && !op->hasKernelForDispatchKey(device_key) &&
           op->hasKernelForDispatchKey(cpu_key)) {
-        tier.impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>());
+        impl(library, tier, c10::toString(name).substr(6).c_str(),
+             torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>());
       }
     }
   }

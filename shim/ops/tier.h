@@ -9,23 +9,14 @@ inline std::unordered_map<std::string, const char*>& tiers() {
   return *map;
 }
 
-// Registers kernels and notes their tier: "aten" (PyTorch's own code), "composite" (made of other operators) or "fallback".
-class Tier {
- public:
-  Tier(torch::Library& library, const char* tier, bool noted = true) : library_(library), tier_(tier), noted_(noted) {}
-
-  template <class Kernel>
-  void impl(const char* name, Kernel&& kernel) {
-    if (noted_) {
-      tiers()[std::string("aten::").append(name)] = tier_;
-    }
-    library_.impl(name, std::forward<Kernel>(kernel));
+// Registers a kernel and notes its tier: "aten" (PyTorch's own code), "composite" (made of other operators), "fallback", or null
+// for a Rust kernel.
+template <class Kernel>
+void impl(torch::Library& library, const char* tier, const char* name, Kernel&& kernel) {
+  if (tier != nullptr) {
+    tiers()[std::string("aten::").append(name)] = tier;
   }
-
- private:
-  torch::Library& library_;
-  const char* tier_;
-  bool noted_;
-};
+  library.impl(name, std::forward<Kernel>(kernel));
+}
 
 }  // namespace rustdev

@@ -107,20 +107,19 @@ bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  Tier aten(m, "aten");
-  aten.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
-  aten.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
-  aten.impl("view", TORCH_FN(at::native::view));
-  aten.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
-  aten.impl("unfold", TORCH_FN(at::native::unfold));
-  aten.impl("view_as_real", TORCH_FN(at::native::view_as_real));
-  aten.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
-  aten.impl("resize_", TORCH_FN(resize_));
-  aten.impl("set_", TORCH_FN(set_empty_));
-  aten.impl("set_.source_Storage", TORCH_FN(set_storage_));
-  aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset_));
-  aten.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
-  Tier(m, "composite").impl("_resize_output_", TORCH_FN(resize_output));
+  impl(m, "aten", "_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
+  impl(m, "aten", "as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  impl(m, "aten", "view", TORCH_FN(at::native::view));
+  impl(m, "aten", "_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  impl(m, "aten", "unfold", TORCH_FN(at::native::unfold));
+  impl(m, "aten", "view_as_real", TORCH_FN(at::native::view_as_real));
+  impl(m, "aten", "view_as_complex", TORCH_FN(at::native::view_as_complex));
+  impl(m, "aten", "resize_", TORCH_FN(resize_));
+  impl(m, "aten", "set_", TORCH_FN(set_empty_));
+  impl(m, "aten", "set_.source_Storage", TORCH_FN(set_storage_));
+  impl(m, "aten", "set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset_));
+  impl(m, "aten", "set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+  impl(m, "composite", "_resize_output_", TORCH_FN(resize_output));
 }
 
 // At the autograd key, where PyTorch's composite kernel for other devices runs: before a subclass's `__torch_dispatch__`.

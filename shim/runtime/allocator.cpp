@@ -4,9 +4,10 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 
-#include "runtime/guard.h"
+#include "runtime/runtime.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -35,17 +36,14 @@ void free_block(void* pointer) {
 }
 
 void report_shortage_to_profiler(size_t bytes, int32_t device) {
-  rd_memory_stats stats;
+  rd_memory_stats stats{};
   if (c10::memoryProfilingEnabled() && rd_memory_get_stats(device, &stats) == RD_OK) {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), stats.allocated_bytes[0].current, stats.reserved_bytes[0].current,
                                      device_at(device));
   }
 }
 
-Stat to_stat(const rd_stat& stat) {
-  return {.current = stat.current, .peak = stat.peak, .allocated = stat.allocated, .freed = stat.freed};
-}
-
+Stat to_stat(const rd_stat& stat) { return std::bit_cast<Stat>(stat); }
 StatArray to_stats(const rd_stat (&stats)[3]) { return {to_stat(stats[0]), to_stat(stats[1]), to_stat(stats[2])}; }
 
 // Waits for the device that a pointer belongs to, if any.
@@ -93,7 +91,7 @@ struct Allocator final : public c10::DeviceAllocator {
   }
 
   DeviceStats getDeviceStats(c10::DeviceIndex device) override {
-    rd_memory_stats stats;
+    rd_memory_stats stats{};
     RD_CHECK(rd_memory_get_stats(device, &stats));
     DeviceStats result;
     result.allocation = to_stats(stats.allocation);
@@ -116,9 +114,9 @@ struct Allocator final : public c10::DeviceAllocator {
     return result;
   }
 
-  void resetAccumulatedStats(c10::DeviceIndex device) override { RD_CHECK(rd_memory_reset_accumulated(device)); }
+  void resetAccumulatedStats(c10::DeviceIndex device) override { RD_CHECK(rd_memory_reset_stats(device, /*accumulated=*/true)); }
 
-  void resetPeakStats(c10::DeviceIndex device) override { RD_CHECK(rd_memory_reset_peak(device)); }
+  void resetPeakStats(c10::DeviceIndex device) override { RD_CHECK(rd_memory_reset_stats(device, /*accumulated=*/false)); }
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
     uint64_t free = 0;
@@ -127,10 +125,6 @@ struct Allocator final : public c10::DeviceAllocator {
     return {free, total};
   }
 };
-
-c10::CachingAllocator::DurationStat to_duration(const rd_duration& time) {
-  return {.total = time.total, .max = time.max, .min = time.min, .count = time.count};
-}
 
 struct HostAllocator final : public at::HostAllocator {
   c10::DataPtr allocate(size_t bytes) override {
@@ -157,24 +151,24 @@ struct HostAllocator final : public at::HostAllocator {
   void empty_cache() override { RD_CHECK(rd_host_empty_cache()); }
 
   at::HostStats get_stats() override {
-    rd_host_stats stats;
+    rd_host_stats stats{};
     RD_CHECK(rd_host_get_stats(&stats));
     at::HostStats result;
     result.active_requests = to_stat(stats.active_requests);
     result.active_bytes = to_stat(stats.active_bytes);
     result.allocations = to_stat(stats.allocations);
     result.allocated_bytes = to_stat(stats.allocated_bytes);
-    result.host_alloc_time = to_duration(stats.host_alloc_time);
-    result.host_free_time = to_duration(stats.host_free_time);
+    result.host_alloc_time = std::bit_cast<c10::CachingAllocator::DurationStat>(stats.host_alloc_time);
+    result.host_free_time = std::bit_cast<c10::CachingAllocator::DurationStat>(stats.host_free_time);
     result.num_host_alloc = stats.num_host_alloc;
     result.num_host_free = stats.num_host_free;
     std::copy(std::begin(stats.bucket_allocation), std::end(stats.bucket_allocation), result.bucket_allocation.begin());
     return result;
   }
 
-  void reset_accumulated_stats() override { RD_CHECK(rd_host_reset_accumulated()); }
+  void reset_accumulated_stats() override { RD_CHECK(rd_host_reset_stats(/*accumulated=*/true)); }
 
-  void reset_peak_stats() override { RD_CHECK(rd_host_reset_peak()); }
+  void reset_peak_stats() override { RD_CHECK(rd_host_reset_stats(/*accumulated=*/false)); }
 };
 
 // NOLINTBEGIN(bugprone-throwing-static-initialization): made while the module loads, as PyTorch's own are

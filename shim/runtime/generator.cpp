@@ -1,15 +1,13 @@
 // Random generators of rustdev devices: PyTorch's interface over src/runtime/generator.rs, and the operator that gives Python the
 // default ones.
-#include "runtime/generator.h"
-
-#include <cstring>
-#include <deque>
-
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GeneratorImpl.h>
 #include <c10/core/TensorImpl.h>
 
-#include "runtime/guard.h"
+#include <cstring>
+#include <deque>
+
+#include "runtime/runtime.h"
 #include "tensor.h"
 #include "torch_version.h"
 
@@ -36,9 +34,9 @@ class Generator final : public c10::GeneratorImpl {
   const rd_generator* state() const { return state_.get(); }
 
   // Sets the offset to 0, too.
-  void set_current_seed(uint64_t seed) override { RD_CHECK(rd_generator_set_seed(state(), device().index(), seed)); }
+  void set_current_seed(uint64_t seed) override { set({seed, 0}, "seeding a generator"); }
 
-  void set_offset(uint64_t offset) override { RD_CHECK(rd_generator_set_offset(state(), device().index(), offset)); }
+  void set_offset(uint64_t offset) override { set({current_seed(), offset}, "setting the offset of a generator"); }
 
   uint64_t get_offset() const override { return rd_generator_state(state()).offset; }
 
@@ -63,7 +61,7 @@ class Generator final : public c10::GeneratorImpl {
     TORCH_CHECK(new_state.numel() == sizeof(words), "RNG state of a rustdev generator has ", sizeof(words),
                 " bytes (seed, offset), got ", new_state.numel());
     std::memcpy(&words, new_state.data(), sizeof(words));
-    RD_CHECK(rd_generator_set_state(state(), device().index(), words));
+    set(words, "setting the state of a generator");
   }
 
   // A generator that shares this one's state; and the setter that makes this one share another's.
@@ -89,6 +87,9 @@ class Generator final : public c10::GeneratorImpl {
 #endif
 
  private:
+  // `what` names the change, which a capture refuses.
+  void set(rd_philox_state words, const char* what) { RD_CHECK(rd_generator_set_state(state(), device().index(), words, what)); }
+
   Generator* clone_impl() const override {
     return new Generator(device().index(), rd_generator_create(rd_generator_state(state())));
   }

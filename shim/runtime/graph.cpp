@@ -47,12 +47,7 @@ class Graph final : public at::GraphImplInterface {
   Owned<rd_graph, rd_graph_destroy> graph_;
 };
 
-int64_t python_graph_pool_handle() { return static_cast<int64_t>(rd_graph_pool_handle()); }
-
 }  // namespace
-
-TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("graph_pool_handle() -> int", &python_graph_pool_handle); }
-
 }  // namespace rustdev
 
 namespace at {

@@ -1,13 +1,12 @@
 // Device guard: PyTorch's interface for switching devices and streams, and for torch.Stream and torch.Event.
 //
 // A c10::Event holds an rd_event as a `void*`. It is created at the first record, when the device is known.
-#include "runtime/guard.h"
-
 #include <c10/core/Allocator.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include "runtime/runtime.h"
 #include "runtime/sync_debug.h"
 
 namespace rustdev {
@@ -47,8 +46,6 @@ rd_event* as_event(void* event) { return static_cast<rd_event*>(event); }
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
 
-  // ---- devices ----
-
   c10::Device exchangeDevice(c10::Device device) const override {
     const c10::Device previous = getDevice();
     setDevice(device);
@@ -83,8 +80,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     const HostWait wait({RD_WAIT_DEVICE, index, "synchronize()"});
     RD_CHECK(rd_device_synchronize(index));
   }
-
-  // ---- streams ----
 
   c10::Stream getStream(c10::Device device) const override {
     keep_backward_here();
@@ -136,8 +131,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     }
   }
 
-  // ---- events ----
-
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device_index,
               const c10::EventFlag flag) const override {
     const c10::DeviceIndex device = stream_device(stream);
@@ -185,11 +178,5 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 
-c10::Stream python_default_stream(int64_t device) { return make_stream(device_index(device_at(static_cast<int32_t>(device))), 0); }
-
 }  // namespace
-
-// For Python: torch.accelerator has no function for the default stream.
-TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("default_stream(int device) -> Stream", &python_default_stream); }
-
 }  // namespace rustdev

@@ -1,11 +1,9 @@
 // PrivateUse1 hooks: PyTorch's queries about the accelerator outside of operators and guards.
-
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
 
-#include "runtime/generator.h"
-#include "runtime/guard.h"
+#include "runtime/runtime.h"
 #include "rustdev_operators.h"
 #include "tensor.h"
 

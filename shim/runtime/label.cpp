@@ -1,9 +1,11 @@
-// Labels of tensors: the operators by which Python reads and sets them, and their serialisation by torch.save, pickle and
-// torch.jit.save.
-#include "runtime/label.h"
-
+// Labels: names that users give to tensors, which errors, memory snapshots and saved files keep. This file has the operators by
+// which Python reads and sets them, and their serialisation by torch.save, pickle and torch.jit.save.
+//
+// A label is the tensor's c10::BackendMeta, so PyTorch's shallow copies (`.data`, set_data) share it. If the tensor covers its
+// storage, the label names the memory block too, and views, which have no BackendMeta, show that name.
 #include <torch/csrc/jit/serialization/pickler_helper.h>
 
+#include "runtime/runtime.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -27,8 +29,7 @@ const void* memory_of(const at::Tensor& tensor) {
   return tensor.storage().data();
 }
 
-}  // namespace
-
+// The tensor's own label, else that of its memory block; none for tensors of other devices.
 std::optional<std::string> label_of(const at::Tensor& tensor) {
   if (const Label* own = own_label(tensor)) {
     return own->text;
@@ -38,6 +39,7 @@ std::optional<std::string> label_of(const at::Tensor& tensor) {
   return text ? std::optional<std::string>(text.get()) : std::nullopt;
 }
 
+// Sets the label of a tensor of the device; nullopt removes it.
 void set_label(const at::Tensor& tensor, const std::optional<std::string>& label) {
   TORCH_CHECK(on_device(tensor), "a label belongs to a tensor of a rustdev device, got one of ", tensor.device());
   TORCH_CHECK(!label || label->find('\0') == std::string::npos, "a label cannot hold the character 0");
@@ -52,14 +54,6 @@ void set_label(const at::Tensor& tensor, const std::optional<std::string>& label
     rd_memory_set_label(memory, label ? label->c_str() : nullptr);
   }
 }
-
-void carry_label(const at::Tensor& source, const at::Tensor& copy) {
-  if (const Label* label = own_label(source)) {
-    set_label(copy, label->text);
-  }
-}
-
-namespace {
 
 using Metadata = std::unordered_map<std::string, bool>;
 
@@ -82,6 +76,12 @@ void load_metadata(const at::Tensor& tensor, Metadata& metadata) {
 }
 
 }  // namespace
+
+void carry_label(const at::Tensor& source, const at::Tensor& copy) {
+  if (const Label* label = own_label(source)) {
+    set_label(copy, label->text);
+  }
+}
 
 TORCH_LIBRARY_FRAGMENT(rustdev, m) {
   torch::jit::TensorBackendMetaRegistry(device_type, &save_metadata, &load_metadata);

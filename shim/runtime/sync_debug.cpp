@@ -34,6 +34,13 @@ void HostWait::end() noexcept {
   }
 }
 
+at::Scalar awaited(const at::Tensor& tensor, const char* name) {
+  const int32_t device = tensor.device().index();
+  const HostWait wait({RD_WAIT_RESULT, device, name});
+  synchronize_current_stream(device, name);
+  return tensor.item();
+}
+
 int32_t change_wait_flags(int32_t mask, int32_t bits) {
   int32_t flags = wait_flags.load(std::memory_order_relaxed);
   while (!wait_flags.compare_exchange_weak(flags, (flags & ~mask) | bits, std::memory_order_relaxed)) {

@@ -41,12 +41,6 @@ class HostWait {
 
 // Waits for the current stream and returns the value of a one-element tensor that an operator needs on the host, for example the
 // size of its result. `name`: the operator, for reports of waits.
-template <class T>
-T awaited(const at::Tensor& tensor, const char* name) {
-  const int32_t device = tensor.device().index();
-  const HostWait wait({RD_WAIT_RESULT, device, name});
-  synchronize_current_stream(device, name);
-  return tensor.item<T>();
-}
+at::Scalar awaited(const at::Tensor& tensor, const char* name);
 
 }  // namespace rustdev

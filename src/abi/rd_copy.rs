@@ -1,4 +1,4 @@
-//! C ABI of copies between any dtypes, strides and devices.
+//! C ABI of copies between any dtypes, strides and devices, and of fills.
 //!
 //! A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream; two events order it
 //! after and before the work of the destination's current stream.
@@ -7,10 +7,12 @@ use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use super::rd_device::device_index;
-use super::rd_launch::Launched;
-use super::rd_operator::{line, operand, rd_tensor, tensor};
+use super::rd_launch::{Launched, rd_scalar, scalar};
+use super::rd_operator::{operands, rd_tensor, tensor};
 use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
-use crate::operators::callees::COPY_ELEMENTS;
+use crate::kernels::table::Op;
+use crate::operators::call::Input;
+use crate::operators::callees::{COPY_ELEMENTS, FILL_ELEMENTS, ZERO_ELEMENTS};
 use crate::operators::{Format, Tensor};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
@@ -24,20 +26,20 @@ use crate::tensor::view::MAX_DIMS;
 /// is kept until the stream has passed the copy.
 ///
 /// # Safety
-/// Both tensors are readable, with sizes and strides, and their memory meets the contract of
+/// The tensors' sizes and strides are readable, and their memory meets the contract of
 /// [`rd_launch`](super::rd_launch::rd_launch); `wait` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_copy(target: *const rd_tensor, source: *const rd_tensor, wait: *const c_char) -> rd_status {
+pub unsafe extern "C" fn rd_copy(target: &rd_tensor, source: &rd_tensor, wait: *const c_char) -> rd_status {
     guard(|| {
         let arena = BumpArena::default();
         // SAFETY: the caller promises a tensor.
-        let target = unsafe { described(&arena, target) }?;
+        let target = unsafe { tensor(&arena, target, true) }?;
         // SAFETY: as above.
-        let source = unsafe { described(&arena, source) }?;
+        let source = unsafe { tensor(&arena, source, true) }?;
         let [to, from] = [target, source].map(Tensor::device);
         let enqueue = |device: i32| {
             // SAFETY: the caller's promise.
-            unsafe { launch(&arena, target, source, device) }
+            unsafe { launch(&arena, COPY_ELEMENTS, target, &[Input::Tensor(source)], device) }
         };
         if to == from {
             return enqueue(to);
@@ -56,14 +58,21 @@ pub unsafe extern "C" fn rd_copy(target: *const rd_tensor, source: *const rd_ten
     })
 }
 
+/// Enqueues the write of a number to every element of a non-empty tensor of a device; null: of zeros.
+///
 /// # Safety
-/// `given` is readable, with sizes and strides, for the arena's lifetime.
-#[inline]
-unsafe fn described(arena: &BumpArena, given: *const rd_tensor) -> Result<Tensor<'_>, Failure> {
-    // SAFETY: the caller's promise.
-    let given = unsafe { &*given };
-    // SAFETY: as above.
-    unsafe { tensor(arena, given, true) }
+/// The tensor's sizes and strides are readable, and its memory meets the contract of [`rd_launch`](super::rd_launch::rd_launch).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fill(target: &rd_tensor, number: Option<&rd_scalar>) -> rd_status {
+    guard(|| {
+        let arena = BumpArena::default();
+        // SAFETY: the caller's promise.
+        let target = unsafe { tensor(&arena, target, true) }?.distinct();
+        let number = number.map(scalar).transpose()?.map(Input::Number);
+        let op = if number.is_some() { FILL_ELEMENTS } else { ZERO_ELEMENTS };
+        // SAFETY: as above.
+        unsafe { launch(&arena, op, target, number.as_slice(), target.device()) }
+    })
 }
 
 fn current_stream(device: i32) -> Result<&'static Stream, Error> {
@@ -85,7 +94,8 @@ fn finish(stream: &'static Stream, host: Tensor<'_>, wait: Option<&CStr>) -> Res
     }
 }
 
-/// True if both tensors have the same layout without gaps, so that the copy can ignore sizes and strides.
+/// True if a tensor and another one have the same layout without gaps, so that a launch can ignore sizes and strides.
+#[inline]
 fn is_plain(target: Tensor<'_>, source: Tensor<'_>) -> bool {
     let have_flags = target.flags().0 | source.flags().0 != 0;
     if have_flags || !target.has_sizes(source.sizes()) {
@@ -95,24 +105,23 @@ fn is_plain(target: Tensor<'_>, source: Tensor<'_>) -> bool {
     are_contiguous || (target.strides() == source.strides() && target.fills_memory())
 }
 
-/// Enqueues the kernel on the current stream of a device.
+/// Enqueues a kernel with one output on the current stream of a device.
 ///
 /// # Safety
 /// As [`rd_launch`](super::rd_launch::rd_launch), for the tensors' memory.
 #[inline]
-unsafe fn launch(arena: &BumpArena, target: Tensor<'_>, source: Tensor<'_>, device: i32) -> Result<(), Failure> {
-    let tensors = [target, source];
-    check(&tensors)?;
-    let dense_numel = if is_plain(target, source) { target.numel() } else { 0 };
-    let view = |tensor| if dense_numel > 0 { line(tensor, &dense_numel) } else { operand(arena, tensor) };
-    let operands = tensors.map(view);
+unsafe fn launch(arena: &BumpArena, op: &'static Op, target: Tensor<'_>, inputs: &[Input<'_>], device: i32) -> Result<(), Failure> {
+    let source = inputs.first().and_then(Input::tensor);
+    check(target)?;
+    source.map_or(Ok(()), check)?;
+    let dense_numel = if is_plain(target, source.unwrap_or(target)) { target.numel() } else { 0 };
     let launched = Launched {
-        op: COPY_ELEMENTS,
+        op,
         device,
         compute: target.dtype(),
         num_outputs: 1,
         dense_numel,
-        operands: &operands[..],
+        operands: operands(arena, &[Some(target)], inputs, &dense_numel),
         num_scalars: 0,
         scalar: |index: usize| -> Result<Scalar, Failure> {
             Err(Failure::new(RD_INTERNAL, format!("a copy has no scalar {index}")))
@@ -122,18 +131,15 @@ unsafe fn launch(arena: &BumpArena, target: Tensor<'_>, source: Tensor<'_>, devi
     unsafe { launched.launch() }
 }
 
-/// Refuses tensors that cannot be operands.
-fn check(tensors: &[Tensor<'_>]) -> Result<(), Failure> {
+/// Refuses a tensor that cannot be an operand.
+#[inline]
+fn check(tensor: Tensor<'_>) -> Result<(), Failure> {
     let refused = |text: String| Err(Failure::new(RD_INVALID_ARGUMENT, text));
-    for tensor in tensors {
-        if tensor.ndim() > MAX_DIMS {
-            return refused(format!("{} dimensions; at most {MAX_DIMS}", tensor.ndim()));
-        }
-        if tensor.address() == 0 {
-            return refused("an operand has no memory".into());
-        }
+    match (tensor.ndim(), tensor.address()) {
+        (ndim, _) if ndim > MAX_DIMS => refused(format!("{ndim} dimensions; at most {MAX_DIMS}")),
+        (_, 0) => refused("an operand has no memory".into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -157,6 +163,23 @@ mod tests {
         assert_eq!(rd_init(), RD_OK);
         // SAFETY: the tensors outlive the synchronisation that each test ends with.
         unsafe { rd_copy(target, source, wait.map_or(ptr::null(), CStr::as_ptr)) }
+    }
+
+    #[test]
+    fn fills_write_every_element_once() {
+        let mut elements = [7_f32; 6];
+        let number = rd_scalar { dtype: DType::Double as i32, integer: 0, real: 2.5, imaginary: 0.0 };
+        assert_eq!(rd_init(), RD_OK);
+        let mut fill = |sizes: &[i64], strides: &[i64], number: Option<&rd_scalar>| {
+            let to = given(elements.as_mut_ptr().cast(), DType::Float, 0, sizes, strides);
+            // SAFETY: the elements outlive the synchronisation.
+            assert_eq!(unsafe { rd_fill(&to, number) }, RD_OK);
+            device::get(0).unwrap().synchronize().unwrap();
+            elements
+        };
+        assert_eq!(fill(&[2, 2], &[0, 2], Some(&number)), [2.5, 7.0, 2.5, 7.0, 7.0, 7.0]);
+        assert_eq!(fill(&[2], &[1], None), [0.0, 0.0, 2.5, 7.0, 7.0, 7.0]);
+        assert_eq!(fill(&[2, 3], &[1, 2], Some(&number)), [2.5; 6]);
     }
 
     #[test]

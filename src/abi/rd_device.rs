@@ -64,7 +64,6 @@ pub extern "C" fn rd_autograd_threads() -> bool {
 }
 
 /// Runs one chunk of parallel work.
-#[allow(non_camel_case_types)]
 pub type rd_chunk_run = unsafe extern "C" fn(context: *mut c_void, chunk: usize);
 
 /// Runs chunks `0..count` on the pool and the calling thread; returns when all are done. `cost`: estimated nanoseconds on one

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
-use std::ptr;
 use std::time::Instant;
 
 use super::rd_device::{device_index, small};
 use super::rd_guard::{HostMemory, guard_of};
 use super::rd_operator::{elements, failure, rd_guard, rd_value, values};
-use super::rd_stream::{give, rd_access};
-use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
+use super::rd_stream::rd_access;
+use super::{guard, rd_status, shield};
 use crate::operators::guards::{Guard, check_members, looks_at_no_index};
 use crate::runtime::fallback::FallbackOperator;
 use crate::runtime::sync::{LazyLock, PoisonError, RwLock};
@@ -18,7 +17,6 @@ use crate::runtime::{device, sanitizer};
 use crate::tensor::bump_arena::BumpArena;
 
 /// An operator that the fallback was called for; it lives forever.
-#[allow(non_camel_case_types)]
 pub struct rd_fallback {
     operator: &'static FallbackOperator,
     /// The name with namespace and overload: `aten::sort.stable`.
@@ -29,7 +27,6 @@ pub struct rd_fallback {
 }
 
 /// An argument of a schema.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_argument {
     pub name: *const c_char,
@@ -38,7 +35,6 @@ pub struct rd_argument {
 }
 
 /// A running CPU kernel on this thread, opaque to C.
-#[allow(non_camel_case_types)]
 pub struct rd_fallback_run {
     operator: &'static FallbackOperator,
     begin: Instant,
@@ -60,28 +56,28 @@ fn find(operators: &Operators, name: &CStr, overload: &CStr) -> Option<&'static 
 /// # Safety
 /// Both strings are NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_find(name: *const c_char, overload: *const c_char) -> *const rd_fallback {
-    shield(ptr::null(), || {
+pub unsafe extern "C" fn rd_fallback_find(name: *const c_char, overload: *const c_char) -> Option<&'static rd_fallback> {
+    shield(None, || {
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(name) };
         // SAFETY: as above.
         let overload = unsafe { CStr::from_ptr(overload) };
         let operators = FOUND.read().unwrap_or_else(PoisonError::into_inner);
-        find(&operators, name, overload).map_or(ptr::null(), ptr::from_ref)
+        find(&operators, name, overload)
     })
 }
 
 /// Makes the operator of a name and an overload with these arguments, unless another thread has made it already.
 ///
 /// # Safety
-/// All names are NUL-terminated; `arguments` has `count` readable elements; `made` is valid for a write.
+/// All names are NUL-terminated; `arguments` has `count` readable elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_make(
     name: *const c_char,
     overload: *const c_char,
     arguments: *const rd_argument,
     count: usize,
-    made: *mut *const rd_fallback,
+    made: &mut *const rd_fallback,
 ) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
@@ -89,7 +85,7 @@ pub unsafe extern "C" fn rd_fallback_make(
         // SAFETY: as above.
         let overload = unsafe { CStr::from_ptr(overload) };
         let mut operators = FOUND.write().unwrap_or_else(PoisonError::into_inner);
-        let operator = find(&operators, name, overload).unwrap_or_else(|| {
+        *made = find(&operators, name, overload).unwrap_or_else(|| {
             // SAFETY: the caller promises `count` arguments.
             let arguments = unsafe { elements::<rd_argument>(arguments.cast(), count) };
             // SAFETY: as above, and that the names are NUL-terminated strings.
@@ -102,30 +98,20 @@ pub unsafe extern "C" fn rd_fallback_make(
             operators.entry(name.into()).or_default().push(made);
             made
         });
-        // SAFETY: the caller's promise.
-        unsafe { give(made, operator) };
         Ok(())
     })
 }
 
 /// The operator's name.
-///
-/// # Safety
-/// `op` came from [`rd_fallback_make`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_name(op: *const rd_fallback) -> *const c_char {
-    // SAFETY: the caller's promise.
-    unsafe { op.as_ref() }.map_or(c"".as_ptr(), |op| op.name.as_ptr())
+pub extern "C" fn rd_fallback_name(op: &rd_fallback) -> *const c_char {
+    op.name.as_ptr()
 }
 
 /// The guard of the operator's CPU kernel, or null.
-///
-/// # Safety
-/// `op` came from [`rd_fallback_make`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_guard {
-    // SAFETY: the caller's promise.
-    unsafe { op.as_ref() }.and_then(|op| op.guard.as_ref()).map_or(ptr::null(), ptr::from_ref)
+pub extern "C" fn rd_fallback_guard(op: &rd_fallback) -> Option<&rd_guard> {
+    op.guard.as_ref()
 }
 
 /// Checks a sparse CPU tensor of a call, an argument or the parts of a future result: fails if its indices are invalid, because the
@@ -133,13 +119,11 @@ pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_
 /// and values.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_make`]. `count` members and what they point at are readable during the call, including the elements
-/// of tensors; strings are UTF-8.
+/// `count` members and what they point at are readable during the call, including the elements of tensors; strings are UTF-8.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_check_sparse(op: *const rd_fallback, members: *const rd_value, count: usize) -> rd_status {
+pub unsafe extern "C" fn rd_fallback_check_sparse(op: &rd_fallback, members: *const rd_value, count: usize) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let operator = unsafe { known(op) }?.operator.name();
+        let operator = op.operator.name();
         let name = operator.split_once('.').map_or(operator, |(name, _)| name);
         if looks_at_no_index(name) {
             return Ok(());
@@ -154,22 +138,12 @@ pub unsafe extern "C" fn rd_fallback_check_sparse(op: *const rd_fallback, member
 /// True if this argument stays on the CPU even in calls on device tensors.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_make`], `argument` is NUL-terminated.
+/// `argument` is NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_takes_host(op: *const rd_fallback, argument: *const c_char) -> bool {
+pub unsafe extern "C" fn rd_fallback_takes_host(op: &rd_fallback, argument: *const c_char) -> bool {
     // SAFETY: the caller's promise.
     let argument = unsafe { CStr::from_ptr(argument) }.to_string_lossy();
-    // SAFETY: as above.
-    shield(false, || unsafe { op.as_ref() }.is_some_and(|op| op.operator.takes_host(&argument)))
-}
-
-/// The operator behind a pointer.
-///
-/// # Safety
-/// `op` came from [`rd_fallback_make`].
-unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { op.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no operator"))
+    shield(false, || op.operator.takes_host(&argument))
 }
 
 /// Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one
@@ -177,27 +151,22 @@ unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> 
 /// devices, and with `RD_UNSUPPORTED` if the rules forbid the fallback.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_make`]; `devices` has `count` readable elements; `device` and `warns` are valid for a write.
+/// `devices` has `count` readable elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_begin(
-    op: *const rd_fallback,
+    op: &rd_fallback,
     devices: *const i32,
     count: usize,
     with_host: bool,
     expects_error: bool,
-    device: *mut i32,
-    warns: *mut bool,
+    device: &mut i32,
+    warns: &mut bool,
 ) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let operator = unsafe { known(op) }?.operator;
-        // SAFETY: as above.
         let devices = unsafe { elements::<i32>(devices.cast(), count) };
-        let place = operator.device_of(devices, with_host)?.unwrap_or_else(|| small(device::current()));
-        // SAFETY: as above.
-        unsafe { give(device, place) };
-        // SAFETY: as above.
-        unsafe { give(warns, !expects_error && operator.check()?) };
+        *device = op.operator.device_of(devices, with_host)?.unwrap_or_else(|| small(device::current()));
+        *warns = !expects_error && op.operator.check()?;
         Ok(())
     })
 }
@@ -206,20 +175,18 @@ pub unsafe extern "C" fn rd_fallback_begin(
 /// streams is capturing.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_make`]; both arrays have as many readable elements as stated. The addresses of accesses are
-/// compared, never dereferenced.
+/// Both arrays have as many readable elements as stated. The addresses of accesses are compared, never dereferenced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_wait(
-    op: *const rd_fallback,
+    op: &rd_fallback,
     devices: *const i32,
     num_devices: usize,
     accesses: *const rd_access,
     num_accesses: usize,
 ) -> rd_status {
     guard(|| {
+        let name = op.operator.name();
         // SAFETY: the caller's promise.
-        let name = unsafe { known(op) }?.operator.name();
-        // SAFETY: as above.
         let devices = unsafe { elements::<i32>(devices.cast(), num_devices) };
         for (position, &device) in devices.iter().enumerate() {
             if devices[..position].contains(&device) {
@@ -239,31 +206,20 @@ pub unsafe extern "C" fn rd_fallback_wait(
 }
 
 /// Notes that the kernel starts on this thread, in the order of the device's current stream; ended by [`rd_fallback_run_end`].
-///
-/// # Safety
-/// `op` came from [`rd_fallback_make`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_run_begin(op: *const rd_fallback, device: i32) -> *mut rd_fallback_run {
-    shield(ptr::null_mut(), || {
-        // SAFETY: the caller's promise.
-        let Some(operator) = unsafe { op.as_ref() }.map(|op| op.operator) else { return ptr::null_mut() };
+pub extern "C" fn rd_fallback_run_begin(op: &rd_fallback, device: i32) -> Option<Box<rd_fallback_run>> {
+    shield(None, || {
+        let operator = op.operator;
         let stream = device_index(device).ok().filter(|_| trace::is_on()).map(device::current_stream);
         let mark = stream.and_then(|stream| trace::mark_call(stream, operator.name(), Kind::Fallback));
-        Box::into_raw(Box::new(rd_fallback_run { operator, begin: Instant::now(), mark }))
+        Some(Box::new(rd_fallback_run { operator, begin: Instant::now(), mark }))
     })
 }
 
 /// Notes that the kernel has ended; null is allowed.
-///
-/// # Safety
-/// `run` came from [`rd_fallback_run_begin`] and was not ended before.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_run_end(run: *mut rd_fallback_run, failed: bool) {
-    if run.is_null() {
-        return;
-    }
-    // SAFETY: the caller hands back what `rd_fallback_run_begin` made with `Box::into_raw`.
-    let run = unsafe { Box::from_raw(run) };
+pub extern "C" fn rd_fallback_run_end(run: Option<Box<rd_fallback_run>>, failed: bool) {
+    let Some(run) = run else { return };
     if let Some(mark) = &run.mark {
         mark.end(failed);
         mark.submitted();

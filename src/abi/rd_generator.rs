@@ -3,13 +3,13 @@
 //! A state has shared ownership: PyTorch generators and graphs that draw from it hold shares. The functions that read or change it
 //! also work in a forked child, and do not start the runtime.
 
+use std::ffi::{CStr, c_char};
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 use super::rd_device::device_index;
 use super::rd_launch::{RD_SCALAR_CELL, rd_scalar};
-use super::rd_stream::give;
 use super::{Failure, catch, guard, rd_status};
 use crate::runtime::generator::{self, Generator, PhiloxState};
 use crate::runtime::graph::capture::{self, Capture};
@@ -18,11 +18,9 @@ use crate::runtime::{device, fork, rng};
 use crate::tensor::dtype::DType;
 
 /// The state of a generator, opaque to C.
-#[allow(non_camel_case_types)]
 pub type rd_generator = Generator;
 
 /// The state from which a generator draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rd_philox_state {
@@ -72,13 +70,9 @@ pub unsafe extern "C" fn rd_generator_release(generator: *const rd_generator) {
 }
 
 /// The current state.
-///
-/// # Safety
-/// `generator` is live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_state(generator: *const rd_generator) -> rd_philox_state {
-    // SAFETY: the caller's promise.
-    unsafe { borrow(generator) }.state().into()
+pub extern "C" fn rd_generator_state(generator: &rd_generator) -> rd_philox_state {
+    generator.state().into()
 }
 
 /// Fails if this thread's current stream of the device captures, and invalidates that capture.
@@ -92,70 +86,40 @@ fn refuse_capturing(device: i32, what: &str) -> Result<(), Failure> {
     Ok(device::current_stream(index).refuse_capturing(|| what.to_owned())?)
 }
 
-/// Sets the seed, and the offset to 0. Fails while this thread's current stream of the device captures, as do the next three
-/// functions.
+/// Sets the seed and the offset, a multiple of 4. Fails while this thread's current stream of the device captures; `what` names
+/// the change in that error.
 ///
 /// # Safety
-/// `generator` is live.
+/// `what` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_set_seed(generator: *const rd_generator, device: i32, seed: u64) -> rd_status {
-    catch(|| {
-        refuse_capturing(device, "seeding a generator")?;
-        // SAFETY: the caller's promise.
-        unsafe { borrow(generator) }.set_state(PhiloxState { seed, offset: 0 });
-        Ok(())
-    })
-}
-
-/// Sets the offset, a multiple of 4.
-///
-/// # Safety
-/// `generator` is live.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_set_offset(generator: *const rd_generator, device: i32, offset: u64) -> rd_status {
-    catch(|| {
-        generator::check_offset(offset)?;
-        refuse_capturing(device, "setting the offset of a generator")?;
-        // SAFETY: the caller's promise.
-        unsafe { borrow(generator) }.set_offset(offset);
-        Ok(())
-    })
-}
-
-/// Sets the seed and the offset.
-///
-/// # Safety
-/// `generator` is live.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_set_state(generator: *const rd_generator, device: i32, state: rd_philox_state) -> rd_status {
+pub unsafe extern "C" fn rd_generator_set_state(
+    generator: &rd_generator,
+    device: i32,
+    state: rd_philox_state,
+    what: *const c_char,
+) -> rd_status {
     catch(|| {
         let rd_philox_state { seed, offset } = state;
         generator::check_offset(offset)?;
-        refuse_capturing(device, "setting the state of a generator")?;
         // SAFETY: the caller's promise.
-        unsafe { borrow(generator) }.set_state(PhiloxState { seed, offset });
+        refuse_capturing(device, &unsafe { CStr::from_ptr(what) }.to_string_lossy())?;
+        generator.set_state(PhiloxState { seed, offset });
         Ok(())
     })
 }
 
 /// Reserves this many 32-bit numbers, rounded up to whole Philox blocks, for a kernel that is not captured. Writes the state at
-/// which they begin.
-///
-/// # Safety
-/// `generator` is live; `start` is valid for a write.
+/// which they begin. Fails while this thread's current stream of the device captures.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_advance(
-    generator: *const rd_generator,
+pub extern "C" fn rd_generator_advance(
+    generator: &rd_generator,
     device: i32,
     numbers: u64,
-    start: *mut rd_philox_state,
+    start: &mut rd_philox_state,
 ) -> rd_status {
     catch(|| {
         refuse_capturing(device, "reading the state of a generator")?;
-        // SAFETY: the caller's promise.
-        let taken = unsafe { borrow(generator) }.advance(numbers);
-        // SAFETY: the caller's promise.
-        unsafe { give(start, taken.into()) };
+        *start = generator.advance(numbers).into();
         Ok(())
     })
 }
@@ -164,20 +128,21 @@ pub unsafe extern "C" fn rd_generator_advance(
 /// offset. If the stream captures, nothing is reserved, and the scalars are cells that each replay sets.
 ///
 /// # Safety
-/// `generator` is live; `scalars` is valid for two writes.
+/// `generator` is live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_generator_draw(
     generator: *const rd_generator,
     device: i32,
     numbers: u64,
-    scalars: *mut rd_scalar,
+    seed: &mut rd_scalar,
+    offset: &mut rd_scalar,
 ) -> rd_status {
     guard(|| {
         let index = device_index(device)?;
         device::get(index)?;
         // SAFETY: the caller's promise.
         let generator = unsafe { borrow(generator) };
-        let drawn = match Capture::of(device::current_stream(index)) {
+        [*seed, *offset] = match Capture::of(device::current_stream(index)) {
             None => {
                 let PhiloxState { seed, offset } = generator.advance(numbers);
                 [seed, offset].map(number)
@@ -187,8 +152,6 @@ pub unsafe extern "C" fn rd_generator_draw(
                 [&cell.seed, &cell.offset].map(address)
             }
         };
-        // SAFETY: the caller's promise.
-        unsafe { give(scalars.cast(), drawn) };
         Ok(())
     })
 }
@@ -204,12 +167,8 @@ fn address(place: &'static AtomicU64) -> rd_scalar {
 
 /// Reserves one Philox block and derives from it the seed of a CPU generator, for a CPU kernel that draws instead of a device
 /// kernel.
-///
-/// # Safety
-/// `generator` is live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_derive_seed(generator: *const rd_generator) -> u64 {
-    // SAFETY: the caller's promise.
-    let PhiloxState { seed, offset } = unsafe { borrow(generator) }.advance(generator::BLOCK);
+pub extern "C" fn rd_generator_derive_seed(generator: &rd_generator) -> u64 {
+    let PhiloxState { seed, offset } = generator.advance(generator::BLOCK);
     rng::derived_seed(seed, offset)
 }

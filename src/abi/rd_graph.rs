@@ -5,8 +5,8 @@
 use std::ffi::{CStr, c_char};
 use std::{fs, mem};
 
-use super::rd_stream::{find, give};
-use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
+use super::rd_stream::find;
+use super::{Failure, RD_INVALID_ARGUMENT, consume, guard, rd_status, shield};
 use crate::runtime::device;
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{Capture, Mode};
@@ -15,7 +15,6 @@ use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex};
 
 /// A `torch.cuda.CUDAGraph` equivalent, opaque to C.
-#[allow(non_camel_case_types)]
 pub struct rd_graph {
     keeps_graph: bool,
     /// Values are moved out of the lock before use, so that it is not held while tasks are dropped.
@@ -107,39 +106,23 @@ pub extern "C" fn rd_graph_create(keeps_graph: bool) -> *mut rd_graph {
 }
 
 /// Destroys a graph. Replays under way finish normally and keep its memory until then.
-///
-/// # Safety
-/// `graph` came from [`rd_graph_create`] and was not destroyed before.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_destroy(graph: *mut rd_graph) {
-    shield((), || {
-        // SAFETY: the caller hands back what `rd_graph_create` made with `Box::into_raw`.
-        unsafe { Box::from_raw(graph) }.reset();
-    });
+pub extern "C" fn rd_graph_destroy(graph: Box<rd_graph>) {
+    consume(graph, |graph| graph.reset());
 }
 
 /// Starts a capture on this thread's current stream. The memory pool is named by two numbers, (0, 0) for a new pool; `mode` is an
 /// `at::GraphCaptureMode`.
-///
-/// # Safety
-/// `graph` is a live graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_capture_begin(graph: *const rd_graph, pool_first: u64, pool_second: u64, mode: i32) -> rd_status {
-    // SAFETY: the caller's promise.
-    guard(|| unsafe { &*graph }.begin((pool_first, pool_second), mode))
+pub extern "C" fn rd_graph_capture_begin(graph: &rd_graph, pool_first: u64, pool_second: u64, mode: i32) -> rd_status {
+    guard(|| graph.begin((pool_first, pool_second), mode))
 }
 
 /// Ends the capture and writes whether nothing was recorded. On failure the capture continues or the graph is empty.
-///
-/// # Safety
-/// `graph` is a live graph; `is_empty` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_capture_end(graph: *const rd_graph, is_empty: *mut bool) -> rd_status {
+pub extern "C" fn rd_graph_capture_end(graph: &rd_graph, is_empty: &mut bool) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let found = unsafe { &*graph }.end()?;
-        // SAFETY: the caller's promise.
-        unsafe { give(is_empty, found) };
+        *is_empty = graph.end()?;
         Ok(())
     })
 }
@@ -151,14 +134,9 @@ pub extern "C" fn rd_stream_is_capturing(device: i32, stream: i64) -> bool {
 }
 
 /// Checks that the graph holds a capture and was made with `keeps_graph`; a capture needs no further instantiation.
-///
-/// # Safety
-/// `graph` is a live graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_instantiate(graph: *const rd_graph) -> rd_status {
+pub extern "C" fn rd_graph_instantiate(graph: &rd_graph) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let graph = unsafe { &*graph };
         graph.captured("instantiate")?;
         if graph.keeps_graph {
             return Ok(());
@@ -169,60 +147,39 @@ pub unsafe extern "C" fn rd_graph_instantiate(graph: *const rd_graph) -> rd_stat
 
 /// Enqueues the recorded work on this thread's current stream of the graph's device, and advances its generators as the recorded
 /// calls would.
-///
-/// # Safety
-/// `graph` is a live graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_replay(graph: *const rd_graph) -> rd_status {
+pub extern "C" fn rd_graph_replay(graph: &rd_graph) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let graph = unsafe { &*graph }.captured("replay")?;
+        let graph = graph.captured("replay")?;
         Ok(graph.replay(device::current_stream(graph.device()))?)
     })
 }
 
 /// Ends a capture that is under way, and discards what was recorded.
-///
-/// # Safety
-/// `graph` is a live graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_reset(graph: *const rd_graph) {
-    // SAFETY: the caller's promise.
-    shield((), || unsafe { &*graph }.reset());
+pub extern "C" fn rd_graph_reset(graph: &rd_graph) {
+    shield((), || graph.reset());
 }
 
 /// The number of the graph's memory pool, whose name is (0, number).
-///
-/// # Safety
-/// `graph` is a live graph; `number` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_pool(graph: *const rd_graph, number: *mut u64) -> rd_status {
+pub extern "C" fn rd_graph_pool(graph: &rd_graph, number: &mut u64) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let found = unsafe { &*graph }.captured("pool")?.pool();
-        // SAFETY: the caller's promise.
-        unsafe { give(number, found) };
+        *number = graph.captured("pool")?.pool();
         Ok(())
     })
-}
-
-/// A new number for a memory pool that graphs can share.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_graph_pool_handle() -> u64 {
-    private_pool::new_number()
 }
 
 /// Writes the graph to a file in the DOT language.
 ///
 /// # Safety
-/// `graph` is a live graph; `path` is a NUL-terminated string.
+/// `path` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_dump(graph: *const rd_graph, path: *const c_char) -> rd_status {
+pub unsafe extern "C" fn rd_graph_dump(graph: &rd_graph, path: *const c_char) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let text = unsafe { &*graph }.captured("debug_dump")?.dump();
-        // SAFETY: the caller's promise.
         let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
+        let text = graph.captured("debug_dump")?.dump();
         fs::write(&*path, text).map_err(|error| invalid(format!("debug_dump: cannot write {path}: {error}")))
     })
 }

@@ -8,8 +8,7 @@ use std::ptr;
 
 use super::rd_fallback::rd_argument;
 use super::rd_operator::{failure, rd_guard, rd_value, values};
-use super::rd_stream::give;
-use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status};
+use super::{guard, rd_status};
 use crate::operators::guards::{Argument, Change, Guard, Reader};
 use crate::operators::{Dims, Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
@@ -25,7 +24,6 @@ pub const RD_CHANGE_CONTIGUOUS: i32 = 1;
 pub const RD_CHANGE_FINITE: i32 = 2;
 
 /// A change to an argument that a guard asks for.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_change {
     /// `RD_CHANGE_...`.
@@ -51,28 +49,23 @@ pub(super) unsafe fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Opt
 /// Checks the arguments of a call, one for each argument of the schema, and writes the change to make. Tensors are on the CPU.
 ///
 /// # Safety
-/// `bound` came from `rd_fallback_guard`. The arguments and what they point at are readable during the call, including the elements
-/// of tensors; strings are UTF-8. `change` is valid for a write.
+/// The arguments and what they point at are readable during the call, including the elements of tensors; strings are UTF-8.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_guard_check(
-    bound: *const rd_guard,
+    bound: &rd_guard,
     arguments: *const rd_value,
     count: usize,
-    change: *mut rd_change,
+    change: &mut rd_change,
 ) -> rd_status {
     guard(|| {
-        // SAFETY: the caller promises a guard.
-        let guard = unsafe { bound.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no guard"))?;
         let arena = BumpArena::default();
         // SAFETY: the caller promises `count` arguments and what they point at.
         let values = unsafe { values(&arena, arguments, count, true) }?;
-        let found = match guard.check(values, Some(&HostMemory)).map_err(failure)? {
+        *change = match bound.check(values, Some(&HostMemory)).map_err(failure)? {
             None => rd_change { kind: RD_CHANGE_NONE, argument: 0, numbers: [0.0; 3] },
             Some(Change { argument, numbers: None }) => rd_change { kind: RD_CHANGE_CONTIGUOUS, argument, numbers: [0.0; 3] },
             Some(Change { argument, numbers: Some(numbers) }) => rd_change { kind: RD_CHANGE_FINITE, argument, numbers },
         };
-        // SAFETY: the caller promises a writable pointer.
-        unsafe { give(change, found) };
         Ok(())
     })
 }

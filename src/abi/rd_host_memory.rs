@@ -3,15 +3,14 @@
 use std::ffi::c_void;
 
 use super::rd_memory::rd_stat;
-use super::rd_stream::{find, give};
+use super::rd_stream::find;
 use super::{guard, rd_status, shield};
-use crate::runtime::memory::pinned_pool;
+use crate::runtime::memory::pinned_pool::{self, HostStats};
 use crate::runtime::pools;
 
 /// Statistics of a duration, in microseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types)]
 pub struct rd_duration {
     pub total: i64,
     pub max: i64,
@@ -28,7 +27,6 @@ impl From<pinned_pool::Duration> for rd_duration {
 /// The counters of the pinned pool, as in `at::HostStats`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(non_camel_case_types)]
 pub struct rd_host_stats {
     pub active_requests: rd_stat,
     pub active_bytes: rd_stat,
@@ -42,15 +40,10 @@ pub struct rd_host_stats {
 }
 
 /// Allocates a page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
-///
-/// # Safety
-/// `pointer` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_host_allocate(bytes: usize, pointer: *mut *mut c_void) -> rd_status {
+pub extern "C" fn rd_host_allocate(bytes: usize, pointer: &mut *mut c_void) -> rd_status {
     guard(|| {
-        let block = pools::allocate_host(bytes)?;
-        // SAFETY: the caller's promise.
-        unsafe { give(pointer, block.cast()) };
+        *pointer = pools::allocate_host(bytes)?.cast();
         Ok(())
     })
 }
@@ -83,14 +76,11 @@ pub extern "C" fn rd_host_empty_cache() -> rd_status {
 }
 
 /// The counters of the pinned pool.
-///
-/// # Safety
-/// `stats` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_host_get_stats(stats: *mut rd_host_stats) -> rd_status {
+pub extern "C" fn rd_host_get_stats(stats: &mut rd_host_stats) -> rd_status {
     guard(|| {
         let counters = pools::host().stats();
-        let given = rd_host_stats {
+        *stats = rd_host_stats {
             active_requests: counters.active_requests.into(),
             active_bytes: counters.active_bytes.into(),
             allocations: counters.allocations.into(),
@@ -101,26 +91,15 @@ pub unsafe extern "C" fn rd_host_get_stats(stats: *mut rd_host_stats) -> rd_stat
             num_host_free: counters.num_host_free,
             bucket_allocation: counters.bucket_allocation,
         };
-        // SAFETY: the caller's promise.
-        unsafe { give(stats, given) };
         Ok(())
     })
 }
 
-/// Resets every peak to the current value.
+/// Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.
 #[unsafe(no_mangle)]
-pub extern "C" fn rd_host_reset_peak() -> rd_status {
+pub extern "C" fn rd_host_reset_stats(accumulated: bool) -> rd_status {
     guard(|| {
-        pools::host().with_stats(pinned_pool::HostStats::reset_peak);
-        Ok(())
-    })
-}
-
-/// Resets the totals of every counter, and the event counts.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_host_reset_accumulated() -> rd_status {
-    guard(|| {
-        pools::host().with_stats(pinned_pool::HostStats::reset_accumulated);
+        pools::host().with_stats(if accumulated { HostStats::reset_accumulated } else { HostStats::reset_peak });
         Ok(())
     })
 }

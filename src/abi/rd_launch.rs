@@ -21,12 +21,11 @@ use crate::runtime::{device, pools};
 use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
-use crate::tensor::view::{Flags, MAX_DIMS, View};
+use crate::tensor::view::{Flags, View};
 
 mod host_copy;
 
 /// An entry of the operator table; it lives forever.
-#[allow(non_camel_case_types)]
 pub type rd_op = Op;
 
 /// The operand's values are the conjugate of its memory's contents.
@@ -44,15 +43,11 @@ const _: () = assert!(
         && RD_OPERAND_IMMEDIATE == Flags::IMMEDIATE.0 as u32
 );
 
-/// One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
-#[allow(non_camel_case_types)]
+/// One operand: contiguous elements or, with the flag `RD_OPERAND_IMMEDIATE`, one element.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct rd_operand {
     pub data: *mut c_void,
-    pub sizes: *const i64,
-    pub strides: *const i64,
-    pub ndim: i32,
     pub dtype: i32,
     pub flags: u32,
 }
@@ -62,7 +57,6 @@ pub struct rd_operand {
 pub const RD_SCALAR_CELL: i32 = -2;
 
 /// A non-tensor parameter; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
-#[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct rd_scalar {
@@ -73,7 +67,6 @@ pub struct rd_scalar {
 }
 
 /// Arguments of a launch, borrowed for the call.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_launch_args {
     /// Outputs first.
@@ -83,59 +76,35 @@ pub struct rd_launch_args {
     /// Parameters of the operator, in the order that the kernel documents.
     pub scalars: *const rd_scalar,
     pub num_scalars: usize,
-    /// The dtype to compute in: operands are cast to it before the kernel and from it afterwards. -1: the dtype of the first
-    /// operand.
+    /// The dtype to compute in: operands are cast to it before the kernel and from it afterwards.
     pub compute_dtype: i32,
-    /// If positive, the launch is dense: every operand is this many contiguous elements, or an immediate.
-    pub dense_numel: i64,
+    /// The number of elements of every operand, at least 1.
+    pub numel: i64,
 }
 
 /// The entry of the operator table with that name; null if there is none.
 ///
 /// # Safety
-/// `name` is null or a NUL-terminated string.
+/// `name` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_op_find(name: *const c_char) -> *const rd_op {
-    if name.is_null() {
-        return std::ptr::null();
-    }
+pub unsafe extern "C" fn rd_op_find(name: *const c_char) -> Option<&'static rd_op> {
     // SAFETY: the caller promises a NUL-terminated string.
-    let name = unsafe { CStr::from_ptr(name) };
-    Op::find(name.to_bytes()).map_or(std::ptr::null(), std::ptr::from_ref)
-}
-
-/// The operator's name; null if `op` is null.
-///
-/// # Safety
-/// `op` is null or came from [`rd_op_find`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_op_name(op: *const rd_op) -> *const c_char {
-    // SAFETY: table entries live forever; the caller promises that `op` is one.
-    unsafe { op.as_ref() }.map_or(std::ptr::null(), |op| op.name().as_ptr())
+    Op::find(unsafe { CStr::from_ptr(name) }.to_bytes())
 }
 
 /// The compute dtypes that the kernel supports, as a bit set indexed by `c10::ScalarType`.
-///
-/// # Safety
-/// `op` is null or came from [`rd_op_find`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_op_dtypes(op: *const rd_op) -> u64 {
-    // SAFETY: table entries live forever; the caller promises that `op` is one.
-    unsafe { op.as_ref() }.map_or(0, |op| op.dtypes().0)
+pub extern "C" fn rd_op_dtypes(op: &rd_op) -> u64 {
+    op.dtypes().0
 }
 
 /// Fails unless the scalars in the operator's signature have these names, which are joined by `, `.
 ///
 /// # Safety
-/// `op` is null or came from [`rd_op_find`]; `names` is null or a NUL-terminated string.
+/// `names` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_op_check_scalars(op: *const rd_op, names: *const c_char) -> rd_status {
+pub unsafe extern "C" fn rd_op_check_scalars(op: &rd_op, names: *const c_char) -> rd_status {
     guard(|| {
-        // SAFETY: the caller promises an entry of the table.
-        let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
-        if names.is_null() {
-            return Err(invalid("no names".into()));
-        }
         // SAFETY: the caller promises a NUL-terminated string.
         let names = unsafe { CStr::from_ptr(names) }.to_string_lossy();
         if op.signature().names_scalars(&names) {
@@ -148,7 +117,6 @@ pub unsafe extern "C" fn rd_op_check_scalars(op: *const rd_op, names: *const c_c
 
 /// A column-major matrix of a product; `leading` is its leading dimension in elements. `transposed`: the product uses its
 /// transpose.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_columns {
     pub data: *mut c_void,
@@ -158,7 +126,6 @@ pub struct rd_columns {
 
 /// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype` is that of a and b. `out_dtype` is the same,
 /// or float32 to leave the sums of 16-bit floats unrounded.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_gemm {
     pub dtype: i32,
@@ -174,7 +141,6 @@ pub struct rd_gemm {
 }
 
 /// Computes a product; returns false if it cannot.
-#[allow(non_camel_case_types)]
 pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm) -> bool;
 
 /// Registers a library's GEMM for these dtypes (a bit set indexed by `c10::ScalarType`), which is used where it is faster. Only the
@@ -197,25 +163,22 @@ pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
     });
 }
 
-/// Enqueues the kernel on this thread's current stream of the device. After `RD_UNSUPPORTED` nothing was done.
+/// Enqueues an elementwise kernel over dense operands on this thread's current stream of the device. After `RD_UNSUPPORTED`
+/// nothing was done.
 ///
 /// # Safety
-/// `op` came from the table; `args` and everything that it points at is readable during the call. The operands' memory stays valid
-/// in the stream's order; nothing else writes to it or reads outputs outside of that order. The elements of an output do not
-/// overlap. An output shares memory with another operand only if the kernel permits it, and then element for element.
+/// The arguments' arrays have as many elements as stated. The operands' memory stays valid in the stream's order; nothing else
+/// writes to it or reads outputs outside of that order. An output shares memory with another operand only if the kernel permits it,
+/// and then element for element.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const rd_launch_args) -> rd_status {
+pub unsafe extern "C" fn rd_launch(op: &'static rd_op, device: i32, args: &rd_launch_args) -> rd_status {
     guard(|| {
-        // SAFETY: the caller promises an entry of the table.
-        let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
-        // SAFETY: the caller promises arguments that are readable during the call.
-        let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
-        // SAFETY: as above, for everything that the arguments point at.
+        // SAFETY: the caller's promise.
         unsafe { launch(op, device, args) }
     })
 }
 
-/// As [`rd_launch`], with references.
+/// As [`rd_launch`].
 ///
 /// # Safety
 /// As [`rd_launch`].
@@ -225,19 +188,17 @@ unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<
     let operands = unsafe { slice(args.operands, args.num_operands) }?;
     // SAFETY: as above.
     let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
-    for operand in operands {
-        // SAFETY: as above, for the operand's sizes and strides.
-        unsafe { check(operand, args.dense_numel) }?;
+    if args.numel < 1 {
+        return Err(invalid(format!("{}: {} elements", op.text(), args.numel)));
     }
-    let Some(first) = operands.first() else { return Err(wrong_number(op, 0, scalars.len())) };
-    let compute = dtype(if args.compute_dtype < 0 { first.dtype } else { args.compute_dtype })?;
+    operands.iter().try_for_each(check)?;
     let launched = Launched {
         op,
         device,
-        compute,
+        compute: dtype(args.compute_dtype)?,
         num_outputs: args.num_outputs,
-        dense_numel: args.dense_numel,
-        operands: Checked { operands, dense_numel: &args.dense_numel },
+        dense_numel: args.numel,
+        operands: Checked { operands, numel: &args.numel },
         num_scalars: scalars.len(),
         scalar: |index: usize| scalar(&scalars[index]),
     };
@@ -251,7 +212,7 @@ pub(super) struct Launched<O, S> {
     pub device: i32,
     pub compute: DType,
     pub num_outputs: usize,
-    /// As in [`rd_launch_args`].
+    /// If positive, the launch is dense: every operand is this many contiguous elements, or an immediate.
     pub dense_numel: i64,
     /// Outputs first.
     pub operands: O,
@@ -306,11 +267,7 @@ impl<'a, O: Operands<'a>, S: Fn(usize) -> Result<Scalar, Failure>> Launched<O, S
         let filled = work.record.fill(op.layout(), &self.operands, self.num_scalars);
         filled.map_err(|error| invalid(format!("{}: {error}", op.text())))?;
         self.push_scalars(&mut work)?;
-        if hardware::is_installed() && host_copy::is_meant(&work) {
-            return host_copy::submit(stream, &work);
-        }
-        let cost = op.cost(&work.launch());
-        Ok(stream.launch(op.text(), cost, &mut work)?)
+        work.enqueue(stream)
     }
 
     #[inline(always)]
@@ -330,6 +287,24 @@ pub struct KernelCall {
 }
 
 impl KernelCall {
+    /// A launch of a kernel over the operands of a record.
+    pub fn new(op: &'static Op, record: Record) -> Self {
+        Self { op, record }
+    }
+
+    /// Enqueues the launch.
+    ///
+    /// # Errors
+    /// If the stream refuses it, or there is no memory for a copy between host and installed hardware.
+    #[inline(always)]
+    pub fn enqueue(&mut self, stream: &'static Stream) -> Result<(), Failure> {
+        if hardware::is_installed() && host_copy::is_meant(self) {
+            return host_copy::submit(stream, self);
+        }
+        let cost = self.op.cost(&self.launch());
+        Ok(stream.launch(self.op.text(), cost, self)?)
+    }
+
     /// The kernel's entry of the operator table.
     pub fn op(&self) -> &'static Op {
         self.op
@@ -470,37 +445,17 @@ fn not_implemented(op: &Op, compute: DType) -> Failure {
     Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text()))
 }
 
-/// Checks an operand's dtype, sizes and pointers, which [`Checked`] relies on. `dense_numel`: the operand's only size in a dense
-/// launch, else 0.
-///
-/// # Safety
-/// The operand's sizes and strides are readable.
+/// Checks an operand's dtype and pointer, which [`Checked`] relies on.
 #[inline(always)]
-unsafe fn check(operand: &rd_operand, dense_numel: i64) -> Result<(), Failure> {
+fn check(operand: &rd_operand) -> Result<(), Failure> {
     dtype(operand.dtype)?;
-    let mut elements = 1;
-    if dense_numel == 0 {
-        let ndim = usize::try_from(operand.ndim).ok().filter(|&ndim| ndim <= MAX_DIMS);
-        let ndim = ndim.ok_or_else(|| invalid(format!("{} dimensions; at most {MAX_DIMS}", operand.ndim)))?;
-        // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
-        let sizes = unsafe { slice(operand.sizes, ndim) }?;
-        // SAFETY: as above, for strides.
-        unsafe { slice(operand.strides, ndim) }?;
-        elements = sizes.iter().copied().min().unwrap_or(1);
-        if elements < 0 {
-            return Err(invalid(format!("an operand has a negative size: {sizes:?}")));
-        }
-    }
-    if operand.data.is_null() && elements > 0 {
-        return Err(invalid("an operand has no memory".into()));
-    }
-    Ok(())
+    if operand.data.is_null() { Err(invalid("an operand has no memory".into())) } else { Ok(()) }
 }
 
 /// Operands that [`check`] has accepted. Their views are made on each access, which is cheaper than storing them.
 struct Checked<'a> {
     operands: &'a [rd_operand],
-    dense_numel: &'a i64,
+    numel: &'a i64,
 }
 
 impl<'a> Operands<'a> for Checked<'a> {
@@ -511,21 +466,10 @@ impl<'a> Operands<'a> for Checked<'a> {
 
     #[inline(always)]
     fn get(&self, index: usize) -> View<'a> {
-        let operand = &self.operands[index];
-        let (data, flags, ndim) = (operand.data.cast(), Flags(operand.flags as u8), operand.ndim as usize);
-        let dtype = DType::from_number(operand.dtype).unwrap_or(DType::Byte);
-        let (sizes, strides): (&[i64], &[i64]) = if *self.dense_numel > 0 {
-            (std::slice::from_ref(self.dense_numel), dtype.size_word())
-        } else if ndim == 0 {
-            (&[], &[])
-        } else {
-            // SAFETY: `check` refused null; the launch's caller promises `ndim` readable sizes.
-            let sizes = unsafe { std::slice::from_raw_parts(operand.sizes, ndim) };
-            // SAFETY: as above, for strides.
-            (sizes, unsafe { std::slice::from_raw_parts(operand.strides, ndim) })
-        };
-        // SAFETY: `check` has accepted the parts, and the caller of `rd_launch` promises the memory.
-        unsafe { View::from_checked(data, dtype, flags, sizes, strides) }
+        let rd_operand { data, dtype, flags } = self.operands[index];
+        let dtype = DType::from_number(dtype).unwrap_or(DType::Byte);
+        // SAFETY: `check` has accepted the operand, and the caller of `rd_launch` promises the memory.
+        unsafe { View::from_checked(data.cast(), dtype, Flags(flags as u8), std::slice::from_ref(self.numel), dtype.size_word()) }
     }
 }
 
@@ -578,39 +522,32 @@ unsafe fn slice<'a, T>(data: *const T, count: usize) -> Result<&'a [T], Failure>
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
     use super::super::rd_device::rd_init;
     use super::super::{RD_OK, rd_last_error};
     use super::*;
     use crate::tensor::kernel_error::{Error as KernelError, ErrorKind};
 
-    fn operand(data: &mut [f32], sizes: &[i64], strides: &[i64]) -> rd_operand {
-        let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);
-        rd_operand { data: data.as_mut_ptr().cast(), sizes, strides, ndim, dtype: DType::Float as i32, flags: 0 }
+    fn operand(data: &mut [f32]) -> rd_operand {
+        rd_operand { data: data.as_mut_ptr().cast(), dtype: DType::Float as i32, flags: 0 }
     }
 
-    fn launch(name: &CStr, operands: &[rd_operand], outputs: usize, compute: DType) -> rd_status {
-        let args = rd_launch_args {
-            operands: operands.as_ptr(),
-            num_operands: operands.len(),
-            num_outputs: outputs,
-            scalars: std::ptr::null(),
-            num_scalars: 0,
-            compute_dtype: compute as i32,
-            dense_numel: 0,
-        };
+    fn launch(name: &str, operands: &[rd_operand], num_outputs: usize, compute: DType, numel: i64) -> rd_status {
+        let (num_operands, compute_dtype) = (operands.len(), compute as i32);
+        let (operands, scalars, num_scalars) = (operands.as_ptr(), ptr::null(), 0);
+        let args = rd_launch_args { operands, num_operands, num_outputs, scalars, num_scalars, compute_dtype, numel };
         assert_eq!(rd_init(), RD_OK);
-        // SAFETY: `name` is a string.
-        let op = unsafe { rd_op_find(name.as_ptr()) };
         // SAFETY: the operands outlive the synchronisation that each test ends with.
-        unsafe { rd_launch(op, 0, &raw const args) }
+        unsafe { rd_launch(Op::find(name.as_bytes()).unwrap(), 0, &args) }
     }
 
     #[test]
     fn an_operator_runs_on_the_stream() {
         let (mut lhs, mut rhs, mut product) = ([1f32, 2.0, 3.0], [10f32, 20.0, 30.0], [0f32; 3]);
-        let operands = [&mut product, &mut lhs, &mut rhs].map(|data| operand(data, &[3], &[4]));
+        let operands = [&mut product, &mut lhs, &mut rhs].map(|data| operand(data));
         let before = Op::find(b"mul").unwrap().calls();
-        assert_eq!(launch(c"mul", &operands, 1, DType::Float), RD_OK);
+        assert_eq!(launch("mul", &operands, 1, DType::Float, 3), RD_OK);
         device::get(0).unwrap().synchronize().unwrap();
         assert_eq!(product, [10.0, 40.0, 90.0]);
         assert!(Op::find(b"mul").unwrap().calls() > before);
@@ -620,9 +557,9 @@ mod tests {
     fn an_immediate_is_read_during_the_call() {
         let mut target = [0f32; 5];
         let mut value = 2.5f32;
-        let mut operands = [operand(&mut target, &[5], &[4]), operand(std::slice::from_mut(&mut value), &[], &[])];
+        let mut operands = [operand(&mut target), operand(std::slice::from_mut(&mut value))];
         operands[1].flags = RD_OPERAND_IMMEDIATE;
-        assert_eq!(launch(c"fill_", &operands, 1, DType::Float), RD_OK);
+        assert_eq!(launch("fill_", &operands, 1, DType::Float, 5), RD_OK);
         value = 0.0;
         device::get(0).unwrap().synchronize().unwrap();
         assert_eq!((target, value), ([2.5; 5], 0.0));
@@ -630,24 +567,24 @@ mod tests {
 
     #[test]
     fn wrong_launches_are_refused_with_a_text() {
-        let (mut long, mut short) = ([0f32; 3], [0f32; 2]);
-        let operands = [operand(&mut long, &[3], &[4]), operand(&mut short, &[2], &[4]), operand(&mut short, &[2], &[4])];
-        assert_eq!(launch(c"mul", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
+        let mut data = [0f32; 3];
+        let operands = [operand(&mut data); 3];
+        assert_eq!(launch("mul", &operands, 1, DType::Float, 0), RD_INVALID_ARGUMENT);
         // SAFETY: `rd_last_error` gives a NUL-terminated string.
         let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
-        assert!(text.starts_with("mul: operand 1 has sizes [2]"), "{text}");
-        assert_eq!(launch(c"mul", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
-        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_INVALID_ARGUMENT, "without its scalar");
-        assert_eq!(launch(c"mul", &operands[..2], 1, DType::Float), RD_INVALID_ARGUMENT);
-        assert_eq!(launch(c"no such operator", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
-        assert_eq!(launch(c"mul", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
+        assert_eq!(text, "mul: 0 elements");
+        assert_eq!(launch("mul", &operands, 1, DType::QInt8, 3), RD_UNSUPPORTED);
+        assert_eq!(launch("add", &operands, 1, DType::Float, 3), RD_INVALID_ARGUMENT, "without its scalar");
+        assert_eq!(launch("mul", &operands[..2], 1, DType::Float, 3), RD_INVALID_ARGUMENT);
+        assert_eq!(launch("mul", &[], 1, DType::Float, 3), RD_INVALID_ARGUMENT);
+        let unknown = rd_operand { data: ptr::null_mut(), ..operands[0] };
+        assert_eq!(launch("mul", &[operands[0], operands[1], unknown], 1, DType::Float, 3), RD_INVALID_ARGUMENT);
     }
 
     #[test]
     fn scalars_of_other_names_are_refused() {
-        // SAFETY: the name is a string.
-        let op = unsafe { rd_op_find(c"elu".as_ptr()) };
-        // SAFETY: the row is the table's, and the names are a string.
+        let op = Op::find(b"elu").unwrap();
+        // SAFETY: the names are a string.
         let check = |names: &CStr| unsafe { rd_op_check_scalars(op, names.as_ptr()) };
         assert_eq!(check(c"alpha, scale, input_scale"), RD_OK);
         assert_eq!(check(c"scale, alpha, input_scale"), RD_INVALID_ARGUMENT);
@@ -673,13 +610,11 @@ mod tests {
 
     #[test]
     fn every_operator_is_found_by_its_name() {
-        for op in crate::kernels::table::TABLE.iter().map(std::ptr::from_ref) {
-            // SAFETY: `op` is an entry of the table.
-            let name = unsafe { rd_op_name(op) };
+        for op in &crate::kernels::table::TABLE {
+            let name = CString::new(op.text()).unwrap();
             // SAFETY: a name is a string.
-            assert_eq!(unsafe { rd_op_find(name) }, op);
-            // SAFETY: as above.
-            assert_ne!(unsafe { rd_op_dtypes(op) }, 0);
+            let found = unsafe { rd_op_find(name.as_ptr()) };
+            assert!(found.is_some_and(|found| ptr::eq(found, op) && rd_op_dtypes(found) != 0));
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 
 use super::rd_device::device_index;
-use super::rd_stream::{find, give};
+use super::rd_stream::find;
 use super::{guard, rd_status, shield};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
@@ -17,7 +17,6 @@ use crate::runtime::{Error, device, pools};
 /// A counter with its peak and its totals.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types)]
 pub struct rd_stat {
     pub current: i64,
     pub peak: i64,
@@ -34,7 +33,6 @@ impl From<Stat> for rd_stat {
 /// The counters of a device. Indices as in `c10::CachingAllocator::StatType`: aggregate, small pool, large pool.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(non_camel_case_types)]
 pub struct rd_memory_stats {
     pub allocation: [rd_stat; 3],
     pub segment: [rd_stat; 3],
@@ -82,7 +80,6 @@ impl rd_memory_stats {
 }
 
 /// Called after each allocation (`bytes` positive) and free (`bytes` negative).
-#[allow(non_camel_case_types)]
 pub type rd_memory_observer = Option<extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32)>;
 
 fn pool(device: i32) -> Result<&'static DevicePool, Error> {
@@ -91,18 +88,12 @@ fn pool(device: i32) -> Result<&'static DevicePool, Error> {
 
 /// Allocates a block of at least `bytes` bytes on this thread's current device, for tasks of its current stream; null for 0 bytes.
 /// `device` is written even on failure.
-///
-/// # Safety
-/// `pointer` and `device` are valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_memory_allocate(bytes: usize, pointer: *mut *mut c_void, device: *mut i32) -> rd_status {
+pub extern "C" fn rd_memory_allocate(bytes: usize, pointer: &mut *mut c_void, device: &mut i32) -> rd_status {
     guard(|| {
         let index = device::current();
-        // SAFETY: the caller's promise.
-        unsafe { give(device, index as i32) };
-        let block = pools::allocate_on(index, bytes)?;
-        // SAFETY: the caller's promise.
-        unsafe { give(pointer, block.cast()) };
+        *device = index as i32;
+        *pointer = pools::allocate_on(index, bytes)?.cast();
         Ok(())
     })
 }
@@ -133,50 +124,30 @@ pub extern "C" fn rd_memory_empty_cache(device: i32) -> rd_status {
 }
 
 /// Free and total bytes of the device's budget.
-///
-/// # Safety
-/// `free` and `total` are valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_memory_info(device: i32, free: *mut u64, total: *mut u64) -> rd_status {
+pub extern "C" fn rd_memory_info(device: i32, free: &mut u64, total: &mut u64) -> rd_status {
     guard(|| {
         let info = pool(device)?.info();
-        // SAFETY: the caller's promise.
-        unsafe { give(free, info.0 as u64) };
-        // SAFETY: the caller's promise.
-        unsafe { give(total, info.1 as u64) };
+        (*free, *total) = (info.0 as u64, info.1 as u64);
         Ok(())
     })
 }
 
 /// The counters of the device.
-///
-/// # Safety
-/// `stats` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_memory_get_stats(device: i32, stats: *mut rd_memory_stats) -> rd_status {
+pub extern "C" fn rd_memory_get_stats(device: i32, stats: &mut rd_memory_stats) -> rd_status {
     guard(|| {
         let pool = pool(device)?;
-        let counters = rd_memory_stats::new(&pool.stats(), pool.settings().max_split_size);
-        // SAFETY: the caller's promise.
-        unsafe { give(stats, counters) };
+        *stats = rd_memory_stats::new(&pool.stats(), pool.settings().max_split_size);
         Ok(())
     })
 }
 
-/// Resets every peak to the current value.
+/// Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.
 #[unsafe(no_mangle)]
-pub extern "C" fn rd_memory_reset_peak(device: i32) -> rd_status {
+pub extern "C" fn rd_memory_reset_stats(device: i32, accumulated: bool) -> rd_status {
     guard(|| {
-        pool(device)?.with_stats(Stats::reset_peak);
-        Ok(())
-    })
-}
-
-/// Resets the totals of every counter, and the event counts.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_memory_reset_accumulated(device: i32) -> rd_status {
-    guard(|| {
-        pool(device)?.with_stats(Stats::reset_accumulated);
+        pool(device)?.with_stats(if accumulated { Stats::reset_accumulated } else { Stats::reset_peak });
         Ok(())
     })
 }

@@ -11,7 +11,7 @@ use std::slice;
 
 use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
 use super::rd_shim::shim;
-use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
+use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{DenseCalls, Kernel, Operator, definitions, operators};
@@ -33,12 +33,10 @@ pub const RD_COMPOSITE: rd_status = 10;
 pub const RD_CPU_ERROR: rd_status = 11;
 
 /// An operator that is bound in Rust; it lives forever.
-#[allow(non_camel_case_types)]
 pub type rd_operator = Operator;
 
 /// A tensor or a view of one. `handle` is its `c10::TensorImpl`, or null if this describes the shape of a tensor that does not
 /// exist yet. Sizes and strides are in elements.
-#[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct rd_tensor {
@@ -92,7 +90,6 @@ pub const RD_DEVICE_TYPE: i32 = 20;
 const _: () = assert!(RD_DEVICE_TYPE == Device::OURS);
 
 /// An argument of a call.
-#[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct rd_value {
@@ -121,7 +118,6 @@ const _: () = assert!(
 /// How a task is cut into parts: along dimension `dim` of each tensor that has at least `least_ndim` dimensions and size `size` in
 /// that dimension. Every part gets the other tensors whole. `cost`: nanoseconds on one thread, summed over the parts.
 /// `takes_threads`: the libraries that PyTorch calls use their own threads.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_cut {
     pub dim: i64,
@@ -135,7 +131,6 @@ pub struct rd_cut {
 /// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
 /// one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
 /// would choose.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_division {
     pub parts: i64,
@@ -145,12 +140,10 @@ pub struct rd_division {
 }
 
 /// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
-#[allow(non_camel_case_types)]
 pub type rd_guard = Guard;
 
 /// The functions that the shim provides to a call. `context` is that of `rd_call`. A status other than `RD_OK` means that the shim
 /// failed and raises the error itself.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_caller {
     /// Runs the meta function that the overload is bound with on the call's arguments and describes its outputs: at most
@@ -181,16 +174,18 @@ pub struct rd_caller {
         results: *mut rd_tensor,
         capacity: usize,
     ) -> rd_status,
-    /// Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
-    pub read:
-        unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, reason: *const c_char, value: *mut i64) -> rd_status,
+    /// Waits for a one-element tensor and reads it. `reason` names the wait in reports; null: a read by the program.
+    pub read: unsafe extern "C" fn(
+        context: *mut c_void,
+        tensor: *const rd_tensor,
+        reason: *const c_char,
+        value: *mut rd_scalar,
+    ) -> rd_status,
     /// Reads the packed numbers of a CPU tensor, which must hold exactly `count`.
     pub numbers:
         unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, values: *mut rd_scalar, count: usize) -> rd_status,
     /// Bumps the autograd version counters of the tensors with these handles.
     pub bump_versions: unsafe extern "C" fn(context: *mut c_void, tensors: *const *mut c_void, count: usize) -> rd_status,
-    /// Waits for a one-element tensor and reads it.
-    pub item: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, value: *mut rd_scalar) -> rd_status,
     /// Fails if a dtype (`c10::ScalarType`) cannot represent a number.
     pub check_number: unsafe extern "C" fn(context: *mut c_void, number: *const rd_scalar, dtype: i32) -> rd_status,
     /// The dtype that operands are promoted to. Their ranks: 0 for numbers, 1 for 0-dim tensors, 2 for other tensors.
@@ -213,7 +208,6 @@ pub struct rd_caller {
 }
 
 /// A call: its inputs, and the caller's `out=` tensors for the first outputs.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_call {
     pub context: *mut c_void,
@@ -230,7 +224,6 @@ pub struct rd_call {
 
 /// A PyTorch CPU kernel that runs as a task of the stream: the call checks the arguments and makes the outputs, the shim runs the
 /// task.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_task {
     /// The overload that the task runs, without `aten::`. Null: the functional overload, whose results are copied.
@@ -265,7 +258,6 @@ const _: () = assert!(
 
 /// A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
 /// without calling the operator. Operands and scalars are the arguments in order.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_pointwise {
     pub kernel: *const rd_op,
@@ -274,7 +266,6 @@ pub struct rd_pointwise {
 }
 
 /// The functions that the shim provides while operators are bound, with their `context`.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_binder {
     pub context: *mut c_void,
@@ -287,13 +278,13 @@ pub struct rd_binder {
     /// `pointwise`: null for any operator that is not pointwise.
     pub bind: unsafe extern "C" fn(
         context: *mut c_void,
-        bound: *const rd_operator,
+        bound: &rd_operator,
         name: *const c_char,
         functional: *const c_char,
         meta: *const c_char,
-        task: *const rd_task,
+        task: Option<&rd_task>,
         tier: *const c_char,
-        pointwise: *const rd_pointwise,
+        pointwise: Option<&rd_pointwise>,
     ),
 }
 
@@ -302,12 +293,10 @@ pub struct rd_binder {
 /// # Safety
 /// The functions of the binder may be called with its context, and do not unwind.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_status {
+pub unsafe extern "C" fn rd_operators_bind(binder: &rd_binder) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let binder = unsafe { &*binder };
         for (name, signature) in definitions() {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             unsafe { (binder.define)(binder.context, name.as_ptr(), signature.as_ptr()) };
         }
         for callee in CALLEES {
@@ -320,15 +309,14 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
         }
         for operator in operators() {
             let task = task_of(operator);
-            let task = task.as_ref().map_or(ptr::null(), ptr::from_ref);
             let [meta, tier] = [operator.meta(), operator.tier()].map(|name| name.map_or(ptr::null(), CStr::as_ptr));
             let functional = operator.names[0].as_ptr();
             let kernel = operator.row().map_or(ptr::null(), ptr::from_ref);
             let pointwise = operator.prepare.dense.map(|dense| rd_pointwise { kernel, dense: dense as i32 });
-            let pointwise = pointwise.as_ref().map_or(ptr::null(), ptr::from_ref);
             for name in operator.names {
-                // SAFETY: as above; `task` and `pointwise` are valid during the call, the other pointers live forever.
-                unsafe { (binder.bind)(binder.context, operator, name.as_ptr(), functional, meta, task, tier, pointwise) };
+                let (name, task, pointwise) = (name.as_ptr(), task.as_ref(), pointwise.as_ref());
+                // SAFETY: as above; strings and the operator live forever.
+                unsafe { (binder.bind)(binder.context, operator, name, functional, meta, task, tier, pointwise) };
             }
         }
         Ok(())
@@ -349,29 +337,24 @@ fn task_of(operator: &Operator) -> Option<rd_task> {
 /// implementation must serve the call, or the CPU kernel raise its error.
 ///
 /// # Safety
-/// `bound` came from [`rd_operators_bind`]. `call` and what it points at are readable during the call; its strings are UTF-8. The
-/// functions of the caller may be called with its context, do not unwind, and return tensors of the requested shapes. All tensors
+/// What the call points at is readable during the call; its strings are UTF-8. The functions of the caller may be called with its context, do not unwind, and return tensors of the requested shapes. All tensors
 /// that the call sees or makes stay valid in the stream's order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *const rd_call) -> rd_status {
+pub unsafe extern "C" fn rd_operator_call(bound: &rd_operator, call: &rd_call) -> rd_status {
     guard(|| {
-        // SAFETY: the caller promises an operator.
-        let operator = unsafe { bound.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no operator"))?;
-        // SAFETY: the caller promises a call.
-        let given = unsafe { call.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no call"))?;
         // SAFETY: the caller promises its functions.
-        let caller = unsafe { given.caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
+        let caller = unsafe { call.caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
         let arena = &BumpArena::default();
-        let host = Host { context: given.context, caller, arena, is_void: given.is_void, outputs: RefCell::default() };
+        let host = Host { context: call.context, caller, arena, is_void: call.is_void, outputs: RefCell::default() };
         // A call without `out=` tensors resizes nothing, so sizes and strides need no copy.
-        let lasting = given.num_given == 0;
+        let lasting = call.num_given == 0;
         // SAFETY: the caller promises `num_arguments` arguments.
-        let values = unsafe { values(arena, given.arguments, given.num_arguments, lasting) }?;
+        let values = unsafe { values(arena, call.arguments, call.num_arguments, lasting) }?;
         // SAFETY: the caller promises `num_given` tensors.
-        let outputs = unsafe { tensors(arena, given.given.cast(), given.num_given, false) }?;
+        let outputs = unsafe { tensors(arena, call.given.cast(), call.num_given, false) }?;
         // SAFETY: the caller promises a guard, if there is one.
-        let guard = unsafe { given.guard.as_ref() };
-        operator.run(&Arguments::new(values), Call::new(operator.row(), &host, outputs, arena), guard).map_err(failure)
+        let guard = unsafe { call.guard.as_ref() };
+        bound.run(&Arguments::new(values), Call::new(bound.row(), &host, outputs, arena), guard).map_err(failure)
     })
 }
 
@@ -382,6 +365,7 @@ pub(super) fn failure(refusal: CallError) -> Failure {
         CallError::Composite => Failure::new(RD_COMPOSITE, String::new()),
         CallError::CpuError => Failure::new(RD_CPU_ERROR, String::new()),
         CallError::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
+        CallError::Value(text) => Failure::new(RD_INVALID_VALUE, text),
         CallError::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
         CallError::Unsupported(text) => Failure::new(RD_UNSUPPORTED, text),
         CallError::Failed(status, text) => Failure::new(status, text),
@@ -605,6 +589,14 @@ impl<'a> Host<'a> {
         Ok(Tensor::new(self.arena, place, wanted.dtype, made.device, Flags(0), sizes, strides))
     }
 
+    /// The element of a one-element tensor, as the function `read` of the shim gives it.
+    fn element(&self, tensor: Tensor<'_>, reason: *const c_char) -> Result<rd_scalar, CallError> {
+        let (given, mut value) = (view(tensor), to_scalar(&Scalar::Long(0)));
+        // SAFETY: the caller of `rd_operator_call` promises its functions; the tensor is one of the call's.
+        checked(unsafe { (self.caller.read)(self.context, &raw const given, reason, &raw mut value) })?;
+        Ok(value)
+    }
+
     /// Launches a kernel over operands, of which the first are `num_outputs` outputs. `dense_numel`: their number of elements if
     /// they are contiguous tensors of one shape, else 0.
     ///
@@ -637,17 +629,11 @@ impl Requests for Host<'_> {
     }
 
     fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, CallError> {
-        let (given, mut value) = (view(tensor), 0);
-        // SAFETY: as above.
-        checked(unsafe { (self.caller.read)(self.context, &raw const given, reason.as_ptr(), &raw mut value) })?;
-        Ok(value)
+        Ok(self.element(tensor, reason.as_ptr())?.integer)
     }
 
     fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, CallError> {
-        let (given, mut value) = (view(tensor), to_scalar(&Scalar::Long(0)));
-        // SAFETY: as above.
-        checked(unsafe { (self.caller.item)(self.context, &raw const given, &raw mut value) })?;
-        rd_launch::scalar(&value).map_err(unknown)
+        rd_launch::scalar(&self.element(tensor, ptr::null())?).map_err(unknown)
     }
 
     fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
@@ -791,16 +777,7 @@ impl Caller for Host<'_> {
         scalars: &[Scalar],
     ) -> Outcome {
         let dense_numel = if op.layout() == Layout::Elementwise { dense_numel(outputs, inputs) } else { 0 };
-        let tensor = |tensor| if dense_numel > 0 { line(tensor, &dense_numel) } else { operand(self.arena, tensor) };
-        let operands = self.arena.keep_all(outputs.len() + inputs.len(), |index| match index.checked_sub(outputs.len()) {
-            None => outputs[index].map_or(View::ABSENT, tensor),
-            Some(index) => match &inputs[index] {
-                Input::Tensor(input) => tensor(*input),
-                Input::Immediate(number) => host_number(*number),
-                Input::Number(number) => immediate(self.arena.keep(to_scalar(number))),
-                Input::Absent => View::ABSENT,
-            },
-        });
+        let operands = operands(self.arena, outputs, inputs, &dense_numel);
         let first = outputs.iter().flatten().next();
         let first = first.ok_or_else(|| CallError::Invalid(format!("internal error: {} without outputs", op.text())))?;
         // SAFETY: the caller of `rd_operator_call` keeps its tensors valid in the stream's order.
@@ -832,6 +809,26 @@ impl Caller for Host<'_> {
     }
 }
 
+/// The operands of a launch. `numel`: if positive, the number of elements of each operand of a dense launch.
+#[inline]
+pub(super) fn operands<'a>(
+    arena: &'a BumpArena,
+    outputs: &[Option<Tensor<'a>>],
+    inputs: &[Input<'a>],
+    numel: &'a i64,
+) -> &'a [View<'a>] {
+    let tensor = |tensor| if *numel > 0 { line(tensor, numel) } else { operand(arena, tensor) };
+    arena.keep_all(outputs.len() + inputs.len(), |index| match index.checked_sub(outputs.len()) {
+        None => outputs[index].map_or(View::ABSENT, tensor),
+        Some(index) => match &inputs[index] {
+            Input::Tensor(input) => tensor(*input),
+            Input::Immediate(number) => host_number(*number),
+            Input::Number(number) => immediate(arena.keep(to_scalar(number))),
+            Input::Absent => View::ABSENT,
+        },
+    })
+}
+
 /// The number of elements if all operands are given and all tensors are contiguous and of one shape; else 0.
 #[inline]
 fn dense_numel(outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> i64 {
@@ -849,7 +846,7 @@ fn dense_numel(outputs: &[Option<Tensor<'_>>], inputs: &[Input<'_>]) -> i64 {
 
 /// A tensor as an operand, with strides in bytes.
 #[inline]
-pub(super) fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
+fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
     let (item, sizes, strides) = (tensor.dtype().size() as i64, tensor.sizes(), tensor.strides());
     let bytes = arena.keep_all(strides.len(), |dim| strides[dim] * item);
     let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0 | Flags::HOST.0));
@@ -860,7 +857,7 @@ pub(super) fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> 
 
 /// A dense tensor of `numel` elements as a 1-D operand.
 #[inline]
-pub(super) fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
+fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
     let (data, dtype) = (ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype());
     // SAFETY: as in `operand`; the tensor is dense, so its elements fill the memory.
     unsafe { View::from_checked(data, dtype, Flags(0), slice::from_ref(numel), dtype.size_word()) }

@@ -7,11 +7,9 @@ use std::ffi::{c_char, c_void};
 use std::sync::OnceLock;
 
 /// A callback that receives an operator's name and its tier.
-#[allow(non_camel_case_types)]
 pub type rd_shim_visit_tier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
 
 /// The functions of the shim.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rd_shim {

@@ -26,15 +26,6 @@ fn priority(value: i32) -> Result<i32, Error> {
     }
 }
 
-/// Writes an out-parameter.
-///
-/// # Safety
-/// `place` is valid for a write.
-pub(super) unsafe fn give<T>(place: *mut T, value: T) {
-    // SAFETY: the caller's promise.
-    unsafe { place.write(value) };
-}
-
 /// This thread's current stream of the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_current(device: i32) -> i64 {
@@ -50,15 +41,10 @@ pub extern "C" fn rd_stream_exchange(device: i32, stream: i64) -> i64 {
 }
 
 /// The next stream of the pool, round robin over the 32 streams of that priority.
-///
-/// # Safety
-/// `stream` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_from_pool(device: i32, priority: i32, stream: *mut i64) -> rd_status {
+pub extern "C" fn rd_stream_from_pool(device: i32, priority: i32, stream: &mut i64) -> rd_status {
     guard(|| {
-        let found = device::get(device_index(device)?)?.stream_from_pool(self::priority(priority)?);
-        // SAFETY: the caller's promise.
-        unsafe { give(stream, found.id()) };
+        *stream = device::get(device_index(device)?)?.stream_from_pool(self::priority(priority)?).id();
         Ok(())
     })
 }
@@ -81,15 +67,10 @@ pub extern "C" fn rd_stream_exists(device: i32, stream: i64) -> bool {
 }
 
 /// True if nothing is queued or running on the stream.
-///
-/// # Safety
-/// `done` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_query(device: i32, stream: i64, done: *mut bool) -> rd_status {
+pub extern "C" fn rd_stream_query(device: i32, stream: i64, done: &mut bool) -> rd_status {
     guard(|| {
-        let answer = find(device, stream)?.query()?;
-        // SAFETY: the caller's promise.
-        unsafe { give(done, answer) };
+        *done = find(device, stream)?.query()?;
         Ok(())
     })
 }
@@ -117,7 +98,6 @@ pub unsafe extern "C" fn rd_stream_synchronize_current(device: i32, name: *const
 }
 
 /// A byte range that a task reads or writes; `end` is exclusive.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rd_access {
@@ -128,10 +108,8 @@ pub struct rd_access {
 
 /// A task as a C function: returns true for success, or false after writing a NUL-terminated text of at most `capacity` bytes to
 /// `message`. It is called once or, if the task was captured in a graph, once per replay, never two calls at a time.
-#[allow(non_camel_case_types)]
 pub type rd_task_run = unsafe extern "C" fn(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool;
 /// Frees the context of a task: called exactly once, on any thread, after the last run or if the task will not run.
-#[allow(non_camel_case_types)]
 pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
 
 /// Capacity for the error text of a C function.

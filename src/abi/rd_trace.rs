@@ -3,16 +3,14 @@
 //! Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
 use std::ffi::c_char;
-use std::ptr;
+use std::mem::MaybeUninit;
 
 use super::rd_device::small;
-use super::rd_stream::give;
 use super::{guard, rd_status, shield};
 use crate::runtime::activities::{Activities, Activity, Note, Type};
 use crate::runtime::trace;
 
 /// A finished trace, opaque to C.
-#[allow(non_camel_case_types)]
 pub struct rd_trace {
     activities: Activities,
     /// The data that the latest [`rd_activity`] points to.
@@ -33,7 +31,6 @@ pub const RD_ACTIVITY_CALL: i32 = 4;
 pub const RD_ACTIVITY_LINE: i32 = 5;
 
 /// A key and a value that a profiler shows with an activity.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct rd_activity_note {
@@ -44,7 +41,6 @@ pub struct rd_activity_note {
 }
 
 /// An activity of a trace, as profilers show it.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_activity {
     /// `RD_ACTIVITY_*`.
@@ -68,15 +64,10 @@ pub struct rd_activity {
 }
 
 /// Starts a trace and returns its number; fails while another trace is recording.
-///
-/// # Safety
-/// `number` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_start(number: *mut u64) -> rd_status {
+pub extern "C" fn rd_trace_start(number: &mut u64) -> rd_status {
     guard(|| {
-        let started = trace::start()?;
-        // SAFETY: the caller's promise.
-        unsafe { give(number, started) };
+        *number = trace::start()?;
         Ok(())
     })
 }
@@ -84,62 +75,43 @@ pub unsafe extern "C" fn rd_trace_start(number: *mut u64) -> rd_status {
 /// Stops the trace of that number and waits for the streams that have tasks in it; null if it is not recording. `types`: bit set of
 /// the requested `RD_ACTIVITY_*` kinds. The caller destroys the result.
 #[unsafe(no_mangle)]
-pub extern "C" fn rd_trace_stop(number: u64, types: u32) -> *mut rd_trace {
-    shield(ptr::null_mut(), || {
-        let Some(trace) = trace::stop(number) else { return ptr::null_mut() };
-        let activities = Activities::new(trace, TYPES.into_iter().filter(|&kind| types >> number_of(kind) & 1 != 0).collect());
-        Box::into_raw(Box::new(rd_trace { activities, latest: None }))
+pub extern "C" fn rd_trace_stop(number: u64, types: u32) -> Option<Box<rd_trace>> {
+    shield(None, || {
+        let asked = TYPES.into_iter().filter(|&kind| types >> number_of(kind) & 1 != 0).collect();
+        let activities = Activities::new(trace::stop(number)?, asked);
+        Some(Box::new(rd_trace { activities, latest: None }))
     })
 }
 
 /// Frees a trace; null is allowed.
-///
-/// # Safety
-/// `trace` came from [`rd_trace_stop`] and was not destroyed before.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_destroy(trace: *mut rd_trace) {
-    if !trace.is_null() {
-        // SAFETY: the caller hands back what `rd_trace_stop` made with `Box::into_raw`.
-        drop(unsafe { Box::from_raw(trace) });
-    }
+pub extern "C" fn rd_trace_destroy(trace: Option<Box<rd_trace>>) {
+    drop(trace);
 }
 
 /// The number of tasks in the trace; 0 for null.
-///
-/// # Safety
-/// `trace` is null or a live trace.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_count(trace: *const rd_trace) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { trace.as_ref() }.map_or(0, |trace| trace.activities.trace().count())
+pub extern "C" fn rd_trace_count(trace: Option<&rd_trace>) -> usize {
+    trace.map_or(0, |trace| trace.activities.trace().count())
 }
 
 /// The number of tasks that found no room in the trace; 0 for null.
-///
-/// # Safety
-/// `trace` is null or a live trace.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_dropped(trace: *const rd_trace) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { trace.as_ref() }.map_or(0, |trace| trace.activities.trace().dropped())
+pub extern "C" fn rd_trace_dropped(trace: Option<&rd_trace>) -> usize {
+    trace.map_or(0, |trace| trace.activities.trace().dropped())
 }
 
 /// Writes the next activity of the trace, which is valid until the next call; returns `false` after the last one and for null.
-///
-/// # Safety
-/// `trace` is null or a live trace; `activity` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_next(trace: *mut rd_trace, activity: *mut rd_activity) -> bool {
+pub extern "C" fn rd_trace_next(trace: Option<&mut rd_trace>, activity: &mut MaybeUninit<rd_activity>) -> bool {
     shield(false, || {
-        // SAFETY: the caller's promise.
-        let Some(trace) = (unsafe { trace.as_mut() }) else { return false };
+        let Some(trace) = trace else { return false };
         trace.latest = trace.activities.next().map(|next| {
             let notes = next.notes.iter().map(note_for_c).collect();
             (next, notes)
         });
         let Some((next, notes)) = &trace.latest else { return false };
-        // SAFETY: the caller's promise.
-        unsafe { give(activity, for_c(next, notes)) };
+        activity.write(for_c(next, notes));
         true
     })
 }

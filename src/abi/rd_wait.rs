@@ -1,10 +1,9 @@
 //! C ABI for the host's waits for the devices, which are reported to an observer.
 
 use std::ffi::c_char;
-use std::ptr;
 use std::sync::OnceLock;
 
-use super::rd_event::{rd_event, rd_event_query};
+use super::rd_event::rd_event;
 use super::shield;
 use crate::runtime::stream::Stream;
 use crate::runtime::{device, trace};
@@ -30,7 +29,6 @@ pub const RD_WAIT_MODE: i32 = 3;
 pub const RD_WAIT_OBSERVED: i32 = 4;
 
 /// A wait of the host.
-#[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Debug)]
 pub struct rd_wait {
@@ -68,18 +66,15 @@ pub(crate) fn observe(observer: Observer) {
 /// Begins a wait: sets `is_idle` and returns the time, for [`rd_wait_end`].
 ///
 /// # Safety
-/// `wait` is valid for reads and writes; its event is null or live.
+/// The wait's event is null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_wait_begin(wait: *mut rd_wait) -> u64 {
+pub unsafe extern "C" fn rd_wait_begin(wait: &mut rd_wait) -> u64 {
     shield(0, || {
         // SAFETY: the caller's promise.
-        let wait = unsafe { &mut *wait };
-        if wait.kind == RD_WAIT_EVENT {
-            // SAFETY: the caller's promise. A failing query is ignored: the wait itself will report the error.
-            let _ = unsafe { rd_event_query(wait.event, ptr::from_mut(&mut wait.is_idle)) };
-        } else {
-            wait.is_idle = is_idle(wait);
-        }
+        let event = unsafe { wait.event.as_ref() };
+        // If the query fails, the wait itself will report the error.
+        wait.is_idle =
+            if wait.kind == RD_WAIT_EVENT { event.is_some_and(|event| event.0.query() == Ok(true)) } else { is_idle(wait) };
         trace::now()
     })
 }
@@ -103,20 +98,16 @@ fn is_done(stream: &Stream) -> bool {
 /// Ends a wait that began at `begin`.
 ///
 /// # Safety
-/// `wait` is valid for reads, and its name is NUL-terminated.
+/// The wait's name is NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_wait_end(wait: *const rd_wait, begin: u64) {
+pub unsafe extern "C" fn rd_wait_end(wait: &rd_wait, begin: u64) {
     let end = trace::now().max(begin);
-    shield((), || {
-        if let Some(observer) = OBSERVER.get() {
-            // SAFETY: the caller's promise.
-            observer(unsafe { &*wait }, begin, end);
-        }
-    });
+    shield((), || OBSERVER.get().into_iter().for_each(|observer| observer(wait, begin, end)));
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ptr;
     use std::time::Duration;
 
     use super::*;
@@ -127,7 +118,7 @@ mod tests {
         let (to_device, pinned, is_asynchronous, is_idle) = (false, false, false, false);
         let mut wait = rd_wait { kind, device: 0, name, stream, event, bytes: 0, to_device, pinned, is_asynchronous, is_idle };
         // SAFETY: the wait lives here, and has no event.
-        assert!(unsafe { rd_wait_begin(&raw mut wait) } > 0);
+        assert!(unsafe { rd_wait_begin(&mut wait) } > 0);
         wait.is_idle
     }
 

@@ -556,11 +556,6 @@ impl Op {
     }
 
     /// ATen's name, without namespace.
-    pub fn name(&self) -> &'static CStr {
-        self.name
-    }
-
-    /// The name for messages.
     #[inline]
     pub fn text(&self) -> &'static str {
         self.text

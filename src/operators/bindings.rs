@@ -10,8 +10,8 @@ use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
     advanced_indexing, attention, batch_norm, convolution, dropout, embedding, factories, foreach, gather, group_norm, histogram,
-    layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce, rnn_cell, rnn_layer,
-    rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
+    launch_by_name, layer_norm, loss, masked, matmul, max_pool, movement, multinomial, nll_loss, optimizer, random, reduce,
+    rnn_cell, rnn_layer, rnn_network, scatter, searchsorted, softmax_and_scan, sort, tasks, unfold, unique,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -180,7 +180,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 
 /// The operators of rustdev's own library: their names and the rest of their schemas.
 pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
-    rnn_layer::DEFINITIONS.into_iter()
+    rnn_layer::DEFINITIONS.into_iter().chain([launch_by_name::DEFINITION])
 }
 
 /// Serves calls without a meta function.
@@ -474,6 +474,7 @@ composed! {
     any_device(plain(rnn_network::network::<GRU>)) => c"gru.input";
     any_device(plain(rnn_network::network::<RNN_TANH>)) => c"rnn_tanh.input";
     any_device(plain(rnn_network::network::<RNN_RELU>)) => c"rnn_relu.input";
+    any_device(plain(typed!(launch_by_name::launch))) => c"rustdev::_launch";
     // matrices
     plain(typed!(factories::trace)) => c"trace";
     plain(typed!(reduce::norm)) => c"norm.ScalarOpt_dim";

@@ -25,6 +25,8 @@ pub enum CallError {
     CpuError,
     /// `RuntimeError`.
     Invalid(String),
+    /// `ValueError`.
+    Value(String),
     /// `IndexError`.
     Index(String),
     /// `NotImplementedError`.
@@ -152,6 +154,7 @@ from_value! {
     &'a str: Value::Text(text) => text;
     &'a [i64]: Value::Integers(values) => values;
     &'a [f64]: Value::Numbers(values) => values;
+    &'a [Scalar]: Value::Scalars(values) => values;
     &'a [bool]: Value::Flags(values) => values;
     [bool; 3]: Value::Flags(&[one, two, three]) => [one, two, three];
     Device: Value::Device(device) => device;

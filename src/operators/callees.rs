@@ -43,6 +43,7 @@ kernels! {
     COPY_ELEMENTS = c"copy_";
     DEPTHWISE = c"depthwise";
     DEPTHWISE_WEIGHT = c"depthwise_weight";
+    FILL_ELEMENTS = c"fill_";
     HISTOGRAM = c"histogram";
     NONZERO_COUNT = c"nonzero_count";
     POW_NUMBER = c"pow_scalar";
@@ -52,6 +53,7 @@ kernels! {
     UNIQUE_LINE = c"unique_line";
     UNIQUE_ORDER = c"unique_order";
     UNIQUE_ROWS = c"unique_rows";
+    ZERO_ELEMENTS = c"zero_";
 }
 
 macro_rules! callees {

@@ -1,5 +1,6 @@
 //! LSTM, GRU and Elman layers over whole sequences, in one direction. One product handles the inputs of all steps, and one
-//! kernel loops over the steps. They are operators of rustdev's own library, with gradients in `shim/ops/rnn_layers.cpp`.
+//! kernel loops over the steps. They are operators of rustdev's own library, with autograd in
+//! `python/rustdev/_ops/rnn.py`.
 
 use std::ffi::CStr;
 

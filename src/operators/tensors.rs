@@ -309,6 +309,24 @@ impl<'a> Tensor<'a> {
         Self(self.0.arena.keep(Parts { sizes, strides, ..*self.0 }))
     }
 
+    /// The distinct elements: expanded dimensions (stride 0) get size 1.
+    #[inline]
+    pub fn distinct(self) -> Self {
+        if !self.is_expanded() {
+            return self;
+        }
+        let sizes = self
+            .0
+            .arena
+            .keep_all(self.ndim(), |dim| if self.strides()[dim] == 0 { 1.min(self.sizes()[dim]) } else { self.sizes()[dim] });
+        self.with(sizes, self.strides())
+    }
+
+    #[inline]
+    fn is_expanded(self) -> bool {
+        self.sizes().iter().zip(self.strides()).any(|(&size, &stride)| size > 1 && stride == 0)
+    }
+
     #[inline]
     fn keep(self, values: &[i64]) -> &'a [i64] {
         copied(self.0.arena, values)
@@ -505,9 +523,8 @@ const SHARED: &str = "Please clone() the tensor before performing the operation.
 impl Tensor<'_> {
     /// An error if an element of this written tensor shares memory with another of its elements.
     pub fn check_no_internal_overlap(self) -> Outcome {
-        let is_expanded = self.sizes().iter().zip(self.strides()).any(|(&size, &stride)| size > 1 && stride == 0);
         let text = "unsupported operation: more than one element of the written-to tensor refers to a single memory location.";
-        ensure!(!is_expanded || self.numel() == 0, "{text} {SHARED}");
+        ensure!(!self.is_expanded() || self.numel() == 0, "{text} {SHARED}");
         Ok(())
     }
 

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use super::exception;
 use super::py_stream::find;
 use crate::abi::rd_completion::rd_completion;
+use crate::runtime::Error;
 use crate::runtime::completion::Completion;
 use crate::runtime::sync::Arc;
 
@@ -64,13 +64,13 @@ impl PyCompletion {
     /// Makes work that is put on a stream afterwards wait for the end. `fails`: a failure of the work becomes the stream's
     /// error.
     #[pyo3(signature = (device, stream, fails = true))]
-    fn hold(&self, py: Python<'_>, device: usize, stream: i64, fails: bool) -> PyResult<()> {
-        self.0.0.hold(find(py, device, stream)?, fails).map_err(|error| exception(py, &error))
+    fn hold(&self, device: usize, stream: i64, fails: bool) -> Result<(), Error> {
+        self.0.0.hold(find(device, stream)?, fails)
     }
 
     /// Makes a failure of the work the error of a stream that does not wait for it.
-    fn fail(&self, py: Python<'_>, device: usize, stream: i64) -> PyResult<()> {
-        self.0.0.fail(find(py, device, stream)?);
+    fn fail(&self, device: usize, stream: i64) -> Result<(), Error> {
+        self.0.0.fail(find(device, stream)?);
         Ok(())
     }
 }

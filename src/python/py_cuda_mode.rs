@@ -205,9 +205,5 @@ fn is_pytorchs(module: &str) -> bool {
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(cuda_mode_is_on, module)?)?;
-    module.add_function(wrap_pyfunction!(cuda_mode_switch, module)?)?;
-    module.add_function(wrap_pyfunction!(cuda_mode_calls, module)?)?;
-    module.add_function(wrap_pyfunction!(cuda_mode_is_asked_by_pytorch, module)?)?;
-    Ok(())
+    add_functions!(module: cuda_mode_is_on, cuda_mode_switch, cuda_mode_calls, cuda_mode_is_asked_by_pytorch)
 }

@@ -2,26 +2,22 @@
 
 use pyo3::prelude::*;
 
-use super::exception;
 use crate::runtime::config::order::Order;
 use crate::runtime::debugging::faults::{self, Loss};
 use crate::runtime::debugging::schedule;
-use crate::runtime::{device, fork};
+use crate::runtime::{Error, device, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(faults_push, module)?)?;
-    module.add_function(wrap_pyfunction!(faults_remove, module)?)?;
-    module.add_function(wrap_pyfunction!(faults_loss, module)?)?;
-    module.add_function(wrap_pyfunction!(schedule_switch, module)?)
+    add_functions!(module: faults_push, faults_remove, faults_loss, schedule_switch)
 }
 
 /// Activates a list of faults and returns its number.
 #[pyfunction]
-fn faults_push(py: Python<'_>, faults: &str) -> PyResult<u64> {
-    fork::check().map_err(|error| exception(py, &error))?;
+fn faults_push(faults: &str) -> Result<u64, Error> {
+    fork::check()?;
     // Initialises the devices first, so that the faults of the environment precede this list.
     device::all();
-    faults::push(faults).map_err(|error| exception(py, &error))
+    faults::push(faults)
 }
 
 /// Deactivates the list of faults with this number.
@@ -39,8 +35,8 @@ fn faults_loss(rank: u64) -> Option<(bool, String)> {
 
 /// Activates an order of tasks, or deactivates it with None. Returns the previous one.
 #[pyfunction]
-fn schedule_switch(py: Python<'_>, order: Option<&str>) -> PyResult<Option<String>> {
-    let order = order.map(str::parse::<Order>).transpose();
-    let before = fork::check().and_then(|()| schedule::switch(order?)).map_err(|error| exception(py, &error))?;
+fn schedule_switch(order: Option<&str>) -> Result<Option<String>, Error> {
+    fork::check()?;
+    let before = schedule::switch(order.map(str::parse::<Order>).transpose()?)?;
     Ok(before.map(|order| order.to_string()))
 }

@@ -3,23 +3,15 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::exception;
 use crate::runtime::{config, device, fork, hardware, parallel_for, pools};
 use crate::simd::{self, Isa};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(device_count, module)?)?;
-    module.add_function(wrap_pyfunction!(current_device, module)?)?;
-    module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
-    module.add_function(wrap_pyfunction!(is_started, module)?)?;
-    module.add_function(wrap_pyfunction!(total_memory, module)?)?;
-    module.add_function(wrap_pyfunction!(hardware_name, module)?)?;
-    module.add_function(wrap_pyfunction!(profiles, module)?)?;
-    module.add_function(wrap_pyfunction!(profile, module)?)?;
-    module.add_function(wrap_pyfunction!(num_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
-    module.add_function(wrap_pyfunction!(instruction_sets, module)?)
+    add_functions!(
+        module:
+        device_count, current_device, is_fork_child, is_started, total_memory, hardware_name, profiles, profile, num_threads,
+        set_num_threads, instruction_set, instruction_sets
+    )
 }
 
 /// The number of devices; 0 in a forked child.
@@ -78,8 +70,8 @@ fn num_threads() -> usize {
 
 /// Sets the number of threads that devices compute with.
 #[pyfunction]
-fn set_num_threads(py: Python<'_>, count: i64) -> PyResult<()> {
-    fork::check().map_err(|error| exception(py, &error))?;
+fn set_num_threads(count: i64) -> PyResult<()> {
+    fork::check()?;
     let accepted = usize::try_from(count).ok().filter(|count| (1..=config::MAX_THREADS).contains(count));
     let refusal = || PyValueError::new_err(format!("the number of threads is 1 to {}, not {count}", config::MAX_THREADS));
     parallel_for::set_num_threads(accepted.ok_or_else(refusal)?);

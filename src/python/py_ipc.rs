@@ -5,8 +5,7 @@ use std::ptr::with_exposed_provenance;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::exception;
-use crate::abi::rd_event::of_event;
+use crate::abi::rd_event::rd_event;
 use crate::abi::rd_ipc::rd_received;
 use crate::runtime::shared::file::Place;
 use crate::runtime::shared::received::{self, Received};
@@ -14,17 +13,7 @@ use crate::runtime::shared::sends::{self, Shared};
 use crate::runtime::{Error, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(ipc_send, module)?)?;
-    module.add_function(wrap_pyfunction!(ipc_receive, module)?)?;
-    module.add_function(wrap_pyfunction!(ipc_give_back, module)?)?;
-    module.add_function(wrap_pyfunction!(ipc_cancel, module)?)?;
-    module.add_function(wrap_pyfunction!(ipc_collect, module)?)?;
-    module.add_function(wrap_pyfunction!(event_share, module)?)?;
-    module.add_function(wrap_pyfunction!(event_open, module)?)
-}
-
-fn raise<T>(py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
-    result.map_err(|error| exception(py, &error))
+    add_functions!(module: ipc_send, ipc_receive, ipc_give_back, ipc_cancel, ipc_collect, event_share, event_open)
 }
 
 fn bytes_of(words: &[u64]) -> Vec<u8> {
@@ -43,25 +32,25 @@ fn words_of<const N: usize>(handle: &[u8]) -> PyResult<[u64; N]> {
 /// Sends the memory at an address. Returns a handle for other processes and the number of the send; None if the host is writing
 /// to the memory.
 #[pyfunction]
-fn ipc_send(py: Python<'_>, address: usize) -> PyResult<Option<(Vec<u8>, u64)>> {
-    let sent = raise(py, py.detach(|| sends::send(address)))?;
+fn ipc_send(py: Python<'_>, address: usize) -> Result<Option<(Vec<u8>, u64)>, Error> {
+    let sent = py.detach(|| sends::send(address))?;
     Ok(sent.map(|(shared, number)| (bytes_of(&shared.words()), number)))
 }
 
 /// Receives memory. Returns its address, and the object that gives it back, for `torch.ops.rustdev._received`.
 #[pyfunction]
 fn ipc_receive(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<(usize, usize)> {
-    raise(py, fork::check())?;
+    fork::check()?;
     let shared = Shared::of_words(words_of(handle)?);
-    let received = raise(py, py.detach(|| Received::new(shared, number)))?;
+    let received = py.detach(|| Received::new(shared, number))?;
     Ok((received.address(), rd_received::hand_over(received).expose_provenance()))
 }
 
 /// Gives back a send of memory that this process has already received.
 #[pyfunction]
-fn ipc_give_back(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<()> {
-    raise(py, fork::check())?;
-    raise(py, received::give_back(&Shared::of_words(words_of(handle)?), number))
+fn ipc_give_back(handle: &[u8], number: u64) -> PyResult<()> {
+    fork::check()?;
+    Ok(received::give_back(&Shared::of_words(words_of(handle)?), number)?)
 }
 
 /// Cancels sends that nobody has received or will receive.
@@ -81,18 +70,18 @@ fn ipc_collect(py: Python<'_>) {
 /// recording, too.
 #[pyfunction]
 fn event_share(py: Python<'_>, event: usize, records: bool) -> PyResult<Vec<u8>> {
-    raise(py, fork::check())?;
+    fork::check()?;
     // SAFETY: `rustdev/streams.py` passes the id of an Event object that it holds, which keeps its event until it goes itself.
-    let event = unsafe { of_event(with_exposed_provenance(event)) };
-    let place = raise(py, py.detach(|| event.share(records)))?;
+    let event = unsafe { &*with_exposed_provenance::<rd_event>(event) };
+    let place = py.detach(|| event.0.share(records))?;
     Ok(bytes_of(&place.words()))
 }
 
 /// Connects an event, given by its `event_id`, to that of another process.
 #[pyfunction]
-fn event_open(py: Python<'_>, event: usize, handle: &[u8]) -> PyResult<()> {
+fn event_open(event: usize, handle: &[u8]) -> PyResult<()> {
     let place = Place::of_words(words_of(handle)?);
     // SAFETY: as in `event_share`.
-    let event = unsafe { of_event(with_exposed_provenance(event)) };
-    raise(py, event.open(place))
+    let event = unsafe { &*with_exposed_provenance::<rd_event>(event) };
+    Ok(event.0.open(place)?)
 }

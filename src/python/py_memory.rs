@@ -9,7 +9,7 @@ mod py_stats;
 
 use pyo3::prelude::*;
 
-use super::{exception, interpreter};
+use super::interpreter;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
@@ -18,46 +18,34 @@ pub(super) use py_recording::frames;
 use std::sync::Arc;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(memory_info, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_reset_peak, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_reset_accumulated, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_empty_cache, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_set_fraction, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_get_fraction, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_allocate, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_free, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_attach_shortage_observer, module)?)?;
+    add_functions!(
+        module:
+        memory_info, memory_reset_peak, memory_reset_accumulated, memory_empty_cache, memory_set_fraction, memory_get_fraction,
+        memory_allocate, memory_free, memory_attach_shortage_observer
+    )?;
     py_pools::register(module)?;
     py_stats::register(module)?;
     py_recording::register(module)?;
     py_snapshot::register(module)
 }
 
-fn raise<T>(py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
-    result.map_err(|error| exception(py, &error))
-}
-
-fn pool(py: Python<'_>, device: usize) -> PyResult<&'static DevicePool> {
-    raise(py, pools::pool(device))
-}
-
 /// Free and total bytes of a device's budget.
 #[pyfunction]
-fn memory_info(py: Python<'_>, device: usize) -> PyResult<(usize, usize)> {
-    Ok(pool(py, device)?.info())
+fn memory_info(device: usize) -> Result<(usize, usize), Error> {
+    Ok(pools::pool(device)?.info())
 }
 
 /// Resets every peak to the current value.
 #[pyfunction]
-fn memory_reset_peak(py: Python<'_>, device: usize) -> PyResult<()> {
-    pool(py, device)?.with_stats(Stats::reset_peak);
+fn memory_reset_peak(device: usize) -> Result<(), Error> {
+    pools::pool(device)?.with_stats(Stats::reset_peak);
     Ok(())
 }
 
 /// Resets the accumulated values of every counter, and the event counts.
 #[pyfunction]
-fn memory_reset_accumulated(py: Python<'_>, device: usize) -> PyResult<()> {
-    pool(py, device)?.with_stats(Stats::reset_accumulated);
+fn memory_reset_accumulated(device: usize) -> Result<(), Error> {
+    pools::pool(device)?.with_stats(Stats::reset_accumulated);
     Ok(())
 }
 
@@ -69,38 +57,37 @@ fn memory_empty_cache(py: Python<'_>) {
 
 /// Sets the fraction of the budget that this process may use.
 #[pyfunction]
-fn memory_set_fraction(py: Python<'_>, device: usize, fraction: f64) -> PyResult<()> {
-    pool(py, device)?.set_fraction(fraction);
+fn memory_set_fraction(device: usize, fraction: f64) -> Result<(), Error> {
+    pools::pool(device)?.set_fraction(fraction);
     Ok(())
 }
 
 /// The fraction of the budget that this process may use.
 #[pyfunction]
-fn memory_get_fraction(py: Python<'_>, device: usize) -> PyResult<f64> {
-    Ok(pool(py, device)?.settings().fraction)
+fn memory_get_fraction(device: usize) -> Result<f64, Error> {
+    Ok(pools::pool(device)?.settings().fraction)
 }
 
 /// Allocates a block for the tasks of a stream and returns its address.
 #[pyfunction]
-fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> PyResult<usize> {
+fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> Result<usize, Error> {
     let unknown = || Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {stream}"));
-    let allocate =
-        || pools::allocate(device, device::find_stream(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize);
-    let result = py.detach(allocate);
-    raise(py, result)
+    py.detach(|| {
+        pools::allocate(device, device::find_stream(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize)
+    })
 }
 
 /// Frees a block.
 #[pyfunction]
-fn memory_free(py: Python<'_>, address: usize) -> PyResult<()> {
-    raise(py, pools::free_checked(address as *mut u8))
+fn memory_free(address: usize) -> Result<(), Error> {
+    pools::free_checked(address as *mut u8)
 }
 
 /// Registers a function that is called with (device, requested bytes, total, free) before each out-of-memory error. Exceptions
 /// that it raises are printed.
 #[pyfunction]
-fn memory_attach_shortage_observer(py: Python<'_>, observer: Py<PyAny>) -> PyResult<()> {
-    raise(py, fork::check())?;
+fn memory_attach_shortage_observer(observer: Py<PyAny>) -> Result<(), Error> {
+    fork::check()?;
     observe::attach_shortage_observer(Arc::new(move |shortage: &Shortage| {
         interpreter::attach(|py| {
             let arguments = (shortage.device, shortage.asked, shortage.total, shortage.free);

@@ -106,16 +106,9 @@ fn op_calls() -> Vec<(&'static str, u64)> {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(register_fallback, module)?)?;
-    module.add_function(wrap_pyfunction!(operator_tiers, module)?)?;
-    module.add_function(wrap_pyfunction!(fallback_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(reset_fallback_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(fallback_mode, module)?)?;
-    module.add_function(wrap_pyfunction!(set_fallback_mode, module)?)?;
-    module.add_function(wrap_pyfunction!(set_fallback_list, module)?)?;
-    module.add_function(wrap_pyfunction!(fallback_list, module)?)?;
-    module.add_function(wrap_pyfunction!(sync_debug_mode, module)?)?;
-    module.add_function(wrap_pyfunction!(set_sync_debug_mode, module)?)?;
-    module.add_function(wrap_pyfunction!(op_calls, module)?)?;
-    Ok(())
+    add_functions!(
+        module:
+        register_fallback, operator_tiers, fallback_stats, reset_fallback_stats, fallback_mode, set_fallback_mode,
+        set_fallback_list, fallback_list, sync_debug_mode, set_sync_debug_mode, op_calls
+    )
 }

@@ -4,8 +4,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use super::py_memory;
 use super::py_ops::loaded_shim;
-use super::{exception, py_memory};
 use crate::runtime::config::{self, RaceMode};
 use crate::runtime::sanitizer;
 use crate::runtime::sanitizer::finding::{Finding, Side};
@@ -15,19 +15,11 @@ use crate::runtime::{Error, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SanitizerClock>()?;
-    module.add_function(wrap_pyfunction!(sanitizer_collective, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_begin, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_enable, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_disable, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_mode, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_findings, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_clear, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_raise, module)?)?;
-    module.add_function(wrap_pyfunction!(sanitizer_waits_for_nothing, module)?)
-}
-
-fn raise(py: Python<'_>, result: Result<(), Error>) -> PyResult<()> {
-    result.map_err(|error| exception(py, &error))
+    add_functions!(
+        module:
+        sanitizer_collective, sanitizer_begin, sanitizer_enable, sanitizer_disable, sanitizer_mode, sanitizer_findings,
+        sanitizer_clear, sanitizer_raise, sanitizer_waits_for_nothing
+    )
 }
 
 /// Sets the exception type, and the directories of libraries, which are omitted from stacks. Enables the mode that the
@@ -45,8 +37,8 @@ fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) -> PyResult<()> {
 
 /// Starts checking in mode "warn" or "error".
 #[pyfunction]
-fn sanitizer_enable(py: Python<'_>, mode: &str) -> PyResult<()> {
-    raise(py, fork::check())?;
+fn sanitizer_enable(mode: &str) -> PyResult<()> {
+    fork::check()?;
     let mode = match mode {
         "warn" => RaceMode::Warn,
         "error" => RaceMode::Error,
@@ -79,14 +71,14 @@ fn sanitizer_clear() {
 
 /// Raises findings that were made in a free and have not been raised yet.
 #[pyfunction]
-fn sanitizer_raise(py: Python<'_>) -> PyResult<()> {
-    raise(py, sanitizer::raise_all())
+fn sanitizer_raise() -> Result<(), Error> {
+    sanitizer::raise_all()
 }
 
 /// Reports that a stream waits for an event that was never recorded.
 #[pyfunction]
-fn sanitizer_waits_for_nothing(py: Python<'_>, device: usize, stream: i64) -> PyResult<()> {
-    raise(py, sanitizer::waits_for_nothing(Some((device, stream))))
+fn sanitizer_waits_for_nothing(device: usize, stream: i64) -> Result<(), Error> {
+    sanitizer::waits_for_nothing(Some((device, stream)))
 }
 
 /// The vector clock at the end of a collective.
@@ -105,15 +97,13 @@ impl SanitizerClock {
 /// checking is off.
 #[pyfunction]
 fn sanitizer_collective(
-    py: Python<'_>,
     name: &str,
     device: usize,
     stream: i64,
     ranges: Vec<(usize, usize, bool)>,
-) -> PyResult<Option<SanitizerClock>> {
+) -> Result<Option<SanitizerClock>, Error> {
     let accesses = ranges.into_iter().map(|(begin, bytes, write)| Access { begin, end: begin + bytes, write });
-    let clock = sanitizer::collective(name, (device, stream), accesses).map_err(|error| exception(py, &error))?;
-    Ok(clock.map(SanitizerClock))
+    Ok(sanitizer::collective(name, (device, stream), accesses)?.map(SanitizerClock))
 }
 
 /// The findings, as dictionaries.

@@ -1,44 +1,40 @@
 //! Streams for `rustdev/streams.py`: priorities, native handles, host functions and sleeping.
 
-use std::ptr::with_exposed_provenance_mut;
+use std::ptr::with_exposed_provenance;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use super::{exception, interpreter};
-use crate::abi::rd_event::rd_event_elapsed;
+use super::interpreter;
+use crate::abi::rd_event::rd_event;
 use crate::abi::rd_stream::native;
-use crate::abi::{RD_OK, last_error};
 use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Task, Work};
-use crate::runtime::{Error, device};
+use crate::runtime::{Error, device, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(stream_priority, module)?)?;
-    module.add_function(wrap_pyfunction!(stream_from_handle, module)?)?;
-    module.add_function(wrap_pyfunction!(launch_host_func, module)?)?;
-    module.add_function(wrap_pyfunction!(sleep, module)?)?;
-    module.add_function(wrap_pyfunction!(event_elapsed, module)?)
+    add_functions!(module: stream_priority, stream_from_handle, launch_host_func, sleep, event_elapsed)
 }
 
-pub(super) fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static Stream> {
+pub(super) fn find(device: usize, id: i64) -> Result<&'static Stream, Error> {
     let unknown = || Error::InvalidArgument(format!("rustdev:{device} has no stream with the id {id}"));
-    device::get(device).and_then(|_| device::find_stream(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
+    device::get(device)?;
+    device::find_stream(device, id).ok_or_else(unknown)
 }
 
 /// 0, or -1 for a high-priority stream.
 #[pyfunction]
-fn stream_priority(py: Python<'_>, device: usize, stream: i64) -> PyResult<i32> {
-    find(py, device, stream).map(Stream::priority)
+fn stream_priority(device: usize, stream: i64) -> Result<i32, Error> {
+    find(device, stream).map(Stream::priority)
 }
 
 /// The id of the stream with a native handle.
 #[pyfunction]
-fn stream_from_handle(py: Python<'_>, device: usize, handle: usize) -> PyResult<i64> {
+fn stream_from_handle(device: usize, handle: usize) -> Result<i64, Error> {
     let unknown = || Error::InvalidArgument(format!("{handle:#x} is not the handle of a stream of rustdev:{device}"));
     let known = |device: &device::Device| device.streams().into_iter().find(|stream| native(stream).addr() == handle);
-    device::get(device).and_then(|device| known(device).ok_or_else(unknown)).map(Stream::id).map_err(|error| exception(py, &error))
+    known(device::get(device)?).ok_or_else(unknown).map(Stream::id)
 }
 
 /// A call of a Python function as device work; the function is dropped with the GIL held.
@@ -62,25 +58,21 @@ impl Drop for Call {
 }
 
 #[pyfunction]
-fn launch_host_func(py: Python<'_>, device: usize, stream: i64, function: Py<PyAny>) -> PyResult<()> {
-    let stream = find(py, device, stream)?;
-    let task = Task::host("host_func", Call(Some(function)));
-    stream.submit(task).map_err(|error| exception(py, &error))
+fn launch_host_func(device: usize, stream: i64, function: Py<PyAny>) -> Result<(), Error> {
+    find(device, stream)?.submit(Task::host("host_func", Call(Some(function))))
 }
 
 /// Keeps a stream busy for a time without occupying a thread.
 #[pyfunction]
-fn sleep(py: Python<'_>, device: usize, stream: i64, nanoseconds: u64) -> PyResult<()> {
-    let stream = find(py, device, stream)?;
-    stream.submit(Task::sleep(Duration::from_nanos(nanoseconds))).map_err(|error| exception(py, &error))
+fn sleep(device: usize, stream: i64, nanoseconds: u64) -> Result<(), Error> {
+    find(device, stream)?.submit(Task::sleep(Duration::from_nanos(nanoseconds)))
 }
 
 /// Milliseconds between two completed events, given by their `event_id`.
 #[pyfunction]
-fn event_elapsed(py: Python<'_>, start: usize, end: usize) -> PyResult<f64> {
-    let mut milliseconds = 0.0;
-    let (start, end) = (with_exposed_provenance_mut(start), with_exposed_provenance_mut(end));
+fn event_elapsed(start: usize, end: usize) -> Result<f64, Error> {
+    fork::check()?;
     // SAFETY: `rustdev/streams.py` passes the ids of two Event objects that it holds; each object keeps its event alive.
-    let status = unsafe { rd_event_elapsed(start, end, &raw mut milliseconds) };
-    if status == RD_OK { Ok(milliseconds) } else { Err(exception(py, &Error::InvalidArgument(last_error()))) }
+    let [start, end] = [start, end].map(|event| unsafe { &*with_exposed_provenance::<rd_event>(event) });
+    start.0.elapsed(&end.0)
 }

@@ -2,20 +2,18 @@
 
 use pyo3::prelude::*;
 
-use super::exception;
 use crate::runtime::trace::{self, Kind, Row};
+use crate::runtime::{Error, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(trace_start, module)?)?;
-    module.add_function(wrap_pyfunction!(trace_stop, module)?)?;
-    module.add_function(wrap_pyfunction!(trace_limit, module)?)?;
-    module.add_function(wrap_pyfunction!(trace_set_limit, module)?)
+    add_functions!(module: trace_start, trace_stop, trace_limit, trace_set_limit)
 }
 
 /// Begins a trace and returns its number.
 #[pyfunction]
-fn trace_start(py: Python<'_>) -> PyResult<u64> {
-    crate::runtime::fork::check().and_then(|()| trace::start()).map_err(|error| exception(py, &error))
+fn trace_start() -> Result<u64, Error> {
+    fork::check()?;
+    trace::start()
 }
 
 /// Title, tier, device, stream, thread, (submission begin, end), (begin, end), bytes, members, outcome.
@@ -53,6 +51,6 @@ fn trace_limit() -> usize {
 
 /// Sets the most tasks that future traces can hold.
 #[pyfunction]
-fn trace_set_limit(py: Python<'_>, tasks: usize) -> PyResult<()> {
-    trace::set_limit(tasks).map_err(|error| exception(py, &error))
+fn trace_set_limit(tasks: usize) -> Result<(), Error> {
+    trace::set_limit(tasks)
 }

@@ -11,8 +11,8 @@ use std::ffi::CStr;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use super::frames;
 use super::py_ops::loaded_shim;
-use super::{exception, frames};
 use crate::abi::rd_wait::{
     RD_WAIT_COPY, RD_WAIT_DEVICE, RD_WAIT_FALLBACK, RD_WAIT_OBSERVED, RD_WAIT_READ, RD_WAIT_RESULT, RD_WAIT_STREAM, observe,
     rd_wait,
@@ -180,17 +180,14 @@ impl Recorder {
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(waits_start, module)?)?;
-    module.add_function(wrap_pyfunction!(waits_stop, module)?)?;
-    module.add_function(wrap_pyfunction!(waits_sums, module)?)?;
-    module.add_function(wrap_pyfunction!(waits_spans, module)?)
+    add_functions!(module: waits_start, waits_stop, waits_sums, waits_spans)
 }
 
 /// Starts a report. Overlapping reports share sums and spans, so those from before its start belong to other reports. `torch`:
 /// the directories of torch and of this package. `libraries`: those of other libraries, including Python's own.
 #[pyfunction]
-fn waits_start(py: Python<'_>, torch: Vec<String>, libraries: Vec<String>) -> PyResult<()> {
-    fork::check().map_err(|error| exception(py, &error))?;
+fn waits_start(torch: Vec<String>, libraries: Vec<String>) -> PyResult<()> {
+    fork::check()?;
     let shim = loaded_shim()?;
     *OWNERS.lock() = Owners { torch, libraries, known: HashMap::new() };
     let mut recorder = RECORDER.lock();

@@ -1,7 +1,7 @@
 """Computation with sparse COO tensors, composed of operators on their indices and values.
 
 Sparse gradients of embeddings and their optimizers use these operators. Operators that do not compute are in
-``shim/ops/sparse.cpp``; the remaining operators fall back.
+``shim/ops/sparse_and_quantized.cpp``; the remaining operators fall back.
 """
 
 import math

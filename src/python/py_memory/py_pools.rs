@@ -2,15 +2,14 @@
 
 use pyo3::prelude::*;
 
-use super::raise;
+use crate::runtime::Error;
 use crate::runtime::memory::lending::Traits;
-use crate::runtime::pools::private_pool::PrivatePool;
+use crate::runtime::pools::private_pool::{self, PrivatePool};
 use crate::runtime::pools::routes;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PrivatePoolUse>()?;
-    module.add_function(wrap_pyfunction!(memory_choose_pool, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_restore_pool, module)?)
+    add_functions!(module: graph_pool_handle, memory_choose_pool, memory_restore_pool)
 }
 
 /// A use of a new private pool; it ends when the object is deleted.
@@ -20,8 +19,8 @@ struct PrivatePoolUse(PrivatePool);
 #[pymethods]
 impl PrivatePoolUse {
     #[new]
-    fn new(py: Python<'_>, use_on_oom: bool, no_split: bool) -> PyResult<Self> {
-        raise(py, PrivatePool::with_traits(Traits { lends: use_on_oom, keeps_whole: no_split })).map(Self)
+    fn new(use_on_oom: bool, no_split: bool) -> Result<Self, Error> {
+        PrivatePool::with_traits(Traits { lends: use_on_oom, keeps_whole: no_split }).map(Self)
     }
 
     /// The pool's number.
@@ -36,14 +35,20 @@ impl PrivatePoolUse {
     }
 }
 
+/// A new number for a memory pool that graphs can share.
+#[pyfunction]
+fn graph_pool_handle() -> u64 {
+    private_pool::new_number()
+}
+
 /// Routes this thread's allocations on a device to a private pool.
 #[pyfunction]
-fn memory_choose_pool(py: Python<'_>, device: usize, number: u64) -> PyResult<()> {
-    raise(py, routes::choose(device, number))
+fn memory_choose_pool(device: usize, number: u64) -> Result<(), Error> {
+    routes::choose(device, number)
 }
 
 /// Ends the last such route to that pool.
 #[pyfunction]
-fn memory_restore_pool(py: Python<'_>, device: usize, number: u64) -> PyResult<()> {
-    raise(py, routes::restore(device, number))
+fn memory_restore_pool(device: usize, number: u64) -> Result<(), Error> {
+    routes::restore(device, number)
 }

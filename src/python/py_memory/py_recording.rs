@@ -9,7 +9,6 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::raise;
 use crate::python::{frames, interpreter};
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
 use crate::runtime::sanitizer::finding::Frame;
@@ -19,7 +18,7 @@ use crate::runtime::{isolation, pools};
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     history::set_capture(capture);
     isolation::set_place(place);
-    module.add_function(wrap_pyfunction!(memory_record_history, module)?)
+    add_functions!(module: memory_record_history)
 }
 
 /// A Python stack: code objects and line numbers, innermost first. Names are looked up only for snapshots.
@@ -121,14 +120,7 @@ impl<'py> Frames<'py> {
 /// `detail`: None, "state", "alloc" or "all", the events for which stacks are kept; `skip`: names of actions that are not
 /// recorded.
 #[pyfunction]
-fn memory_record_history(
-    py: Python<'_>,
-    events: bool,
-    detail: Option<&str>,
-    max_entries: usize,
-    skip: Vec<String>,
-    clear: bool,
-) -> PyResult<()> {
+fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize, skip: Vec<String>, clear: bool) -> PyResult<()> {
     let detail = match detail {
         None => Detail::Never,
         Some("state") => Detail::State,
@@ -141,7 +133,7 @@ fn memory_record_history(
         known.ok_or_else(|| PyValueError::new_err(format!("skip_actions: there is no action {name:?}")))
     };
     let skip = skip.into_iter().map(action).collect::<PyResult<Vec<_>>>()?;
-    let pools = raise(py, pools::make_all())?;
+    let pools = pools::make_all()?;
     history::set_detail(detail);
     for pool in pools {
         pool.record_history(Recording { events, detail, max_entries, skip: skip.clone() }, clear);

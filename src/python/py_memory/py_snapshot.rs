@@ -5,21 +5,19 @@ use pyo3::types::{PyDict, PyList};
 use pyo3::{Bound, intern};
 
 use super::py_recording::Frames;
-use super::raise;
 use crate::runtime::config::config;
 use crate::runtime::memory::history::{Action, Detail, Entry, capture};
 use crate::runtime::memory::snapshot::{BlockSnapshot, BlockState, SegmentSnapshot};
 use crate::runtime::{fork, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(memory_snapshot, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_traceback, module)?)
+    add_functions!(module: memory_snapshot, memory_traceback)
 }
 
 /// Segments, blocks, events and settings of every device.
 #[pyfunction]
 fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> {
-    raise(py, fork::check())?;
+    fork::check()?;
     let context = capture(Detail::State);
     let mut frames = Frames::new(py);
     let (segments, device_traces) = (PyList::empty(py), PyList::empty(py));
@@ -45,7 +43,7 @@ fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> 
 /// The frames of the allocation that starts at an address; None if there is no allocation or its stack was not recorded.
 #[pyfunction]
 fn memory_traceback(py: Python<'_>, address: usize) -> PyResult<Option<Bound<'_, PyList>>> {
-    raise(py, fork::check())?;
+    fork::check()?;
     let pool = pools::all().iter().find(|pool| pool.contains(address));
     match pool.and_then(|pool| pool.context(address)) {
         Some(context) => Frames::new(py).of(Some(&context)).map(Some),

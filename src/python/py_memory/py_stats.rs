@@ -3,16 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::{pool, raise};
 use crate::runtime::memory::pinned_pool::{Duration, HostPool, HostStats};
 use crate::runtime::memory::stats::{PerKind, Stat};
-use crate::runtime::{fork, pools};
+use crate::runtime::{Error, fork, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(memory_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(host_memory_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(host_memory_reset_peak, module)?)?;
-    module.add_function(wrap_pyfunction!(host_memory_reset_accumulated, module)?)
+    add_functions!(module: memory_stats, host_memory_stats, host_memory_reset_peak, host_memory_reset_accumulated)
 }
 
 fn stat<'py>(py: Python<'py>, stat: &Stat) -> PyResult<Bound<'py, PyDict>> {
@@ -45,7 +41,7 @@ fn duration<'py>(py: Python<'py>, time: &Duration) -> PyResult<Bound<'py, PyDict
 /// The counters of a device.
 #[pyfunction]
 fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
-    let pool = pool(py, device)?;
+    let pool = pools::pool(device)?;
     let (stats, settings) = (pool.stats(), pool.settings());
     let dict = PyDict::new(py);
     for (name, value) in [
@@ -74,15 +70,15 @@ fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
-fn host(py: Python<'_>) -> PyResult<&'static HostPool> {
-    raise(py, fork::check())?;
+fn host() -> Result<&'static HostPool, Error> {
+    fork::check()?;
     Ok(pools::host())
 }
 
 /// The counters of pinned host memory.
 #[pyfunction]
 fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let stats = host(py)?.stats();
+    let stats = host()?.stats();
     let dict = PyDict::new(py);
     dict.set_item("allocations", stat(py, &stats.allocations)?)?;
     dict.set_item("allocated_bytes", stat(py, &stats.allocated_bytes)?)?;
@@ -97,14 +93,14 @@ fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// Resets every peak of pinned host memory to the current value.
 #[pyfunction]
-fn host_memory_reset_peak(py: Python<'_>) -> PyResult<()> {
-    host(py)?.with_stats(HostStats::reset_peak);
+fn host_memory_reset_peak() -> Result<(), Error> {
+    host()?.with_stats(HostStats::reset_peak);
     Ok(())
 }
 
 /// Resets the accumulated values of every counter of pinned host memory.
 #[pyfunction]
-fn host_memory_reset_accumulated(py: Python<'_>) -> PyResult<()> {
-    host(py)?.with_stats(HostStats::reset_accumulated);
+fn host_memory_reset_accumulated() -> Result<(), Error> {
+    host()?.with_stats(HostStats::reset_accumulated);
     Ok(())
 }

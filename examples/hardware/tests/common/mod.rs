@@ -2,15 +2,17 @@
 
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustdev::abi::rd_launch::{RD_OPERAND_HOST, rd_launch, rd_launch_args, rd_op_find, rd_operand};
-use rustdev::abi::{RD_OK, rd_last_error};
+use rustdev::abi::rd_launch::KernelCall;
+use rustdev::kernels::table::Op;
 use rustdev::runtime::stream::Stream;
 use rustdev::runtime::{device, pools};
 use rustdev::tensor::dtype::DType;
+use rustdev::tensor::launch::Record;
+use rustdev::tensor::view::{Flags, View};
 use slow_device::SlowDevice;
 use slow_device::speed::Speed;
 
@@ -61,47 +63,28 @@ pub struct Tensor<'a> {
     pub is_host: bool,
 }
 
-/// `target.copy_(source)` on a stream, called as by the shim.
+/// `target.copy_(source)` on a stream.
 pub fn copy(stream: &'static Stream, target: Tensor<'_>, source: Tensor<'_>) {
     launch(c"copy_", stream, &[target, source]);
 }
 
-/// Runs an operator with one output on a stream, called as by the shim; it computes in the output's dtype.
+/// Runs an operator with one output on a stream; it computes in the output's dtype.
 pub fn launch(name: &CStr, stream: &'static Stream, tensors: &[Tensor<'_>]) {
     let strides: Vec<Vec<i64>> = tensors.iter().map(bytes).collect();
     let operands: Vec<_> = tensors.iter().zip(&strides).map(|(tensor, strides)| operand(tensor, strides)).collect();
-    let args = rd_launch_args {
-        operands: operands.as_ptr(),
-        num_operands: operands.len(),
-        num_outputs: 1,
-        scalars: std::ptr::null(),
-        num_scalars: 0,
-        compute_dtype: -1,
-        dense_numel: 0,
-    };
-    let before = device::exchange_stream(stream);
-    // SAFETY: the name is a string.
-    let op = unsafe { rd_op_find(name.as_ptr()) };
-    // SAFETY: the arguments live through the call, and the tests hold the memory until they have waited for the stream.
-    let status = unsafe { rd_launch(op, stream.device() as i32, &raw const args) };
-    device::exchange_stream(before);
-    // SAFETY: the last error of this thread is a string.
-    assert_eq!(status, RD_OK, "{:?}", unsafe { CStr::from_ptr(rd_last_error()) });
+    let op = Op::find(name.to_bytes()).unwrap();
+    let record = Record::new(op.layout(), &operands, 1, &[], None).unwrap();
+    KernelCall::new(op, record).enqueue(stream).unwrap();
 }
 
 fn bytes(tensor: &Tensor<'_>) -> Vec<i64> {
     tensor.strides.iter().map(|stride| stride * tensor.dtype.size() as i64).collect()
 }
 
-fn operand(tensor: &Tensor<'_>, strides: &[i64]) -> rd_operand {
-    rd_operand {
-        data: tensor.data.cast::<c_void>(),
-        sizes: tensor.sizes.as_ptr(),
-        strides: strides.as_ptr(),
-        ndim: tensor.sizes.len() as i32,
-        dtype: tensor.dtype as i32,
-        flags: if tensor.is_host { RD_OPERAND_HOST } else { 0 },
-    }
+fn operand<'a>(tensor: &Tensor<'a>, strides: &'a [i64]) -> View<'a> {
+    let flags = if tensor.is_host { Flags::HOST } else { Flags::default() };
+    // SAFETY: the tests hold the memory until they have waited for the stream.
+    unsafe { View::new(tensor.data, tensor.dtype, flags, tensor.sizes, strides) }.unwrap()
 }
 
 /// Host memory as an operand.

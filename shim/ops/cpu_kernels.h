@@ -1,9 +1,13 @@
-// PyTorch's CPU kernels as tasks on the device's streams (tier `aten`): a task runs on one of our threads over aliases of device
-// memory, with one OpenMP thread, and `parallel_aten` divides it among our pool. Most of these operators are declared in Rust
-// (src/operators/task_table.rs), and bound by operators.cpp: `submit_boxed` runs them over boxed arguments.
+// PyTorch's CPU kernels, as tasks on the device's streams (tier `aten`; aten_task.cpp) and as the zero-copy fallback
+// (fallback.cpp).
+//
+// A task runs on one of our threads over aliases of device memory, with one OpenMP thread, and `parallel_aten` divides it among our
+// pool. Most of these operators are declared in Rust (src/operators/task_table.rs), and bound by operators.cpp: `submit_boxed` runs
+// them over boxed arguments.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/boxing/BoxedKernel.h>
 
 #include <functional>
 
@@ -64,5 +68,20 @@ const AtenOperator* find_aten(const char* name, const rd_task& task);
 // Enqueues the kernel over the boxed arguments and these results, some of which may be undefined. Our threads compute the parts of
 // a task; one that is not cut may use the libraries' threads.
 void submit_boxed(const AtenOperator& op, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs, const rd_cut& cut);
+
+// The record of an operator (src/abi/rd_fallback.rs), which is never freed.
+const rd_fallback* fallback_operator(const c10::OperatorHandle& op);
+
+// Runs an operator's CPU kernel on aliases of device memory, for arguments in boxed form. `expects_error`: for its error, even
+// where the rules forbid the fallback.
+template <bool expects_error>
+void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+// Refuses arguments, with values, that the kernel would not survive, and replaces one that it does not take as it is. The guard is
+// in Rust: src/operators/guards.rs.
+void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack);
+
+// Registers the fallback for every operator that has a CPU kernel and no kernel on the device.
+void register_fallback();
 
 }  // namespace rustdev
