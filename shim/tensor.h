@@ -71,7 +71,7 @@ inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
          !(std::abs(value.real) > 65504.0);
 }
 
-// New uninitialised tensors, without the dispatcher.
+// New uninitialised tensors, without the dispatcher (ops/factory.cpp).
 at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device,
                      std::optional<at::MemoryFormat> memory_format = std::nullopt);
 at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::ScalarType dtype, at::Device device);

@@ -25,6 +25,7 @@ __all__ = [
     "faults_loss",
     "faults_push",
     "faults_remove",
+    "graph_pool_handle",
     "host_memory_reset_accumulated",
     "host_memory_reset_peak",
     "host_memory_stats",
