@@ -74,6 +74,9 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
   for (size_t index = 0; index < given_.size(); ++index) {
     if (given_[index]->defined()) {
       describe(*given_[index], given[index]);
+      if (!device_.has_index() && given_[index]->is_privateuseone()) {
+        device_ = given_[index]->device();
+      }
     }
   }
   const rd_call call{this,

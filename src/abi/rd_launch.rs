@@ -287,6 +287,12 @@ pub struct KernelCall {
 }
 
 impl KernelCall {
+    /// A launch of a kernel over the operands of a record.
+    #[cfg(feature = "internals")]
+    pub fn new(op: &'static Op, record: Record) -> Self {
+        Self { op, record }
+    }
+
     /// Enqueues the launch.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ def test_indices_that_are_not_contiguous() -> None:
     assert torch._convert_indices_from_csr_to_coo(starts, columns).tolist() == [[0, 0, 2, 3], [3, 1, 2, 0]]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")  # once in a process
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_products_are_rounded_once(dtype: torch.dtype) -> None:
     """A row of 3000 ones, of which a sum that is rounded at each step would stand still."""
