@@ -1,6 +1,7 @@
 """The example learns on the device what it learns on the CPU."""
 
 import digits
+import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -18,6 +19,7 @@ def test_gradients_are_the_cpus() -> None:
     torch.testing.assert_close(gradients("rustdev"), gradients("cpu"), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_reaches_the_cpus_accuracy() -> None:
     runs = [digits.train(device, digits.EPOCHS, progress=False) for device in ("rustdev", "cpu")]
     assert digits.shortfall(runs) is None

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import children
+import pytest
 
 TESTS = """\
 import pytest, torch
@@ -99,6 +100,7 @@ def run(directory: Path, *options: str, tests: str = TESTS) -> str:
     return children.python("-m", "pytest", *arguments, directory=directory, RUSTDEV_DEVICE_COUNT="1").stdout
 
 
+@pytest.mark.slow
 def test_tests_for_cuda_run(tmp_path: Path) -> None:
     said = run(tmp_path, "--rustdev-as-cuda", "--rustdev-devices=2", "--rustdev-profile=v100-16g")
     assert "as cuda: 2 x Tesla V100-SXM2-16GB (rustdev" in said
@@ -109,6 +111,7 @@ def test_tests_for_cuda_run(tmp_path: Path) -> None:
     assert "4 passed, 1 skipped" in said.replace("1 failed, ", "")
 
 
+@pytest.mark.slow
 def test_tests_that_change_the_stack_of_modes(tmp_path: Path) -> None:
     said = run(tmp_path, "--rustdev-as-cuda", tests=LOST_MODES)
     assert "5 passed" in said, said
@@ -127,6 +130,7 @@ def test_without_the_option_nothing_changes(tmp_path: Path) -> None:
     assert "as cuda" not in said
 
 
+@pytest.mark.slow
 def test_options_that_cannot_be_followed(tmp_path: Path) -> None:
     def error(*options: str, first: str = "") -> str:
         program = f"{first}\nimport pytest, sys; sys.exit(pytest.main(['-p', 'rustdev_pytest', *sys.argv[1:]]))"

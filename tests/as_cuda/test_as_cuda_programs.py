@@ -16,11 +16,13 @@ def run(*arguments: str | Path, cwd: Path | None = None, code: int = 0) -> Compl
     return done
 
 
+@pytest.mark.slow
 def test_a_training_program_for_one_gpu(tmp_path: Path) -> None:
     done = run("-m", "rustdev.as_cuda", "--profile", "a100-80g", PROGRAMS / "train_amp.py", tmp_path)
     assert done.stdout.startswith("trained on cuda NVIDIA A100-SXM4-80GB (rustdev")
 
 
+@pytest.mark.slow
 def test_data_parallel_processes(tmp_path: Path) -> None:
     done = run("-m", "rustdev.as_cuda", PROGRAMS / "data_parallel.py", tmp_path)
     assert sorted(done.stdout.split("\n")) == ["", "rank 0 of 2", "rank 1 of 2"]

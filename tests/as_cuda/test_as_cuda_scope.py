@@ -37,6 +37,7 @@ def snapshot() -> dict[tuple[str, ...], int]:
     return held
 
 
+@pytest.mark.slow
 def test_everything_is_as_before() -> None:
     with rustdev.as_cuda(profile="t4-16g"):
         pass  # what is loaded and made once

@@ -42,6 +42,7 @@ def libraries(cache: Path) -> set[Path]:
     return set(cache.rglob("*.main.so"))
 
 
+@pytest.mark.slow
 def test_the_next_process_compiles_nothing_but_for_another_rustdev(tmp_path: Path) -> None:
     assert run(tmp_path)["misses"] == 1
     first = libraries(tmp_path)
@@ -60,6 +61,7 @@ def test_the_next_process_compiles_nothing_but_for_another_rustdev(tmp_path: Pat
     assert len(libraries(tmp_path)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_kernels_are_compiled_in_the_process_or_beside_it(tmp_path: Path, threads: int) -> None:
     watch = """

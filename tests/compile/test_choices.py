@@ -29,6 +29,7 @@ KEPT: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]] = {
 BACKWARD = {"native_group_norm": "native_group_norm_backward", "max_pool2d_with_indices": "max_pool2d_with_indices_backward"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_operators_that_stay_calls(name: str) -> None:
     function, given = KEPT[name]
@@ -53,6 +54,7 @@ CALLED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLED)
 def test_given_indices_are_read_and_added_to_by_calls(name: str) -> None:
     x, expected_in = numbers(9, 7).to(DEVICE).requires_grad_(), numbers(9, 7).requires_grad_()
@@ -82,6 +84,7 @@ def test_bags_have_the_sizes_that_inductor_expects(dtype: torch.dtype, mode: str
     torch.testing.assert_close(table.grad.cpu(), expected_in.grad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [5, 1003])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64, torch.uint8])
 def test_masks_are_read_and_written(dtype: torch.dtype, size: int) -> None:
@@ -114,6 +117,7 @@ def test_dropout_draws_as_eager_code_does() -> None:
     torch.testing.assert_close(torch.compile(lambda x: functional.dropout(x, 0.3))(x), expected, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 12345, 2**31 + 7])
 def test_random_numbers_of_a_seed_are_the_cpus_in_vectors(seed: int) -> None:
     def draw(seed: torch.Tensor) -> torch.Tensor:

@@ -48,6 +48,7 @@ def test_other_devices_keep_their_strides() -> None:
         assert functional.conv2d(x, torch.empty(4, 4, 3, 3)).is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d"])
 @pytest.mark.parametrize("last", [(False, False), (True, False), (False, True)], ids=["contiguous", "input", "weight"])
 def test_compiled(name: str, last: tuple[bool, bool]) -> None:

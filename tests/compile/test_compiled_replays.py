@@ -55,6 +55,7 @@ def train(call: Callable[[torch.Tensor], torch.Tensor], model: nn.Module) -> lis
     return [torch.stack(losses).cpu(), *(value.detach().cpu() for value in model.state_dict().values())]
 
 
+@pytest.mark.slow
 def test_training_is_that_of_eager_calls(replayed: list[int]) -> None:
     model = network()
     twin = copy.deepcopy(model)
@@ -72,6 +73,7 @@ def test_results_and_arguments_are_the_programs_own(replayed: list[int]) -> None
         torch.testing.assert_close(result.cpu(), 2 * x.cpu(), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_two_forwards_before_a_backward(replayed: list[int]) -> None:
     model = network()
     model.eval()

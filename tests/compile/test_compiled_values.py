@@ -16,10 +16,12 @@ def test_pointwise_is_one_kernel() -> None:
     check(lambda x, y: (x.tanh() * y + x.sigmoid()).exp(), randn(37, 41), randn(41), kernels_made=1)
 
 
+@pytest.mark.slow
 def test_pointwise_backward() -> None:
     check(lambda x, y: F.gelu(x) * y.sin(), randn(37, 41, grad=True), randn(41, grad=True), kernels_made=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64, torch.uint8, torch.bool])
 def test_dtypes(dtype: torch.dtype) -> None:
     x = randn(2, 67).mul(3).abs().to(dtype)
@@ -34,17 +36,20 @@ def test_argmax_of_a_permuted_tensor_names_the_place_in_the_tensor() -> None:
     check(lambda x: x.permute(2, 0, 1).argmax(), randn(9, 10, 11))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [torch.max, torch.min, torch.median, torch.nanmedian])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_selection_of_a_whole_tensor(function: Callable[..., torch.Tensor], dtype: torch.dtype) -> None:
     check(lambda x: function(x * 2), randn(5, 7, grad=True, dtype=dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
 def test_softmax(function: Callable[..., torch.Tensor]) -> None:
     check(lambda x: function(x.tanh(), -1), randn(150, 70, grad=True))
 
 
+@pytest.mark.slow
 def test_products_are_kernels_of_the_device() -> None:
     before = dict(torch.rustdev.op_calls())
     check(lambda x, w, b: F.linear(x.relu(), w, b).relu(), randn(5, 8, grad=True), randn(6, 8, grad=True), randn(6, grad=True))
@@ -61,6 +66,7 @@ def test_mutation_of_inputs() -> None:
     torch.testing.assert_close(alias.cpu(), expected[1])
 
 
+@pytest.mark.slow
 def test_branch_inside_the_graph() -> None:
     def branch(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() - 1, (x,))

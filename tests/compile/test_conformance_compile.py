@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 #: One of each kind that Inductor has: loops, reductions, windows, indices, scans, sorting, products, random numbers, norms.
 OPERATORS = (
@@ -27,6 +29,7 @@ OPERATORS = (
 )
 
 
+@pytest.mark.slow
 def test_a_selection_of_operators(tmp_path: Path) -> None:
     pattern = " or ".join(f"_{name}_rustdev" for name in OPERATORS)
     command = [sys.executable, "-m", "upstream", "tests/compile", "--jobs", "2", "--shards", "2", "--output", str(tmp_path)]

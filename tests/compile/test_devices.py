@@ -5,6 +5,7 @@ import torch
 from generated import check, sources
 
 
+@pytest.mark.slow
 def test_the_second_device() -> None:
     check(lambda x, w: (x.sin() @ w).softmax(1), torch.randn(6, 5, requires_grad=True), torch.randn(5, 4), device="rustdev:1")
 
@@ -24,6 +25,7 @@ def test_a_device_without_an_index_is_the_current_one() -> None:
         assert str(compiled(torch.ones(3, device="rustdev:1")).device) == "rustdev:1"
 
 
+@pytest.mark.slow
 def test_two_devices_in_one_graph() -> None:
     def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = x.sin() + 1, y.cos() * 2

@@ -34,6 +34,7 @@ def test_a_number_that_depends_on_values() -> None:
             assert compiled(torch.full((4,), value, device="rustdev")).tolist() == [value * 4 * value + 1] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_attention_of_any_length(batch_first: bool) -> None:
     torch.manual_seed(0)

@@ -60,6 +60,7 @@ def test_a_kernel_that_failed_names_its_operators() -> None:
         torch.rustdev.synchronize()
 
 
+@pytest.mark.slow
 def test_a_process_with_many_kernels_ends_well() -> None:
     # Each of the variances brings a table of its own, which is destroyed at the end.
     program = """

@@ -12,6 +12,7 @@ def threads() -> object:
     torch.rustdev.set_num_threads(count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape", [(100_003,), (3, 5, 7, 1009), (257, 129), (64, 1, 400), (2, 65, 300)], ids=lambda shape: "x".join(map(str, shape))
 )
@@ -24,6 +25,7 @@ def test_every_element_is_computed_once(shape: tuple[int, ...]) -> None:
     assert torch.equal(y.cpu(), x + 1)
 
 
+@pytest.mark.slow
 def test_loops_are_not_openmps() -> None:
     with sources() as made:
         x = torch.randn(300, 400, device="rustdev", requires_grad=True)
@@ -34,6 +36,7 @@ def test_loops_are_not_openmps() -> None:
         assert "omp for" not in source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sum", "var", "amax", "argmax", "sum_of_rows"])
 def test_bits_do_not_depend_on_the_number_of_threads(name: str, threads: object) -> None:
     functions = {

@@ -31,11 +31,13 @@ def test_importing_loads_nothing_that_compiles() -> None:
     assert loaded == ["rustdev._inductor rustdev._inductor.layouts"]
 
 
+@pytest.mark.slow
 def test_the_compiler_may_be_loaded_first() -> None:
     program = f"import torch, torch._dynamo, torch._inductor.compile_fx, rustdev\n{COMPILED}"
     assert python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == ["[1.0, 1.0, 1.0]"]
 
 
+@pytest.mark.slow
 def test_loaders_are_left_as_they_were() -> None:
     modules = "torch, sys, torch._dynamo, torch._inductor.decomposition, torch._inductor.codecache"
     program = f"import {modules}; print([it for it in sys.meta_path if 'rustdev' in type(it).__module__])"

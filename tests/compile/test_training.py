@@ -37,6 +37,7 @@ def losses(model: nn.Module, x: torch.Tensor, y: torch.Tensor, compiled: bool, s
     return found
 
 
+@pytest.mark.slow
 def test_a_transformer_trains_as_on_the_cpu() -> None:
     x, y = torch.randn(2, 6, 16), torch.randint(16, (2, 6))
     torch.manual_seed(1)
@@ -45,6 +46,7 @@ def test_a_transformer_trains_as_on_the_cpu() -> None:
     assert losses(Block().to("rustdev"), x.to("rustdev"), y.to("rustdev"), compiled=True) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(dtype: torch.dtype) -> None:
     def step(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -94,6 +96,7 @@ def test_our_operators() -> None:
     torch.testing.assert_close(result, fused(*arguments))
 
 
+@pytest.mark.slow
 def test_gradients_of_our_operators() -> None:
     def fused(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         return torch.ops.rustdev.swiglu(gate.tanh(), up) * 3

@@ -36,6 +36,7 @@ def explore(*arguments: str) -> CompletedProcess[str]:
     return children.python("-m", "rustdev.explore", *arguments, nested=True)
 
 
+@pytest.mark.slow
 def test_the_smallest_seed_that_differs_is_found_and_repeats(program: str) -> None:
     result = explore("--runs", "20", program, "races")
     assert result.returncode == 1, result.stdout + result.stderr
@@ -57,6 +58,7 @@ def test_a_program_that_waits_does_the_same_in_all_orders(program: str) -> None:
     assert (result.returncode, result.stdout.split(":")[0]) == (0, "4 of 4 orders do the same as eager"), result.stderr
 
 
+@pytest.mark.slow
 def test_exit_codes_are_compared_and_it_can_go_on(program: str) -> None:
     result = explore("--runs", "8", "--keep-going", program, "exits")
     assert result.returncode == 1

@@ -301,6 +301,7 @@ def in_fours() -> None:
     coalesced()
 
 
+@pytest.mark.slow
 def test_four_ranks_agree_as_well(four: Workers) -> None:
     four.run(in_fours)
 

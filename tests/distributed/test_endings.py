@@ -114,6 +114,7 @@ ENDINGS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", ENDINGS, ids=lambda function: function.__name__)
 def test_group(joiners: Workers, check: Callable[[str], None], tmp_path: Path) -> None:
     joiners.run(check, str(tmp_path / "store"))
@@ -125,6 +126,7 @@ def start(program: Path, store: Path, rank: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_process_that_ends_sends_what_it_has_submitted(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
@@ -149,6 +151,7 @@ else:
     assert ends == [("", "", 0), (f"{[5.0] * 4} [3.0]\n", "", 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1])
 def test_process_that_ends_by_an_error_waits_for_nobody(first: int, tmp_path: Path) -> None:
     """The first rank is a program's own process, the second a child of multiprocessing, which ends otherwise."""

@@ -47,6 +47,7 @@ def late(store: str) -> list[str]:
     return errors
 
 
+@pytest.mark.slow
 def test_timeout_is_an_error_of_the_stream_and_then_of_the_group(joiners: Workers, tmp_path: Path) -> None:
     errors = joiners.run(late, str(tmp_path / "late"))
     for error in errors[0]:
@@ -197,6 +198,7 @@ def end_in_an_operation(store: str) -> str:
     return str(failure.value)
 
 
+@pytest.mark.slow
 def test_injected_end_of_a_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
     error = without_rank_1(breakable, end_in_an_operation, tmp_path, -signal.SIGKILL)
     assert "all_reduce of rank 0 of 2 in rdccl group" in error
@@ -211,6 +213,7 @@ def leave_an_operation(store: str) -> None:
     dist.destroy_process_group = lambda: None  # which the worker would call
 
 
+@pytest.mark.slow
 def test_process_with_an_operation_under_way_ends(breakable: Workers, tmp_path: Path) -> None:
     breakable.run(leave_an_operation, str(tmp_path / "store"))
     breakable.connections[0].send(None)

@@ -25,6 +25,7 @@ def python(program: str, **environment: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_import_registers_and_loads_nothing_else() -> None:
     said = python(
         "import sys, torch; from torch.distributed import Backend; print(Backend.default_device_backend_map['rustdev'], "
@@ -33,6 +34,7 @@ def test_import_registers_and_loads_nothing_else() -> None:
     assert said == "rdccl ['rustdev'] ['rustdev.distributed']\n"
 
 
+@pytest.mark.slow
 def test_torch_without_distributed_gets_no_registration() -> None:
     said = python(
         "import sys, torch; del sys.modules['torch.distributed.distributed_c10d']; import rustdev;"
@@ -62,6 +64,7 @@ def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     return result
 
 
+@pytest.mark.slow
 def test_torchrun_trains_the_example() -> None:
     result = torchrun(str(ROOT / "examples/ddp.py"), "--epochs", "3")
     found = re.search(r"2 ranks with rustdev:rdccl read ([\d.]+)% of the test digits", result.stdout)
@@ -100,6 +103,7 @@ print("over")
 """
 
 
+@pytest.mark.slow
 def test_mesh_chooses_the_device_and_data_parallelism_is_timed_without_a_warning(tmp_path: Path) -> None:
     program = tmp_path / "mesh.py"
     program.write_text(MESH)

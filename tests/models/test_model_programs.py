@@ -21,6 +21,7 @@ def program(name: str, *arguments: str) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--amp"]], ids=["float32", "bfloat16"])
 def test_gpt_learns_a_text_by_heart(tmp_path: Path, more: list[str]) -> None:
     (tmp_path / "text").write_text("abcdefgh\n" * 200)
@@ -29,6 +30,7 @@ def test_gpt_learns_a_text_by_heart(tmp_path: Path, more: list[str]) -> None:
     assert lines[-5:] == ["abcdefgh"] * 5
 
 
+@pytest.mark.slow
 def test_the_other_programs_report() -> None:
     lines = program("diffusion.py", "--steps", "3")
     assert "parameters on rustdev" in lines[0]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
 
 
+@pytest.mark.slow
 @each_family
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 def test_steps_in_float64_are_the_cpus(family: Family) -> None:

@@ -40,6 +40,7 @@ def test_the_rust_command_selects_tests(command: str) -> None:
     assert any(name in test for test in rust_tests())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [it for it in COMMANDS if it.startswith("pytest")])
 def test_the_python_command_selects_tests(command: str) -> None:
     assert collected(*shlex.split(command)[1:])
@@ -49,6 +50,7 @@ def test_the_document_has_a_command_of_each_kind() -> None:
     assert {"cargo", "pytest"} <= {command.split()[0] for command in COMMANDS}
 
 
+@pytest.mark.slow
 def test_each_row_is_a_test_by_its_name() -> None:
     assert len(ROWS) > 300
     assert set(ROWS) <= set(torch.rustdev.op_calls())

@@ -52,18 +52,21 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     return importlib.import_module
 
 
+@pytest.mark.slow
 def test_operators_work_as_on_the_cpu(tmp_path: Path) -> None:
     names = " or ".join(f"test_forward_{name}_rustdev_float32" for name in SAMPLED)
     outcomes = run_part(tmp_path, "test_operators.py", names, 1, CONFORMANCE_SAMPLES="2")
     assert outcomes == {"passed": len(SAMPLED) - 1, "xfailed": 1}
 
 
+@pytest.mark.slow
 def test_results_in_memory_in_common_are_those_of_the_cpu(tmp_path: Path) -> None:
     names = " or ".join(f"test_layout_out_{name}_rustdev" for name in INTO_COMMON)
     outcomes = run_part(tmp_path, "test_sweep_layouts.py", names, 1)
     assert outcomes.keys() == {"passed", "xfailed"}
 
 
+@pytest.mark.slow
 def test_extreme_values_work_as_on_the_cpu(tmp_path: Path) -> None:
     names = " or ".join(f"test_extremes_{name}_rustdev" for name in EXTREME)
     outcomes = run_part(tmp_path, "test_sweep_extremes.py", f"({names}) and ({' or '.join(EXTREME_DTYPES)})", 1)
@@ -113,6 +116,7 @@ def test_every_kernel_for_sparse_tensors_has_a_call(load: Callable[[str], Module
     assert sorted(names - calls.CALLS.keys() - calls.ELSEWHERE) == []
 
 
+@pytest.mark.slow
 def test_sparse_products_work_as_on_the_cpu(tmp_path: Path) -> None:
     pattern = "name__sparse_mm_reduce_impl or name_addmm"
     assert run_part(tmp_path, "test_sparse_layouts.py", pattern, 1) == {"passed": 2}
@@ -162,6 +166,7 @@ def write_page(directory: Path, results: dict[str, dict[str, str]]) -> tuple[int
     return run.returncode, page.read_text()
 
 
+@pytest.mark.slow
 def test_the_page_counts_kinds_and_tells_reasons(tmp_path: Path) -> None:
     file = "conformance/test_operators.py::TestOperatorsRUSTDEV::"
     results = {

@@ -130,6 +130,7 @@ for narrow, wide in zip(*grads):
 """
 
 
+@pytest.mark.slow
 def test_gradients_of_volumes_with_large_planes_do_not_meet_an_overflow() -> None:
     # In a process of its own, which PyTorch's kernel ends on a processor with AMX.
     run = subprocess.run([sys.executable, "-c", "import rustdev\n" + VOLUME], capture_output=True, text=True, check=False)

@@ -7,6 +7,7 @@ are, and enlarged, in several layouts, so that loops have blocks, ends behind wh
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ by_name = {"ids": lambda value: getattr(value, "formatted_name", str(value))}
 FACTORS, MOST = (4001, 67, 31, 13, 7, 3), 100_000
 #: Operators of which a sample's integers are no others: offsets that go up.
 FIXED = {"nn.functional.embedding_bag"}
+#: So many samples of each operator and dtype in a layer of the tests.
+FEWER = 3
 #: So many larger samples of each operator and dtype.
 LARGE = 3
 
@@ -132,8 +135,9 @@ def hold(op: Any, given: Any, dtype: torch.dtype, *, sums: bool = False) -> None
 
 @pytest.mark.every_operator
 @pytest.mark.parametrize(("op", "dtype"), CASES, **by_name)
-def test_samples(op: Any, dtype: torch.dtype) -> None:
-    for sample in op.sample_inputs("cpu", dtype):
+def test_samples(op: Any, dtype: torch.dtype, request: pytest.FixtureRequest) -> None:
+    count = FEWER if request.config.getoption("layer") else None
+    for sample in itertools.islice(op.sample_inputs("cpu", dtype), count):
         hold(op, arguments(sample), dtype)
 
 

@@ -71,6 +71,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not RESET.exists(), reason="peaks of resident memory are Linux's")
 @pytest.mark.parametrize(("family", "operator"), CASES)
 def test_an_operator_takes_no_more_memory_than_on_the_cpu(family: Family, operator: str) -> None:

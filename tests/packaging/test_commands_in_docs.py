@@ -94,6 +94,7 @@ def test_every_block_names_its_language() -> None:
     assert len(of_language("sh")) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", of_language("python"), ids=lambda block: block.place)
 def test_a_program_runs(block: Block, tmp_path: Path) -> None:
     mode, _, rest = block.head.removeprefix("python").strip().partition(" ")
@@ -121,6 +122,7 @@ def without_accidents(report: str) -> str:
     return re.sub(r"0x[0-9a-f]+", "0x", re.sub(r'"[^"]*\.py"', '"program.py"', report)).strip()
 
 
+@pytest.mark.slow
 def test_the_race_of_the_readme_has_the_report_of_the_readme(tmp_path: Path) -> None:
     (program,) = [block.text for block in of_language("python") if block.place.startswith("README") and "sanitizer()" in block.text]
     (report,) = [block.text for block in of_language("text") if block.place.startswith("README")]

@@ -26,6 +26,7 @@ def test_autoload_can_be_turned_off() -> None:
     assert result.stdout.split() == ["False", "True"], result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["torch", "rustdev"])
 def test_either_import_comes_first(first: str) -> None:
     result = python(f"import {first}, torch, rustdev; print(torch.rustdev is rustdev, rustdev.is_available())")
@@ -90,6 +91,7 @@ USES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
 def test_the_first_use_says_why_the_device_is_not_there(use: str) -> None:
     result = python(f"import torch; {USES[use]}", RUSTDEV_FOO="1")

@@ -73,6 +73,7 @@ def tool(folder: Path, *arguments: str) -> CompletedProcess[str]:
     return children.python("-m", "programs", *options, *arguments, directory=folder, path=ROOT / "tools")
 
 
+@pytest.mark.slow
 def test_each_kind_of_test_is_told_apart(tmp_path: Path) -> None:
     run = tool(tmp_path)
     assert run.returncode == 1, run.stdout + run.stderr

@@ -29,6 +29,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_deleted_tensor_stays_until_its_receiver_drops_it(spawned: Worker) -> None:
     before = allocated()
     tensor = torch.ones(SIZE // 4, device="rustdev")
@@ -83,6 +84,7 @@ def test_memory_that_runs_short_is_collected_by_itself(spawned: Worker) -> None:
         torch.rustdev.set_per_process_memory_fraction(1.0, 1)
 
 
+@pytest.mark.slow
 def test_a_killed_receiver_holds_nothing() -> None:
     before = allocated()
     worker = Worker("spawn", torch.ones(SIZE // 4, device="rustdev"))
@@ -106,6 +108,7 @@ def shared_files() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}
 
 
+@pytest.mark.slow
 def test_a_killed_sender_leaves_the_memory_to_its_receiver_and_nothing_behind() -> None:
     worker = Worker()
     files = shared_files()

@@ -234,6 +234,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.slow
 def test_sends_leave_no_descriptors(worker: Worker) -> None:
     def send() -> None:
         tensors: list[Any] = [torch.ones(10, device="rustdev"), torch.ones(4 * MIB, device="rustdev")]

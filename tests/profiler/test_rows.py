@@ -5,6 +5,7 @@ import threading
 from itertools import pairwise
 
 import children
+import pytest
 import torch
 from chrome_trace import DEVICE, Take
 from torch.profiler import ProfilerActivity
@@ -118,6 +119,7 @@ def test_activities_can_be_chosen_one_by_one(take: Take) -> None:
     assert trace.names() == ["Memcpy DtoH (Device -> Pageable)"]
 
 
+@pytest.mark.slow
 def test_the_device_has_rows_after_a_first_trace_of_the_cpu_alone() -> None:
     program = """
         import torch

@@ -296,6 +296,7 @@ def damaged(kind: str, content: bytes) -> bytes:
     }[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["empty", "half", "without its end", "without its middle", "noise"])
 @pytest.mark.parametrize("zipped", [True, False])
 def test_damaged_files_are_refused_and_hold_nothing(kind: str, zipped: bool, held: Callable[[], int]) -> None:

@@ -76,6 +76,7 @@ def outcomes(directory: Path) -> dict[str, str]:
     return {test.rpartition("::")[2]: line["outcome"] for test, line in results.items()}
 
 
+@pytest.mark.slow
 def test_every_outcome_is_told(tmp_path: Path) -> None:
     tests = tmp_path / "checkout" / "test"
     tests.mkdir(parents=True)
@@ -107,6 +108,7 @@ def test_every_outcome_is_told(tmp_path: Path) -> None:
     assert (output / "summary.md").read_text() == run.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_newer", [True, False])
 def test_a_run_goes_on_with_results_of_the_same_build(tmp_path: Path, is_newer: bool) -> None:
     (tmp_path / "test_outcomes.py").write_text(OUTCOMES)

@@ -110,6 +110,7 @@ def test_the_cache_makes_room() -> None:
     assert run(code, RUSTDEV_MEMORY_LIMIT="256M") == "1 0 4\n"
 
 
+@pytest.mark.slow
 def test_processes_of_a_machine_share_what_is_available() -> None:
     code = "print(torch.rustdev.mem_get_info()[1])"
     one, four = (int(run(code, LOCAL_WORLD_SIZE=count)) for count in ("1", "4"))

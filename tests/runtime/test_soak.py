@@ -51,6 +51,7 @@ def report(path: Path) -> object:
     return Report.load(path, "")
 
 
+@pytest.mark.slow
 def test_each_mode_runs_programs_without_a_finding(soak: ModuleType) -> None:
     modes = [mode for mode in soak.MODES if mode != "ranks"]  # whose test is another
     run = run_soak("--programs", "2", "--seed", "0", "--modes", *modes)
@@ -63,6 +64,7 @@ def test_each_mode_runs_programs_without_a_finding(soak: ModuleType) -> None:
     assert last.startswith(f"soak: {2 * count} programs in {count} modes, 0 differences, 0 findings, nothing grew")
 
 
+@pytest.mark.slow
 def test_groups_of_processes_run_programs_without_a_finding() -> None:
     # The six have each an end of another kind.
     run = run_soak("--programs", "6", "--seed", "111", "--modes", "ranks")
@@ -88,6 +90,7 @@ print(ranks.fault("0:0"))
 """
 
 
+@pytest.mark.slow
 def test_a_group_with_a_wrong_value_or_one_that_hangs_is_a_finding() -> None:
     run = children.python("-c", PLANTED_RANKS, path=TOOLS)
     assert run.returncode == 0, run.stderr
@@ -111,6 +114,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str, call: object) -> None:
     monkeypatch.setitem(OPERATORS, name, type(OPERATORS[name])(planted, *list(vars(OPERATORS[name]).values())[1:]))
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_told_with_the_seed_and_few_steps(
     worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -180,6 +184,7 @@ def test_what_a_process_holds_is_counted(worker: ModuleType) -> None:
     assert len(block) + tensor.numel() > 0
 
 
+@pytest.mark.slow
 def test_what_leaks_is_told(worker: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     kept: list[torch.Tensor] = []
 
