@@ -30,7 +30,7 @@ def _composed(network: Any, x: Tensor, weights: list[Tensor], states: list[Tenso
     first = [state.unsqueeze(0) for state in states]
     flipped = x.flip(0) if reverse else x
     hx = first if len(first) > 1 else first[0]
-    key = torch._C.DispatchKey.CompositeImplicitAutograd  # type: ignore[attr-defined]
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
     output, *last = network._op_dk(key, flipped, hx, weights, len(weights) == 4, 1, 0.0, False, False, False)
     return [output.flip(0) if reverse else output, *(state.squeeze(0) for state in last)]
 
