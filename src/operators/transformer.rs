@@ -167,10 +167,10 @@ pub fn encoder_layer<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Outcome 
     let norm_first = norm_first.get::<bool>()?;
     let norm_if = |wanted: bool, input: Tensor<'a>, weight: &Value<'a>, bias: &Value<'a>| {
         let sizes = Value::Integers(&[width.get()?]);
-        if !wanted {
-            Ok(input)
-        } else {
+        if wanted {
             call.operator(&callees::LAYER_NORM, &[input.into(), sizes, *weight, *bias, *epsilon, true.into()])
+        } else {
+            Ok(input)
         }
     };
     let add = |sum: Tensor<'a>, other: Tensor<'a>| call.operator(&callees::ADD_IN_PLACE, &[sum.into(), other.into(), 1.into()]);
