@@ -611,7 +611,7 @@ mod tests {
 
     #[test]
     fn every_operator_is_found_by_its_name() {
-        for op in crate::kernels::table::TABLE.iter() {
+        for op in &crate::kernels::table::TABLE {
             let name = CString::new(op.text()).unwrap();
             // SAFETY: a name is a string.
             let found = unsafe { rd_op_find(name.as_ptr()) };
