@@ -137,8 +137,6 @@ c10::IValue boxed(const rd_value& value) {
       return std::string(static_cast<const char*>(value.data), value.count);
     case RD_VALUE_GENERATOR:
       return *generator_at(const_cast<void*>(value.data));
-    case RD_VALUE_DEVICE:
-      return at::Device(static_cast<at::DeviceType>(value.count), static_cast<c10::DeviceIndex>(value.scalar.integer));
     default:
       return {};
   }

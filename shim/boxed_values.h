@@ -97,9 +97,7 @@ class Values {
   void add(at::ScalarType value) { add(static_cast<int64_t>(value)); }
   void add(at::Layout layout) { add(static_cast<int64_t>(layout)); }
   void add(at::MemoryFormat format) { add(static_cast<int64_t>(format)); }
-  void add(at::Device device) {
-    next(RD_VALUE_DEVICE, static_cast<size_t>(device.type()), nullptr).scalar = to_scalar(int64_t{device.index()});
-  }
+  void add(at::Device device) { next(RD_VALUE_DEVICE, 0, nullptr).scalar = to_scalar(int64_t{device.index()}); }
   void add(const at::Generator& generator) { list(RD_VALUE_GENERATOR, 1, generator.unsafeGetGeneratorImpl()); }
   template <class T>
   void add(const std::optional<T>& value) {

@@ -85,7 +85,7 @@ void rd_shim_register(const struct rd_shim *functions);
 // An array of `count` `rd_tensor`; absent ones have a null handle.
 #define RD_VALUE_OPTIONAL_TENSORS 11
 
-// A device: `count` is its `c10::DeviceType`, the integer of `scalar` its index, or -1 for the current device.
+// A device: the integer of `scalar` is its index, or -1 for the current device.
 #define RD_VALUE_DEVICE 12
 
 // An integer beyond `int64_t`: `scalar` is the `double` nearest to it.

@@ -171,7 +171,10 @@ TORCH_LIBRARY_FRAGMENT(rustdev, m) {
   m.def("_awaited(Tensor number, str reader) -> int", torch::dispatch(c10::DispatchKey::PrivateUse1, TORCH_FN(awaited_integer)));
 }
 
-TORCH_LIBRARY_IMPL(rustdev, AutogradPrivateUse1, m) { m.impl("_awaited", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(rustdev, AutogradPrivateUse1, m) {
+  m.impl("_awaited", torch::CppFunction::makeFallthrough());
+  m.impl("_launch", torch::CppFunction::makeFallthrough());
+}
 
 // The copy kernel reads and writes conjugated and negated memory itself. PyTorch's materialisation would recurse into this
 // operator.

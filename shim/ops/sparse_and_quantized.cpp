@@ -17,14 +17,13 @@ at::Tensor integers(const at::Tensor& tensor) {
   return plain.set_(tensor.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
 }
 
-// A tensor's quantiser on a device: scales and zero points of channels are tensors, which are moved to the device.
-at::QuantizerPtr quantizer_on(const at::Tensor& tensor, c10::Device device) {
+// A tensor's quantiser on a device, for a dtype: scales and zero points of channels are tensors, which are moved to the device.
+at::QuantizerPtr quantizer_on(const at::Tensor& tensor, c10::Device device, at::ScalarType dtype) {
   if (tensor.qscheme() == at::kPerTensorAffine) {
-    return tensor.quantizer();
+    return at::make_per_tensor_affine_quantizer(tensor.q_scale(), tensor.q_zero_point(), dtype);
   }
   return at::make_per_channel_affine_quantizer(tensor.q_per_channel_scales().to(device),
-                                               tensor.q_per_channel_zero_points().to(device), tensor.q_per_channel_axis(),
-                                               tensor.scalar_type());
+                                               tensor.q_per_channel_zero_points().to(device), tensor.q_per_channel_axis(), dtype);
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
@@ -32,12 +31,12 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blo
   if (!self.is_quantized()) {
     TORCH_CHECK(self.sizes() == dst.sizes(), "Quantized copy only works with Tensors with the same shape");
     TORCH_CHECK(self.scalar_type() == at::kFloat, "Quantized copy only works with kFloat as source Tensor");
-    return copy_from(quantizer_on(dst, at::kCPU)->quantize(self.cpu()), dst, non_blocking);
+    return copy_from(quantizer_on(dst, at::kCPU, dst.scalar_type())->quantize(self.cpu()), dst, non_blocking);
   }
   TORCH_CHECK(self.qscheme() == dst.qscheme(), "Quantized Copy only works with same qscheme");
   TORCH_CHECK(self.scalar_type() == dst.scalar_type(), "Quantized copy only works with the same dtype");
   integers(dst).copy_(integers(self), non_blocking);
-  at::set_quantizer_(dst, quantizer_on(self, dst.device()));
+  at::set_quantizer_(dst, quantizer_on(self, dst.device(), self.scalar_type()));
   return dst;
 }
 
@@ -46,9 +45,10 @@ at::Tensor empty_quantized(at::IntArrayRef size, const at::Tensor& like, std::op
                            std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory,
                            std::optional<at::MemoryFormat> memory_format) {
   const at::Device where = device.value_or(like.device());
-  const auto options = at::TensorOptions(dtype.value_or(like.scalar_type())).layout(layout).device(where).pinned_memory(pin_memory);
+  const at::ScalarType wanted = dtype.value_or(like.scalar_type());
+  const auto options = at::TensorOptions(wanted).layout(layout).device(where).pinned_memory(pin_memory);
   const DeviceScope scope(where.is_cpu() ? like.device() : where);
-  return at::new_qtensor(size, options.memory_format(memory_format), quantizer_on(like, where));
+  return at::new_qtensor(size, options.memory_format(memory_format), quantizer_on(like, where, wanted));
 }
 
 }  // namespace

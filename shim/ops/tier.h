@@ -9,8 +9,8 @@ inline std::unordered_map<std::string, const char*>& tiers() {
   return *map;
 }
 
-// Registers a kernel and notes its tier: "aten" (PyTorch's own code), "composite" (made of other operators), "fallback", or null
-// for a Rust kernel.
+// Registers a kernel and notes its tier: "aten" (PyTorch's own code), "composite" (made of other operators), "fallback", or null,
+// which is not noted: for a Rust kernel, and for other keys than PrivateUse1.
 template <class Kernel>
 void impl(torch::Library& library, const char* tier, const char* name, Kernel&& kernel) {
   if (tier != nullptr) {

@@ -77,7 +77,7 @@ class Generator final : public c10::GeneratorImpl {
 
 #if RUSTDEV_TORCH_HAS_GENERATOR_PHILOX_STATE
   void philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) override {
-    rd_philox_state start;
+    rd_philox_state start{};
     RD_CHECK(rd_generator_advance(state(), device().index(), increment, &start));
     const uint64_t zero = 0;
     seed = packed(1, at::kLong, &start.seed);

@@ -124,7 +124,7 @@ unsafe fn launch(arena: &BumpArena, op: &'static Op, target: Tensor<'_>, inputs:
         operands: operands(arena, &[Some(target)], inputs, &dense_numel),
         num_scalars: 0,
         scalar: |index: usize| -> Result<Scalar, Failure> {
-            Err(Failure::new(RD_INTERNAL, format!("a copy has no scalar {index}")))
+            Err(Failure::new(RD_INTERNAL, format!("{}: no scalar {index}", op.text())))
         },
     };
     // SAFETY: the caller's promise.

@@ -288,8 +288,12 @@ pub struct KernelCall {
 
 impl KernelCall {
     /// A launch of a kernel over the operands of a record.
+    ///
+    /// # Safety
+    /// The record has as many operands and scalars as the kernel's signature, and a dtype that it computes in. The operands' memory
+    /// is valid in the stream's order, and no output names an element twice.
     #[cfg(feature = "internals")]
-    pub fn new(op: &'static Op, record: Record) -> Self {
+    pub unsafe fn new(op: &'static Op, record: Record) -> Self {
         Self { op, record }
     }
 
@@ -314,7 +318,7 @@ impl KernelCall {
     /// The operands and scalars, as the kernel sees them.
     #[inline(always)]
     pub fn launch(&self) -> Launch<'_> {
-        // SAFETY: the caller of `rd_launch` promises that the operands' memory is valid in the stream's order, which covers the
+        // SAFETY: the callers of the functions that launch promise that the operands' memory is valid in the stream's order, which covers the
         // lifetime of the task. The stream runs a task once at a time, and other uses of its launch only describe it. The pieces of
         // a launch are disjoint and never call `Launch::output`.
         unsafe { self.record.launch() }

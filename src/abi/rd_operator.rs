@@ -79,7 +79,7 @@ pub const RD_VALUE_GENERATOR: i32 = 9;
 pub const RD_VALUE_SCALARS: i32 = 10;
 /// An array of `count` `rd_tensor`; absent ones have a null handle.
 pub const RD_VALUE_OPTIONAL_TENSORS: i32 = 11;
-/// A device: `count` is its `c10::DeviceType`, the integer of `scalar` its index, or -1 for the current device.
+/// A device: the integer of `scalar` is its index, or -1 for the current device.
 pub const RD_VALUE_DEVICE: i32 = 12;
 /// An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
 pub const RD_VALUE_LARGE_INTEGER: i32 = 13;
@@ -332,8 +332,9 @@ fn task_of(operator: &Operator) -> Option<rd_task> {
 /// implementation must serve the call, or the CPU kernel raise its error.
 ///
 /// # Safety
-/// What the call points at is readable during the call; its strings are UTF-8. The functions of the caller may be called with its context, do not unwind, and return tensors of the requested shapes. All tensors
-/// that the call sees or makes stay valid in the stream's order.
+/// What the call points at is readable during the call; its strings are UTF-8. The functions of the caller may be called with its
+/// context, do not unwind, and return tensors of the requested shapes. All tensors that the call sees or makes stay valid in the
+/// stream's order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_operator_call(bound: &rd_operator, call: &rd_call) -> rd_status {
     guard(|| {

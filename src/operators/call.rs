@@ -821,8 +821,8 @@ impl<'a> Deref for Call<'a> {
 }
 
 /// A device index, -1 for any device that is not rustdev's; displayed as the device's name.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct DeviceName(pub i32);
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct DeviceName(i32);
 
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

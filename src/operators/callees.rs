@@ -58,7 +58,7 @@ callees! {
     AMINMAX = c"aminmax";
     ARGMAX_OUT = c"argmax.out";
     ASSERT = c"_assert_async.msg";
-    ATTENTION = c"scaled_dot_product_attention";
+    ATTENTION = c"_scaled_dot_product_flash_attention_for_cpu";
     BERNOULLI_NUMBER = c"bernoulli_.float";
     BITWISE_AND = c"bitwise_and.Tensor";
     CAT = c"cat";

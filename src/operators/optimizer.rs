@@ -133,12 +133,6 @@ fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) 
     Ok(())
 }
 
-/// The distinct elements of a tensor: expanded dimensions are narrowed to size 1.
-fn distinct(tensor: Tensor<'_>) -> Tensor<'_> {
-    let is_expanded = |tensor: Tensor<'_>, dim: usize| tensor.strides()[dim] == 0 && tensor.sizes()[dim] > 1;
-    (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.section(dim, 0, 1) } else { tensor })
-}
-
 /// `_amp_foreach_non_finite_check_and_unscale_`: one launch for the gradients of each dtype. Gradients that are not dense are
 /// unscaled in copies, which are written back.
 pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse: Tensor<'_>) -> Outcome {
@@ -152,7 +146,7 @@ pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse
         ensure!(given.device() >= 0, "one of scaled_grads was not a rustdev tensor.");
         let is_near = given.device() == found.device() && given.device() == inverse.device();
         ensure!(is_near, "scaled_grads, found_inf and inv_scale must be on one device.");
-        let grad = distinct(given);
+        let grad = given.distinct();
         let has_gaps = !grad.fills_memory();
         dense.push(if has_gaps { call.dense(grad, Format::Contiguous)? } else { grad });
         copies.extend(has_gaps.then(|| (grad, dense[dense.len() - 1])));

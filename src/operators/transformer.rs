@@ -20,7 +20,8 @@ impl<'a> Mask<'a> {
         let Some(mask) = self.tensor else { return Ok(None) };
         let &[batch, _, length, _] = scores.sizes() else { unreachable!("scores have four dimensions") };
         let mask = call.dense(call.cast(mask, DType::Bool)?, Format::Contiguous)?;
-        let (given, seen) = match self.kind {
+        let kind = if mask.ndim() == 2 { self.kind } else { Some(2) };
+        let (given, seen) = match kind {
             Some(0) => (vec![length, length], vec![1, 1, length, length]),
             Some(1) => (vec![batch, length], vec![batch, 1, 1, length]),
             Some(2) => (scores.sizes().to_vec(), scores.sizes().to_vec()),
@@ -102,24 +103,22 @@ impl<'a> Projections<'a> {
         mask: &Mask<'a>,
         needs_weights: bool,
     ) -> Result<(Tensor<'a>, Option<Tensor<'a>>), CallError> {
-        let ([weight, bias], width) = (self.into, self.out[1].numel());
-        ensure!(self.heads > 0 && width % self.heads == 0 && width > 0);
-        ensure!(inputs[0].ndim() == 3 && inputs[0].size_from_end(0) == width);
-        ensure!(inputs.iter().all(|input| input.sizes() == inputs[0].sizes() && input.numel() > 0));
-        ensure!(weight.sizes() == [3 * width, width] && bias.sizes() == [3 * width] && self.out[0].sizes() == [width, width]);
+        ensure!(inputs[0].ndim() == 3 && inputs.iter().all(|input| input.sizes() == inputs[0].sizes()));
+        let ([weight, bias], width) = (self.into, inputs[0].size_from_end(0));
+        ensure!(self.heads > 0 && width % self.heads == 0);
+        ensure!(weight.sizes() == [3 * width, width] && bias.sizes() == [3 * width]);
+        take_if(self.out[0].sizes() == [width, width] && self.out[1].sizes() == [width])?;
+        if inputs[0].numel() == 0 {
+            return Ok((call.empty(inputs[0].sizes(), inputs[0].dtype())?, None));
+        }
         let heads = project(call, inputs, weight, bias)?.map(|projected| split_heads(projected, self.heads));
         let (attended, weights) = if needs_weights || mask.tensor.is_some() {
             let [attended, weights] = attend(call, heads, mask)?;
             (attended, Some(weights).filter(|_| needs_weights))
         } else {
             let [query, key, value] = heads.map(Value::Tensor);
-            (
-                call.operator(
-                    &callees::ATTENTION,
-                    &[query, key, value, Value::None, 0.0.into(), false.into(), Value::None, false.into()],
-                )?,
-                None,
-            )
+            let options = [0.0.into(), false.into(), Value::None, Value::None]; // dropout, causal, mask, scale
+            (call.operators(&callees::ATTENTION, &[&[query, key, value], &options[..]].concat(), 2)?[0], None)
         };
         Ok((linear(call, join_heads(call, attended)?, self.out[0], self.out[1])?, weights))
     }
@@ -157,6 +156,9 @@ pub fn encoder_layer<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Outcome 
     let [norm_weight, norm_bias, second_norm_weight, second_norm_bias, up_weight, up_bias, down_weight, down_bias] = rest;
     let source = source.tensor()?;
     take_if(FLOATING.contains(source.dtype()))?;
+    if source.numel() == 0 {
+        return call.give(0, call.operator(&callees::CLONE, &[source.into(), Value::None])?);
+    }
     ensure!(source.ndim() == 3 && width.get::<i64>()? == source.size_from_end(0));
     let projections = Projections {
         into: [weight.tensor()?, bias.tensor()?],

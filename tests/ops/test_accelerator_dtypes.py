@@ -69,3 +69,14 @@ def test_nothing_to_count_and_errors() -> None:
         compare_errors(lambda device, given=arguments: torch.histc(torch.ones(3, device=device), *given), CPU)
     compare_errors(torch.histc, torch.ones(3).bool(), 3, 0, 1, text=False)
     compare_errors(torch.histc, torch.ones(3) * math.inf, 3, text=False)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@WIDE
+def test_histogram(dtype: torch.dtype, weighted: bool) -> None:
+    given = torch.stack([numbers(60_000, dtype)] * 2)[:, ::3].nan_to_num(posinf=1, neginf=0)
+    # Multiples of 1/8: their sums are exact in every order.
+    weight = torch.randint(8, given.shape).to(dtype).div(8) if weighted else None
+    edges = torch.tensor([-3.0, -1.0, 0.0, 0.5, 0.5, 4.0], dtype=dtype)
+    compare(lambda x, bins, w: torch.histogram(x, bins, weight=w), given, edges, weight, rtol=1e-6)
+    compare(lambda x, w: torch.histogram(x, bins=7, range=(-2.0, 3.0), weight=w, density=True), given, weight, rtol=1e-6)

@@ -133,3 +133,16 @@ def test_parameters_of_the_wrong_size_are_refused() -> None:
 )
 def test_errors(call: Callable[[torch.Tensor], object]) -> None:
     compare_errors(call, torch.ones(2, 4, 3), text=False)
+
+
+def test_names_of_batch_norm() -> None:
+    def run(values: torch.Tensor, scale: torch.Tensor, both: torch.Tensor) -> list[Any]:
+        mean, var = both[:, 0], both[:, 1]  # with gaps
+        results = [*torch._native_batch_norm_legit(values, scale, None, mean, var, True, 0.1, 1e-5)]
+        results += torch._native_batch_norm_legit(values, scale, None, True, 0.1, 1e-5)
+        updated = torch.ops.aten._batch_norm_with_update(values, scale, None, mean, var, 0.1, 1e-5)
+        results += [*updated, *torch.ops.aten._batch_norm_no_update(values, scale, None, mean, var, 0.1, 1e-5)]
+        arguments = (mean, var, updated[1], updated[2], True, 1e-5, [True, True, False], updated[3])
+        return [*results, *torch.ops.aten.batch_norm_backward(values, values, scale, *arguments)]
+
+    compare(run, random((4, 3, 5), 0), random((3,), 1), torch.ones(3, 2), rtol=1e-5)

@@ -22,7 +22,7 @@ SAMPLED = ["add", "amax", "cumsum", "fft_rfft", "frexp", "index_put", "linalg_so
 SAMPLED += ["polygamma_polygamma_n_0", "sort", "stft", "take_along_dim", "tensor_split", "where"]
 #: Operators whose results are written to memory that elements share, or that an argument has.
 INTO_COMMON = ["add", "addmv", "aminmax", "cumprod", "cumsum", "histc", "kthvalue", "linalg_vecdot", "logcumsumexp", "mm", "msort"]
-INTO_COMMON += ["bmm", "matmul", "mean", "median", "nanmedian", "sort", "topk"]
+INTO_COMMON += ["bmm", "matmul", "max_reduction_with_dim", "mean", "min_reduction_with_dim", "sort", "topk"]
 #: Operators that are called with extreme values, and the dtypes.
 EXTREME = ["add", "amax", "bitwise_and", "cumsum", "floor", "frexp", "log", "maximum", "mul", "sqrt", "sum", "tanh", "where"]
 EXTREME_DTYPES = ["bfloat16", "float32", "int64"]
@@ -63,6 +63,7 @@ def test_operators_work_as_on_the_cpu(tmp_path: Path) -> None:
 def test_results_in_memory_in_common_are_those_of_the_cpu(tmp_path: Path) -> None:
     names = " or ".join(f"test_layout_out_{name}_rustdev" for name in INTO_COMMON)
     outcomes = run_part(tmp_path, "test_sweep_layouts.py", names, 1)
+    assert sum(outcomes.values()) == len(INTO_COMMON)
     assert outcomes.keys() == {"passed", "xfailed"}
 
 
@@ -101,6 +102,10 @@ def test_results_that_are_not_the_cpus_are_held_against_exact_ones() -> None:
     for imaginary, real, expected in ((1, math.inf, True), (-math.inf, math.inf, True), (1, -math.inf, False), (1, 1, False)):
         value = torch.complex(torch.tensor([float(real)]), torch.tensor([float(imaginary)]))
         assert wrong(value, infinite, lambda eps, seed: None, unit=torch.abs) == [not expected]
+    # A NaN of the CPU excuses no number that is not the exact one.
+    nan, one = torch.tensor([math.nan], dtype=torch.float16), torch.ones(1, dtype=torch.float64)
+    for number, expected in ((1.0, False), (7.0, True)):
+        assert wrong([number], nan, lambda eps, seed: one, unit=lambda size: 1e-3 * size + 1e-5) == [expected]
 
 
 def test_every_kernel_for_sparse_tensors_has_a_call(load: Callable[[str], ModuleType]) -> None:

@@ -68,3 +68,11 @@ def test_a_scaled_fused_step_waits_for_nothing() -> None:
     step()
     assert not torch.rustdev.current_stream().query()
     torch.rustdev.synchronize()
+
+
+@pytest.mark.parametrize("bad", [1.0, torch.inf])
+def test_unscale_of_several_dtypes(bad: float) -> None:
+    plain = torch.rand(4, 6)
+    grads = [plain.clone(), plain.half(), plain.clone()[:, ::2], plain.double(), plain.clone().t(), plain.half()[0, ::2]]
+    grads[3][1, 2] = bad
+    compare(unscale, grads, 0.0, 0.5, rtol=TOLERANCE)

@@ -1,5 +1,6 @@
 """Indexing operators against the CPU, with the fallback forbidden."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -168,3 +169,17 @@ def test_a_source_with_too_few_elements_is_an_error_of_the_task() -> None:
 def test_dtypes_of_indices_of_bags(first: torch.dtype, second: torch.dtype) -> None:
     index, offsets = torch.tensor([0, 2, 1, 1], dtype=first), torch.tensor([0, 2], dtype=second)
     compare_outcomes(functional.embedding_bag, index, torch.rand(3, 2), offsets, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*is in beta")  # the CPU's own, once in a process
+@pytest.mark.parametrize("dim", [0, 1])
+def test_gather_and_scatter(dim: int) -> None:
+    # Sums of whole numbers are exact in any order.
+    tensor, source, index = torch.randn(100, 400).mul(8).round(), torch.randn(90, 300).mul(8).round(), integers(100, 90, 300)
+    close = functools.partial(compare, signs=False)
+    for target in (tensor, tensor.t().contiguous().t(), torch.cat([tensor, tensor], 1)[:, ::2]):
+        close(lambda x, i: x.gather(dim, i), target, index)
+        close(lambda x, i: x.scatter_(dim, i, 1), target, index)
+        close(lambda x, i, y: x.scatter_add(dim, i, y), target, index, source)
+        for kind in ("sum", "amax", "amin"):
+            close(lambda x, i, y, k=kind: x.scatter_reduce(dim, i, y, k, include_self=False), target, index, source)

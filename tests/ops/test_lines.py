@@ -70,3 +70,21 @@ def test_errors_of_losses() -> None:
     functional.nll_loss(values.to("rustdev"), torch.tensor([0, 3]).to("rustdev"))
     with pytest.raises(torch.AcceleratorError, match=r"Target 3 is out of bounds"):
         torch.rustdev.synchronize()
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(7,), (5, 3), (9000, 4), (2, 3, 40, 70)], ids=str)
+def test_losses_and_gradients(shape: tuple[int, ...], dtype: torch.dtype, reduction: str) -> None:
+    classes, sizes = (shape[0], ()) if len(shape) == 1 else (shape[1], (shape[0], *shape[2:]))
+    values, weight = -make_tensor(shape, dtype).abs(), make_tensor((classes,), dtype).abs() + 0.5
+    target = torch.randint(0, classes, sizes, generator=torch.Generator().manual_seed(1))
+
+    def loss(values: torch.Tensor, target: torch.Tensor, weighted: bool, ignored: int) -> torch.Tensor:
+        weights = weight.to(values.device) if weighted else None
+        return functional.nll_loss(values, target, weights, reduction=reduction, ignore_index=ignored)
+
+    for weighted, ignored in itertools.product((False, True), (-100, 1)):
+        compare_gradients(loss, values, target, weighted, ignored, rtol=SUMS)
+    if len(shape) < 3:
+        compare_gradients(loss, values, target.to(torch.uint8), False, 1, rtol=SUMS)

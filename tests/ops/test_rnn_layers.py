@@ -9,6 +9,7 @@ import torch
 from comparison import compare, compare_errors, compare_gradients
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import checkpoint
 
 Sizes = tuple[tuple[int, ...], ...]
 STEPS, BATCH, INPUTS, SIZE = 5, 9, 7, 6
@@ -208,3 +209,15 @@ def test_cells_refuse_gates_that_are_none() -> None:
     for state in (wide, gates[0], gates[:1]):
         with pytest.raises(RuntimeError, match="a cell state of a quarter"):
             torch.ops.aten._thnn_fused_lstm_cell(wide, wide, state)
+
+
+def test_a_checkpoint_unpacks_what_a_layer_saves_once() -> None:
+    torch.manual_seed(0)
+    layer, x = nn.LSTM(4, 3).to("rustdev"), torch.randn(5, 2, 4, device="rustdev", requires_grad=True)
+    outputs = [layer(x)[0], checkpoint(lambda x: layer(x)[0], x, use_reentrant=False)]
+    plain, recomputed = (torch.autograd.grad(output.sum(), x)[0] for output in outputs)
+    assert torch.equal(plain, recomputed)
+    nodes = [outputs[0].grad_fn]
+    for node in nodes:
+        nodes += [following for following, _ in node.next_functions if following is not None]
+    assert any("_Layer" in node.name() for node in nodes)

@@ -1,8 +1,10 @@
 """Sorting, selection, search and unique elements, against the CPU: values, indices, ties, NaN, out=, strides, errors."""
 
+from typing import Any
+
 import pytest
 import torch
-from comparison import assert_same, compare, compare_errors, make_tensor
+from comparison import assert_same, compare, compare_errors, compare_outcomes, make_tensor
 
 DTYPES = [torch.bool, torch.uint8, torch.int16, torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.float64]
 # Around one line, lines that one thread sorts, and those that all do.
@@ -118,3 +120,11 @@ def test_unique_elements_alone(dtype: torch.dtype, size: int) -> None:
 
 def test_every_nan_is_unique() -> None:
     compare(lambda a: torch.unique(a, return_counts=True), torch.tensor([torch.nan, 1.0, torch.nan, 1.0]))
+
+
+@pytest.mark.parametrize("function", [torch.median, torch.nanmedian])
+def test_medians_into_one_element(function: Any) -> None:
+    host, one = make((5, 4), torch.float32), torch.zeros(())
+    call = lambda x, *out: function(x, 0, out=out)  # noqa: E731
+    compare_outcomes(call, host, one.expand(4), torch.zeros(4).long())
+    compare_outcomes(call, host, torch.zeros(4), one.long().expand(4))

@@ -241,3 +241,14 @@ def test_nothing_beside_a_large_result_is_written(first: int) -> None:
     expected = torch.full((COUNT + 16,), 7.0)
     expected[first : first + COUNT] = -2
     assert torch.equal(memory.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", EVERY, ids=str)
+@pytest.mark.parametrize("name", [*BINARY, "where"])
+def test_operands_of_two_dtypes(name: str, dtype: torch.dtype) -> None:
+    function = getattr(torch, name) if name != "where" else lambda x, y: torch.where(y != 0, x, y)
+    left = make_tensor((6, 40), dtype)
+    for other in (torch.bool, torch.int64, torch.bfloat16, torch.float64):
+        right = make_tensor((6, 80), other, seed=1)
+        for given in ((left, right[:, ::2]), (right[:, ::2], left), (left.t(), right[:, 40:].t()), (left, right[:1, :40])):
+            compare_outcomes(function, *given, rtol=TOLERANCE)

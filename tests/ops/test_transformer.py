@@ -59,6 +59,22 @@ def test_an_encoder_layer(norm_first: bool, activation: str, kind: int | None) -
     compare(encode, torch.randn(BATCH, LENGTH, WIDTH), mask, rtol=1e-5)
 
 
+def test_empty_batches_and_masks_of_four_dimensions() -> None:
+    given, mask = projections(), mask_of(2)
+    layer = torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 16, batch_first=True).eval()
+
+    def attend(x: T, mask: T | None, *given: T) -> tuple[T, T | None]:
+        return torch._native_multi_head_attention(x, x, x, WIDTH, HEADS, *given, mask, mask_type=0)
+
+    def encode(x: T) -> T:
+        with torch.no_grad():
+            return layer.to(x.device)(x)
+
+    compare(lambda x, *given: attend(x, None, *given)[0], torch.empty(0, LENGTH, WIDTH), *given)
+    compare(encode, torch.empty(0, LENGTH, WIDTH))
+    compare(attend, torch.randn(BATCH, LENGTH, WIDTH), mask, *given, rtol=1e-5)
+
+
 def test_a_query_without_keys_is_nan() -> None:
     torch.manual_seed(0)
     mask = torch.eye(LENGTH, dtype=torch.bool)

@@ -254,3 +254,11 @@ def test_quantised(name: str, per_channel: bool) -> None:
         moved.copy_(torch.ones(4, device="rustdev"))
     with pytest.raises(RuntimeError, match="kFloat as source Tensor"):
         moved.copy_(torch.ones(3, 4, dtype=torch.float64, device="rustdev"))
+
+
+def test_an_empty_quantized_tensor_has_the_dtype_that_is_asked_for() -> None:
+    like = torch.quantize_per_tensor(torch.rand(3), 0.1, 0, torch.quint8).to("rustdev")
+    made = torch.empty_quantized((3,), like, dtype=torch.qint8)
+    made.copy_(torch.tensor([0.1, 0.2, -0.3], device="rustdev"))
+    assert made.dtype is torch.qint8
+    assert made.cpu().int_repr().tolist() == [1, 2, -3]

@@ -125,3 +125,16 @@ def test_record_stream_of_another_device_is_refused_or_harmless() -> None:
     tensor.record_stream(Stream(1))
     del tensor
     assert torch.ones(4, device="rustdev:0").sum().item() == 4
+
+
+def test_torch_accelerator_sets_streams_and_waits_for_one_device() -> None:
+    stream = torch.Stream("rustdev:1")
+    torch.accelerator.set_stream(stream)
+    assert torch.accelerator.current_stream() == torch.rustdev.current_stream() == stream
+    assert torch.accelerator.current_device_index() == torch.rustdev.current_device() == 1
+    assert torch.accelerator.current_stream("rustdev:0") == torch.rustdev.default_stream(0)
+    torch.rustdev._sleep(20_000_000)
+    torch.accelerator.synchronize("rustdev:0")
+    assert not stream.query()
+    torch.accelerator.synchronize("rustdev:1")
+    assert stream.query()

@@ -210,19 +210,19 @@ class _NotImplemented(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, operator: Any, *tensors: Tensor) -> Any:
-        ctx.name = operator.name()
+        ctx.operator = operator.name()
         if operator._schema.is_mutable:
             ctx.mark_dirty(tensors[0])
         return _below_autograd(operator, *tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(f"derivative for {ctx.name} is not implemented")
+        raise RuntimeError(f"derivative for {ctx.operator} is not implemented")
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         raise NotImplementedError(
-            f"Trying to use forward AD with {ctx.name} that does not support it because it has not been implemented yet."
+            f"Trying to use forward AD with {ctx.operator} that does not support it because it has not been implemented yet."
         )
 
 

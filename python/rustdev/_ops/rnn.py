@@ -46,24 +46,28 @@ class _Layer(torch.autograd.Function):
             # Cloned, because the last states are views of other outputs.
             last = [state.clone() for state in others[:num_states]]
         ctx.save_for_backward(*tensors, output, *others[num_states:])
-        ctx.name, ctx.num_states, ctx.reverse, ctx.given = name, num_states, reverse, len(tensors)
+        ctx.layer, ctx.num_states, ctx.reverse, ctx.given = name, num_states, reverse, len(tensors)
         return (output, *last)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        tensors, results = ctx.saved_tensors[: ctx.given], ctx.saved_tensors[ctx.given :]
-        layer = tensors[0], list(tensors[1 : -ctx.num_states]), list(tensors[-ctx.num_states :])
-        _, backward, network = _OPERATORS[ctx.name]
-        if torch.is_grad_enabled():
-            # For second derivatives: recomputed with PyTorch's cells.
-            wanted = [tensor for tensor in tensors if tensor.requires_grad]
-            outputs = _composed(network, *layer, ctx.reverse)
-            of_wanted = iter(torch.autograd.grad(outputs, wanted, grads, retain_graph=True, create_graph=True, allow_unused=True))
-            found = [next(of_wanted) if tensor.requires_grad else None for tensor in tensors]
-        else:
-            with torch._C._AutoDispatchBelowADInplaceOrView():
-                found = backward(grads, *layer, results, ctx.reverse, ctx.needs_input_grad[3:])
-        return None, None, None, *found[: ctx.given]
+        with torch._C.DisableTorchFunction():
+            saved = ctx.saved_tensors  # unpacked by each use
+            tensors, results = saved[: ctx.given], saved[ctx.given :]
+            layer = tensors[0], list(tensors[1 : -ctx.num_states]), list(tensors[-ctx.num_states :])
+            _, backward, network = _OPERATORS[ctx.layer]
+            if torch.is_grad_enabled():
+                # For second derivatives: recomputed with PyTorch's cells.
+                wanted = [tensor for tensor in tensors if tensor.requires_grad]
+                outputs = _composed(network, *layer, ctx.reverse)
+                of_wanted = iter(
+                    torch.autograd.grad(outputs, wanted, grads, retain_graph=True, create_graph=True, allow_unused=True)
+                )
+                found = [next(of_wanted) if tensor.requires_grad else None for tensor in tensors]
+            else:
+                with torch._C._AutoDispatchBelowADInplaceOrView():
+                    found = backward(grads, *layer, results, ctx.reverse, ctx.needs_input_grad[3:])
+            return None, None, None, *found[: ctx.given]
 
 
 def _recorded_layer(x: Tensor, weights: Sequence[Tensor], states: Sequence[Tensor], reverse: bool, layer: str) -> list[Tensor]:

@@ -175,7 +175,8 @@ impl<'a> Bags<'a> {
         sums.fill(T::Acc::ZERO);
         let maxima = self.maxima.filter(|_| is_maximum).map(|table| table.row::<i64>(bag));
         if let Some(maxima) = maxima {
-            // SAFETY: this is a row of an output with as many columns, which the launch may write.
+            // SAFETY: this is a row of an output with as many columns, which the launch may write. The operator makes it as a
+            // contiguous tensor of int64, so it is aligned.
             unsafe { maxima.write_bytes(0, self.table.cols) };
         }
         let (mut count, mut rows, mut pending) = (0i64, [AddedRow::NONE; ADDED_TOGETHER], 0);

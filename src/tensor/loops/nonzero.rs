@@ -113,7 +113,7 @@ leaf! {
     fn find<T: Element>(from: *const T, positions: &mut [u16]) -> usize {
         let mut found = 0;
         for position in 0..positions.len() {
-            // SAFETY: as in `Count`, for as many elements as there are positions.
+            // SAFETY: as in `count_nonzero`, for as many elements as there are positions.
             let element = unsafe { from.wrapping_add(position).read_unaligned() };
             positions[found] = position as u16;
             found += (element.load() != T::Acc::ZERO) as usize;
