@@ -107,7 +107,7 @@ demo: dev $(STAMPS)/demo ## train the digits on the device and draw demo-output/
 
 # ---- the three layers of tests: check, test, nightly ------------------------------------------------------------------------------
 # The rule by which Python tests are chosen is in tests/layers.py.
-check: lint-fast test-rust check-python ## the fast lints, the Rust tests and a part of the Python tests: five minutes after a build
+check: lint-fast test-rust check-python ## the fast lints, the Rust tests and a part of the Python tests: some minutes after a build
 
 # Several processes run the tests at once, but those that measure time. A function of the arguments that both runs of pytest have.
 WORKERS ?= 2
