@@ -1,4 +1,4 @@
-// What all parts of the shim use: tensors and numbers, scopes of the current device and of accesses to device memory.
+// Functions that all parts of the shim use: tensors and numbers, scopes of the current device and of accesses to device memory.
 #pragma once
 
 #include <c10/core/Scalar.h>

@@ -35,13 +35,13 @@ SUMS = TOLERANCE | {torch.float32: 1e-5, torch.complex64: 1e-5}
 #: The dtypes of the same call without rounding, as far as it can be had.
 PRECISE = dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64)
 PRECISE |= dict.fromkeys((torch.complex32, torch.complex64), torch.complex128)
-#: So many steps (units in the last place) apart are the same: PyTorch's relative tolerances.
+#: Units in the last place by which equal results may differ: PyTorch's relative tolerances.
 STEPS = {torch.float16: 2.0, torch.bfloat16: 2.0, torch.float32: 16.0, torch.float64: 4.5e8}
 #: Tolerance of sums in the widest dtypes, relative to the largest of the results and to 1.
 WIDEST = 1e-7
 #: How often inputs are moved by rounding errors, to see what these do to the result.
 NUDGES = 8
-#: By how much the errors of equally good algorithms differ: so many times the CPU's worst is let pass where rounding explains it.
+#: Factor by which the error may exceed the CPU's worst where rounding explains it: equally good algorithms differ by as much.
 LUCK = 4
 
 #: What tensors that are not dense are made of.
@@ -83,8 +83,8 @@ def make_tensor(
 def copied(tree: Any, device: str = "rustdev") -> Any:
     """Return a tree with copies of its tensors of the CPU on a device, with their strides and all of their memory.
 
-    The same tensor stays the same, and what shares memory shares it. Devices in the tree are replaced by that device, and modules
-    are copied to it.
+    A tensor that occurs twice is copied once, and views of one memory stay views of one memory. Devices in the tree are replaced by
+    that device, and modules are copied to it.
     """
     made: dict[int, torch.Tensor] = {}
     memories: dict[tuple[int, torch.dtype], torch.Tensor] = {}

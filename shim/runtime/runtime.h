@@ -1,4 +1,4 @@
-// What operators ask of the runtime: device indices (guard.cpp), generators (generator.cpp), labels (label.cpp).
+// The parts of the runtime that operators use: device indices (guard.cpp), generators (generator.cpp), labels (label.cpp).
 #pragma once
 
 #include <ATen/core/Generator.h>

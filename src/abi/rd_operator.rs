@@ -332,9 +332,9 @@ fn task_of(operator: &Operator) -> Option<rd_task> {
 /// implementation must serve the call, or the CPU kernel raise its error.
 ///
 /// # Safety
-/// What the call points at is readable during the call; its strings are UTF-8. The functions of the caller may be called with its
-/// context, do not unwind, and return tensors of the requested shapes. All tensors that the call sees or makes stay valid in the
-/// stream's order.
+/// The memory that the call points at is readable during the call; its strings are UTF-8. The functions of the caller may be called
+/// with its context, do not unwind, and return tensors of the requested shapes. All tensors that the call sees or makes stay valid
+/// in the stream's order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_operator_call(bound: &rd_operator, call: &rd_call) -> rd_status {
     guard(|| {

@@ -27,7 +27,7 @@ struct Call<'a> {
 }
 
 signature! {
-    /// What every list operator but a reduction has.
+    /// The signature of every list operator but a reduction.
     lists(..lists)[tensors, is_in_place, ..numbers] in EVERY;
     reduce(..lists)[tensors, ..more] in EVERY;
 }

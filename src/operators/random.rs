@@ -53,7 +53,7 @@ fills! {
     log_normal(out, mean, std) if std > 0.0;
 }
 
-/// What a tensor holds as real numbers: a complex tensor's parts. `None` if that is empty.
+/// The real numbers of a tensor: a complex tensor's parts. `None` if that is empty.
 fn reals<'a>(call: &Call<'a>, out: Tensor<'a>) -> Result<Option<Tensor<'a>>, CallError> {
     if !out.dtype().is_complex() || out.numel() == 0 {
         return Ok(Some(out).filter(|out| !out.dtype().is_complex()));

@@ -67,7 +67,7 @@ by_name = {"ids": lambda value: getattr(value, "formatted_name", str(value))}
 FACTORS, MOST = (4001, 67, 31, 13, 7, 3), 100_000
 #: Operators of which a sample's integers are no others: offsets that go up.
 FIXED = {"nn.functional.embedding_bag"}
-#: So many samples of each operator and dtype in a layer of the tests.
+#: Number of samples of each operator and dtype that `make check` compares.
 FEWER = 3
 #: Operators without larger samples: sizes are arguments, or operands that are not broadcast.
 NOT_ENLARGED = {
@@ -84,7 +84,7 @@ NOT_ENLARGED = {
 NOT_ENLARGED |= {"native_group_norm", "native_layer_norm", "nn_functional_layer_norm", "scatter", "scatter_add", "tril_indices"}
 NOT_ENLARGED |= {f"index_reduce_{kind}" for kind in ("amax", "amin", "mean", "prod")} | {"triu_indices"}
 NOT_ENLARGED |= {f"scatter_reduce_{kind}" for kind in ("amax", "amin", "mean", "prod", "sum")}
-#: So many larger samples of each operator and dtype.
+#: Number of larger samples of each operator and dtype.
 LARGE = 3
 
 
@@ -169,7 +169,7 @@ def test_samples_and_gradients(op: Any, dtype: torch.dtype) -> None:
 def test_larger_samples(op: Any, dtype: torch.dtype) -> None:
     held, found = 0, list(samples(op, dtype))
     random.Random(0).shuffle(found)  # neighbours differ in their tensors alone
-    # Those of an operator with few samples have each layout.
+    # Samples are repeated, so that an operator with few of them is called in each layout.
     for sample in itertools.chain.from_iterable([found] * LARGE):
         given = larger(arguments(sample), held) if held < LARGE else None
         if given is not None and is_taken(op, given):

@@ -70,7 +70,7 @@ impl Stage {
     /// Scatters the elements of scratch memory at `from` to the rectangle at `to`, cast to `target`.
     ///
     /// # Safety
-    /// As for [`Stage::gather`], with the roles exchanged.
+    /// The contract of [`Stage::gather`] holds, with source and target exchanged.
     pub unsafe fn scatter(&self, from: *mut u8, source: DType, to: StridedPtr, target: DType, raw: &mut dyn FnMut() -> *mut u8) {
         let is_dense = self.is_dense(&to, target.size());
         let mut packed = from;
