@@ -220,4 +220,4 @@ def test_a_checkpoint_unpacks_what_a_layer_saves_once() -> None:
     nodes = [outputs[0].grad_fn]
     for node in nodes:
         nodes += [following for following, _ in node.next_functions if following is not None]
-    assert any("_Layer" in node.name() for node in nodes)
+    assert any("Layer" in node.name() for node in nodes)
