@@ -7,6 +7,7 @@ pub mod attention;
 pub mod channel_norm;
 #[cfg(test)]
 mod check;
+pub mod convolution;
 pub mod copy;
 pub mod depthwise;
 pub mod foreach;

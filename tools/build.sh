@@ -17,12 +17,14 @@ shim() {
   [ "$done" -gt 0 ] && printf ', shim %d of %d files' "$done" "$((all - 2))"
 }
 
-# How many pieces of code rustc has compiled of the crate that it is at.
+# How many units of code of a crate rustc has optimized, each by itself, and compiled, with what is inlined from others.
 crate() {
-  local directory
+  local directory name
   directory=$(find target/*/incremental -maxdepth 2 -name '*-working' -newer "$log" 2>/dev/null | head -1)
-  [ -n "$directory" ] && printf ', %s: %d units of code' "$(basename "$(dirname "$directory")" | sed 's/-[^-]*$//')" \
-    "$(find "$directory" -name '*.o' | wc -l)"
+  [ -n "$directory" ] || return 0
+  name=$(basename "$(dirname "$directory")" | sed 's/-[^-]*$//')
+  printf ', %s: %d units of code optimized, %d compiled' "$name" "$(find "$directory" -name '*.bc' | wc -l)" \
+    "$(find target/*/deps -name "$name-*.rcgu.o" -newer "$log" | wc -l)"
 }
 
 PIP_QUIET=1 "$@" >> "$log" 2>&1 &

@@ -15,6 +15,8 @@
 //! number of threads.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2_tile;
+#[cfg(target_arch = "x86_64")]
 mod avx512_dots;
 #[cfg(target_arch = "x86_64")]
 mod avx512_tile;

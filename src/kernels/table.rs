@@ -16,8 +16,8 @@ use super::pointwise::{
 use super::pointwise::{elementary, rounding, sign, ternary};
 use super::signature::Signature;
 use super::{
-    attention, channel_norm, copy, depthwise, foreach, histogram, indexing, layer_norm, lookup_table, matmul, max_pool, movement,
-    nll_loss, optimizer, random, reduce, rnn, scan, softmax, sorting,
+    attention, channel_norm, convolution, copy, depthwise, foreach, histogram, indexing, layer_norm, lookup_table, matmul,
+    max_pool, movement, nll_loss, optimizer, random, reduce, rnn, scan, softmax, sorting,
 };
 use crate::tensor::dtype::{ALL, DType, DTypeSet, FIELD, FLOATING, ORDERED};
 use crate::tensor::kernel_error::Error;
@@ -359,6 +359,7 @@ table![
     shaped(c"native_layer_norm", kernel!(layer_norm::native_layer_norm), 0.3),
     shaped(c"native_layer_norm_backward", kernel!(layer_norm::native_layer_norm_backward), 0.6),
     // images and classes
+    costed(c"convolution", kernel!(convolution::convolution), convolution::cost),
     costed(c"depthwise", kernel!(depthwise::depthwise), depthwise::cost),
     costed(c"depthwise_weight", kernel!(depthwise::depthwise_weight), depthwise::cost),
     shaped(c"max_pool2d_with_indices", kernel!(max_pool::max_pool2d), 5.0),

@@ -1,7 +1,8 @@
 //! Convolutions, forward and backward: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the
 //! batch or the channels. The division depends only on the shapes, so results do not depend on the number of threads.
 //!
-//! `depthwise_windows` chooses the calls that the Rust kernels of `src/kernels/depthwise.rs` compute, `run` the dtype of others.
+//! `depthwise_windows` and `packed_windows` choose the calls that the Rust kernels of `src/kernels/depthwise.rs` and
+//! `src/kernels/convolution.rs` compute, `run` the dtype of others.
 //! In the task PyTorch's `at::convolution` chooses the algorithm, except where `has_large_volumes` requests that of oneDNN.
 //!
 //! 16 bit floats for which the kernels are slow or wrong ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in
@@ -12,8 +13,9 @@ use super::call::{Arguments, Call, CallError, Outcome, Partition, Shape, Strides
 use super::callees::{self, kernel};
 use super::tensors::{Dims, Format, Tensor, dims};
 use super::windows::Windows;
+use crate::simd::{self, Isa};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
-use crate::tuning::tasks::{FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
+use crate::tuning::tasks::{FEW_POSITIONS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 mod onednn_limits;
 
@@ -144,10 +146,26 @@ impl Convolution<'_> {
     /// The windows of a 2-D depthwise convolution that a Rust kernel can compute, else `None`.
     fn depthwise_windows(&self) -> Option<Windows> {
         let is_ours = !self.transposed && self.is_by_channel() && FLOATING.contains(self.input.dtype());
+        if is_ours { self.windows() } else { None }
+    }
+
+    /// The windows of a 2-D convolution.
+    fn windows(&self) -> Option<Windows> {
         let pair = |numbers: &[i64]| <[i64; 2]>::try_from(numbers).ok().filter(|numbers| numbers.iter().all(|&number| number >= 0));
         let [kernel, dilation, padding, stride] = [&self.weight.sizes()[2..], self.dilation, self.padding, self.stride].map(pair);
-        let windows = Windows { kernel: kernel?, dilation: dilation?, padding: padding?, stride: stride? };
-        is_ours.then_some(windows)
+        Some(Windows { kernel: kernel?, dilation: dilation?, padding: padding?, stride: stride? })
+    }
+
+    /// The windows of a 2-D convolution that `src/kernels/convolution.rs` computes, on processors with AVX2 and without AVX-512: 16 bit
+    /// floats, which it widens as it packs them, `Double`, and calls of few positions, for which oneDNN reorders the weights.
+    fn packed_windows(&self, out: Tensor<'_>) -> Option<Windows> {
+        let &[images, _, ref sizes @ ..] = out.sizes() else { return None };
+        let is_ours = match self.input.dtype() {
+            DType::Float => images * sizes.iter().product::<i64>() <= FEW_POSITIONS,
+            other => FLOATING.contains(other),
+        };
+        let takes = is_ours && !self.transposed && simd::isa() == Isa::Avx2 && out.is_dense(Format::Contiguous);
+        if takes { self.windows() } else { None }
     }
 
     /// True for 3-D convolutions in `Float` for which oneDNN's kernel is faster than PyTorch's choice.
@@ -196,6 +214,14 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if let Some(windows) = convolution.depthwise_windows() {
         let bias = call.dense_given(bias)?;
         return depthwise(call, &windows, [out, convolution.input, convolution.weight], bias, false);
+    }
+    if let Some(windows) = convolution.packed_windows(out) {
+        let operands = [input, weight].map(|operand| call.dense(operand, Format::Contiguous));
+        let [input, weight] = operands;
+        let inputs = [Some(input?), Some(weight?), call.dense_given(bias)?];
+        let mut scalars = windows.scalars([2, 3].map(|dim| out.sizes()[dim])).list().to_vec();
+        scalars.push(groups.into());
+        return call.with_kernel(kernel!(c"convolution")).launch(&[out], &inputs, &scalars);
     }
     convolution.run(arguments, call, out, convolution.weight.sizes()[0], Direction::Forward)
 }

@@ -4,7 +4,7 @@
 //! The right operand is packed into panels of a few columns, row after row, so that the widest tile reads a panel sequentially.
 //! Each element of the result is the sum of its terms in order, whichever tile computes it.
 
-use super::register_tile::{ROWS, tile};
+use super::register_tile::{AVX2_ROWS, ROWS, tile};
 use super::skinny::Entry;
 use crate::simd::{self, Isa, Leaf, vectorize};
 use crate::tensor::loops::Memory;
@@ -81,6 +81,7 @@ impl<T: Entry<Acc = T> + Number, const W: usize> Leaf for Product<'_, T, W> {
             while row < rows {
                 let (a, out) = (&a[row * k..], &mut out[row * n + begin..]);
                 row += match rows - row {
+                    AVX2_ROWS.. if simd::isa() == Isa::Avx2 => few_rows::<T, AVX2_ROWS, W>(panel, columns, a, k, out, n),
                     ROWS.. => few_rows::<T, ROWS, W>(panel, columns, a, k, out, n),
                     2.. => few_rows::<T, 2, W>(panel, columns, a, k, out, n),
                     _ => few_rows::<T, 1, W>(panel, columns, a, k, out, n),

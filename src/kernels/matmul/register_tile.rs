@@ -13,6 +13,8 @@ pub const COLUMNS: usize = 16;
 pub const ROWS: usize = 4;
 /// Rows of a tile with few columns, if there are enough registers for its sums.
 const MANY_ROWS: usize = 8;
+/// Rows of a tile of two registers of columns with AVX2: the sums fill 12 of 16 registers.
+pub const AVX2_ROWS: usize = 6;
 
 /// A left operand: element (row, col) is at position `row * rows + col * cols`.
 #[derive(Clone, Copy)]
@@ -84,6 +86,8 @@ impl<T: Entry<Acc = T> + Number> Leaf for Product<'_, T> {
                 (32.., 64) => self.columns::<MANY_ROWS, 32>(col),
                 (32.., _) => self.columns::<ROWS, 32>(col),
                 (_, 64) => self.columns::<MANY_ROWS, COLUMNS>(col),
+                _ if simd::isa() == Isa::Avx2 && size_of::<T>() == 4 => self.columns::<AVX2_ROWS, COLUMNS>(col),
+                _ if simd::isa() == Isa::Avx2 => self.columns::<2, COLUMNS>(col),
                 _ => self.columns::<ROWS, COLUMNS>(col),
             };
         }
@@ -99,7 +103,7 @@ impl<T: Entry<Acc = T> + Number> Product<'_, T> {
         while row < m {
             row += match m - row {
                 rows if rows >= R => self.tile::<R, W>(row, col),
-                ROWS.. => self.tile::<ROWS, W>(row, col),
+                ROWS.. if R > ROWS => self.tile::<ROWS, W>(row, col),
                 2.. => self.tile::<2, W>(row, col),
                 _ => self.tile::<1, W>(row, col),
             };
@@ -140,6 +144,11 @@ pub unsafe fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     (out, out_rows): (*mut T, usize),
     adds: bool,
 ) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise.
+    if unsafe { super::avx2_tile::tile::<T, R, W>((a, [a_rows, a_cols]), (b, b_rows), k, (out, out_rows), adds) } {
+        return;
+    }
     let mut sums = [[<T as Number>::ZERO; W]; R];
     if adds {
         for row in 0..R {
