@@ -4,10 +4,10 @@
                                           [--no-compiled] [--output FOLDER] [--page FILE.md]
 
 The models are those of real_models.py. Both devices run in one process, in alternating blocks, with the same number of threads; a
-figure is the minimum of the blocks. Their results are compared. The fallback is forbidden, but for models in ``FALLBACKS``. The kind
-`infer` is a pass without gradients, `train` a step of AdamW, `decode` the generation of tokens one by one. bfloat16 means weights
-of this dtype; in training it means autocast. Inference in float32 is also measured with torch.compile and OpenVINO, each in a process
-of its own (alone.py).
+figure is the minimum of the blocks. Their results are compared. The fallback is forbidden, but for models in ``FALLBACKS``. The
+kind `infer` is a pass without gradients, `train` a step of AdamW, `decode` the generation of tokens one by one. bfloat16 means
+weights of this dtype; in training it means autocast. Inference in float32 is also measured with torch.compile and OpenVINO, each in
+a process of its own (alone.py).
 """
 
 import argparse
@@ -17,13 +17,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import rustdev
 import torch
 from alone import ENVIRONMENTS
-from measuring import Contender, alternate, check, host_peak, peak
+from measuring import LONGEST, STEPS, Contender, alternate, host_peak, peak
 from models_report import memory
 from real_models import ADDED, FALLBACKS, PROMPT, TASKS, WRITERS, make_task, make_writer
 from real_report import COMPILERS, KINDS, TOLERANCES, Row, page, record, summary
@@ -58,8 +57,8 @@ class Writer:
         cache, scores = None, []
         with torch.no_grad():
             for part in parts:
-                output = self.model(part, past_key_values=cache, use_cache=True)
-                cache = output.past_key_values
+                output = self.model(part, cache=cache, use_cache=True)
+                cache = output.cache
                 scores.append(output.logits[:, -1])
         return torch.stack(scores)
 
@@ -72,6 +71,26 @@ def compare(result: Tensor, wanted: Tensor, tolerance: float) -> None:
     """
     wanted = wanted.float()
     torch.testing.assert_close(result.cpu().float(), wanted, rtol=0, atol=tolerance * float(wanted.abs().max()))
+
+
+def check_steps(host: Contender, mine: Contender, dtype: str) -> None:
+    """Train both for some steps and compare losses, and the gradients of the first step.
+
+    The first step of AdamW changes each weight by about the learning rate, with the sign of its gradient. The losses after it
+    therefore also differ between two runs of the CPU device with other numbers of threads: their tolerance is wider.
+
+    Raises:
+        AssertionError: If losses or gradients differ.
+    """
+    first = host.train()
+    compare(mine.train(), first, TOLERANCES["train"][dtype])
+    wanted = nn.utils.parameters_to_vector([parameter.grad for parameter in host.model.parameters() if parameter.grad is not None])
+    found = nn.utils.parameters_to_vector([parameter.grad for parameter in mine.model.parameters() if parameter.grad is not None])
+    difference = float((found.cpu() - wanted).norm() / wanted.norm())
+    if not difference < TOLERANCES["gradients"][dtype]:
+        raise AssertionError(f"gradients differ by {difference:.1e} of their norm")
+    for _ in range(STEPS - 1):
+        torch.testing.assert_close(mine.train().cpu(), host.train(), rtol=0, atol=TOLERANCES["later losses"][dtype] * float(first))
 
 
 def alone(name: str, contender: str, wanted: Tensor, *, quick: bool) -> float:
@@ -97,17 +116,12 @@ def alone(name: str, contender: str, wanted: Tensor, *, quick: bool) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
-def compiled(name: str, wanted: Tensor, *, quick: bool) -> tuple[dict[str, float | None], str]:
-    """Return the times of all compilers, and what failed."""
-    times: dict[str, float | None] = {}
-    failures = []
-    for contender in COMPILERS:
-        try:
-            times[contender] = alone(name, contender, wanted, quick=quick)
-        except (RuntimeError, AssertionError) as error:
-            times[contender] = None
-            failures.append(f"{contender}: {' '.join(str(error).split())}")
-    return times, "; ".join(failures)
+def attempt(name: str, contender: str, wanted: Tensor, *, quick: bool) -> tuple[float | None, str]:
+    """Return the milliseconds of a contender in a process of its own, or None and the reason why it has none."""
+    try:
+        return alone(name, contender, wanted, quick=quick), ""
+    except (RuntimeError, AssertionError) as error:
+        return None, f"{COMPILERS[contender]}: {' '.join(str(error).split())}"
 
 
 def measure_task(name: str, kind: str, dtype: torch.dtype, options: argparse.Namespace) -> Row:
@@ -116,23 +130,27 @@ def measure_task(name: str, kind: str, dtype: torch.dtype, options: argparse.Nam
     # Autocast in training, weights of the dtype in inference.
     weights, cast = (torch.float32, dtype) if is_training else (dtype, torch.float32)
     task = make_task(name, weights, training=is_training)
-    most_on_host = None if options.quick else host_peak(task, cast, kind)
     host, mine = Contender(task, "cpu", cast), Contender(task, "rustdev", cast)
     short = str(dtype).removeprefix("torch.")
     if is_training:
-        check(host, mine)
+        check_steps(host, mine, short)
     else:
         wanted = host.infer()
         compare(mine.infer(), wanted, TOLERANCES[kind][short])
     calls = [host.train, mine.train] if is_training else [host.infer, mine.infer]
     most = peak(calls[1])
     cpu, device = alternate(calls, quick=options.quick)
+    is_cheap = not options.quick and cpu < LONGEST * 1e3
+    most_on_host = host_peak(task, cast, kind) if is_cheap else None
     row = Row(torch.get_num_threads(), name, short, kind, cpu, device, host_peak=most_on_host, peak=most)
     if not is_training and dtype is torch.float32 and not options.no_compiled:
         del task, host, mine, calls
         gc.collect()
-        times, failures = compiled(name, wanted, quick=options.quick)
-        row = row._replace(**times, failures=failures)
+        found = {contender: attempt(name, contender, wanted, quick=options.quick) for contender in COMPILERS}
+        row = row._replace(
+            compiled={contender: spent for contender, (spent, _) in found.items() if spent is not None},
+            failures="; ".join(failure for _, failure in found.values() if failure),
+        )
     return row
 
 
@@ -163,7 +181,7 @@ def show(row: Row) -> None:
     times = f"{row.cpu:10.3f} ms{row.device:10.3f} ms{row.factor:7.2f}{memory(row.host_peak):>9}{memory(row.peak):>9} MiB"
     print(f"{row.threads} {row.model:34}{row.dtype:9}{row.kind:7}{times}", flush=True)
     if row.over_ours is not None:
-        spent = ", ".join(f"{name} {time:.3f}" for name in COMPILERS if (time := getattr(row, name)) is not None)
+        spent = ", ".join(f"{COMPILERS[contender]} {spent:.3f}" for contender, spent in row.compiled.items())
         print(f"  {spent} ms; best of the others over our best {row.over_ours:.2f}", flush=True)
     if row.failures:
         print(f"  failed: {row.failures}", flush=True)
@@ -171,7 +189,7 @@ def show(row: Row) -> None:
 
 def chosen(options: argparse.Namespace) -> list[tuple[str, str, torch.dtype]]:
     """Return the names, kinds and dtypes that the options choose."""
-    models = {"infer": TASKS, "train": TASKS, "decode": WRITERS}
+    models = {"infer": list(TASKS), "train": list(TASKS), "decode": list(WRITERS)}
     dtypes = [getattr(torch, dtype) for dtype in options.dtypes]
     return [(name, kind, dtype) for dtype in dtypes for kind in options.kinds for name in models[kind] if options.only in name]
 

@@ -18,8 +18,8 @@ from torch.profiler import ProfilerActivity, profile
 #: Number of blocks per contender and approximate seconds of a block; the same for `--quick`.
 BLOCKS, SECONDS = 7, 0.2
 QUICK_BLOCKS, QUICK_SECONDS = 2, 0.02
-#: Seconds of a call from which fewer blocks are enough, and how many these are.
-LONG, LONG_BLOCKS = 1.0, 3
+#: Seconds of a call from which all calls of a block are timed, and how many blocks there are then. Seconds from which there is one.
+LONG, LONG_BLOCKS, LONGEST = 1.0, 3, 10.0
 #: Pause in seconds before each block, in which the other device's threads stop spinning.
 PAUSE = 1e-2
 #: Number of steps whose losses are compared, and of steps that are profiled.
@@ -83,10 +83,11 @@ def synchronize() -> None:
         torch.accelerator.synchronize()
 
 
-def block(call: Callable[[], object], count: int) -> float:
-    """Return the mean milliseconds of ``count`` calls."""
+def block(call: Callable[[], object], count: int, *, first: bool = True) -> float:
+    """Return the mean milliseconds of ``count`` calls, in front of which is one that is not timed, if ``first``."""
     time.sleep(PAUSE)
-    call()
+    if first:
+        call()
     synchronize()
     start = time.perf_counter()
     for _ in range(count):
@@ -97,10 +98,13 @@ def block(call: Callable[[], object], count: int) -> float:
 
 def alternate(calls: Sequence[Callable[[], object]], *, quick: bool) -> list[float]:
     """Return the least milliseconds of each of several calls, which are measured in alternating blocks of equal counts."""
-    spent = block(calls[0], 1 if quick else 2)
+    lone = [block(call, 1, first=False) for call in calls]
+    is_long = lone[0] > LONG * 1e3
+    spent = lone[0] if is_long else block(calls[0], 1 if quick else 2)
     count = max(1, int((QUICK_SECONDS if quick else SECONDS) * 1e3 / spent))
-    blocks = QUICK_BLOCKS if quick else BLOCKS if spent < LONG * 1e3 else LONG_BLOCKS
-    times = [[block(call, count) for call in calls] for _ in range(blocks)]
+    blocks = 1 if spent > LONGEST * 1e3 else QUICK_BLOCKS if quick else LONG_BLOCKS if is_long else BLOCKS
+    firsts = [one < LONG * 1e3 for one in lone]
+    times = [[block(call, count, first=first) for call, first in zip(calls, firsts, strict=True)] for _ in range(blocks)]
     return [min(some) for some in zip(*times, strict=True)]
 
 
