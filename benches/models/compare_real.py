@@ -181,7 +181,7 @@ def show(row: Row) -> None:
     times = f"{row.cpu:10.3f} ms{row.device:10.3f} ms{row.factor:7.2f}{memory(row.host_peak):>9}{memory(row.peak):>9} MiB"
     print(f"{row.threads} {row.model:34}{row.dtype:9}{row.kind:7}{times}", flush=True)
     if row.over_ours is not None:
-        spent = ", ".join(f"{COMPILERS[contender]} {spent:.3f}" for contender, spent in row.compiled.items())
+        spent = "; ".join(f"{COMPILERS[contender]} {spent:.3f}" for contender, spent in row.compiled.items())
         print(f"  {spent} ms; best of the others over our best {row.over_ours:.2f}", flush=True)
     if row.failures:
         print(f"  failed: {row.failures}", flush=True)

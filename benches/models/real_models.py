@@ -33,7 +33,8 @@ class FirstOutput(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the first output for [batch, length] tokens."""
-        return torch.as_tensor(self.model(input_ids=tokens, use_cache=False)[0])
+        output: Tensor = self.model(input_ids=tokens, use_cache=False)[0]
+        return output
 
 
 class Encoder(FirstOutput):
@@ -41,7 +42,8 @@ class Encoder(FirstOutput):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the first output for [batch, length] tokens."""
-        return torch.as_tensor(self.model(input_ids=tokens)[0])
+        output: Tensor = self.model(input_ids=tokens)[0]
+        return output
 
 
 def built(kind: str, config: object) -> nn.Module:

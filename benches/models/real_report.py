@@ -25,7 +25,7 @@ TOLERANCES = {
 }
 #: Columns of the page for contenders that run alone.
 COMPILERS = {
-    "cpu_compiled": "CPU, frozen",
+    "cpu_frozen": "CPU, frozen",
     "openvino": "OpenVINO",
     "device_compiled": "device, compiled",
     "device_frozen": "device, frozen",
@@ -62,9 +62,9 @@ that is named below.
   ({later_losses}): AdamW's first step changes each weight by the sign of its gradient, and a
   deep network enlarges the rounding of sums. The losses of ResNet-50 differ as much between one and two threads of the CPU device.
 - **Fallback.** rustdev computes all operators. The fallback to PyTorch's CPU device is forbidden.
-{allowed}- **Memory.** The memory of inference is the greatest of a pass, with the weights. The memory of training is the greatest of
-  a step, with weights, gradients and AdamW's state. rustdev reports it (`torch.rustdev.max_memory_allocated()`). For the CPU device
-  the profiler reports it, without the scratch memory of oneDNN and MKL, and only where a call is shorter than {longest:g} s.
+{allowed}- **Memory.** The memory of inference is the greatest of a pass, with the weights. The memory of training is the
+  greatest of a step, with weights, gradients and AdamW's state. `torch.rustdev.max_memory_allocated()` reports it. For the CPU
+  device the profiler reports it, without the scratch memory of oneDNN and MKL, and only where a call is shorter than {longest:g} s.
 - **All contenders.** The compilers have inference in float32 alone. Each runs in a process of its own, one after the other, with
   the same number of threads. Their outputs have the tolerance of inference. `compiled` is `torch.compile`. `frozen` is the same
   with weights as constants (`TORCHINDUCTOR_FREEZING=1`). OpenVINO {openvino} gets the sizes of the inputs and computes in float32;
