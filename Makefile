@@ -13,7 +13,8 @@
 #   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
 #   MINUTES=10 SEED=1    for soak: for how long it begins programs, and which ones (default: others each time)
 #   MODES="race memory"  for soak: some of its modes (default: all)
-#   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
+#   BENCH_THREADS="1 4"  for bench-models, bench-real: with how many threads, one after the other (default: 1, and as many as there are cores)
+#   REAL="--only GPT"    for bench-real: more arguments, such as --dtypes float32
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
 #   MUTANTS="--only norms" for mutants: some of them by number or family
@@ -66,7 +67,8 @@ SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml p
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
 .PHONY: accuracy check check-python mutants nightly heap asan-python tsan-python test-portable test-aarch64 test-hardware
-.PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models header wheel release checksums docs clean
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models bench-real header
+.PHONY: wheel release checksums docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -86,7 +88,7 @@ $(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
 	@touch $@
 
 # All of them are pinned: what they ask for themselves could be another torch.
-$(STAMPS)/libraries: requirements/libraries.txt | $(STAMPS)/torch
+$(STAMPS)/libraries $(STAMPS)/models: $(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
 	@'$(PY)' tools/environment.py lacks $< || \
 	    '$(PY)' -m pip install -q --no-deps $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') -r $<
 	@touch $@
@@ -279,6 +281,10 @@ bench-halves: dev $(STAMPS)/demo ## operators in float16 and bfloat16 beside flo
 BENCH_THREADS ?= $(shell printf '%s\n' 1 "$$(nproc)" | sort -nu)
 bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; writes docs/models.md and benches/record/
 	KINETO_LOG_LEVEL=9 $(PY) benches/models/compare_models.py --threads $(BENCH_THREADS) --output benches/record --page docs/models.md
+
+REAL ?=
+bench-real: dev $(STAMPS)/models ## known models beside the CPU device, torch.compile and OpenVINO; writes docs/real-models.md and benches/record/
+	$(PY) benches/models/compare_real.py --threads $(BENCH_THREADS) --output benches/record --page docs/real-models.md $(REAL)
 
 header: ## write the headers of the C ABI, shim/rustdev*.h, from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import rustdev
 import torch
-from compare_models import BLOCKS, SECONDS, Contender, block, check
+from measuring import BLOCKS, SECONDS, Contender, block, check
 from models_report import write_table
 from networks import TASKS
 

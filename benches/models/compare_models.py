@@ -9,125 +9,31 @@ of a graph, compared with the CPU device's ordinary step. Memory is the peak of 
 """
 
 import argparse
-import contextlib
-import copy
-import itertools
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import rustdev
 import torch
+from measuring import STEPS, Contender, alternate, check, host_peak, peak
 from models_report import KINDS, Row, mean, memory, page, plot, record
-from networks import TASKS, Task
+from networks import TASKS
 from torch.profiler import ProfilerActivity, profile
 
-#: Number of blocks per device and approximate seconds of a block; the same for `--quick`.
-BLOCKS, SECONDS = 7, 0.2
-QUICK_BLOCKS, QUICK_SECONDS = 2, 0.02
-#: Pause in seconds before each block, in which the other device's threads stop spinning.
-PAUSE = 1e-2
-#: Number of steps whose losses are compared, and of steps that are profiled.
-STEPS = 3
 #: Maximum number of listed operators, and minimum share of the time of a listed operator.
 OPERATORS, LEAST = 4, 0.01
 
 
-class Contender:
-    """A copy of a task's model on a device, with an optimizer.
-
-    Args:
-        task: Task to copy.
-        device: Device of the copy.
-        dtype: Autocast dtype; float32 for no autocast.
-        capturable: Whether the optimizer's step can be captured in a graph.
-    """
-
-    def __init__(self, task: Task, device: str, dtype: torch.dtype, *, capturable: bool = False) -> None:
-        self.model = copy.deepcopy(task.model).to(device)
-        self.given, self.wanted = [tensor.to(device) for tensor in task.given], task.wanted.to(device)
-        self.loss = task.loss
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, capturable=capturable)
-        self.device, self.dtype = device, dtype
-
-    def cast(self) -> contextlib.AbstractContextManager[object]:
-        """Return the autocast context of the model."""
-        return contextlib.nullcontext() if self.dtype is torch.float32 else torch.autocast(self.device, dtype=self.dtype)
-
-    def train(self) -> torch.Tensor:
-        """Run a training step and return the loss."""
-        with self.cast():
-            result = self.model(*self.given)
-        loss = self.loss(result.float(), self.wanted)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
-
-    def captured(self) -> Callable[[], None]:
-        """Capture a training step and return its replay."""
-        with rustdev.stream(rustdev.Stream()):
-            for _ in range(STEPS):
-                self.train()
-        rustdev.synchronize()
-        graph = rustdev.Graph()
-        with rustdev.graph(graph):
-            self.train()
-        return graph.replay
-
-    def infer(self) -> torch.Tensor:
-        """Run the model without gradients and return its output."""
-        with torch.no_grad(), self.cast():
-            return torch.as_tensor(self.model(*self.given))
-
-
-def block(call: Callable[[], object], count: int) -> float:
-    """Return the mean milliseconds of ``count`` calls."""
-    time.sleep(PAUSE)
-    call()
+def captured(contender: Contender) -> Callable[[], None]:
+    """Capture a training step and return its replay."""
+    with rustdev.stream(rustdev.Stream()):
+        for _ in range(STEPS):
+            contender.train()
     rustdev.synchronize()
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    rustdev.synchronize()
-    return (time.perf_counter() - start) / count * 1e3
-
-
-def check(host: Contender, mine: Contender) -> None:
-    """Train both for some steps and compare the losses.
-
-    Raises:
-        AssertionError: If the losses differ.
-    """
-    rtol = 1e-4 if host.dtype is torch.float32 else 3e-2
-    for _ in range(STEPS):
-        torch.testing.assert_close(mine.train().cpu(), host.train(), rtol=rtol, atol=rtol)
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Return the peak device memory during a call, in MiB."""
-    rustdev.synchronize()
-    rustdev.reset_peak_memory_stats()
-    call()
-    rustdev.synchronize()
-    return rustdev.max_memory_allocated() / 2**20
-
-
-def host_peak(task: Task, dtype: torch.dtype, kind: str) -> float:
-    """Return the peak memory of tensors on the CPU device, including weights and data, in MiB.
-
-    The CPU device has no statistics. The profiler reports each allocation, and each release as a negative size.
-    """
-    given = sum(tensor.nbytes for tensor in [*task.given, task.wanted])
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
-        contender = Contender(task, "cpu", dtype)
-        for _ in range(STEPS if kind == "train" else 1):
-            getattr(contender, kind)()
-    recorded = profiler.profiler.kineto_results.events() if profiler.profiler else []
-    events = [event for event in recorded if event.name() == "[memory]"]
-    sizes: list[int] = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
-    return (given + max(itertools.accumulate(sizes))) / 2**20
+    graph = rustdev.Graph()
+    with rustdev.graph(graph):
+        contender.train()
+    return graph.replay
 
 
 def operators(call: Callable[[], object]) -> str:
@@ -156,14 +62,12 @@ def measure(name: str, dtype: torch.dtype, *, quick: bool) -> list[Row]:
     graphed = Contender(task, "rustdev", dtype, capturable=True)
     kinds: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "train": (host.train, mine.train),
-        "graph": (host.train, graphed.captured()),
+        "graph": (host.train, captured(graphed)),
         "infer": (host.infer, mine.infer),
     }
     rows = []
     for kind, calls in kinds.items():
-        count = max(1, int((QUICK_SECONDS if quick else SECONDS) * 1e3 / block(calls[0], 1 if quick else 2)))
-        times = [[block(call, count) for call in calls] for _ in range(QUICK_BLOCKS if quick else BLOCKS)]
-        cpu, device = map(min, zip(*times, strict=True))
+        cpu, device = alternate(calls, quick=quick)
         names = "" if kind == "graph" else operators(calls[1])
         rows.append(
             Row(

@@ -46,7 +46,7 @@ def memory(peak: float | None) -> str:
     return "" if peak is None else f"{peak:.1f}"
 
 
-def values(rows: list[Row], column: str) -> list[str]:
+def values(rows: Iterable[object], column: str) -> list[str]:
     """Return the distinct values of a column, in order of appearance."""
     return list(dict.fromkeys(str(getattr(row, column)) for row in rows))
 
@@ -107,6 +107,7 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
         "",
         "The networks are those of examples/ (`resnet.py` and so on) or of benches/models/networks.py.",
         "[What limits](../benches/models/limits.md) tells what was found where an aim is missed.",
+        "[Real models](real-models.md) compares models of transformers and torchvision.",
         "",
         f"{info}." + (" A short run (`--quick`): not to be relied on." if quick else ""),
         "",

@@ -2,9 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
+from measuring import Task
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,20 +23,6 @@ import unet
 import vision_transformer
 
 CHARACTERS, CLASSES = 65, 10
-
-
-def cross_entropy(result: Tensor, wanted: Tensor) -> Tensor:
-    """Return the cross entropy, with classes along the last dimension of the result."""
-    return functional.cross_entropy(result.flatten(0, -2), wanted.flatten())
-
-
-class Task(NamedTuple):
-    """A model with its inputs, targets and loss."""
-
-    model: nn.Module
-    given: tuple[Tensor, ...]
-    wanted: Tensor
-    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy
 
 
 class Residual(nn.Module):
