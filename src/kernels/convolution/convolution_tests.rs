@@ -52,10 +52,10 @@ fn results_are_sums_of_all_products() {
         let expected = ArrayD::from_shape_fn(IxDyn(&[image[0], rows, height, width]), |at| {
             let mut total = b[[at[1]]];
             for (channel, down, across) in triples(channels, kernel[0], kernel[1]) {
-                let place =
+                let position =
                     |axis: usize, tap: usize| (at[axis + 2] * stride[axis] + tap * dilation[axis]).checked_sub(padding[axis]);
-                let places = [place(0, down), place(1, across)];
-                if let [Some(y), Some(x_at)] = places
+                let taps_at = [position(0, down), position(1, across)];
+                if let [Some(y), Some(x_at)] = taps_at
                     && y < image[2]
                     && x_at < image[3]
                 {
