@@ -177,7 +177,7 @@ leaf! {
                 to[spot.last..].fill(E::Acc::ZERO);
                 let to = &mut to[spot.first..spot.last];
                 let Some(last) = to.len().checked_sub(1) else { continue };
-                let from = &images[spot.from..][..last * every + 1];
+                let from = &images[spot.from..][..=last * every];
                 match every {
                     1 => E::load_run(from, to),
                     2 => {
@@ -204,16 +204,17 @@ leaf! {
                 let a = (weights.as_ptr().wrapping_add(row * pitch), [pitch, 1]);
                 let b = (panels.as_ptr().wrapping_add(column * depth), W);
                 let out = (sums.as_mut_ptr().wrapping_add(row * columns + column), columns);
-                // SAFETY: the assertion has checked the sizes of the weights and the panels; the sums are whole rows, and each tile
-                // has its rows and columns inside them.
-                unsafe {
-                    row += match rows - row {
-                        left if left >= R => { tile::<T, R, W>(a, b, depth, out, adds); R }
-                        4.. if R > 4 => { tile::<T, 4, W>(a, b, depth, out, adds); 4 }
-                        2.. if R > 2 => { tile::<T, 2, W>(a, b, depth, out, adds); 2 }
-                        _ => { tile::<T, 1, W>(a, b, depth, out, adds); 1 }
-                    };
-                }
+                row += match rows - row {
+                    // SAFETY: the assertion has checked the sizes of the weights and the panels; the sums are whole rows, and each
+                    // tile has its rows and columns inside them.
+                    left if left >= R => unsafe { tile::<T, R, W>(a, b, depth, out, adds); R },
+                    // SAFETY: as above.
+                    4.. if R > 4 => unsafe { tile::<T, 4, W>(a, b, depth, out, adds); 4 },
+                    // SAFETY: as above.
+                    2.. if R > 2 => unsafe { tile::<T, 2, W>(a, b, depth, out, adds); 2 },
+                    // SAFETY: as above.
+                    _ => unsafe { tile::<T, 1, W>(a, b, depth, out, adds); 1 },
+                };
             }
         }
     }
@@ -225,7 +226,9 @@ leaf! {
     /// Adds the bias of a row and rounds.
     fn finish<E: Widened>(sums: &mut [E::Acc], bias: E::Acc, out: &mut [E]) {
         if const { E::IS_CONVERTED_IN_RUNS } {
-            sums.iter_mut().for_each(|sum| *sum = sum.add(bias));
+            for sum in &mut *sums {
+                *sum = sum.add(bias);
+            }
             E::store_run(sums, out);
         } else {
             out.iter_mut().zip(sums).for_each(|(out, sum)| *out = E::store(sum.add(bias)));

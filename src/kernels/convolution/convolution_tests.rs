@@ -5,8 +5,11 @@ use ndarray::{ArrayD, IxDyn};
 use crate::kernels::check::{Case, Strides, Tensor, agree, close, longs, run, values};
 use crate::tensor::dtype::{Complex64, DType, FLOATING};
 
-/// Sizes (N, C, H, W) of images; output channels and groups; kernel, dilation, padding and stride, each of height and width.
-const CASES: [([usize; 4], [usize; 2], [[usize; 2]; 4]); 10] = [
+/// Kernel, dilation, padding and stride, each of height and width.
+type Geometry = [[usize; 2]; 4];
+
+/// Sizes (N, C, H, W) of images; output channels and groups.
+const CASES: [([usize; 4], [usize; 2], Geometry); 10] = [
     ([2, 3, 9, 14], [7, 1], [[3, 3], [1, 1], [1, 1], [1, 1]]),
     ([1, 4, 30, 35], [6, 2], [[5, 5], [1, 1], [2, 2], [2, 2]]),
     ([3, 16, 7, 7], [50, 1], [[1, 1], [1, 1], [0, 0], [1, 1]]),
@@ -19,7 +22,7 @@ const CASES: [([usize; 4], [usize; 2], [[usize; 2]; 4]); 10] = [
     ([1, 40, 20, 21], [60, 1], [[3, 3], [1, 1], [1, 1], [1, 1]]),
 ];
 
-fn scalars(image: [usize; 4], geometry: [[usize; 2]; 4], groups: usize) -> (Vec<i64>, [usize; 2]) {
+fn scalars(image: [usize; 4], geometry: Geometry, groups: usize) -> (Vec<i64>, [usize; 2]) {
     let [kernel, dilation, padding, stride] = geometry;
     let count = |axis: usize| (image[axis + 2] + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1) / stride[axis] + 1;
     let counts = [count(0), count(1)];
