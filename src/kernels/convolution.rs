@@ -1,9 +1,9 @@
-//! Convolutions of images as products: the weights of a group, one row for each output channel, times the windows of the images, one
+//! Convolutions of images as products: the weights of a group, a row for each output channel, times the windows of the images, a
 //! column for each position. Blocks of columns are packed into panels; the matrix of all windows is never stored (A. Anderson,
 //! A. Vasudevan, C. Keane, D. Gregg, Low-memory GEMM-based convolution algorithms for deep neural networks, 2017).
 //!
-//! Sums are `f32` or `f64`, and rounded once. Each adds its terms in the order of channels and taps, in blocks of [`CONVOLUTION_TERMS`]. The
-//! blocks depend on the shapes alone, so results do not depend on the number of threads.
+//! Sums are `f32` or `f64`, and rounded once. Each adds its terms in the order of channels and taps. How the output is divided depends
+//! on the shapes alone, so results do not depend on the number of threads.
 
 #[cfg(test)]
 mod convolution_tests;
@@ -27,8 +27,8 @@ use crate::tensor::view::View;
 use crate::tuning::algorithms::{CONVOLUTION_COLUMNS, CONVOLUTION_PANELS, CONVOLUTION_PARTS, CONVOLUTION_TERMS};
 
 signature! {
-    /// `aten::convolution` of images, not transposed. Operands [out (N, C', H', W'), image (N, C, H, W), weight (C', C / groups, height,
-    /// width), bias? (C')], contiguous, of one dtype. Scalars: those of [`im2col`](fn@super::movement::unfold::im2col) and the groups.
+    /// `aten::convolution` of images, not transposed. Operands [out (N, C', H', W'), image (N, C, H, W), weight (C', C / groups,
+    /// height, width), bias? (C')], contiguous, of one dtype. Scalars: those of [`im2col`](fn@super::movement::unfold::im2col) and the groups.
     convolution(out; image, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, groups] in FLOATING =>
         |launch, E| forward::<E>(launch);
 }
@@ -191,8 +191,8 @@ leaf! {
         }
     }
 
-    /// Adds the products of rows of weights, `pitch` numbers apart, and the terms in the panels to rows of sums, by tiles of up to `R`
-    /// rows and `W` columns. Without `adds` the sums begin here.
+    /// Adds the products of rows of weights, `pitch` numbers apart, and the terms in the panels to rows of sums, by tiles of up to
+    /// `R` rows and `W` columns. Without `adds` the sums begin here.
     fn multiply<T: Sum; R: usize, W: usize>(
         weights: &[T], pitch: usize, depth: usize, panels: &[T], sums: &mut [T], columns: usize, adds: bool
     ) {
@@ -316,6 +316,9 @@ impl<E: Widened> Job<'_, E> {
     fn run(&self) {
         let (plan, columns) = (&self.plan, self.plan.columns());
         let (all, rows, terms) = (plan.images * plan.positions(), plan.channels[1], plan.terms());
+        if self.out.len == 0 {
+            return;
+        }
         let across = all.div_ceil(columns);
         let cost = |columns: usize, rows: usize| columns as f64 * rows as f64 * (terms as f64 * PRODUCT + ELEMENT);
         let block_of = |index: usize| (index / across, index % across * columns..all.min((index % across + 1) * columns));
@@ -327,7 +330,8 @@ impl<E: Widened> Job<'_, E> {
                         (block.len().next_multiple_of(self.width), plan.spots(group, &block), memory());
                     let panels = memory.numbers(pitch * terms);
                     for first in (0..terms).step_by(CONVOLUTION_TERMS) {
-                        self.pack(&spots, first, &mut panels[first * pitch..]);
+                        let depth = CONVOLUTION_TERMS.min(terms - first);
+                        self.pack(&spots, first, &mut panels[first * pitch..][..depth * pitch]);
                     }
                     self.rows(group, &block, pitch, 0..rows, panels);
                 }
@@ -366,6 +370,9 @@ impl<E: Widened> Job<'_, E> {
         let sums = memory.numbers::<E::Acc>(pitch * rows.len());
         let all = group * plan.channels[1] + rows.start..group * plan.channels[1] + rows.end;
         let weights = &self.weights[all.start * terms..all.end * terms];
+        if terms == 0 {
+            sums.fill(E::Acc::ZERO);
+        }
         for first in (0..terms).step_by(CONVOLUTION_TERMS) {
             let depth = CONVOLUTION_TERMS.min(terms - first);
             (self.multiply)(&weights[first..], terms, depth, &panels[first * pitch..][..depth * pitch], sums, pitch, first > 0);

@@ -1,5 +1,5 @@
-//! The tile of [`super::register_tile`] with AVX2. The code uses intrinsics because the compiler makes vectors across rows and columns
-//! of the loops for 16 registers, which takes three times as long.
+//! The tile of [`super::register_tile`] with AVX2. The code uses intrinsics because the compiler makes vectors across rows and
+//! columns of the loops for 16 registers, which takes three times as long.
 
 use std::any::TypeId;
 use std::arch::x86_64::{
@@ -9,8 +9,8 @@ use std::arch::x86_64::{
 
 use crate::simd::{self, Isa};
 
-/// Computes a tile as [`super::register_tile::tile`] describes and returns true, if the processor's best instructions are AVX2 and it
-/// has a tile for `T` and `W`.
+/// Computes a tile as [`super::register_tile::tile`] describes and returns true, if the processor's best instructions are AVX2 and
+/// there is a tile for `T` and `W`.
 ///
 /// # Safety
 /// As for [`super::register_tile::tile`].
