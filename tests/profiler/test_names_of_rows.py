@@ -18,8 +18,8 @@ def _fallback_allowed() -> object:
 
 
 def test_kernels_of_pytorch_are_tasks_of_the_second_tier(take: Take) -> None:
-    image, weight = torch.ones(2, 3, 16, 16, device="rustdev"), torch.ones(4, 3, 5, 5, device="rustdev")
-    trace = take(lambda: torch.nn.functional.conv2d(image, weight, groups=1))
+    image, weight = torch.ones(2, 3, 16, 16, device="rustdev"), torch.ones(3, 4, 5, 5, device="rustdev")
+    trace = take(lambda: torch.nn.functional.conv_transpose2d(image, weight))
     (call,) = trace.rows("privateuse1_runtime")
     (row,) = trace.rows()
     assert (call["name"], row["name"], row["args"]["tier"]) == ("rd_stream_submit", "convolution", "aten")
