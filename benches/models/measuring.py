@@ -1,4 +1,4 @@
-"""What the benchmarks of models share: tasks, their copies on a device, blocks of calls, checks of results, peaks of memory.
+"""Shared parts of the benchmarks of models: tasks, their copies on a device, blocks of calls, checks of results, peaks of memory.
 
 rustdev is not imported here: processes that measure other contenders alone do without it.
 """

@@ -44,7 +44,7 @@ const ELEMENT: f64 = 0.5;
 trait Sum: Real + Entry<Acc = Self> {}
 impl<T: Real + Entry<Acc = T>> Sum for T {}
 
-/// What images and weights hold.
+/// Elements of images and weights.
 trait Widened: Element<Acc: Sum> {}
 impl<E: Element<Acc: Sum>> Widened for E {}
 

@@ -78,7 +78,7 @@ fn results_are_sums_of_all_products() {
     }
 }
 
-/// All triples of numbers below three.
+/// All triples of numbers below three limits.
 fn triples(first: usize, second: usize, third: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     (0..first).flat_map(move |a| (0..second).flat_map(move |b| (0..third).map(move |c| (a, b, c))))
 }

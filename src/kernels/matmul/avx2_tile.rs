@@ -13,7 +13,7 @@ use crate::simd::{self, Isa};
 /// there is a tile for `T` and `W`.
 ///
 /// # Safety
-/// As for [`super::register_tile::tile`].
+/// The promises are those of [`super::register_tile::tile`].
 #[inline(always)]
 pub unsafe fn tile<T: 'static, const R: usize, const W: usize>(
     (a, a_steps): (*const T, [usize; 2]),
@@ -48,7 +48,7 @@ macro_rules! tiles {
         /// A tile of `V` registers of columns.
         ///
         /// # Safety
-        /// As for [`tile`], and the processor must have AVX2.
+        /// The promises are those of [`tile`], and the processor must have AVX2.
         #[inline]
         #[target_feature(enable = "avx2,fma")]
         #[allow(clippy::needless_range_loop, reason = "the rows and registers of all arrays are numbered alike")]
