@@ -22,6 +22,7 @@ pub mod movement;
 pub mod nll_loss;
 pub mod optimizer;
 pub mod pointwise;
+pub mod quantized;
 pub mod random;
 pub mod reduce;
 pub mod rnn;

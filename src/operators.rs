@@ -31,6 +31,7 @@ mod optimizer;
 mod pointwise_calls;
 mod pointwise_functions;
 mod pointwise_table;
+mod quantized;
 mod random;
 mod random_integers;
 mod reduce;

@@ -107,6 +107,7 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
         "",
         "The networks are those of examples/ (`resnet.py` and so on) or of benches/models/networks.py.",
         "[What limits](../benches/models/limits.md) tells what was found where an aim is missed.",
+        "[Real models](real-models.md) has models of transformers and torchvision.",
         "",
         f"{info}." + (" A short run (`--quick`): not to be relied on." if quick else ""),
         "",

@@ -32,7 +32,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import _absent, _exit, _inductor, _ops, dlpack, label, legacy, multiprocessing
+from . import _absent, _exit, _inductor, _ops, _triton, dlpack, label, legacy, multiprocessing
 from . import amp as amp
 from . import backends as backends
 from . import distributed as distributed
@@ -80,6 +80,7 @@ dlpack._install()
 multiprocessing._install()
 _exit._install()
 _inductor._install()
+_triton._install()
 distributed._install()
 _begin_sanitizer()
 sys.modules["torch.backends.rustdev"] = backends

@@ -17,7 +17,7 @@ use super::pointwise::{elementary, rounding, sign, ternary};
 use super::signature::Signature;
 use super::{
     attention, channel_norm, convolution, copy, depthwise, foreach, histogram, indexing, layer_norm, lookup_table, matmul,
-    max_pool, movement, nll_loss, optimizer, random, reduce, rnn, scan, softmax, sorting,
+    max_pool, movement, nll_loss, optimizer, quantized, random, reduce, rnn, scan, softmax, sorting,
 };
 use crate::tensor::dtype::{ALL, DType, DTypeSet, FIELD, FLOATING, ORDERED};
 use crate::tensor::kernel_error::Error;
@@ -443,6 +443,10 @@ table![
     op(c"scatter_reduce", kernel!(indexing::update), 1.5).only(ALL),
     op(c"take", kernel!(indexing::load_wrapped), 1.0),
     // matrix products
+    shaped(c"_convert_weight_to_int4pack_for_cpu", kernel!(quantized::convert_weight_to_int4pack), 2.0),
+    costed(c"_int_mm", kernel!(quantized::int_mm), quantized::int_mm_cost),
+    costed(c"_weight_int4pack_mm_for_cpu", kernel!(quantized::weight_int4pack_mm), quantized::cost),
+    costed(c"_weight_int8pack_mm", kernel!(quantized::weight_int8pack_mm), quantized::cost),
     product(c"mm", kernel!(matmul::mm)),
     product(c"addmm", kernel!(matmul::addmm)),
     product(c"bmm", kernel!(matmul::bmm)),

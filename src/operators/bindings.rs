@@ -10,8 +10,8 @@ use super::rnn_layer::{GRU, LSTM, RNN_RELU, RNN_TANH};
 use super::task_table::TASKS;
 use super::{
     advanced_indexing, attention, channel_norm, convolution, embedding, factories, foreach, gather_and_scatter, histogram,
-    launch_by_name, layer_norm, loss, masked, matmul, movement, optimizer, random, reduce, rnn_cell, rnn_layer, softmax_and_scan,
-    sort, tasks, transformer, unique, windows,
+    launch_by_name, layer_norm, loss, masked, matmul, movement, optimizer, quantized, random, reduce, rnn_cell, rnn_layer,
+    softmax_and_scan, sort, tasks, transformer, unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -174,7 +174,7 @@ impl Operator {
 }
 
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    let others = attention::OPERATORS.iter().chain(&foreach::OPERATORS).chain(&convolution::OPERATORS);
+    let others = attention::OPERATORS.iter().chain(&foreach::OPERATORS).chain(&convolution::OPERATORS).chain(&quantized::OPERATORS);
     OPERATORS.iter().chain(&COMPOSED).chain(&POINTWISE).chain(&NAMED).chain(others).chain(&TASKS)
 }
 
@@ -199,7 +199,7 @@ const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &Call<'_>) -
 }
 
 /// The function checks dtypes itself.
-const fn any_dtype(prepare: Implementation) -> Implementation {
+pub const fn any_dtype(prepare: Implementation) -> Implementation {
     Implementation { any_dtype: true, ..prepare }
 }
 
@@ -287,6 +287,10 @@ operators! {
     c"addmm": any_dtype(structured(matmul::multiply_and_add::<2, 2>)) => c"addmm", c"addmm_", c"addmm.out";
     c"baddbmm": any_dtype(structured(matmul::multiply_and_add::<3, 3>)) => c"baddbmm", c"baddbmm_", c"baddbmm.out";
     c"addmv": any_dtype(structured(matmul::multiply_and_add::<2, 1>)) => c"addmv", c"addmv_", c"addmv.out";
+    c"_weight_int8pack_mm": plain(typed!(quantized::weight_int8pack_mm)) => c"_weight_int8pack_mm";
+    c"_weight_int4pack_mm_for_cpu": plain(typed!(quantized::weight_int4pack_mm)) => c"_weight_int4pack_mm_for_cpu";
+    c"_convert_weight_to_int4pack_for_cpu": plain(typed!(quantized::convert_weight_to_int4pack)) =>
+        c"_convert_weight_to_int4pack_for_cpu";
     // along a dimension
     c"_softmax": any_dtype(structured(typed!(softmax_and_scan::softmax))) => c"_softmax", c"_softmax.out";
     c"_log_softmax": any_dtype(structured(typed!(softmax_and_scan::softmax))) => c"_log_softmax", c"_log_softmax.out";

@@ -301,6 +301,8 @@ pub const BOOL: DTypeSet = DTypeSet::of(&[DType::Bool]);
 pub const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 /// Long alone.
 pub const LONG: DTypeSet = DTypeSet::of(&[DType::Long]);
+/// 32 bit integers.
+pub const INT: DTypeSet = DTypeSet::of(&[DType::Int]);
 /// Float alone.
 pub const FLOAT: DTypeSet = DTypeSet::of(&[DType::Float]);
 /// The dtypes of real and imaginary parts: Half, Float, Double.
@@ -518,6 +520,12 @@ macro_rules! dispatch {
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOATING $($rest:ident)*) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
             Half: half::f16, BFloat16: half::bf16, Float: f32, Double: f64,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] HALVES $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)* Half: half::f16, BFloat16: half::bf16,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOAT $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)* Float: f32,] $($rest)*)
     };
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDE $($rest:ident)*) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)* Float: f32, Double: f64,] $($rest)*)

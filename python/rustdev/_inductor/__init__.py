@@ -72,6 +72,12 @@ def _build_whole_files(codecache: ModuleType) -> None:
     codecache._worker_compile_cpp = build_missing  # type: ignore[attr-defined]
 
 
+def _allow_flex_attention(module: ModuleType) -> None:
+    from . import flex_attention
+
+    flex_attention.allow(module)
+
+
 def _skip_our_frames(trace_rules: ModuleType) -> None:
     """Make Dynamo skip this package. Else it would trace our functions with fake tensors, for example in ``fork_rng``."""
     trace_rules.add("rustdev")
@@ -88,3 +94,4 @@ def _install() -> None:
     _after_import("torch._dynamo.device_interface", _add_interface)
     _after_import("torch._dynamo.trace_rules", _skip_our_frames)
     _after_import("torch._inductor.codecache", _build_whole_files)
+    _after_import("torch.nn.attention.flex_attention", _allow_flex_attention)

@@ -7,6 +7,17 @@ is a family of operators and registers them on import, before the CPU fallback i
 # ruff: noqa: F401 - imported for their registrations
 
 from .. import _rustdev
-from . import accelerator_only, bincount, composed, custom, embedding_bag, product_dtype, sparse_coo, sync_batch_norm, windows
+from . import (
+    accelerator_only,
+    bincount,
+    composed,
+    custom,
+    embedding_bag,
+    flash_attention,
+    product_dtype,
+    sparse_coo,
+    sync_batch_norm,
+    windows,
+)
 
 _rustdev.register_fallback()

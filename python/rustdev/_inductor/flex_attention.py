@@ -1,0 +1,73 @@
+"""FlexAttention on the device.
+
+PyTorch refuses devices that it does not know, and compiles FlexAttention to templates for CUDA and for the CPU. On this device it
+is the dense computation that PyTorch gives for every device, of scores (B, H, Lq, Lk), eager and compiled, forward and backward:
+compiled code has its operators in place of the template, so that Inductor fuses what they allow. Block masks are right, but save
+neither time nor memory.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
+
+__all__ = ["allow"]
+
+
+def allow(module: ModuleType) -> None:
+    """Let FlexAttention take tensors of the device.
+
+    Args:
+        module: ``torch.nn.attention.flex_attention``.
+    """
+    # The package has the operator by the name of its module.
+    operators = importlib.import_module("torch._higher_order_ops.flex_attention")
+    from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+
+    validate = module._validate_device
+
+    def _validate_device(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+        if query.device.type != "rustdev":
+            validate(query, key, value)
+
+    module._validate_device = _validate_device
+    forward, backward = operators.flex_attention, operators.flex_attention_backward
+    forward.py_impl(DispatchKey.AutocastPrivateUse1)(functools.partial(_in_autocast_dtype, forward))
+    backward.py_impl(DispatchKey.AutocastPrivateUse1)(functools.partial(_below_autocast, backward))
+    for operator, dense in ((forward, operators.sdpa_dense), (backward, operators.sdpa_dense_backward)):
+        table = operator.python_key_table
+        table[ProxyTorchDispatchMode] = _traced(table[ProxyTorchDispatchMode], dense)
+
+
+def _below_autocast(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.AutocastPrivateUse1)):
+        return operator(*args, **kwargs)
+
+
+def _in_autocast_dtype(
+    operator: Callable[..., Any], query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
+) -> Any:
+    """Cast query, key and value as autocast casts the operands of attention, then call the operator."""
+    dtype = torch.get_autocast_dtype("rustdev")
+    cast = [
+        operand.to(dtype) if operand.is_floating_point() and operand.dtype != torch.float64 else operand
+        for operand in (query, key, value)
+    ]
+    return _below_autocast(operator, *cast, *args, **kwargs)
+
+
+def _traced(trace: Callable[..., Any], dense: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that traces the operator's dense computation for tensors of the device, and itself for others."""
+
+    @functools.wraps(trace)
+    def run(mode: Any, query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if query.device.type != "rustdev":
+            return trace(mode, query, *args, **kwargs)
+        with mode:
+            return dense(query, *args, **kwargs)
+
+    return run
