@@ -118,7 +118,7 @@ class Maker:
 
     def parameter(self, name: str, *sizes: int) -> nn.Parameter:
         """Return weights that are not trained."""
-        return nn.Parameter(self.weights(f"{name}.weight", *sizes).to(self.device, self.dtype), requires_grad=False)
+        return nn.Parameter(self.weights(f"{name}.weight", *sizes).to(self.dtype).to(self.device), requires_grad=False)
 
     def linear(self, name: str, rows: int, columns: int) -> nn.Module:
         """Return a linear layer: [*, columns] to [*, rows]."""
@@ -231,9 +231,10 @@ class Llama(nn.Module):
         super().__init__()
         self.shape, self.dtype = shape, make.dtype
         self.embed_tokens = make.parameter("model.embed_tokens", shape.vocabulary, shape.width)
+        # The largest matrix is quantised while there are no others.
+        self.lm_head = make.linear("lm_head", shape.vocabulary, shape.width)
         self.layers = nn.ModuleList(Block(shape, make, f"model.layers.{layer}") for layer in range(shape.layers))
         self.norm = make.norm("model.norm", shape.width)
-        self.lm_head = make.linear("lm_head", shape.vocabulary, shape.width)
         frequencies = THETA ** (-torch.arange(0, shape.head, 2) / shape.head)
         self.frequencies = nn.Buffer(frequencies.repeat(2).to(make.device), persistent=False)
 

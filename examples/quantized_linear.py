@@ -13,8 +13,11 @@ from torch import Tensor, nn
 #: Sizes of groups for which there are kernels, and what the number of rows of an Int4Linear is a multiple of.
 GROUPS = (32, 64, 128, 256)
 ROWS = 16
-#: Rows that are quantised at once. Their values in float32 take memory beside the weights.
-AT_ONCE = 1024
+
+
+def rows_at_once(weight: Tensor) -> list[slice]:
+    """Return the rows of weights in parts, whose values in float32 take little memory beside the weights."""
+    return [slice(first, first + 1024) for first in range(0, weight.shape[0], 1024)]
 
 
 def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,8 +43,10 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
-        parts = [quantise_rows(part) for part in weight.split(AT_ONCE)]
-        self.weight, self.scales = (nn.Buffer(torch.cat(some)) for some in zip(*parts, strict=True))
+        self.weight = nn.Buffer(torch.empty_like(weight, dtype=torch.int8, requires_grad=False))
+        self.scales = nn.Buffer(weight.new_empty(weight.shape[0]))
+        for some in rows_at_once(weight):
+            self.weight[some], self.scales[some] = quantise_rows(weight[some])
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the product of inputs and weights."""
@@ -95,11 +100,12 @@ class Int4Linear(nn.Module):
             raise ValueError(
                 f"{rows} x {columns} weights in groups of {group}: one of {GROUPS} divides the columns, {ROWS} the rows"
             )
-        parts = [quantise_groups(part, group) for part in weight.split(AT_ONCE)]
-        quantised = torch.cat([part for part, _ in parts])
         self.group = group
+        self.scales_and_zeros = nn.Buffer(weight.new_empty(columns // group, rows, 2))
+        quantised = torch.empty_like(weight, dtype=torch.int32, requires_grad=False)
+        for some in rows_at_once(weight):
+            quantised[some], self.scales_and_zeros[:, some] = quantise_groups(weight[some], group)
         self.weight = nn.Buffer(torch.ops.aten._convert_weight_to_int4pack_for_cpu(quantised, 2))
-        self.scales_and_zeros = nn.Buffer(torch.cat([part for _, part in parts], dim=1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the product of inputs and weights."""
