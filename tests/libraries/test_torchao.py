@@ -106,6 +106,21 @@ def test_int8_activations(dtype: torch.dtype, compiled: bool) -> None:
     assert not torch.allclose(result.float(), wanted, rtol=0, atol=1e-6)
 
 
+@torch.no_grad()
+def test_int8_activations_of_any_size_stay_on_their_device() -> None:
+    layer, x = nn.Linear(20, 7, device="rustdev:1"), torch.randn(3, 20, device="rustdev:1")
+    wanted = layer(x)
+    quantize_(layer, Int8DynamicActivationInt8WeightConfig())
+    if torch.rustdev.fallback_mode() == "error":
+        torch.rustdev.set_sync_debug_mode("error")
+    try:
+        result = layer(x)
+    finally:
+        torch.rustdev.set_sync_debug_mode("default")
+    assert result.device == torch.device("rustdev:1")
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0.05)
+
+
 @SHAPES
 @DTYPES
 def test_int4_weights(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
