@@ -21,16 +21,15 @@ INTRODUCTION = """\
 `make bench-llm` writes this section and the tables `llm-*.csv` of benches/record/. The figures hold for the processor that is
 named here: {machine}.
 
-- **Model.** The shape is `{size}` of `examples/chat.py`: {layers} layers, {width} wide, {vocabulary} tokens. Its weights are
-  random.
-- **Weights.** In `int8` and `int4` the activations are bfloat16. A group of int4 has 32 weights. llama.cpp {llama_cpp} has F16,
-  Q8_0 and Q4_0 for bfloat16, int8 and int4; its activations are float32, and 8 bits in its products.
-- **Contenders.** Each has a process of its own and {threads} threads; their blocks of calls alternate, and the fastest counts.
-  `CPU` is PyTorch's CPU device with the same modules. `frozen` is `torch.compile` with weights as constants
-  (`TORCHINDUCTOR_FREEZING=1`). `torchao` {torchao} is its `Int8WeightOnlyConfig`, compiled in the same way.
+- **Model.** The shape is `{size}` of `examples/chat.py`: {layers} layers, {width} wide, {vocabulary} tokens; random weights.
+- **Weights.** In `int8` and `int4` the activations are bfloat16. A group of int4 has 32 weights. llama.cpp has F16, Q8_0
+  and Q4_0 for bfloat16, int8 and int4; its activations are float32, and 8 bits in products with weights of 8 and 4 bits.
+- **Contenders.** Each has a process of its own and {threads}; their blocks of calls alternate, and the fastest counts. `CPU`
+  is PyTorch's CPU device with the same modules. `frozen` is `torch.compile` with weights as constants
+  (`TORCHINDUCTOR_FREEZING=1`). `torchao` is its `Int8WeightOnlyConfig`, compiled in the same way.{versions}
 - **Times.** A prompt has {prompt} tokens. {tokens} more are read one by one; after each the likeliest next token is known.
-- **Results.** The logits differ from those of the CPU device in float32 by less than {tolerances}, as a
-  part of their norm.
+- **Results.** The logits differ from those of the CPU device in float32 by less than this part of their norm:
+  {tolerances}.
 - **Over the others.** This factor is rustdev's figure over the greatest of the others.
 """
 
@@ -73,23 +72,23 @@ def tables(rows: list[Row]) -> Iterator[str]:
         yield from ["", "These contenders have no figures:", "", *failures]
 
 
-def version(library: str) -> str:
-    """Return the release of a library; an empty string if it is not installed."""
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return ""
+def versions() -> str:
+    """Return a sentence with the releases of the libraries that are installed; an empty string without any."""
+    installed = {distribution.metadata["Name"]: distribution.version for distribution in metadata.distributions()}
+    found = [f"{library} {installed[library]}" for library in ("torchao", "llama_cpp_python") if library in installed]
+    return f" Releases: {' and '.join(found)}." if found else ""
 
 
 def section(rows: list[Row], options: argparse.Namespace) -> str:
     """Return the text of the section."""
     shape = SIZES[options.size]
     machine = f"{rustdev.get_device_name()} with {torch.backends.cpu.get_cpu_capability()}"
+    threads = f"{options.threads} thread{'s' if options.threads > 1 else ''}"
     introduction = INTRODUCTION.format(
         machine=f"{machine}, torch {torch.__version__}, rustdev {rustdev.__version__}, {dt.date.today()}",
-        layers=shape.layers, width=shape.width, vocabulary=shape.vocabulary, size=options.size, threads=options.threads,
-        prompt=options.prompt, tokens=options.tokens, torchao=version("torchao"), llama_cpp=version("llama-cpp-python"),
-        tolerances=" and ".join(f"{TOLERANCES[weights]:g} in {weights}" for weights in WEIGHTS),
+        layers=shape.layers, width=shape.width, vocabulary=shape.vocabulary, size=options.size, threads=threads,
+        prompt=options.prompt, tokens=options.tokens, versions=versions(),
+        tolerances=", ".join(f"{TOLERANCES[weights]:g} in {weights}" for weights in WEIGHTS),
     )  # fmt: skip
     short = ["A short run (`--quick`): not to be relied on.", ""] if options.quick else []
     return "\n".join([HEADING, "", introduction, *short, *tables(rows)]) + "\n"
