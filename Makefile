@@ -15,6 +15,7 @@
 #   MODES="race memory"  for soak: some of its modes (default: all)
 #   BENCH_THREADS="1 4"  for bench-models, bench-real: with how many threads, one after the other (default: 1, and as many as there are cores)
 #   REAL="--only GPT"    for bench-real: more arguments, such as --dtypes float32
+#   LLM="--size 124m"    for bench-llm: more arguments, such as --threads 1
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
 #   MUTANTS="--only norms" for mutants: some of them by number or family
@@ -67,7 +68,7 @@ SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml p
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
 .PHONY: accuracy check check-python mutants nightly heap asan-python tsan-python test-portable test-aarch64 test-hardware
-.PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models bench-real header
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models bench-real bench-llm header
 .PHONY: wheel release checksums docs clean
 
 help: ## list the targets
@@ -88,9 +89,10 @@ $(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
 	@touch $@
 
 # All of them are pinned: what they ask for themselves could be another torch.
-$(STAMPS)/libraries $(STAMPS)/models: $(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
+# llama.cpp is compiled for this processor.
+$(STAMPS)/libraries $(STAMPS)/models $(STAMPS)/llm: $(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
 	@'$(PY)' tools/environment.py lacks $< || \
-	    '$(PY)' -m pip install -q --no-deps $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') -r $<
+	    CMAKE_ARGS=-DGGML_NATIVE=ON '$(PY)' -m pip install -q --no-deps $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') -r $<
 	@touch $@
 
 $(DEV): $(SOURCES) $(if $(word 2,$(MODULE)),,FORCE) | $(STAMPS)/test
@@ -285,6 +287,10 @@ bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; wr
 REAL ?=
 bench-real: dev $(STAMPS)/models ## known models beside the CPU device, torch.compile and OpenVINO; writes docs/real-models.md and benches/record/
 	$(PY) benches/models/compare_real.py --threads $(BENCH_THREADS) --output benches/record --page docs/real-models.md $(REAL)
+
+LLM ?=
+bench-llm: dev $(STAMPS)/llm ## a language model beside the CPU device, torchao and llama.cpp; writes the end of docs/llm.md and benches/record/
+	$(PY) benches/models/bench_llm.py --output benches/record --page docs/llm.md $(LLM)
 
 header: ## write the headers of the C ABI, shim/rustdev*.h, from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi

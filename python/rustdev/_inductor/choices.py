@@ -31,6 +31,7 @@ _KEPT: dict[str, Callable[[], bool]] = {
     "index.Tensor": _always,
     "gather.default": _always,
     "embedding.default": _always,
+    "_weight_int4pack_mm_for_cpu.default": _always,  # Inductor calls an operator of the CPU in its place
 }
 
 

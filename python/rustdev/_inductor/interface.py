@@ -1,6 +1,7 @@
 """The device interface of Dynamo and Inductor."""
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,10 @@ class Interface(DeviceInterface):
     @classmethod
     def get_cache_system_info(cls) -> dict[str, object]:
         """Return what compiled code depends on in addition to PyTorch, for the keys of Inductor's caches."""
+        integration = sys.modules.get("rustdev.integrations.torchao")
         return {
             "version": _rustdev.__version__,
             "instruction_set": _rustdev.instruction_set(),
             "generator": _hash_of_generator(),
+            "torchao": integration.cache_key() if integration else None,
         }

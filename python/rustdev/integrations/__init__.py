@@ -1,4 +1,4 @@
-"""Support for libraries that choose the device from a fixed list of names: those of Hugging Face, and Lightning.
+"""Support for libraries that choose the device from a fixed list of names: those of Hugging Face, Lightning, and torchao.
 
 Two lines opt a program in, before or after it imports these libraries:
 
@@ -15,6 +15,7 @@ unchanged, what works with this call, and what does not work.
 | ``transformers`` | bfloat16 in the Trainer, the device of pipelines |
 | ``safetensors`` | the device's name for its reader |
 | ``lightning`` | an accelerator, a strategy and a precision plugin; it imports Lightning |
+| ``torchao`` | products of int8 weights, and a configuration for 4 bits a weight; it imports torchao |
 """
 
 import functools
@@ -89,12 +90,16 @@ _PATCHES = (
         "lightning", (2, 6), (3, 0), "lightning.pytorch.trainer.connectors.accelerator_connector", ("lightning", "register"),
         "It has no entry point for accelerators, gives one that it does not know the CPU, and autocasts for CUDA.",
     ),
+    _Patch(
+        "torchao", (0, 18), (0, 19), "torchao.quantization", ("torchao", "multiply_int8"),
+        "It converts int8 weights to the activations' dtype, and multiplies int8 activations as int32, on devices but its own.",
+    ),
 )  # fmt: skip
 
 
 @functools.cache
 def enable() -> None:
-    """Enable the device in accelerate, transformers, safetensors and Lightning, in each when it is imported.
+    """Enable the device in accelerate, transformers, safetensors, Lightning and torchao, in each when it is imported.
 
     accelerate, transformers' Trainer and pipelines, and Lightning's Trainer then use the device by default, as they use a GPU. To
     this end ``ACCELERATE_TORCH_DEVICE`` is set unless it is set already. A second call has no effect. An unsupported release of a
