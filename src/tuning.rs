@@ -251,12 +251,10 @@ pub mod products {
     pub const LIBRARY_TILE_SIDE: usize = 512;
     /// Multiply-adds of 16 bit floats in the library that are worth a thread.
     pub const TILE_MULTIPLY_ADDS_16_BIT: f64 = 2e7;
-    /// Multiply-adds from which on `matmul::tiled` is faster than the `gemm` crate for `f32` with AVX2.
-    pub const TILED_MULTIPLY_ADDS: usize = 300_000;
-    /// Maximum rows and columns of a tile of `matmul::tiled`.
-    pub const TILED_SIDE: usize = 288;
-    /// Maximum length along the summed dimension of a block of `matmul::tiled`.
-    pub const TILED_DEPTH: usize = 256;
+    /// Maximum rows and columns of a tile of widened operands.
+    pub const WIDENED_TILE_SIDE: usize = 288;
+    /// Maximum length along the summed dimension of a block of widened operands.
+    pub const WIDENED_DEPTH: usize = 256;
     /// Lanes of 32 bits along the summed dimension of a panel of `matmul::blocked`; the panel stays in the first-level cache.
     /// Measured: AMD Zen 4, November 2026.
     pub const PANEL_LANES: usize = 256;

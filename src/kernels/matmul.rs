@@ -5,8 +5,8 @@
 //! - [`narrow`]: many rows with few columns of few terms;
 //! - [`library`]: PyTorch's libraries, where they were measured to be faster;
 //! - [`skinny`]: few rows or few columns, and integers: every element of the large operand is read once, without packing;
-//! - [`tiled`]: f16 and bf16, widened to f32 block by block and rounded once at the end, and large products of f32 with AVX2;
-//! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides.
+//! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides;
+//! - [`widened`]: f16 and bf16, widened to f32 block by block, rounded once at the end.
 //!
 //! [`packed`] is for callers that multiply by one matrix many times: recurrent layers. [`register_tile`] is for callers with both
 //! operands in the caches: attention.
@@ -32,7 +32,7 @@ mod problem;
 pub mod register_tile;
 mod skinny;
 mod tile;
-mod tiled;
+mod widened;
 
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex32, Complex64, DType, Element};
@@ -147,13 +147,12 @@ fn run(problem: &Problem) -> Result<(), Error> {
         _ if problem.is_skinny() && !problem.dtype.is_complex() => {
             return of_entries!(problem.dtype, T => skinny::run::<T>(problem));
         }
-        DType::Float if tiled::takes(problem) => tiled::run::<f32>(problem),
         DType::Float => direct::run::<f32>(problem),
         DType::Double => direct::run::<f64>(problem),
         DType::ComplexFloat => direct::run::<Complex32>(problem),
         DType::ComplexDouble => direct::run::<Complex64>(problem),
-        DType::Half => tiled::run::<half::f16>(problem),
-        DType::BFloat16 => tiled::run::<half::bf16>(problem),
+        DType::Half => widened::run::<half::f16>(problem),
+        DType::BFloat16 => widened::run::<half::bf16>(problem),
         _ => return of_entries!(problem.dtype, T => skinny::run::<T>(problem)),
     }
     Ok(())

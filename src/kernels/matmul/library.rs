@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
-use super::tiled::Store;
+use super::widened::Store;
 use crate::simd::{self, Isa, vectorize};
 use crate::tensor::dtype::{DType, DTypeSet, Element};
 use crate::tensor::kernel_error::Error;
@@ -201,7 +201,7 @@ fn rounded<T: Element<Acc = f32>>(problem: &Problem) -> bool {
         // The output is column-major, so the rows of its transpose are contiguous.
         let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).transposed();
         let (out, addend) = (tile_of(problem.out), problem.addend.map(tile_of));
-        vectorize(Store { out, addend, cols: tile.rows, pitch: tile.rows, sums, finish: Finish::<T> { beta, alpha } });
+        vectorize(Store { out, addend, cols: tile.rows, sums, finish: Finish::<T> { beta, alpha } });
     });
     is_done.into_inner()
 }

@@ -51,27 +51,11 @@ pub fn multiply<T: Entry<Acc = T> + Number>(
         assert!((m - 1) * a.rows + (k - 1) * a.cols < a.data.len(), "a left operand of another size");
         assert!((k - 1) * b.rows + n <= b.data.len(), "a right operand of another size");
     }
-    let (out, a, b) = ((out.data.as_mut_ptr(), out.rows), (a.data.as_ptr(), [a.rows, a.cols]), (b.data.as_ptr(), b.rows));
-    // SAFETY: the assertions have checked the operands' sizes, and their borrows keep the result apart.
-    unsafe { multiply_at([m, n, k], out, a, b, adds) };
-}
-
-/// [`multiply`] of operands in memory: each an address and its distances between rows, or rows and columns.
-///
-/// # Safety
-/// n must be a multiple of [`COLUMNS`]. The operands must have these sizes, and nothing else may use out meanwhile.
-pub unsafe fn multiply_at<T: Entry<Acc = T> + Number>(
-    sizes: [usize; 3],
-    out: (*mut T, usize),
-    a: (*const T, [usize; 2]),
-    b: (*const T, usize),
-    adds: bool,
-) {
-    vectorize(Product { sizes, out, a, b, adds });
+    vectorize(Product { sizes: [m, n, k], out, a, b, adds });
 }
 
 /// Columns of the widest tile: with AVX-512 its sums fill half of its registers, elsewhere half of AVX2's.
-pub fn widest<T>() -> usize {
+fn widest<T>() -> usize {
     match (simd::isa(), size_of::<T>()) {
         (Isa::Avx512, 4) => 64,
         (Isa::Avx512, _) => 32,
@@ -79,20 +63,20 @@ pub fn widest<T>() -> usize {
     }
 }
 
-/// A product as [`multiply_at`] takes it.
-struct Product<T> {
+/// A product whose operands have been checked.
+struct Product<'a, T> {
     sizes: [usize; 3],
-    out: (*mut T, usize),
-    a: (*const T, [usize; 2]),
-    b: (*const T, usize),
+    out: RowMajor<&'a mut [T]>,
+    a: Left<'a, T>,
+    b: RowMajor<&'a [T]>,
     adds: bool,
 }
 
-impl<T: Entry<Acc = T> + Number> Leaf for Product<T> {
+impl<T: Entry<Acc = T> + Number> Leaf for Product<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run(mut self) {
         let (n, widest) = (self.sizes[1], widest::<T>());
         let mut col = 0;
         while col < n {
@@ -110,10 +94,10 @@ impl<T: Entry<Acc = T> + Number> Leaf for Product<T> {
     }
 }
 
-impl<T: Entry<Acc = T> + Number> Product<T> {
+impl<T: Entry<Acc = T> + Number> Product<'_, T> {
     /// Computes `W` columns of the result, by tiles of up to `R` rows; returns `W`.
     #[inline(always)]
-    fn columns<const R: usize, const W: usize>(&self, col: usize) -> usize {
+    fn columns<const R: usize, const W: usize>(&mut self, col: usize) -> usize {
         let m = self.sizes[0];
         let mut row = 0;
         while row < m {
@@ -129,12 +113,15 @@ impl<T: Entry<Acc = T> + Number> Product<T> {
 
     /// Computes `R` rows of `W` columns; returns `R`.
     #[inline(always)]
-    fn tile<const R: usize, const W: usize>(&self, row: usize, col: usize) -> usize {
-        let ((out, out_rows), (a, steps), (b, b_rows)) = (self.out, self.a, self.b);
-        let (out, a, b) = (out.wrapping_add(row * out_rows + col), a.wrapping_add(row * steps[0]), b.wrapping_add(col));
-        // SAFETY: the caller of `multiply_at` promises the rows and columns below `sizes`. This tile lies inside them: `run` and
-        // `columns` stay below `sizes`, as the number of columns is a multiple of every chosen width.
-        unsafe { tile::<T, R, W>((a, steps), (b, b_rows), self.sizes[2], (out, out_rows), self.adds) };
+    fn tile<const R: usize, const W: usize>(&mut self, row: usize, col: usize) -> usize {
+        let out = self.out.data[row * self.out.rows + col..].as_mut_ptr();
+        let a = self.a.data.as_ptr().wrapping_add(row * self.a.rows);
+        let b = self.b.data.as_ptr().wrapping_add(col);
+        // SAFETY: `multiply` has checked that the rows and columns below `sizes` lie inside the operands. This tile lies inside
+        // them too: `run` and `columns` stay below `sizes`, as the number of columns is a multiple of every chosen width.
+        unsafe {
+            tile::<T, R, W>((a, [self.a.rows, self.a.cols]), (b, self.b.rows), self.sizes[2], (out, self.out.rows), self.adds);
+        };
         R
     }
 }

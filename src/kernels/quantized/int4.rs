@@ -50,18 +50,6 @@ pub fn pack(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Calls a function with the bytes of a line and the columns of a block as constants.
-macro_rules! of_width {
-    ($columns:expr, $function:ident::<$E:ident>($($argument:expr),*)) => {
-        match $columns {
-            64 => $function::<$E, 32, 64>($($argument),*),
-            48 => $function::<$E, 24, 48>($($argument),*),
-            32 => $function::<$E, 16, 32>($($argument),*),
-            _ => $function::<$E, 8, 16>($($argument),*),
-        }
-    };
-}
-
 struct Int4<'a, E> {
     packed: &'a [u8],
     /// Scale and offset of each row of weights, for each group of terms.
@@ -92,18 +80,15 @@ impl<E: Narrow> Int4<'_, E> {
     fn parameters(&self, columns: &Range<usize>, term: usize) -> &[E] {
         &self.parameters[(term / self.group * self.n + columns.start) * 2..][..columns.len() * 2]
     }
-}
 
-impl<E: Narrow> Int4<'_, E> {
     /// Adds the products of `R` rows of x to the sums of a block, group by group.
-    fn add<const R: usize>(&self, x: [&[f32]; R], columns: &Range<usize>, sums: [&mut [f32]; R]) {
+    fn add<const R: usize>(&self, x: [&[f32]; R], columns: &Range<usize>, mut sums: [&mut [f32]; R]) {
         for first in (0..self.k).step_by(self.group) {
             let x = x.map(|row| &row[first..first + self.group]);
-            let products = products(&x, self.lines(columns, first..first + self.group), columns.len() / 2);
+            let products = products(&x, self.lines(columns, first..first + self.group), columns.len());
             let parameters = self.parameters(columns, first);
-            for row in 0..R {
-                let (total, is_halved) = (total(x[row]), is_halved(columns.len()));
-                of_width!(columns.len(), finish::<E>(&products[row], total, is_halved, parameters, sums[row]));
+            for (row, sums) in sums.iter_mut().enumerate() {
+                finish(&products[row], total(x[row]), parameters, &mut sums[..columns.len()]);
             }
         }
     }
@@ -134,7 +119,7 @@ impl<E: Narrow> Weights for Int4<'_, E> {
             let last = terms.end.min((first / self.group + 1) * self.group);
             let (numbers, after) = rest.split_at_mut((last - first) * pitch);
             let parameters = self.parameters(&columns, first);
-            of_width!(columns.len(), widen::<E>(self.lines(&columns, first..last), parameters, is_halved(columns.len()), numbers));
+            widen(self.lines(&columns, first..last), parameters, pitch, numbers);
             (first, rest) = (last, after);
         }
     }
@@ -144,46 +129,15 @@ impl<E: Narrow> Weights for Int4<'_, E> {
     }
 }
 
-/// Numbers of the low and the high halves of bytes, in the order of columns.
-#[inline(always)]
-fn ordered<const H: usize, const W: usize>(halves: [[f32; H]; 2], is_halved: bool) -> [f32; W] {
-    let mut columns = [0f32; W];
-    if is_halved {
-        columns[..H].copy_from_slice(&halves[0]);
-        columns[H..].copy_from_slice(&halves[1]);
-    } else {
-        for at in 0..H {
-            columns[2 * at] = halves[0][at];
-            columns[2 * at + 1] = halves[1][at];
-        }
-    }
-    columns
-}
-
-/// Scales and offsets.
-#[inline(always)]
-fn separated<E: Narrow, const W: usize>(parameters: &[E]) -> [[f32; W]; 2] {
-    let mut pairs = [[0f32; 2]; W];
-    E::load_run(parameters, pairs.as_flattened_mut());
-    let mut separated = [[0f32; W]; 2];
-    for column in 0..W {
-        [separated[0][column], separated[1][column]] = pairs[column];
-    }
-    separated
-}
-
-/// Products of the terms of a group with the low and the high halves of a line's bytes.
-type Halves = [[f32; MOST_BYTES]; 2];
-
-/// Bytes of a line of the largest block.
-const MOST_BYTES: usize = 32;
+/// Columns of the largest block.
+const MOST_COLUMNS: usize = 64;
 /// Columns of a register of AVX2.
 const REGISTER: usize = 8;
 
-/// Multiplies the terms of a group, an even number of them, by their lines of `bytes` bytes.
-fn products<const R: usize>(x: &[&[f32]; R], lines: &[u8], bytes: usize) -> [Halves; R] {
-    let mut products = [[[0f32; MOST_BYTES]; 2]; R];
-    assert!(x.iter().all(|row| row.len() * bytes == lines.len()) && bytes.is_multiple_of(REGISTER) && bytes <= MOST_BYTES);
+/// Multiplies the terms of a group, an even number of them, by their lines, and adds the products up for each column of a block.
+fn products<const R: usize>(x: &[&[f32]; R], lines: &[u8], columns: usize) -> [[f32; MOST_COLUMNS]; R] {
+    let (mut products, bytes) = ([[0f32; MOST_COLUMNS]; R], columns / 2);
+    assert!(x.iter().all(|row| row.len() * bytes == lines.len()) && bytes.is_multiple_of(REGISTER) && columns <= MOST_COLUMNS);
     #[cfg(target_arch = "x86_64")]
     if simd::isa() != Isa::Portable {
         let (terms, x) = (lines.len() / bytes, x.map(<[f32]>::as_ptr));
@@ -195,17 +149,31 @@ fn products<const R: usize>(x: &[&[f32]; R], lines: &[u8], bytes: usize) -> [Hal
             // SAFETY: as above.
             unsafe { avx2::<R, 1>(&x, terms, (lines.as_ptr(), bytes), bytes - REGISTER, &mut products) };
         }
+        products.iter_mut().for_each(|products| put_in_order(&mut products[..columns]));
         return products;
     }
-    for (x, [low, high]) in x.iter().zip(&mut products) {
+    for (x, products) in x.iter().zip(&mut products) {
+        let (low, high) = products[..columns].split_at_mut(bytes);
         for (&factor, line) in x.iter().zip(lines.chunks_exact(bytes)) {
             for ((&byte, low), high) in line.iter().zip(&mut *low).zip(&mut *high) {
                 *low = f32::fuse(f32::from(byte & 15), factor, *low);
                 *high = f32::fuse(f32::from(byte >> 4), factor, *high);
             }
         }
+        put_in_order(&mut products[..columns]);
     }
     products
+}
+
+/// Puts numbers of the low halves of a line's bytes, and then of the high halves, in the order of the block's columns.
+fn put_in_order(numbers: &mut [f32]) {
+    if !is_halved(numbers.len()) {
+        let (mut halves, columns) = ([0f32; MOST_COLUMNS], numbers.len());
+        halves[..columns].copy_from_slice(numbers);
+        for (at, pair) in numbers.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            *pair = [halves[at], halves[columns / 2 + at]];
+        }
+    }
 }
 
 /// [`products`] of `C` registers of bytes from position `at` of the lines on. The code uses intrinsics because the compiler makes vectors
@@ -222,7 +190,7 @@ unsafe fn avx2<const R: usize, const C: usize>(
     terms: usize,
     (lines, bytes): (*const u8, usize),
     at: usize,
-    products: &mut [Halves; R],
+    products: &mut [[f32; MOST_COLUMNS]; R],
 ) {
     // Even and odd terms have sums of their own, to hide the latency of the additions.
     let mut sums: [[[[__m256; 2]; C]; R]; 2] = [[[[_mm256_setzero_ps(); 2]; C]; R]; 2];
@@ -254,7 +222,7 @@ unsafe fn avx2<const R: usize, const C: usize>(
         for register in 0..C {
             for half in 0..2 {
                 let sum = _mm256_add_ps(sums[0][row][register][half], sums[1][row][register][half]);
-                let to = &mut products[row][half][at + register * REGISTER..][..REGISTER];
+                let to = &mut products[row][half * bytes + at + register * REGISTER..][..REGISTER];
                 // SAFETY: `to` has a register's numbers.
                 unsafe { _mm256_storeu_ps(to.as_mut_ptr(), sum) };
             }
@@ -276,29 +244,27 @@ leaf! {
     }
 
     /// Scales the products of a group of terms, whose sum is `total`, and adds them to the sums of a block.
-    fn finish<E: Narrow; H: usize, W: usize>(products: &Halves, total: f32, is_halved: bool, parameters: &[E], sums: &mut [f32]) {
-        let halves = [0, 1].map(|half| *products[half].first_chunk::<H>().expect("a line of a block"));
-        let (products, [scales, offsets]) = (ordered::<H, W>(halves, is_halved), separated::<E, W>(parameters));
-        let sums = &mut sums[..W];
-        for column in 0..W {
-            let product = f32::fuse(-8.0, total, products[column]);
-            sums[column] = f32::fuse(offsets[column], total, f32::fuse(scales[column], product, sums[column]));
+    fn finish<E: Narrow>(products: &[f32], total: f32, parameters: &[E], sums: &mut [f32]) {
+        let mut numbers = [0f32; 2 * MOST_COLUMNS];
+        E::load_run(parameters, &mut numbers);
+        for ((sum, product), [scale, offset]) in sums.iter_mut().zip(products).zip(numbers.as_chunks::<2>().0) {
+            *sum = f32::fuse(*offset, total, f32::fuse(*scale, f32::fuse(-8.0, total, *product), *sum));
         }
     }
 
-    /// Widens lines of terms of one group.
-    fn widen<E: Narrow; H: usize, W: usize>(lines: &[u8], parameters: &[E], is_halved: bool, numbers: &mut [f32]) {
-        let [scales, offsets] = separated::<E, W>(parameters);
-        for (line, numbers) in lines.as_chunks::<H>().0.iter().zip(numbers.as_chunks_mut::<W>().0) {
-            let (mut low, mut high) = ([0f32; H], [0f32; H]);
-            for at in 0..H {
-                let byte = i32::from(line[at]);
-                low[at] = ((byte & 15) - 8) as f32;
-                high[at] = ((byte >> 4) - 8) as f32;
+    /// Widens lines of terms of one group, of `columns` numbers each.
+    fn widen<E: Narrow>(lines: &[u8], parameters: &[E], columns: usize, numbers: &mut [f32]) {
+        let mut pairs = [0f32; 2 * MOST_COLUMNS];
+        E::load_run(parameters, &mut pairs);
+        for (line, numbers) in lines.chunks_exact(columns / 2).zip(numbers.chunks_exact_mut(columns)) {
+            let (low, high) = numbers.split_at_mut(columns / 2);
+            for ((&byte, low), high) in line.iter().zip(low).zip(high) {
+                *low = ((i32::from(byte) & 15) - 8) as f32;
+                *high = ((i32::from(byte) >> 4) - 8) as f32;
             }
-            let weights = ordered::<H, W>([low, high], is_halved);
-            for column in 0..W {
-                numbers[column] = f32::fuse(weights[column], scales[column], offsets[column]);
+            put_in_order(numbers);
+            for (number, [scale, offset]) in numbers.iter_mut().zip(pairs.as_chunks::<2>().0) {
+                *number = f32::fuse(*number, *scale, *offset);
             }
         }
     }
