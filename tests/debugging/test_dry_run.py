@@ -245,7 +245,7 @@ def test_a_scaler_steps() -> None:
     stepped = []
     optimizer.register_step_post_hook(lambda *_: stepped.append(True))
     with rustdev.dry_run():
-        scaler.scale(parameter.sum()).backward()
+        scaler.scale((parameter * torch.inf).sum()).backward()
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
