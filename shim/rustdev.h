@@ -209,6 +209,9 @@ int32_t rd_event_device(const struct rd_event *event);
 // Bit in the flags of waits: waits are reported to the observer.
 #define RD_WAIT_OBSERVED 4
 
+// Bit in the flags of waits: a dry run is on, in which the host reads zeros.
+#define RD_WAIT_DRY 8
+
 // A wait of the host.
 typedef struct rd_wait {
   // `RD_WAIT_*`.

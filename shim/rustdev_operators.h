@@ -33,7 +33,8 @@ typedef struct rd_shim {
   void (*register_fallback)(void);
   // Visits every operator whose kernel for the device's dispatch key is not from the operator table.
   void (*visit_tiers)(rd_shim_visit_tier visit, void *context);
-  // Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`) of the wait flags by `bits`; returns the new flags.
+  // Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`, `RD_WAIT_DRY`) of the wait flags by `bits`; returns the new
+  // flags.
   int32_t (*change_wait_flags)(int32_t mask, int32_t bits);
   // Sets the Python exception type for races, which is never freed.
   void (*set_race_type)(void *kind);

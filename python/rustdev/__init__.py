@@ -83,6 +83,7 @@ _inductor._install()
 _triton._install()
 distributed._install()
 _begin_sanitizer()
+_rustdev.dry_run_begin(at_start=True)
 sys.modules["torch.backends.rustdev"] = backends
 torch.backends.rustdev = backends  # type: ignore[attr-defined]
 globals().update({name: getattr(legacy, name) for name in legacy.__all__})

@@ -16,6 +16,8 @@ __all__ = [
     "cuda_mode_switch",
     "current_device",
     "device_count",
+    "dry_run_begin",
+    "dry_run_end",
     "event_elapsed",
     "event_open",
     "event_share",
@@ -37,6 +39,7 @@ __all__ = [
     "ipc_give_back",
     "ipc_receive",
     "ipc_send",
+    "is_dry_run",
     "is_fork_child",
     "is_started",
     "launch_host_func",
@@ -132,6 +135,15 @@ class Completion:
         """Make a failure of the work fail a stream, without a wait of the stream."""
 
 # src/python/py_debugging.rs
+
+def dry_run_begin(at_start: bool) -> None:
+    """Begin a dry run; with ``at_start`` only if the environment asks for one."""
+
+def dry_run_end() -> bool:
+    """End a dry run and return whether none is left."""
+
+def is_dry_run() -> bool:
+    """Return whether a dry run is on."""
 
 def faults_loss(rank: int) -> tuple[bool, str] | None:
     """Count a collective of a rank. Return (whether the process ends, fault) if the rank is to be lost in it, else None."""

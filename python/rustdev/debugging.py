@@ -1,11 +1,39 @@
-"""Debugging modes: fault injection, and unlikely orders of tasks."""
+"""Debugging modes: fault injection, unlikely orders of tasks, and dry runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import _rustdev
+from .memory import empty_cache
 
-__all__ = ["inject_faults", "schedule"]
+__all__ = ["dry_run", "inject_faults", "is_dry_run", "schedule"]
+
+
+@contextmanager
+def dry_run() -> Iterator[None]:
+    """Context manager in which nothing is computed, in all threads: a dry run, as of a whole program with ``RUSTDEV_COMPUTE=none``.
+
+    Operators check their arguments, allocate, submit and free as always, but kernels do not run, and new memory is reserved without
+    being used. Values that the host reads are zeros. Without ``RUSTDEV_MEMORY_LIMIT`` and ``RUSTDEV_PROFILE`` no budget holds.
+
+    Kernels that were submitted before the block still compute. Tensors made in it stay valid afterwards; their memory, which was
+    never written, reads as zeros, and takes memory of the machine when it is written. The end of the last block releases cached
+    memory.
+
+    Raises:
+        RuntimeError: If this is a forked child of a process that used the device.
+    """
+    _rustdev.dry_run_begin(at_start=False)
+    try:
+        yield
+    finally:
+        if _rustdev.dry_run_end():
+            empty_cache()
+
+
+def is_dry_run() -> bool:
+    """Return whether a dry run is on; see :func:`dry_run`."""
+    return _rustdev.is_dry_run()
 
 
 @contextmanager

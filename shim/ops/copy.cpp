@@ -102,11 +102,21 @@ at::Scalar checked_scalar(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(self);
 }
 
+at::Scalar zero_of(at::ScalarType dtype) {
+  return c10::isComplexType(dtype)    ? at::Scalar(c10::complex<double>())
+         : c10::isFloatingType(dtype) ? at::Scalar(0.0)
+         : dtype == at::kBool         ? at::Scalar(false)
+                                      : at::Scalar(0);
+}
+
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   constexpr const char* name = "item() (a value of the device that is read on the host)";
   const int32_t device = self.device().index();
   const HostWait wait({RD_WAIT_READ, device, name});
   synchronize_current_stream(device, name);
+  if (C10_UNLIKELY(is_dry())) {
+    return zero_of(self.scalar_type());
+  }
   return C10_UNLIKELY(rd_sanitizer_is_on()) ? checked_scalar(self) : at::native::_local_scalar_dense_cpu(self);
 }
 
@@ -141,12 +151,13 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
          (self.numel() == 0 || awaited(at::eq(self, other).all(), "equal (the answer is read on the host)").toBool());
 }
 
-// Synchronous, as on the CPU device: waits for the value and raises at once.
-void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
+// Synchronous, as on the CPU device: waits for the value and raises at once. Holds in a dry run.
+void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(is_dry() || self.is_nonzero(), text); }
 
-// Reads an integer for an operator in Python, which `reader` names.
-int64_t awaited_integer(const at::Tensor& number, std::string_view reader) {
-  return awaited(number, std::string(reader).c_str()).toLong();
+// Reads an integer for an operator in Python, which `reader` names. `in_dry_run`: as in Caller::read of src/operators/call.rs.
+int64_t awaited_integer(const at::Tensor& number, std::string_view reader, int64_t in_dry_run) {
+  const at::Scalar found = awaited(number, std::string(reader).c_str());
+  return is_dry() ? in_dry_run : found.toLong();
 }
 
 void assert_async(const at::Tensor& self) { assert_async_msg(self, "_assert_async: the value is zero"); }
@@ -168,7 +179,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)); }
 
 TORCH_LIBRARY_FRAGMENT(rustdev, m) {
-  m.def("_awaited(Tensor number, str reader) -> int", torch::dispatch(c10::DispatchKey::PrivateUse1, TORCH_FN(awaited_integer)));
+  m.def("_awaited(Tensor number, str reader, int in_dry_run) -> int",
+        torch::dispatch(c10::DispatchKey::PrivateUse1, TORCH_FN(awaited_integer)));
 }
 
 TORCH_LIBRARY_IMPL(rustdev, AutogradPrivateUse1, m) {

@@ -147,6 +147,43 @@ class Call {
     return draws ? std::make_unique<DerivedSeed>(device_) : nullptr;
   }
 
+  // For a dry run: makes results of the sizes that PyTorch's Meta kernel computes from `given`, the call's arguments before they
+  // were mapped. Returns false, with nothing done, if there is no such kernel, it fails, or a tensor is not dense.
+  bool run_on_meta(const torch::jit::Stack& given) {
+    constexpr c10::DispatchKeySet keys(DispatchKey::Meta);
+    torch::jit::Stack stack(given.end() - static_cast<std::ptrdiff_t>(schema_.arguments().size()), given.end());
+    bool is_dense = true;
+    Aliases aliases(meta_backend);
+    for (size_t index = 0; index < stack.size(); ++index) {
+      IValue& value = stack[index];
+      if (value.isDevice() && value.toDevice().type() == device_type) {
+        value = at::Device(at::kMeta);
+      } else if (is_generator(schema_.arguments()[index])) {
+        value = IValue();
+      }
+      replace(value, [&](const at::Tensor& tensor) {
+        is_dense &= !tensor.defined() || (tensor.layout() == at::kStrided && !tensor.is_nested() && !tensor.is_quantized());
+        return is_dense && on_device(tensor) ? aliases.to_cpu(tensor) : tensor;
+      });
+    }
+    if (!is_dense || !op_.hasComputedKernelForDispatchKey(DispatchKey::Meta)) {
+      return false;
+    }
+    try {
+      op_.redispatchBoxed(keys, &stack);
+    } catch (const std::exception&) {
+      return false;
+    }
+    const Run run(rd_fallback_run_begin(known_, device_.index()));
+    aliases.write_back();
+    for (IValue& value : stack) {
+      replace(value, [&](const at::Tensor& tensor) { return aliases.to_device(tensor, device_); });
+    }
+    torch::jit::drop(stack_, schema_.arguments().size());
+    stack_.insert(stack_.end(), stack.begin(), stack.end());
+    return true;
+  }
+
   // Throws for arguments that would crash the kernel; reads their values.
   void check_arguments() {
     for (const at::Tensor& tensor : sparse_) {
@@ -265,6 +302,8 @@ template <bool expects_error>
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::DispatchKeySet cpu_keys = on_cpu(keys);
+  const bool is_empty = C10_UNLIKELY(is_dry()) && !expects_error;
+  const torch::jit::Stack given = is_empty ? *stack : torch::jit::Stack();
   Call call(op, *stack, expects_error);
   call.map_arguments();
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
@@ -273,6 +312,9 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   const HostWait host_wait(call.wait_info());
   call.wait();
   const auto seed = call.map_generators();
+  if (is_empty && call.run_on_meta(given)) {
+    return;
+  }
   call.check_arguments();
   call.run(cpu_keys);
   call.map_results();

@@ -6,7 +6,7 @@
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/quantized/QTensorImpl.h>
 #include <ATen/quantized/Quantizer.h>
-#include <c10/core/CPUAllocator.h>
+#include <c10/core/Allocator.h>
 
 #include <cstring>
 
@@ -79,11 +79,12 @@ at::Tensor sparse_like(const at::Tensor& model, BackendComponent backend, at::De
   return tensor;
 }
 
-// New device memory with the bytes of a host block. Waits for the stream, because queued tasks may still use cached memory.
+// New device memory with the bytes of a host block; null: uninitialised. Waits for the stream, because queued tasks may still use
+// cached memory.
 c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
   const DeviceScope scope(device);
   c10::DataPtr pointer = c10::GetAllocator(device_type)->allocate(bytes);
-  if (bytes != 0) {
+  if (bytes != 0 && data != nullptr) {
     constexpr const char* name = "an operator that PyTorch's CPU kernel computes";
     const HostWait wait({RD_WAIT_FALLBACK, rd_device_current(), name});
     synchronize_current_stream(rd_device_current(), name);
@@ -108,9 +109,9 @@ at::Tensor Aliases::to_cpu(const at::Tensor& tensor) {
   const bool is_sparse = is_sparse_layout(tensor);
   TORCH_CHECK_NOT_IMPLEMENTED(is_sparse || tensor.has_storage(), "rustdev: the CPU fallback does not take tensors of layout ",
                               tensor.layout());
-  at::Tensor alias = C10_UNLIKELY(is_sparse) ? sparse_like(tensor, cpu_backend, at::Device(at::kCPU),
+  at::Tensor alias = C10_UNLIKELY(is_sparse) ? sparse_like(tensor, backend_, at::Device(type()),
                                                            [this](const at::Tensor& member) { return to_cpu(member); })
-                                             : dense_like(tensor, storage_to_cpu(tensor.storage()), cpu_backend);
+                                             : dense_like(tensor, storage_to_cpu(tensor.storage()), backend_);
   if (C10_UNLIKELY(tensor.requires_grad())) {
     // Some kernels compute more results if a backward needs them.
     alias.unsafeGetTensorImpl()->set_requires_grad(true);
@@ -127,10 +128,10 @@ c10::Storage Aliases::storage_to_cpu(const c10::Storage& storage) {
   }
   // A storage of the same memory, which keeps the device storage alive.
   auto* impl = storage.unsafeGetStorageImpl();
-  void* const data = impl->mutable_data();
+  void* const data = backend_ == cpu_backend ? impl->mutable_data() : nullptr;
   c10::raw::intrusive_ptr::incref(impl);
-  c10::DataPtr pointer(data, static_cast<c10::intrusive_ptr_target*>(impl), &release_storage, at::Device(at::kCPU));
-  c10::Storage alias(c10::Storage::use_byte_size_t{}, impl->nbytes(), std::move(pointer), c10::GetCPUAllocator(),
+  c10::DataPtr pointer(data, static_cast<c10::intrusive_ptr_target*>(impl), &release_storage, at::Device(type()));
+  c10::Storage alias(c10::Storage::use_byte_size_t{}, impl->nbytes(), std::move(pointer), c10::GetAllocator(type()),
                      /*resizable=*/true);
   storages_.push_back({storage, alias, alias.mutable_data(), alias.nbytes()});
   return alias;
@@ -150,7 +151,7 @@ c10::Storage Aliases::storage_to_device(const c10::Storage& storage, at::Device 
 }
 
 at::Tensor Aliases::to_device(const at::Tensor& result, at::Device device) {
-  if (!result.defined() || !result.is_cpu()) {
+  if (!result.defined() || result.device().type() != type()) {
     return result;
   }
   for (const TensorPair& pair : tensors_) {

@@ -1,4 +1,5 @@
-// CPU tensors over device memory, for the time of one fallback call, and the way back from what a CPU kernel returns.
+// CPU tensors over device memory, for the time of one fallback call, and the way back from what a CPU kernel returns. In a dry run
+// they may be Meta tensors, which have sizes but no memory, for a kernel that computes the sizes of results.
 //
 // The same device tensor always gives the same alias and the same storage the same CPU storage, so that a kernel sees the aliasing
 // that its caller made. What the kernel did to an alias itself (resized it, gave it another storage, set conj or neg bits) is done
@@ -12,7 +13,8 @@
 
 namespace rustdev {
 
-constexpr c10::BackendComponent cpu_backend = c10::BackendComponent::CPUBit, device_backend = c10::BackendComponent::PrivateUse1Bit;
+constexpr c10::BackendComponent cpu_backend = c10::BackendComponent::CPUBit, meta_backend = c10::BackendComponent::MetaBit,
+                                device_backend = c10::BackendComponent::PrivateUse1Bit;
 
 // The dispatch key of tensors of a kind, as DispatchKey::Sparse, on a backend.
 constexpr c10::DispatchKey key_of(c10::DispatchKey kind, c10::BackendComponent backend) {
@@ -24,6 +26,8 @@ bool is_sparse_layout(const at::Tensor& tensor);
 
 class Aliases {
  public:
+  explicit Aliases(c10::BackendComponent backend = cpu_backend) : backend_(backend) {}
+
   // The CPU tensor over the memory of a device tensor.
   at::Tensor to_cpu(const at::Tensor& tensor);
 
@@ -46,6 +50,10 @@ class Aliases {
   c10::Storage storage_to_cpu(const c10::Storage& storage);
   c10::Storage storage_to_device(const c10::Storage& storage, at::Device device);
 
+  c10::DeviceType type() const { return backend_ == cpu_backend ? c10::DeviceType::CPU : c10::DeviceType::Meta; }
+
+  // The CPU or Meta.
+  const c10::BackendComponent backend_;
   c10::SmallVector<TensorPair, 6> tensors_;
   c10::SmallVector<StoragePair, 6> storages_;
 };

@@ -8,6 +8,17 @@ std::atomic<int32_t> wait_flags{0};
 // True while this thread is in a wait.
 static thread_local bool inside = false;
 
+// Warns of the first read of the host in a dry run of this process.
+static void warn_of_zeros(const rd_wait& wait) {
+  static std::atomic<bool> warned{false};
+  const bool reads = wait.kind == RD_WAIT_READ || wait.kind == RD_WAIT_RESULT || (wait.kind == RD_WAIT_COPY && !wait.to_device);
+  if (reads && !warned.exchange(true)) {
+    TORCH_WARN(
+        "rustdev: nothing is computed in a dry run, so values that the host reads are zeros, and sizes that depend on values ",
+        "are those of n results for n elements; this warning comes once");
+  }
+}
+
 void HostWait::begin(const rd_wait& wait) {
   if (inside) {
     return;
@@ -19,6 +30,9 @@ void HostWait::begin(const rd_wait& wait) {
     if ((flags & RD_WAIT_MODE) == 1) {
       TORCH_WARN(text);
     }
+  }
+  if ((flags & RD_WAIT_DRY) != 0) {
+    warn_of_zeros(wait);
   }
   inside = entered_ = true;
   if ((flags & RD_WAIT_OBSERVED) != 0) {

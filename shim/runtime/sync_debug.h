@@ -8,8 +8,11 @@
 
 namespace rustdev {
 
-// RD_WAIT_MODE and RD_WAIT_OBSERVED.
+// RD_WAIT_MODE, RD_WAIT_OBSERVED and RD_WAIT_DRY.
 extern std::atomic<int32_t> wait_flags;
+
+// True during a dry run, in which kernels do not run and the host reads zeros.
+inline bool is_dry() { return (wait_flags.load(std::memory_order_relaxed) & RD_WAIT_DRY) != 0; }
 
 // Sets the bits under `mask`; returns the new flags.
 int32_t change_wait_flags(int32_t mask, int32_t bits);
@@ -17,7 +20,7 @@ int32_t change_wait_flags(int32_t mask, int32_t bits);
 // A scope of one wait of this thread. A nested wait counts as part of the outer one.
 class HostWait {
  public:
-  // Warns or throws as the debug mode says.
+  // Warns or throws as the debug mode says. The first read of the host in a dry run warns.
   explicit HostWait(const rd_wait& wait) {
     if (C10_UNLIKELY(wait_flags.load(std::memory_order_relaxed) != 0)) {
       begin(wait);

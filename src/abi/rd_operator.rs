@@ -21,6 +21,7 @@ use crate::operators::call::{
 use crate::operators::callees::{CALLEES, Callee};
 use crate::operators::guards::Guard;
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
+use crate::runtime::observers;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Layout, Scalar};
@@ -619,8 +620,9 @@ impl Caller for Host<'_> {
         checked(unsafe { (self.caller.give)(self.context, index, &raw const given) })
     }
 
-    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, CallError> {
-        Ok(self.element(tensor, reason.as_ptr())?.integer)
+    fn read(&self, tensor: Tensor<'_>, reason: &CStr, in_dry_run: i64) -> Result<i64, CallError> {
+        let found = self.element(tensor, reason.as_ptr())?.integer;
+        Ok(if observers::is_dry() { in_dry_run } else { found })
     }
 
     fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, CallError> {

@@ -28,7 +28,8 @@ pub struct rd_shim {
     pub register_fallback: extern "C" fn(),
     /// Visits every operator whose kernel for the device's dispatch key is not from the operator table.
     pub visit_tiers: unsafe extern "C" fn(visit: rd_shim_visit_tier, context: *mut c_void),
-    /// Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`) of the wait flags by `bits`; returns the new flags.
+    /// Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`, `RD_WAIT_DRY`) of the wait flags by `bits`; returns the new
+    /// flags.
     pub change_wait_flags: extern "C" fn(mask: i32, bits: i32) -> i32,
     /// Sets the Python exception type for races, which is never freed.
     pub set_race_type: extern "C" fn(kind: *mut c_void),

@@ -27,6 +27,8 @@ pub const RD_WAIT_EVENT: i32 = 6;
 pub const RD_WAIT_MODE: i32 = 3;
 /// Bit in the flags of waits: waits are reported to the observer.
 pub const RD_WAIT_OBSERVED: i32 = 4;
+/// Bit in the flags of waits: a dry run is on, in which the host reads zeros.
+pub const RD_WAIT_DRY: i32 = 8;
 
 /// A wait of the host.
 #[repr(C)]

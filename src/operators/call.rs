@@ -483,9 +483,13 @@ pub trait Caller {
 
     /// Waits for a one-element integer tensor and reads it; `reason` names the wait in reports.
     ///
+    /// `in_dry_run`: the value in a dry run, which has computed none. Checks hold there, and the sizes of results follow one rule:
+    /// **n elements give n results**. All elements of a mask are true, all values are different, and each is repeated once; the
+    /// values that `bincount` counts are 0 to n - 1.
+    ///
     /// # Errors
     /// If a task failed, or the stream is being captured.
-    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, CallError>;
+    fn read(&self, tensor: Tensor<'_>, reason: &CStr, in_dry_run: i64) -> Result<i64, CallError>;
 
     /// Waits for a one-element tensor and reads it.
     ///

@@ -154,8 +154,8 @@ pub fn repeated(call: &Call<'_>, repeats: Tensor<'_>, size: Option<i64>) -> Outc
     } else {
         let reason = c"repeat_interleave without output_size (it is read on the host)";
         let least = call.operator(&callees::MIN, &[all])?;
-        ensure!(call.read(least, reason)? >= 0, "repeats can not be negative");
-        call.read(ends.row(count - 1), reason)?
+        ensure!(call.read(least, reason, 1)? >= 0, "repeats can not be negative");
+        call.read(ends.row(count - 1), reason, count)?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
     call.with_kernel(kernel!(c"repeat_interleave")).launch(&[out], &[ends], &[])

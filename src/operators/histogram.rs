@@ -59,7 +59,7 @@ impl<'a> Counted<'a> {
 fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, CallError> {
     let double = call.cast(number, DType::Double)?;
     let bits = call.operator(&callees::VIEW_DTYPE, &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
-    let bits = call.read(bits, c"a histogram without limits (they are read on the host)")?;
+    let bits = call.read(bits, c"a histogram without limits (they are read on the host)", 0)?;
     Ok(f64::from_bits(bits as u64))
 }
 

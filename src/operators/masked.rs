@@ -19,7 +19,8 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, CallError
     let count = call.empty(&[], DType::Long)?;
     // The kernel computes in the dtype of its input.
     call.with_kernel(kernel!(c"nonzero_count")).launch_in(dense.dtype(), &[count], &[dense], &[])?;
-    call.read(count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
+    let reason = c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)";
+    call.read(count, reason, dense.numel())
 }
 
 /// `where` with a Bool condition.

@@ -191,7 +191,7 @@ fn check_deviations(call: &Call<'_>, std: Tensor<'_>, other: Tensor<'_>) -> Outc
     let least = call.operator(&callees::MIN, &[Value::Tensor(std)])?;
     let is_valid = call.operator(&callees::GE, &[Value::Tensor(least), 0.into()])?;
     let reason = c"normal with a tensor of deviations (the least one is read on the host)";
-    ensure!(call.read(is_valid, reason)? != 0, "normal expects all elements of std >= 0.0");
+    ensure!(call.read(is_valid, reason, 1)? != 0, "normal expects all elements of std >= 0.0");
     Ok(())
 }
 

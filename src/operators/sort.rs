@@ -231,7 +231,7 @@ impl<'a> Search<'a> {
         let Some(sorter) = self.sorter.filter(|sorter| sorter.numel() > 0) else { return Ok(()) };
         let limits = call.operators(&callees::AMINMAX, &[sorter.into(), Value::None, false.into()], 2)?;
         let reason = c"searchsorted with a sorter (its limits are checked on the host)";
-        let [least, greatest] = [call.read(limits[0], reason)?, call.read(limits[1], reason)?];
+        let [least, greatest] = [call.read(limits[0], reason, 0)?, call.read(limits[1], reason, 0)?];
         ensure!(least >= 0 && greatest < size);
         Ok(())
     }

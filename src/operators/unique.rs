@@ -36,10 +36,10 @@ struct Results<'a> {
 impl<'a> Grouping<'a> {
     /// Makes the results, after a wait for the number of groups.
     fn group(&self, call: &Call<'a>, results: &Results<'_>) -> Outcome {
-        let (table, numbers) = (self.table, self.numbers);
+        let (table, numbers, count) = (self.table, self.numbers, self.numbers.numel());
         let order = self.indices.filter(|_| !self.in_order);
         call.launch_in(table.dtype(), &[numbers], &[Some(table), order], &[])?;
-        let different = call.read(numbers.row(numbers.numel() - 1), REASON)? + 1;
+        let different = call.read(numbers.row(count - 1), REASON, count - 1)? + 1;
         let starts = call.empty(&[different], DType::Long)?;
         let inverse = longs(call, 1, results.inverse.unwrap_or(&[0]))?;
         let counts = longs(call, 2, &[if results.with_counts { different } else { 0 }])?;
@@ -78,7 +78,7 @@ fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
     let (values, count) = (call.empty(line.sizes(), line.dtype())?, call.empty(&[1], DType::Long)?);
     let scalars = kernels::unique_line::Scalars { as_it_is: as_it_is.into() };
     call.with_kernel(kernel!(c"unique_line")).launch(&[values, count], &[line], &scalars.list())?;
-    let kept = call.read(count, REASON)?;
+    let kept = call.read(count, REASON, line.numel())?;
     let result = if 2 * kept < line.numel() {
         // A short result is copied, so that it does not hold the memory for all elements.
         call.operator(&callees::CLONE, &[Value::Tensor(values.section(0, 0, kept)), Value::None])?

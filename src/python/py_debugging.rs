@@ -1,14 +1,46 @@
-//! Debugging modes for `rustdev/debugging.py`: fault injection and task order.
+//! Debugging modes for `rustdev/debugging.py`: fault injection, task order and dry runs.
 
 use pyo3::prelude::*;
 
+use super::py_ops::loaded_shim;
+use crate::abi::rd_wait::RD_WAIT_DRY;
+use crate::runtime::config::config;
 use crate::runtime::config::order::Order;
 use crate::runtime::debugging::faults::{self, Loss};
-use crate::runtime::debugging::schedule;
-use crate::runtime::{Error, device, fork};
+use crate::runtime::debugging::{dry_run, schedule};
+use crate::runtime::{Error, device, fork, observers};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    add_functions!(module: faults_push, faults_remove, faults_loss, schedule_switch)
+    add_functions!(module: dry_run_begin, dry_run_end, is_dry_run, faults_push, faults_remove, faults_loss, schedule_switch)
+}
+
+/// Begins a dry run. `at_start`: only if the environment asks for one.
+#[pyfunction]
+fn dry_run_begin(at_start: bool) -> PyResult<()> {
+    if at_start && !config().is_dry {
+        return Ok(());
+    }
+    fork::check()?;
+    let shim = loaded_shim()?;
+    dry_run::begin();
+    (shim.change_wait_flags)(RD_WAIT_DRY, RD_WAIT_DRY);
+    Ok(())
+}
+
+/// Ends a dry run; returns whether none is left.
+#[pyfunction]
+fn dry_run_end() -> PyResult<bool> {
+    let shim = loaded_shim()?;
+    let is_over = dry_run::end();
+    if is_over {
+        (shim.change_wait_flags)(RD_WAIT_DRY, 0);
+    }
+    Ok(is_over)
+}
+
+#[pyfunction]
+fn is_dry_run() -> bool {
+    observers::is_dry()
 }
 
 /// Activates a list of faults and returns its number.

@@ -28,9 +28,10 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
+    "RUSTDEV_COMPUTE",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_FALLBACK",
     "RUSTDEV_FAULTS",
@@ -75,8 +76,8 @@ pub struct Config {
     /// `RUSTDEV_DEVICE_COUNT`, else the hardware's number, else one for each process that `torchrun` starts on the machine, else
     /// one. If `RUSTDEV_VISIBLE_DEVICES` is set, the number of devices that it lists: all devices are identical.
     pub device_count: usize,
-    /// Bytes of each device: `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the hardware's. `None` if the
-    /// devices share the machine's available memory ([`machine::budget`]).
+    /// Bytes of each device: `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the hardware's, else, in a dry run,
+    /// what the address space has room for. `None` if the devices share the machine's available memory ([`machine::budget`]).
     pub memory_limit: Option<u64>,
     /// The number of processes that share the machine: `LOCAL_WORLD_SIZE`, which `torchrun` sets.
     pub processes: u64,
@@ -86,6 +87,8 @@ pub struct Config {
     pub launch_blocking: bool,
     /// `RUSTDEV_AUTOGRAD_THREADS`.
     pub autograd_threads: bool,
+    /// `RUSTDEV_COMPUTE=none`: the process is a dry run.
+    pub is_dry: bool,
     /// `RUSTDEV_FALLBACK` at start.
     pub fallback: Fallback,
     /// `RUSTDEV_FILL=nan`: new blocks hold NaN.
@@ -186,6 +189,7 @@ impl Config {
         }
         let most = hardware.map(|hardware| hardware.memory);
         match (limit, config.profile) {
+            (None, None) if config.is_dry && most.is_none() => config.memory_limit = unlimited(config.device_count),
             (None, None) => config.memory_limit = most,
             (None, Some(profile)) => {
                 config.memory_limit = Some(profile.memory);
@@ -211,6 +215,7 @@ impl Config {
             "RUSTDEV_NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
             "RUSTDEV_AUTOGRAD_THREADS" => self.autograd_threads = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
+            "RUSTDEV_COMPUTE" => self.is_dry = choice(name, value, &[("", false), ("none", true)])?,
             "RUSTDEV_FALLBACK" => {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
@@ -245,6 +250,11 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The most memory that the address space has room for on each device, up to 1 TiB.
+fn unlimited(devices: usize) -> Option<u64> {
+    (30..=40).rev().map(|bits| 1 << bits).find(|memory| arena::can_reserve(*memory, devices))
 }
 
 /// The error for an invalid value.
@@ -363,6 +373,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_profile_limits_a_dry_run() {
+        let limit = |variables: &[(&str, &str)]| parse(&[&[("RUSTDEV_COMPUTE", "none")], variables].concat()).unwrap().memory_limit;
+        assert_eq!(
+            (limit(&[]), limit(&[("RUSTDEV_PROFILE", "t4-16g")])),
+            (Some(1 << 40), parse(&[("RUSTDEV_PROFILE", "t4-16g")]).unwrap().memory_limit)
+        );
+        assert_eq!(parse(&[("RUSTDEV_COMPUTE", "")]).unwrap().memory_limit, None);
+    }
+
+    #[test]
     fn hardware_says_how_many_devices_there_are_and_their_memory() {
         let hardware = Properties { name: "board".to_owned(), devices: 3, memory: 1 << 30 };
         let on = |variables: &[(&str, &str)]| parse_on(Some(&hardware), variables);
@@ -400,6 +420,7 @@ mod tests {
             ("RUSTDEV_MEMORY_LIMIT", "99999999999T", "512M, 8G"),
             ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
             ("RUSTDEV_AUTOGRAD_THREADS", "2", "0, 1"),
+            ("RUSTDEV_COMPUTE", "all", "none"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
             ("RUSTDEV_SANITIZE", "races", "race, race:error"),
             ("RUSTDEV_ISA", "mmx", "portable"),

@@ -1,9 +1,10 @@
-//! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), and [isolation](super::isolation)
-//! of memory.
+//! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), [dry runs](dry_run), and
+//! [isolation](super::isolation) of memory.
 //!
 //! All are off by default. The active modes are bits in the word of the [observers](super::observers), which a launch reads.
 #![forbid(unsafe_code)]
 
+pub mod dry_run;
 pub mod faults;
 pub mod schedule;
 pub mod watchdog;
@@ -55,7 +56,7 @@ impl Observer for Modes {
     }
 
     fn replace(&self, stream: &'static Stream, task: Task) -> Result<Task, Error> {
-        faults::arm(stream, task)
+        faults::arm(stream, if observers::is_dry() { dry_run::emptied(task) } else { task })
     }
 
     fn queued(&self, stream: &'static Stream, number: u64, name: &'static str) {

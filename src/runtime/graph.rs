@@ -309,26 +309,26 @@ impl Step {
 }
 
 impl Program {
-    /// Runs a step. `marks`: the marks of its nodes, if a trace is recording.
-    fn run(&self, step: &Step, marks: Option<&Nodes>) -> Result<(), Cause> {
+    /// Runs a step. `marks`: the marks of its nodes, if a trace is recording. `is_dry`: its nodes are skipped ([`Work::skip`]).
+    fn run(&self, step: &Step, marks: Option<&Nodes>, is_dry: bool) -> Result<(), Cause> {
         let mut tasks = self.tasks.lock();
         match step {
             Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| {
                 let mark = marks.map(|marks| |node: usize| marks.mark(node - kernels.nodes.start));
-                run_part(&mut tasks, part, mark.as_ref())
+                run_part(&mut tasks, part, mark.as_ref(), is_dry)
             }),
-            Step::Kernel(Kernel { node, .. }) | Step::Host(node) => run_one(&mut tasks[*node], None),
+            Step::Kernel(Kernel { node, .. }) | Step::Host(node) => run_one(&mut tasks[*node], None, is_dry),
             Step::Draw | Step::Sleep(_) => Ok(()),
         }
     }
 }
 
 /// Runs a kernel or fused kernels. `mark`: makes the mark of a node from its index.
-fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mark>) -> Result<(), Cause> {
-    let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)).as_ref());
+fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mark>, is_dry: bool) -> Result<(), Cause> {
+    let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)).as_ref(), is_dry);
     match part {
         Part::One(node) => run(*node),
-        Part::Fused(range, _) if observers::is_debugging() => range.clone().try_for_each(run),
+        Part::Fused(range, _) if is_dry || observers::is_debugging() => range.clone().try_for_each(run),
         Part::Fused(range, ends) => {
             let tasks = &tasks[range.clone()];
             let outcome = loop_fusion::run_all(tasks, ends, mark.map(|mark| |number| mark(range.start + number)));
@@ -337,10 +337,15 @@ fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mar
     }
 }
 
-fn run_one(task: &mut Task, mark: Option<&Mark>) -> Result<(), Cause> {
+/// `is_dry`: the task is skipped.
+fn run_one(task: &mut Task, mark: Option<&Mark>, is_dry: bool) -> Result<(), Cause> {
     let name = task.name();
     let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
-    let run = || if observers::is_debugging() { faults::run_node(name, &mut **work) } else { work.run() };
+    let run = || match observers::is_debugging() {
+        _ if is_dry => work.skip(),
+        true => faults::run_node(name, &mut **work),
+        false => work.run(),
+    };
     if let Some(mark) = mark {
         mark.begin();
     }
@@ -373,7 +378,11 @@ impl Replay {
 impl Work for Replay {
     fn run(&mut self) -> Result<(), Cause> {
         self.program.generators.start(&self.draws);
-        self.program.run(&self.program.steps[self.index], self.nodes.as_ref())
+        self.program.run(&self.program.steps[self.index], self.nodes.as_ref(), false)
+    }
+
+    fn skip(&mut self) -> Result<(), Cause> {
+        self.program.run(&self.program.steps[self.index], self.nodes.as_ref(), true)
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {

@@ -1,26 +1,28 @@
 //! Observers of submissions, one bit each in one word, so that a launch without observers reads it once.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Bit: tasks are marked for a trace ([`super::trace`]).
-pub const TRACE: u8 = 1;
+pub const TRACE: u16 = 1;
 /// Bit: tasks are checked for races ([`super::sanitizer`]).
-pub const RACES: u8 = 2;
+pub const RACES: u16 = 2;
 /// Bit: faults are injected ([`super::debugging::faults`]).
-pub const FAULTS: u8 = 4;
+pub const FAULTS: u16 = 4;
 /// Bit: a watchdog runs ([`super::debugging::watchdog`]).
-pub const WATCHDOG: u8 = 8;
+pub const WATCHDOG: u16 = 8;
 /// Bit: an order of tasks is on ([`super::debugging::schedule`]).
-pub const SCHEDULE: u8 = 16;
+pub const SCHEDULE: u16 = 16;
 /// Bit: device memory is inaccessible to the host, and blocks are guarded ([`super::isolation`]).
-pub const GUARDS: u8 = 32;
+pub const GUARDS: u16 = 32;
 /// Bit: new blocks are filled ([`super::isolation`]).
-pub const FILL: u8 = 64;
+pub const FILL: u16 = 64;
 /// Bit: tasks go to installed hardware ([`super::hardware`]).
-pub const HARDWARE: u8 = 128;
+pub const HARDWARE: u16 = 128;
+/// Bit: kernels do not run ([`super::debugging::dry_run`]).
+pub const DRY: u16 = 256;
 
-static WORD: AtomicU8 = AtomicU8::new(0);
+static WORD: AtomicU16 = AtomicU16::new(0);
 
 /// True if any bit is set.
 #[inline]
@@ -29,7 +31,7 @@ pub fn any() -> bool {
 }
 
 /// Bits: the debugging modes.
-pub const DEBUGGING: u8 = FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL;
+pub const DEBUGGING: u16 = FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL | DRY;
 
 /// True if a debugging mode is on.
 #[inline]
@@ -49,14 +51,20 @@ pub fn is_watched() -> bool {
     has(WATCHDOG)
 }
 
+/// True during a dry run.
+#[inline]
+pub fn is_dry() -> bool {
+    has(DRY)
+}
+
 /// True if one of these bits is set.
 #[inline]
-pub fn has(observer: u8) -> bool {
+pub fn has(observer: u16) -> bool {
     WORD.load(Ordering::Relaxed) & observer != 0
 }
 
 /// Sets or clears a bit.
-pub fn set(observer: u8, is_on: bool) {
+pub fn set(observer: u16, is_on: bool) {
     if is_on {
         WORD.fetch_or(observer, Ordering::SeqCst);
     } else {

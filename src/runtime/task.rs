@@ -55,6 +55,14 @@ pub trait Work: Send {
     /// The cause of the failure; the stream keeps it together with the task's name.
     fn run(&mut self) -> Result<(), Cause>;
 
+    /// Does what a dry run ([`super::debugging::dry_run`]) does in place of [`Work::run`]: nothing, unless the host reads a result.
+    ///
+    /// # Errors
+    /// As [`Work::run`].
+    fn skip(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+
     /// Reports the memory that the work reads and writes.
     fn accesses(&self, visit: &mut dyn FnMut(Access));
 
@@ -281,6 +289,14 @@ impl Task {
             other => other,
         };
         Self { payload, ..self }
+    }
+
+    /// The device work of a kernel; other tasks are returned as they are.
+    pub(super) fn into_kernel(self) -> Result<Box<dyn Work>, Self> {
+        match self.payload {
+            Payload::Kernel(work) => Ok(work),
+            payload => Err(Self { payload, ..self }),
+        }
     }
 
     /// The same task with its entry in a trace, if it has one.

@@ -22,9 +22,9 @@ def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) ->
     if weights is not None and (weights.dim() != 1 or weights.numel() != self.numel()):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     least, greatest = torch.aminmax(self)
-    if awaited(least, _READER) < 0:
+    if awaited(least, _READER, 0) < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    bins = max(awaited(greatest, _READER) + 1, minlength)
+    bins = max(awaited(greatest, _READER, self.numel() - 1) + 1, minlength)
     if weights is None:
         weights = self.new_ones((), dtype=torch.long).expand_as(self)
     elif weights.dtype is not torch.float32:

@@ -30,9 +30,15 @@ def takes_dtype(name: str, dtype: torch.dtype) -> bool:
     return found
 
 
-def awaited(number: torch.Tensor, reader: str) -> int:
-    """Wait for a tensor of one integer and return its value. ``reader`` names the waiting operator in reports."""
-    found: int = _awaited(number, reader)
+def awaited(number: torch.Tensor, reader: str, in_dry_run: int) -> int:
+    """Wait for a tensor of one integer and return its value.
+
+    Args:
+        number: Tensor of one integer.
+        reader: Name of the waiting operator in reports.
+        in_dry_run: Value in a dry run; its rule is that of ``Caller::read`` in ``src/operators/call.rs``.
+    """
+    found: int = _awaited(number, reader, in_dry_run)
     return found
 
 

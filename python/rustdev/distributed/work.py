@@ -74,6 +74,7 @@ class RdcclWork(Work):
         self._is_observable = is_observable
         self._parts: list[Work] = []
         self._ranges: list[tuple[int, int]] = []
+        self._is_dry = False
         self._silence: tuple[str, timedelta] | None = None
         self._posted = _rustdev.Completion()
         self._over = _rustdev.Completion(f"{name} of {group.name} failed: ")
@@ -90,6 +91,7 @@ class RdcclWork(Work):
         """
         current = torch._C._accelerator_getStream(self._device)
         tensors = [*self._outputs, *self._inputs]
+        self._is_dry = _rustdev.is_dry_run() and not self._is_barrier
         self._ranges = [(tensor.data_ptr(), tensor.nbytes) for tensor in tensors]
         if _rustdev.sanitizer_mode() is not None:
             ranges = [
@@ -133,6 +135,8 @@ class RdcclWork(Work):
                 self._over.end(self._group.aborted)
             elif self._silence is not None:
                 self._keep_silent(*self._silence)
+            elif self._is_dry:
+                self._over.end()
             else:
                 self._give_to_gloo()
         finally:

