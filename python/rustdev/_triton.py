@@ -7,12 +7,15 @@ kernel only reads are not written back. Without the variable a launch raises an 
 """
 
 import os
+import sys
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
 from ._imports import _after_import
+from .device import current_device, get_device_properties
+from .streams import current_stream
 
 #: Bytes of the buffer that benchmarks fill to empty the caches.
 _CACHE_BYTES = 64 << 20
@@ -31,7 +34,7 @@ class _Utils:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Return the device's memory clock (kHz), bus width (bits), multiprocessors, and limits of CUDA's kind."""
-        properties = torch.rustdev.get_device_properties(device)
+        properties = get_device_properties(device)
         cores = int(getattr(properties, "multi_processor_count", 1))
         return {
             "max_shared_mem": 1 << 20, "max_num_regs": 1 << 16, "multiprocessor_count": cores, "warpSize": 32,
@@ -54,17 +57,15 @@ class _Driver:
 
     def get_device_interface(self) -> ModuleType:
         """Return ``torch.rustdev``."""
-        found: ModuleType = torch.rustdev
-        return found
+        return sys.modules[__package__]
 
     def get_current_device(self) -> int:
         """Return the index of the current device."""
-        index: int = torch.rustdev.current_device()
-        return index
+        return current_device()
 
     def get_current_stream(self, device: int) -> int:
         """Return a number of the current stream."""
-        number: int = torch.rustdev.current_stream(device).stream_id
+        number: int = current_stream(device).stream_id
         return number
 
     def get_benchmarker(self) -> Any:
@@ -101,7 +102,7 @@ def _add_driver(module: ModuleType) -> None:
                 "tensors of the device."
             ) from None
 
-    module._create_driver = _create_driver
+    module._create_driver = _create_driver  # type: ignore[attr-defined]
 
 
 def _mend(module: ModuleType) -> None:

@@ -17,6 +17,8 @@ from torch._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
 
 __all__ = ["allow"]
 
+_AUTOCAST: DispatchKey = DispatchKey.AutocastPrivateUse1  # type: ignore[attr-defined]
+
 
 def allow(module: ModuleType) -> None:
     """Let FlexAttention take tensors of the device.
@@ -34,17 +36,17 @@ def allow(module: ModuleType) -> None:
         if query.device.type != "rustdev":
             validate(query, key, value)
 
-    module._validate_device = _validate_device
+    module._validate_device = _validate_device  # type: ignore[attr-defined]
     forward, backward = operators.flex_attention, operators.flex_attention_backward
-    forward.py_impl(DispatchKey.AutocastPrivateUse1)(functools.partial(_in_autocast_dtype, forward))
-    backward.py_impl(DispatchKey.AutocastPrivateUse1)(functools.partial(_below_autocast, backward))
+    forward.py_impl(_AUTOCAST)(functools.partial(_in_autocast_dtype, forward))
+    backward.py_impl(_AUTOCAST)(functools.partial(_below_autocast, backward))
     for operator, dense in ((forward, operators.sdpa_dense), (backward, operators.sdpa_dense_backward)):
         table = operator.python_key_table
         table[ProxyTorchDispatchMode] = _traced(table[ProxyTorchDispatchMode], dense)
 
 
 def _below_autocast(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    with _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.AutocastPrivateUse1)):
+    with _ExcludeDispatchKeyGuard(DispatchKeySet(_AUTOCAST)):
         return operator(*args, **kwargs)
 
 

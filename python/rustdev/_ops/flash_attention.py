@@ -180,7 +180,7 @@ def flash_attention_forward_inplace(
     sums = torch.full((queries.size(1), queries.size(0)), math.inf, dtype=torch.float32, device=query.device)
     for index, (own, others) in enumerate(zip(bounds, of_keys, strict=True)):
         count = None if used is None else used[index]
-        if block_table is not None:
+        if block_table is not None and count is not None:
             pages = block_table[index, : -(-count // key.size(1))].long()
             keys, values = (paged[pages].flatten(0, 1)[:count] for paged in (key, value))
         else:
