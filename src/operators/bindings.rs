@@ -287,9 +287,9 @@ operators! {
     c"addmm": any_dtype(structured(matmul::multiply_and_add::<2, 2>)) => c"addmm", c"addmm_", c"addmm.out";
     c"baddbmm": any_dtype(structured(matmul::multiply_and_add::<3, 3>)) => c"baddbmm", c"baddbmm_", c"baddbmm.out";
     c"addmv": any_dtype(structured(matmul::multiply_and_add::<2, 1>)) => c"addmv", c"addmv_", c"addmv.out";
-    c"_weight_int8pack_mm": plain(typed!(quantized::weight_int8pack_mm)) => c"_weight_int8pack_mm";
-    c"_weight_int4pack_mm_for_cpu": plain(typed!(quantized::weight_int4pack_mm)) => c"_weight_int4pack_mm_for_cpu";
-    c"_convert_weight_to_int4pack_for_cpu": plain(typed!(quantized::convert_weight_to_int4pack)) =>
+    c"_weight_int8pack_mm": any_dtype(plain(typed!(quantized::weight_int8pack_mm))) => c"_weight_int8pack_mm";
+    c"_weight_int4pack_mm_for_cpu": any_dtype(plain(typed!(quantized::weight_int4pack_mm))) => c"_weight_int4pack_mm_for_cpu";
+    c"_convert_weight_to_int4pack_for_cpu": any_dtype(plain(typed!(quantized::convert_weight_to_int4pack))) =>
         c"_convert_weight_to_int4pack_for_cpu";
     // along a dimension
     c"_softmax": any_dtype(structured(typed!(softmax_and_scan::softmax))) => c"_softmax", c"_softmax.out";

@@ -48,7 +48,7 @@ fn matrix(tensor: Tensor<'_>) -> Result<[i64; 2], CallError> {
 /// `_weight_int8pack_mm`: x (M, K), weights (N, K) of `Char`, scales (N) of x's dtype. Returns (M, N).
 pub fn weight_int8pack_mm(call: &Call<'_>, x: Tensor<'_>, weights: Tensor<'_>, scales: Tensor<'_>) -> Outcome {
     let ([m, k], [n, terms]) = (matrix(x)?, matrix(weights)?);
-    ensure!(weights.dtype() == DType::Char && scales.dtype() == x.dtype());
+    ensure!(call.takes(x.dtype()) && weights.dtype() == DType::Char && scales.dtype() == x.dtype());
     ensure!(terms == k && scales.sizes() == [n] && x.strides()[1] == 1 && weights.is_dense(Format::Contiguous));
     let out = call.contiguous(0, &[m, n], x.dtype(), Strides::Any)?;
     let [x, scales] = [call.dense(x, Format::Contiguous)?, call.dense(scales, Format::Contiguous)?];
@@ -68,7 +68,7 @@ pub fn convert_weight_to_int4pack(call: &Call<'_>, weights: Tensor<'_>, _inner_t
 /// 2) of x's dtype. Returns (M, N).
 pub fn weight_int4pack_mm(call: &Call<'_>, x: Tensor<'_>, packed: Tensor<'_>, group: i64, parameters: Tensor<'_>) -> Outcome {
     let ([m, k], [n, bytes]) = (matrix(x)?, matrix(packed)?);
-    ensure!(packed.dtype() == DType::Byte && parameters.dtype() == x.dtype());
+    ensure!(call.takes(x.dtype()) && packed.dtype() == DType::Byte && parameters.dtype() == x.dtype());
     ensure!([32, 64, 128, 256].contains(&group) && k % group == 0 && n % 16 == 0 && bytes == k / PER_BYTE);
     ensure!(parameters.sizes() == [k / group, n, 2]);
     ensure!([x, packed].iter().all(|operand| operand.is_dense(Format::Contiguous)));
@@ -80,6 +80,9 @@ pub fn weight_int4pack_mm(call: &Call<'_>, x: Tensor<'_>, packed: Tensor<'_>, gr
 pub fn int_mm(call: &Call<'_>, a: Tensor<'_>, b: Tensor<'_>) -> Outcome {
     let ([m, k], [terms, n]) = (matrix(a)?, matrix(b)?);
     ensure!([DType::Char, DType::Byte].contains(&a.dtype()) && b.dtype() == DType::Char && terms == k);
+    // As on the CPU, an output of the caller is not resized.
+    let fits = |out: Tensor<'_>| out.dtype() == DType::Int && out.has_sizes(&[m, n]) && out.is_dense(Format::Contiguous);
+    ensure!(call.given(0).is_none_or(fits));
     let out = call.contiguous(0, &[m, n], DType::Int, Strides::Any)?;
     if has_library() && m * n * k > 0 {
         let cost = (m * n) as u64 * k as u64 / PRODUCTS_PER_NS;

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 D = "rustdev"
 
+pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+
 
 def causal(batch: Any, head: Any, query: Any, key: Any) -> Any:
     return query >= key

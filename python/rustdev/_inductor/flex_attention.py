@@ -8,6 +8,7 @@ neither time nor memory.
 
 import functools
 import importlib
+import types
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -28,7 +29,7 @@ def allow(module: ModuleType) -> None:
     """
     # The package has the operator by the name of its module.
     operators = importlib.import_module("torch._higher_order_ops.flex_attention")
-    from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+    from torch._subclasses.functional_tensor import FunctionalTensorMode
 
     validate = module._validate_device
 
@@ -36,13 +37,16 @@ def allow(module: ModuleType) -> None:
         if query.device.type != "rustdev":
             validate(query, key, value)
 
-    module._validate_device = _validate_device  # type: ignore[attr-defined]
+    # Dynamo does not trace functions of this package's files.
+    code = _validate_device.__code__.replace(co_filename=validate.__code__.co_filename)
+    traced = types.FunctionType(code, validate.__globals__, closure=_validate_device.__closure__)
+    module._validate_device = traced  # type: ignore[attr-defined]
     forward, backward = operators.flex_attention, operators.flex_attention_backward
     forward.py_impl(_AUTOCAST)(functools.partial(_in_autocast_dtype, forward))
     backward.py_impl(_AUTOCAST)(functools.partial(_below_autocast, backward))
     for operator, dense in ((forward, operators.sdpa_dense), (backward, operators.sdpa_dense_backward)):
         table = operator.python_key_table
-        table[ProxyTorchDispatchMode] = _traced(table[ProxyTorchDispatchMode], dense)
+        table[FunctionalTensorMode] = _traced(table[FunctionalTensorMode], dense)
 
 
 def _below_autocast(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
