@@ -53,6 +53,8 @@ class _Watch:
         self.modules: list[str] = [""]
         #: Times at which steps of optimizers begin and end.
         self.step_times: list[int] = [0]
+        #: The optimizer whose step is running.
+        self._stepping: Optimizer | None = None
         self._stack: list[str] = []
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._roots: weakref.WeakSet[nn.Module] = weakref.WeakSet()
@@ -70,6 +72,8 @@ class _Watch:
         """Label what is there at the end, or when memory runs out."""
         for root in list(self._roots):
             self._label_parameters(root.parameters())
+        if self._stepping is not None:
+            self._label_state(self._stepping)
 
     def _label(self, tensors: Iterable[Tensor | None], category: str) -> None:
         now = _now()
@@ -103,11 +107,16 @@ class _Watch:
         self._mark()
 
     def _step(self, stepping: Optimizer, *_: Any) -> None:
+        self._stepping = stepping
         self._label_parameters(parameter for group in stepping.param_groups for parameter in group["params"])
         self.step_times.append(_now())
 
     def _stepped(self, stepping: Optimizer, *_: Any) -> None:
+        self._stepping = None
         self.step_times.append(_now())
+        self._label_state(stepping)
+
+    def _label_state(self, stepping: Optimizer) -> None:
         values = (value for state in stepping.state.values() for value in state.values())
         self._label((value for value in values if isinstance(value, Tensor)), "optimizer_states")
 

@@ -1,6 +1,7 @@
 """python -m rustdev.preflight: whether a program fits, its peak, and what the peak consists of."""
 
 import json
+import textwrap
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -33,6 +34,7 @@ for _ in range(2):
 print("done", torch.rustdev.max_memory_allocated(), torch.rustdev.max_memory_reserved())
 """
 MIB = 1 << 20
+ROOT = Path(__file__).parents[2]
 
 
 def preflight(tmp_path: Path, *arguments: str, profile: str = "t4-16g") -> tuple[CompletedProcess[str], dict[str, Any]]:
@@ -76,6 +78,44 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
     # The result of the first layer, and what the second one has before its last step, which does not keep it.
     parts = report["devices"][0]["peak"]["parts"]
     assert (parts["activations"], parts["temporaries"], parts["parameters"]) == (4 << 30, 8 << 30, 16 * MIB)
+
+
+def test_an_optimizer_that_does_not_fit(tmp_path: Path) -> None:
+    program = """
+        import torch
+        with torch.device("rustdev"):
+            network = torch.nn.Sequential(*(torch.nn.Linear(1 << 14, 1 << 14, bias=False) for _ in range(5)))
+        optimizer = torch.optim.AdamW(network.parameters(), fused=True)
+        network(torch.ones(1, 1 << 14, device="rustdev")).sum().backward()
+        optimizer.step()
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    options = ["--profile", "t4-16g", "--json", "report.json"]
+    result = python("-m", "rustdev.preflight", *options, "program.py", directory=tmp_path)
+    assert "OutOfMemoryError" in result.stderr
+    (device,) = json.loads((tmp_path / "report.json").read_text())["devices"]
+    assert device["shortages"][0]["phase"] == "optimizer"
+    parts = device["peak"]["parts"]
+    # The budget of 16 GiB holds five weights and gradients of 1 GiB each, and five moments with their counts of steps.
+    assert (parts["parameters"], parts["gradients"]) == (5 << 30, 5 << 30)
+    assert 5 << 30 <= parts["optimizer_states"] < 6 << 30
+    assert parts["temporaries"] < MIB
+
+
+def test_seven_billion_parameters(tmp_path: Path) -> None:
+    def report_of(*arguments: str) -> dict[str, Any]:
+        options = ["--profile", "a100-80g", "--json", "report.json"]
+        python("-m", "rustdev.preflight", *options, ROOT / "examples/llama_training.py", *arguments, directory=tmp_path)
+        found: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
+        return found
+
+    # The figures of the README.
+    report = report_of("--batch", "4")
+    assert report["devices"][0]["shortages"][0]["module"] == "Model.layers.25"
+    assert round(report["devices"][0]["peak"]["parts"]["activations"] / 2**30, 1) == 40.4
+    report = report_of("--batch", "8", "--checkpoint")
+    assert report["fits"]
+    assert round(report["devices"][0]["peak_allocated"] / 2**30, 1) == 54.7
 
 
 def test_a_larger_profile_fits(tmp_path: Path) -> None:

@@ -149,7 +149,9 @@ fn products<const R: usize>(x: &[&[f32]; R], lines: &[u8], columns: usize) -> [[
             // SAFETY: as above.
             unsafe { avx2::<R, 1>(&x, terms, (lines.as_ptr(), bytes), bytes - REGISTER, &mut products) };
         }
-        products.iter_mut().for_each(|products| put_in_order(&mut products[..columns]));
+        for products in &mut products {
+            put_in_order(&mut products[..columns]);
+        }
         return products;
     }
     for (x, products) in x.iter().zip(&mut products) {

@@ -100,11 +100,11 @@ fn few_dots<const R: usize, const C: usize>(x: &[&[f32]; R], weights: &[i8]) -> 
     let whole = k / LANES * LANES;
     let mut lanes = [[[0f32; LANES]; C]; R];
     #[cfg(target_arch = "x86_64")]
-    if simd::isa() != Isa::Portable {
+    if simd::isa() == Isa::Portable {
+        portable(x, weights, k, whole, &mut lanes);
+    } else {
         // SAFETY: the processor has AVX2, and the assertion has checked the sizes; `whole` does not exceed them.
         unsafe { avx2(&x.map(<[f32]>::as_ptr), weights.as_ptr(), k, whole, &mut lanes) };
-    } else {
-        portable(x, weights, k, whole, &mut lanes);
     }
     #[cfg(not(target_arch = "x86_64"))]
     portable(x, weights, k, whole, &mut lanes);
