@@ -47,7 +47,6 @@ pub mod hardware;
 #[cfg(not(loom))]
 pub mod isolation;
 pub mod memory;
-#[cfg(not(loom))]
 pub mod observers;
 #[cfg(not(loom))]
 mod open_loops;

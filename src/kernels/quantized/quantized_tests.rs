@@ -10,7 +10,7 @@ use crate::tensor::dtype::DType;
 const DTYPES: [DType; 3] = [DType::Float, DType::Half, DType::BFloat16];
 /// M, N, K: fewer rows than are multiplied directly and more; whole and partial strips, tiles, blocks and lanes.
 const CASES: [[usize; 3]; 9] =
-    [[1, 32, 64], [2, 48, 96], [3, 16, 32], [4, 80, 160], [5, 64, 320], [13, 112, 256], [1, 144, 384], [70, 16, 64], [7, 0, 32]];
+    [[1, 32, 64], [2, 48, 96], [3, 16, 32], [4, 80, 160], [5, 64, 160], [13, 48, 288], [1, 144, 192], [70, 16, 64], [7, 0, 32]];
 
 fn dense(dtype: DType, values: &ArrayD<Complex64>) -> Tensor {
     Tensor::of(dtype, values, Strides::Contiguous)
@@ -43,7 +43,9 @@ fn check(out: &Tensor, x: &ArrayD<Complex64>, dtype: DType, what: &str, weight: 
 fn products_with_int8_weights_are_sums_of_their_terms() {
     for ([m, n, k], dtype) in CASES.into_iter().flat_map(|case| DTYPES.map(|dtype| (case, dtype))) {
         let (n, k) = (n + n / 48, k + k / 96);
-        let (x, weights, scales) = (values(dtype, &[m, k], 1), integers(-128..128, &[n, k], 2), values(dtype, &[n], 3));
+        let (x, weights) = (values(dtype, &[m, k], 1), integers(-128..128, &[n, k], 2));
+        // The sums stay below the greatest float16.
+        let scales = values(dtype, &[n], 3).mapv(|scale| scale / 64.0);
         let operands = [dense(dtype, &x), dense(DType::Char, &weights), dense(dtype, &scales)];
         for_each_isa(|isa| {
             let out = Tensor::new(dtype, &[m, n], Strides::Contiguous);
@@ -80,7 +82,7 @@ fn products_with_int4_weights_are_sums_of_their_terms() {
 #[test]
 fn products_of_integers_are_exact_and_wrap() {
     for ([m, n, k], dtype) in CASES.into_iter().flat_map(|case| [DType::Char, DType::Byte].map(|dtype| (case, dtype))) {
-        for k in [k, k + 1, 700 + k] {
+        for k in [k, 2 * k + 1] {
             let (least, n) = (if dtype == DType::Char { -128 } else { 0 }, n + n / 48);
             let (a, columns) = (integers(least..least + 256, &[m, k], 1), integers(-128..128, &[n, k], 2));
             let operands = [dense(dtype, &a), dense(DType::Char, &columns)];

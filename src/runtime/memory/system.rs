@@ -159,6 +159,7 @@ pub fn protect(start: usize, length: usize, accessible: bool) {
 }
 
 /// Notes that memory is accessible.
+#[cfg_attr(loom, allow(unused_variables, reason = "the models have no access rights"))]
 fn note_committed(start: usize, length: usize) {
     #[cfg(not(loom))]
     access::add(start, length);
