@@ -40,6 +40,17 @@ BEYOND = (
     ("`torch.set_default_tensor_type`", "refuses; `set_default_dtype`, `set_default_device` work", TESTS),
     ("`torch.use_deterministic_algorithms`", "new memory is filled with NaN or the greatest integer", TESTS),
     ("`torch.nn.attention.sdpa_kernel`, `torch.backends.rustdev`", "choose between flash and math", TESTS),
+    (
+        "`torch.nn.attention.varlen`",
+        "every sequence by the attention kernel; the lengths are read, which waits once in a call",
+        "ops/test_varlen_attention.py",
+    ),
+    (
+        "`torch.nn.attention.flex_attention`",
+        "the dense computation, eager and compiled, forward and backward",
+        "compile/test_flex_attention.py",
+    ),
+    ("Triton with `TRITON_INTERPRET=1`", "[questions.md](questions.md#does-triton-work)", "compile/test_triton.py"),
     ("`torch.set_float32_matmul_precision`", "changes nothing: products keep float32", TESTS),
     ("`torch.utils.flop_counter.FlopCounterMode`", "counts as on the CPU", TESTS),
     ("`torch.testing._internal.common_device_type`", "tests for the device", "registration/test_upstream.py"),
