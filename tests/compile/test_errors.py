@@ -71,12 +71,3 @@ for function in (lambda x: x.var(1) + 1, lambda x: x.sin().var(1), lambda x: x.v
 """
     done = children.run(program, timeout=300)
     assert (done.returncode, done.stdout.split()) == (0, ["True"] * 6), done.stderr
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_flex_attention_is_refused_by_name() -> None:
-    from torch.nn.attention.flex_attention import flex_attention
-
-    q = torch.ones(1, 1, 16, 8, device="rustdev")
-    with pytest.raises(Exception, match=r"FlexAttention is only supported on .* rustdev"):
-        torch.compile(flex_attention, fullgraph=True)(q, q, q)

@@ -40,7 +40,8 @@ def test_the_compiler_may_be_loaded_first() -> None:
 @pytest.mark.slow
 def test_loaders_are_left_as_they_were() -> None:
     modules = "torch, sys, torch._dynamo, torch._inductor.decomposition, torch._inductor.codecache"
-    program = f"import {modules}; print([it for it in sys.meta_path if 'rustdev' in type(it).__module__])"
+    ours = "it.name for it in sys.meta_path if 'rustdev' in type(it).__module__ and it.name in sys.modules"
+    program = f"import {modules}; print([{ours}])"
     assert python(program) == ["[]"]
 
 

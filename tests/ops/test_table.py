@@ -88,6 +88,15 @@ CALLS: dict[str, Callable[[], object]] = {
     **{f"{name}_layer": lambda name=name: layer(*LAYERS[name], tensor(2, 2, 1)) for name in LAYERS},
     **{f"{name}_layer_backward": lambda name=name: gradient(partial(layer, *LAYERS[name]), tensor(2, 2, 1)) for name in LAYERS},
     **{name: lambda name=name: getattr(torch, name)(tensor(2).int(), tensor(2).int()) for name in OF_INTEGERS},
+    "_convert_weight_to_int4pack_for_cpu": lambda: aten._convert_weight_to_int4pack_for_cpu(tensor(16, 4).int(), 1),
+    "_int_mm": lambda: torch._int_mm(tensor(2, 4).to(torch.int8), positions(4, 3).to(torch.int8)),
+    "_weight_int4pack_mm_for_cpu": lambda: aten._weight_int4pack_mm_for_cpu(
+        # Sums of whole numbers, which are exact in every order.
+        positions(2, 32).to(**KIND),
+        aten._convert_weight_to_int4pack_for_cpu(positions(16, 32).int(), 1),
+        *(32, positions(1, 16, 2).to(**KIND)),
+    ),
+    "_weight_int8pack_mm": lambda: aten._weight_int8pack_mm(tensor(2, 32), positions(16, 32).to(torch.int8), tensor(16)),
     "addmv": lambda: torch.addmv(tensor(2), tensor(2, 2), tensor(2)),
     "_scaled_dot_product_flash_attention_for_cpu_backward": lambda: attend_and_go_back(tensor(1, 1, 2, 32)),
     "multinomial": lambda: torch.multinomial(tensor(2), 3, replacement=True),
