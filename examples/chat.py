@@ -239,7 +239,7 @@ class Llama(nn.Module):
         self.frequencies = nn.Buffer(frequencies.repeat(2).to(make.device), persistent=False)
 
     def cache(self, length: int) -> Cache:
-        """Return an empty cache for so many tokens: keys and values of each layer, [1, key heads, length, head]."""
+        """Return an empty cache for ``length`` tokens: keys and values of each layer, [1, key heads, length, head]."""
         sizes = 1, self.shape.key_heads, length, self.shape.head
         like = torch.empty(0, dtype=self.dtype, device=self.frequencies.device)
         return [(like.new_zeros(sizes), like.new_zeros(sizes)) for _ in self.layers]

@@ -73,7 +73,7 @@ def quantise_groups(weight: Tensor, group: int) -> tuple[Tensor, Tensor]:
     """
     groups = weight.float().unflatten(1, (-1, group))
     least, most = groups.aminmax(dim=-1, keepdim=True)
-    # As they are kept: what they lose by their dtype is then quantised too.
+    # Scales and zeros are rounded to their dtype before the weights are quantised by them.
     scale = ((most - least).clamp(min=1e-6) / 15).to(weight.dtype)
     zero = (least + 8 * scale.float()).to(weight.dtype)
     quantised = ((groups - zero.float()) / scale.float()).round().add(8).clamp(0, 15).to(torch.int32)

@@ -57,7 +57,7 @@ def write(file: Path, size: str, kind: str, length: int) -> None:
     writer.add_rope_freq_base(chat.THETA)
     writer.add_layer_norm_rms_eps(chat.EPSILON)
     writer.add_vocab_size(shape.vocabulary)
-    # Its names of tokens are not used; it takes a vocabulary all the same.
+    # llama.cpp takes a vocabulary although the names of tokens are not used.
     writer.add_tokenizer_model("llama")
     writer.add_token_list([f"<{token}>" for token in range(shape.vocabulary)])
     writer.add_token_scores([0.0] * shape.vocabulary)

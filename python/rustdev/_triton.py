@@ -1,8 +1,8 @@
 """Triton kernels on tensors of the device, by Triton's interpreter.
 
 With ``TRITON_INTERPRET=1`` Triton computes kernels in Python with NumPy on copies of the arguments, which it takes from any device.
-What it lacks for this device is added when Triton is imported: a driver, which autotuning and ``triton.testing`` ask for; products
-of bfloat16, whose bit patterns the interpreter would multiply; ``tl.device_assert`` under ``TRITON_DEBUG=1``. Arguments that a
+Importing Triton adds what the interpreter lacks for this device: a driver, which autotuning and ``triton.testing`` ask for;
+products of bfloat16, whose bit patterns the interpreter would multiply; ``tl.device_assert`` under ``TRITON_DEBUG=1``. Arguments that a
 kernel only reads are not written back. Without the variable a launch raises an error that names it.
 """
 
@@ -22,7 +22,7 @@ _CACHE_BYTES = 64 << 20
 
 
 class _Target(NamedTuple):
-    """What kernels are compiled for."""
+    """Target of kernels."""
 
     backend: str = "rustdev"
     arch: int = 0
@@ -43,7 +43,7 @@ class _Utils:
 
 
 class _Driver:
-    """What Triton asks its driver for, without a compiler."""
+    """Driver of Triton, without a compiler."""
 
     utils = _Utils()
 

@@ -147,7 +147,7 @@ class _Block:
 
     @property
     def category(self) -> str:
-        """What the memory is for. Activations are what modules allocate in their forward and do not free in it."""
+        """Category of the memory. Activations are what modules allocate in their forward and do not free in it."""
         if self.label:
             return self.label
         is_activation = self.phase == "forward" and self.module and not self.is_freed_by_module

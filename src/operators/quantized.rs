@@ -80,7 +80,7 @@ pub fn weight_int4pack_mm(call: &Call<'_>, x: Tensor<'_>, packed: Tensor<'_>, gr
 pub fn int_mm(call: &Call<'_>, a: Tensor<'_>, b: Tensor<'_>) -> Outcome {
     let ([m, k], [terms, n]) = (matrix(a)?, matrix(b)?);
     ensure!([DType::Char, DType::Byte].contains(&a.dtype()) && b.dtype() == DType::Char && terms == k);
-    // As on the CPU, an output of the caller is not resized.
+    // An output of the caller is not resized, as on the CPU.
     let fits = |out: Tensor<'_>| out.dtype() == DType::Int && out.has_sizes(&[m, n]) && out.is_dense(Format::Contiguous);
     ensure!(call.given(0).is_none_or(fits));
     let out = call.contiguous(0, &[m, n], DType::Int, Strides::Any)?;

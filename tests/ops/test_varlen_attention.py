@@ -87,7 +87,7 @@ def test_caches_of_keys() -> None:
     with torch.no_grad():
         out = varlen_attn(*given, ends(lengths[0]), ends(lengths[1]), 3, 8, scale=0.3, window_size=window, seqused_k=counts)
         torch.testing.assert_close(out.cpu().double(), wanted, rtol=1e-5, atol=1e-5)
-        # The same keys in pages of four, in another order.
+        # Pages of four hold the same keys in another order.
         table = torch.tensor([[2, 0], [0, 1]], dtype=torch.int32, device=D)
         pages = [torch.cat([it[4:8], it[8:12], it[:4]]).unflatten(0, (3, 4)) for it in given[1:]]
         result = torch.empty_like(out)

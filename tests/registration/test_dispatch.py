@@ -27,7 +27,7 @@ REASONS = {
     "_spsolve": "NVIDIA's cuDSS",
     "triton": "Triton's kernels",
     "semi_structured": "the sparse matrix units of NVIDIA's GPUs",
-    "int4pack": "weights in the packed layout of CUDA's kernels; the CPU's, _weight_int4pack_mm_for_cpu, falls back",
+    "int4pack": "weights in the packed layout of CUDA's kernels; the CPU's, _weight_int4pack_mm_for_cpu, has a kernel",
     "efficient_attention": ATTENTION,
     "mem_eff_dropout": ATTENTION,
     "flash_attention": ATTENTION,
