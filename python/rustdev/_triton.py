@@ -2,8 +2,8 @@
 
 With ``TRITON_INTERPRET=1`` Triton computes kernels in Python with NumPy on copies of the arguments, which it takes from any device.
 Importing Triton adds what the interpreter lacks for this device: a driver, which autotuning and ``triton.testing`` ask for;
-products of bfloat16, whose bit patterns the interpreter would multiply; ``tl.device_assert`` under ``TRITON_DEBUG=1``. Arguments that a
-kernel only reads are not written back. Without the variable a launch raises an error that names it.
+products of bfloat16, whose bit patterns the interpreter would multiply; ``tl.device_assert`` under ``TRITON_DEBUG=1``. Arguments
+that a kernel only reads are not written back. Without the variable a launch raises an error that names it.
 """
 
 import os
