@@ -113,9 +113,28 @@ def _put_back(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Restore the scope before each test: the previous test may have changed PyTorch's stack of function modes."""
+    """Restore the scope before each test: the previous test may have changed PyTorch's stack of function modes.
+
+    End the session after a test that has left a device failed for good.
+    """
     _put_back(item)
-    return (yield)
+    result = yield
+    if os.environ.get("RUSTDEV_ERRORS") == "sticky" and (failure := _failure()) is not None:
+        item.session.shouldfail = f"{failure[0]} stays failed after {item.name} (RUSTDEV_ERRORS=sticky): {failure[1]}"
+    return result
+
+
+def _failure() -> tuple[str, str] | None:
+    """Return the first device that has failed, and its error."""
+    import rustdev
+    import torch
+
+    for index in range(rustdev.device_count()):
+        try:
+            rustdev.synchronize(index)
+        except torch.AcceleratorError as error:
+            return f"device rustdev:{index}", str(error)
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

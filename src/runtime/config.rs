@@ -28,11 +28,12 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_COMPUTE",
     "RUSTDEV_DEVICE_COUNT",
+    "RUSTDEV_ERRORS",
     "RUSTDEV_FALLBACK",
     "RUSTDEV_FAULTS",
     "RUSTDEV_FILL",
@@ -89,6 +90,8 @@ pub struct Config {
     pub autograd_threads: bool,
     /// `RUSTDEV_COMPUTE=none`: the process is a dry run.
     pub is_dry: bool,
+    /// `RUSTDEV_ERRORS=sticky`: failures of tasks stay.
+    pub sticky_errors: bool,
     /// `RUSTDEV_FALLBACK` at start.
     pub fallback: Fallback,
     /// `RUSTDEV_FILL=nan`: new blocks hold NaN.
@@ -216,6 +219,7 @@ impl Config {
             "RUSTDEV_AUTOGRAD_THREADS" => self.autograd_threads = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_COMPUTE" => self.is_dry = choice(name, value, &[("", false), ("none", true)])?,
+            "RUSTDEV_ERRORS" => self.sticky_errors = choice(name, value, &[("", false), ("sticky", true)])?,
             "RUSTDEV_FALLBACK" => {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;

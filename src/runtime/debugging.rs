@@ -1,5 +1,5 @@
-//! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), [dry runs](dry_run), and
-//! [isolation](super::isolation) of memory.
+//! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), [dry runs](dry_run),
+//! [errors that stay](sticky), and [isolation](super::isolation) of memory.
 //!
 //! All are off by default. The active modes are bits in the word of the [observers](super::observers), which a launch reads.
 #![forbid(unsafe_code)]
@@ -7,6 +7,7 @@
 pub mod dry_run;
 pub mod faults;
 pub mod schedule;
+mod sticky;
 pub mod watchdog;
 
 use std::time::Duration;
@@ -36,6 +37,9 @@ fn start_now() {
         // The environment was validated when it was read.
         let _ = faults::push(faults);
     }
+    if config.sticky_errors {
+        sticky::start();
+    }
     if let Some(timeout) = config.timeout {
         watchdog::start(timeout);
     }
@@ -56,6 +60,7 @@ impl Observer for Modes {
     }
 
     fn replace(&self, stream: &'static Stream, task: Task) -> Result<Task, Error> {
+        sticky::check(stream.device())?;
         faults::arm(stream, if observers::is_dry() { dry_run::emptied(task) } else { task })
     }
 
@@ -77,6 +82,14 @@ impl Observer for Modes {
             watchdog::check(stream)?;
         }
         Ok(observers::has(SCHEDULE).then(|| schedule::help(stream, target, idle)))
+    }
+
+    fn failed(&self, stream: &Stream, failure: &Error) {
+        sticky::note(stream.device(), failure);
+    }
+
+    fn failure(&self, device: usize) -> Result<(), Error> {
+        sticky::check(device)
     }
 
     fn polled(&self, stream: &'static dyn DrainableStream) {

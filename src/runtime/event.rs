@@ -175,6 +175,7 @@ impl Event {
             return awaited.query();
         }
         let Some(recording) = self.recording("Event.query()")? else { return Ok(true) };
+        recording.stream.raise_sticky()?;
         let is_counted = recording.is_counted();
         if is_counted {
             sanitizer::host_waits(recording.clock.as_ref());

@@ -21,6 +21,8 @@ pub const FILL: u16 = 64;
 pub const HARDWARE: u16 = 128;
 /// Bit: kernels do not run ([`super::debugging::dry_run`]).
 pub const DRY: u16 = 256;
+/// Bit: failures of tasks stay ([`super::debugging::sticky`]).
+pub const STICKY: u16 = 512;
 
 static WORD: AtomicU16 = AtomicU16::new(0);
 
@@ -31,7 +33,7 @@ pub fn any() -> bool {
 }
 
 /// Bits: the debugging modes.
-pub const DEBUGGING: u16 = FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL | DRY;
+pub const DEBUGGING: u16 = FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL | DRY | STICKY;
 
 /// True if a debugging mode is on.
 #[inline]

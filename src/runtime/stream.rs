@@ -20,7 +20,7 @@ use super::gate::Pass;
 use super::memory::Timeline;
 use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
-use super::observers::{GUARDS, RACES, SCHEDULE};
+use super::observers::{GUARDS, RACES, SCHEDULE, STICKY};
 use super::queue::{InlineOwner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering, unlocked};
 use super::task::recording::Recording;
@@ -158,6 +158,7 @@ impl DrainableStream for Stream {
 
     #[inline]
     fn raise(&self) -> Result<(), Error> {
+        self.raise_sticky()?;
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -233,6 +234,7 @@ impl Stream {
     /// `InvalidArgument` while the stream captures.
     pub fn query(&'static self) -> Result<bool, Error> {
         self.refuse_capturing(|| "Stream.query()".to_owned())?;
+        self.raise_sticky()?;
         let submitted = self.submitted();
         let is_done = self.completed() >= submitted;
         if is_done {
@@ -332,6 +334,15 @@ impl Stream {
     #[inline]
     fn check(&'static self, recorder: Option<&dyn Recorder>, task: &mut Task) -> Result<(), Error> {
         observer(RACES | GUARDS).map_or(Ok(()), |observer| observer.check(self, recorder, task))
+    }
+
+    /// Raises a failure of the device that stays.
+    ///
+    /// # Errors
+    /// The failure of an earlier task of the device.
+    #[inline]
+    pub(super) fn raise_sticky(&self) -> Result<(), Error> {
+        observer(STICKY).map_or(Ok(()), |observer| observer.failure(self.device))
     }
 
     /// Tells the observer that the host waits for the stream.
@@ -602,7 +613,10 @@ impl Stream {
     #[cold]
     fn poison(&self, name: &str, cause: &dyn fmt::Display) {
         let mut failure = self.failure.lock();
-        failure.get_or_insert_with(|| Error::TaskFailed(format!("{name} failed on {self:?}: {cause}")));
+        let failure = failure.get_or_insert_with(|| Error::TaskFailed(format!("{name} failed on {self:?}: {cause}")));
+        if let Some(observer) = observer(STICKY) {
+            observer.failed(self, failure);
+        }
         self.failed.store(true, Ordering::Release);
     }
 }

@@ -187,7 +187,7 @@ pub(super) trait DrainableStream: Timeline {
     /// `InvalidArgument` if a task of this stream calls it.
     fn run_until(&'static self, target: u64) -> Result<(), Error>;
 
-    /// Raises the stored failure, once.
+    /// Raises the stored failure: once, unless failures stay.
     ///
     /// # Errors
     /// The stored failure, if there is one.

@@ -43,6 +43,15 @@ pub(in crate::runtime) trait Observer: Sync {
     /// `TaskFailed` if the stream is stuck.
     fn help(&self, stream: &'static Stream, target: u64, idle: Duration) -> Result<Option<bool>, Error>;
 
+    /// A task of the stream has failed.
+    fn failed(&self, stream: &Stream, failure: &Error);
+
+    /// Raises a failure of the device that stays.
+    ///
+    /// # Errors
+    /// The failure of an earlier task.
+    fn failure(&self, device: usize) -> Result<(), Error>;
+
     /// The host has asked whether a stream is done, and it was not.
     fn polled(&self, stream: &'static dyn DrainableStream);
 
