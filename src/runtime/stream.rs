@@ -166,6 +166,11 @@ impl DrainableStream for Stream {
         self.failed.store(false, Ordering::Release);
         failure.take().map_or(Ok(()), Err)
     }
+
+    #[inline]
+    fn raise_sticky(&self) -> Result<(), Error> {
+        observer(STICKY).map_or(Ok(()), |observer| observer.failure(self.device))
+    }
 }
 
 impl Ready for Stream {
@@ -334,15 +339,6 @@ impl Stream {
     #[inline]
     fn check(&'static self, recorder: Option<&dyn Recorder>, task: &mut Task) -> Result<(), Error> {
         observer(RACES | GUARDS).map_or(Ok(()), |observer| observer.check(self, recorder, task))
-    }
-
-    /// Raises a failure of the device that stays.
-    ///
-    /// # Errors
-    /// The failure of an earlier task of the device.
-    #[inline]
-    pub(super) fn raise_sticky(&self) -> Result<(), Error> {
-        observer(STICKY).map_or(Ok(()), |observer| observer.failure(self.device))
     }
 
     /// Tells the observer that the host waits for the stream.

@@ -192,6 +192,12 @@ pub(super) trait DrainableStream: Timeline {
     /// # Errors
     /// The stored failure, if there is one.
     fn raise(&self) -> Result<(), Error>;
+
+    /// Raises a failure of the device that stays.
+    ///
+    /// # Errors
+    /// The failure of an earlier task of the device.
+    fn raise_sticky(&self) -> Result<(), Error>;
 }
 
 /// What a stream waits for at a [`Payload::Leave`] task.
