@@ -117,7 +117,7 @@ check: lint-fast test-rust check-python ## the fast lints, the Rust tests and a 
 WORKERS ?= 2
 python_tests = status=0; \
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal -m 'not clock' $(1) || status=1; \
-	$(PY) -m pytest -m clock $(1) || status=1; \
+	$(PY) -m pytest -m clock $(1) $$(grep -rl --include='test_*.py' 'mark.clock' tests) || status=1; \
 	exit $$status
 
 check-python: dev
@@ -130,7 +130,7 @@ nightly: $(STAMPS)/test ## all that check and test leave out, one target after t
 test: test-rust loom test-python ## the Rust tests, the loom models and the Python tests
 
 test-rust:
-	cargo test --locked -q -p rustdev -p slow_device
+	cargo test --locked -q -p rustdev -p slow_device --features '$(FEATURES:%=rustdev/%)'
 
 test-python: dev
 ifeq ($(strip $(PYTEST)),)
@@ -141,8 +141,9 @@ endif
 
 # The instructions of every x86-64, without AVX2. Libraries that compute products choose their instructions themselves.
 PORTABLE_TESTS ?= $(addprefix tests/ops/test_,opinfo.py values.py structured.py all_16bit_values.py reduce.py lines.py channel_norm.py convolution.py)
-test-portable: | $(STAMPS)/test ## the Rust tests and those of operators on the portable path, which processors without AVX2 take
+test-portable: | $(STAMPS)/test ## the Rust tests in every instruction set; and with those of operators on the path of processors without AVX2
 	@$(MAKE) dev FEATURES=
+	cargo test --locked -q
 	RUSTDEV_ISA=portable cargo test --locked -q
 	RUSTDEV_ISA=portable $(PY) -m pytest -n $(WORKERS) --dist worksteal $(PORTABLE_TESTS) $(PYTEST)
 

@@ -427,7 +427,7 @@ mod tests {
             ("RUSTDEV_COMPUTE", "all", "none"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
             ("RUSTDEV_SANITIZE", "races", "race, race:error"),
-            ("RUSTDEV_ISA", "mmx", "portable"),
+            ("RUSTDEV_ISA", "mmx", "it accepts one of"),
             ("RUSTDEV_PROFILE", "t5", "t4-16g"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,0", "separated by commas"),

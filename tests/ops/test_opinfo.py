@@ -1,7 +1,7 @@
 """PyTorch's own samples (OpInfo) against the CPU, with the fallback forbidden: results, strides, views and gradients.
 
-They are those of the operators that have a Rust kernel, and of those that run PyTorch's CPU kernels as tasks of the stream; as they
-are, and enlarged, in several layouts, so that loops have blocks, ends behind whole vectors, and several threads.
+They are those of the operators that have a Rust kernel, and of those that run PyTorch's CPU kernels as tasks of the stream, up to
+`SAMPLES` of each operator and dtype (`make conformance` compares all); as they are, and enlarged, in several layouts, so that loops have blocks, ends behind whole vectors, and several threads.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ by_name = {"ids": lambda value: getattr(value, "formatted_name", str(value))}
 FACTORS, MOST = (4001, 67, 31, 13, 7, 3), 100_000
 #: Operators of which a sample's integers are no others: offsets that go up.
 FIXED = {"nn.functional.embedding_bag"}
-#: Number of samples of each operator and dtype that `make check` compares.
-FEWER = 3
+#: Number of samples of each operator and dtype that are compared, and that `make check` compares. A few operators have hundreds.
+SAMPLES, FEWER = 24, 3
 #: Operators without larger samples: sizes are arguments, or operands that are not broadcast.
 NOT_ENLARGED = {
     "arange",
@@ -101,6 +101,13 @@ def tensors(tree: Any) -> list[torch.Tensor]:
 def samples(op: Any, dtype: torch.dtype) -> Iterator[Any]:
     """Yield the samples of an operator, which take gradients where it has some."""
     return op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"))
+
+
+def chosen(found: Iterator[Any], count: int) -> list[Any]:
+    """Return the first samples, and as many that are drawn from the others."""
+    first = list(itertools.islice(found, count // 2))
+    others = list(found)
+    return first + random.Random(0).sample(others, min(len(others), count - count // 2))
 
 
 def shapes_of(found: list[torch.Tensor]) -> list[torch.Size]:
@@ -155,13 +162,14 @@ def hold(op: Any, given: Any, dtype: torch.dtype, *, sums: bool = False) -> None
 @pytest.mark.parametrize(("op", "dtype"), CASES, **by_name)
 def test_samples(op: Any, dtype: torch.dtype, request: pytest.FixtureRequest) -> None:
     count = FEWER if request.config.getoption("layer") else None
-    for sample in itertools.islice(op.sample_inputs("cpu", dtype), count):
+    found = op.sample_inputs("cpu", dtype)
+    for sample in itertools.islice(found, count) if count else chosen(found, SAMPLES):
         hold(op, arguments(sample), dtype)
 
 
 @pytest.mark.parametrize(("op", "dtype"), AS_TASKS, **by_name)
 def test_samples_and_gradients(op: Any, dtype: torch.dtype) -> None:
-    for sample in samples(op, dtype):
+    for sample in chosen(samples(op, dtype), SAMPLES):
         hold(op, arguments(sample), dtype, sums=True)
 
 

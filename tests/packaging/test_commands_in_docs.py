@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from children import executable
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -103,7 +104,7 @@ def test_a_program_runs(block: Block, tmp_path: Path) -> None:
     if mode in ("", "given"):
         lines = ["import torch", *(GIVEN[name] for name in rest.split())]
         file.write_text("\n".join(lines) + "\n" + block.text)
-        run([sys.executable, str(file)], tmp_path)
+        run([executable(), str(file)], tmp_path)
     elif mode == "torchrun":
         run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)], tmp_path)
     elif mode == "pytest":
