@@ -4,7 +4,12 @@ This module only registers the backend, to keep ``import rustdev`` fast. The res
 """
 
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from rustdev._imports import _after_import
+
+from . import dry_runs
 
 if TYPE_CHECKING:
     from .backend import ProcessGroupRdccl
@@ -34,7 +39,16 @@ def register() -> None:
         Backend.register_backend("rdccl", _create, extended_api=True, devices=["rustdev"])
 
 
+def _add_to_fake(module: ModuleType) -> None:
+    """Let PyTorch's fake process group, which moves nothing, accept tensors of the device."""
+    devices = module.dist.Backend.backend_capability["fake"]
+    if "rustdev" not in devices:
+        devices.append("rustdev")
+
+
 def _install() -> None:
     """Register the backend if this torch includes ``torch.distributed``, which ``import torch`` has then loaded."""
     if "torch.distributed.distributed_c10d" in sys.modules:
         register()
+        dry_runs.install()
+        _after_import("torch.testing._internal.distributed.fake_pg", _add_to_fake)
