@@ -95,7 +95,7 @@ def test_tensor_parallelism(tmp_path: Path) -> None:
 def test_local_tensors_are_all_ranks_in_one_process(tmp_path: Path) -> None:
     program = """
         from torch.distributed._local_tensor import LocalTensorMode
-        from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor, randn
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
         with LocalTensorMode(4):
             mesh = init_device_mesh("rustdev", (4,))
@@ -103,9 +103,10 @@ def test_local_tensors_are_all_ranks_in_one_process(tmp_path: Path) -> None:
             x = distribute_tensor(torch.ones(16, 1024, device="rustdev"), mesh, [Replicate()])
             y = x @ weight.T
             print(tuple(y.full_tensor().shape), tuple(y.to_local().shape), y.placements)
+            print(nn.functional.dropout(y).placements, randn(16, 1024, device_mesh=mesh, placements=[Shard(0)]).to_local().shape)
     """
     output, device = preflight(tmp_path, program)
-    assert output.startswith("(16, 1024) (16, 256) (Shard(dim=1),)"), output
+    assert output.startswith("(16, 1024) (16, 256) (Shard(dim=1),)\n(Shard(dim=1),) torch.Size([4, 1024])"), output
     assert device["peak_allocated"] >= 4 * MIB
 
 
