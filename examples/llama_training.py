@@ -1,13 +1,15 @@
 """Two training steps of a model of Llama's shape with 7 billion parameters, in bfloat16 with AdamW, on random tokens.
 
-    python -m rustdev.preflight --profile a100-80g examples/llama_training.py [--batch N] [--length N] [--layers N] [--checkpoint]
+    python -m rustdev.preflight --profile a100-80g examples/llama_training.py [--batch N] [--length N] [--layers N]
+        [--dtype float32] [--checkpoint] [--shard RANKS] [--optimizer adamw8bit]
 
-It is meant for a dry run, which computes nothing: the states take 50 GB. `--checkpoint` recomputes the layers in the backward.
+It is meant for a dry run, which computes nothing: the states take 50 GB. `--shard 8` is rank 0 of 8 ranks, which need not exist.
 """
 
 import argparse
 
 import torch
+from adamw_8bit import AdamW8Bit
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -59,20 +61,50 @@ class Model(nn.Module):
         return logits
 
 
+def shard(model: Model, ranks: int, device: str) -> None:
+    """Shard the layers and the rest of a model by FSDP2, as rank 0 of a process group that moves nothing."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
+    mesh = init_device_mesh(device, (ranks,))
+    for part in (*model.layers, model):
+        fully_shard(part, mesh=mesh)
+
+
+def make(options: argparse.Namespace) -> tuple[Model, torch.optim.Optimizer]:
+    """Return the model, made on the device, and its optimizer."""
+    with torch.device("meta" if options.shard > 1 else options.device):
+        model = Model(options.layers, recomputes=options.checkpoint)
+    if options.shard > 1:
+        shard(model, options.shard, options.device)
+        model.to_empty(device=options.device)
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=0.02)
+    if options.optimizer == "adamw8bit":
+        return model, AdamW8Bit(model.parameters(), lr=1e-4)
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+
 def main() -> None:
     """Train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, default=1, help="sequences of a step")
+    parser.add_argument("--batch", type=int, default=1, help="sequences of a step, on each rank")
     parser.add_argument("--length", type=int, default=2048, help="tokens of a sequence")
     parser.add_argument("--layers", type=int, default=32, help="layers; 32 make 7 billion parameters")
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="dtype of all tensors")
     parser.add_argument("--checkpoint", action="store_true", help="recompute the layers in the backward")
+    parser.add_argument(
+        "--shard", type=int, default=1, metavar="RANKS", help="FSDP2 over so many ranks, of which this is the first"
+    )
+    parser.add_argument("--optimizer", choices=("adamw", "adamw8bit"), default="adamw", help="adamw8bit has states of 8 bits")
     parser.add_argument("--device", default="rustdev")
     options = parser.parse_args()
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device(options.device):
-        model = Model(options.layers, recomputes=options.checkpoint)
-        tokens = torch.randint(VOCABULARY, (options.batch, options.length + 1))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    torch.set_default_dtype(getattr(torch, options.dtype))
+    model, optimizer = make(options)
+    tokens = torch.randint(VOCABULARY, (options.batch, options.length + 1), device=options.device)
     for _ in range(2):
         logits = model(tokens[:, :-1])
         functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).backward()

@@ -52,6 +52,26 @@ def _add_program(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
 
 
+def _add_file(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    """Add an option for a file to write to a parser; its value is an absolute path, as the program may change the directory."""
+    parser.add_argument(name, metavar="FILE", type=os.path.abspath, help=text)
+
+
+def _write_file(path: str, save: Callable[[str], None]) -> None:
+    """Write a file, and print to stderr that it was written or why not.
+
+    Args:
+        path: The file.
+        save: Writes it.
+    """
+    try:
+        save(path)
+    except OSError as error:
+        print(f"rustdev: cannot write {path}: {error.strerror}", file=sys.stderr)
+    else:
+        print(f"rustdev: wrote {path}", file=sys.stderr)
+
+
 def _run_program(options: argparse.Namespace, prepare: Callable[[], None]) -> None:
     """Run a program as ``__main__``.
 

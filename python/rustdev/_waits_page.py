@@ -3,6 +3,7 @@
 import html
 import json
 
+from ._page import document, table
 from .profiler import Task
 from .waits import Wait, WaitReport, _bytes, _Span, _summary
 
@@ -10,12 +11,6 @@ from .waits import Wait, WaitReport, _bytes, _Span, _summary
 _LIMIT = 50_000
 
 _STYLE = """
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2em; color: #222; background: #fff; }
-table { border-collapse: collapse; width: 100%; margin-bottom: 2em; }
-th, td { text-align: left; padding: 4px 10px; border-bottom: 1px solid #ddd; vertical-align: top; }
-th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-code { font-family: ui-monospace, monospace; font-size: 13px; }
-.small { color: #666; font-size: 12px; }
 canvas { width: 100%; display: block; cursor: grab; border: 1px solid #ddd; }
 #label { min-height: 1.5em; }
 """
@@ -122,20 +117,16 @@ class _Timeline:
         return json.dumps({"end": self._end, "names": list(self._names), "lanes": lanes}).replace("<", "\\u003c")
 
 
-def _row(wait: Wait) -> str:
+def _cells(wait: Wait) -> list[str]:
     texts = (wait.source and f"<code>{html.escape(wait.source)}</code>", wait.library and html.escape(f"in {wait.library}"))
     where = "".join(f'<br><span class="small">{text}</span>' for text in texts if text)
     copied = _bytes(wait.bytes) if wait.kind == "copy" else ""
     numbers = (f"{wait.seconds:.4f}", str(wait.count), str(wait.idle), copied)
-    cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
-    cells += f"<td>{html.escape(wait.name)}</td><td><code>{html.escape(wait.where)}</code>{where}</td>"
-    return f"<tr>{cells}<td>{html.escape(wait.advice)}</td></tr>"
+    return [*numbers, html.escape(wait.name), f"<code>{html.escape(wait.where)}</code>{where}", html.escape(wait.advice)]
 
 
 def _html_table(waits: list[Wait]) -> str:
-    heads = "".join(f'<th class="n">{head}</th>' for head in ("seconds", "count", "idle", "bytes"))
-    heads += "<th>what</th><th>where</th><th>advice</th>"
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(map(_row, waits))}</tbody></table>"
+    return table(("seconds", "count", "idle", "bytes", "what", "where", "advice"), map(_cells, waits), range(4))
 
 
 def _timeline(report: WaitReport, spans: list[_Span], tasks: list[Task]) -> _Timeline:
@@ -172,19 +163,13 @@ def _page(report: WaitReport) -> str:
         parts.append(_html_table(waits))
     if quiet:
         parts.append(f"<h2>Copies that the host did not wait for</h2>{_html_table(quiet)}")
-    notes = "".join(f'<p class="small">{note}</p>' for note in _notes(report, spans, tasks))
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>rustdev: waits of the host</title><style>{_STYLE}</style></head>
-<body>
-<h1>Waits of the host</h1>
-{"".join(parts)}
-<h2>Timeline</h2>
-<p class="small">Waits of threads and tasks of streams. The wheel zooms, dragging moves; a double click shows all.</p>
-{notes}<canvas id="timeline"></canvas>
-<p id="label"></p>
-<script type="application/json" id="data">{timeline.text()}</script>
-<script>{_SCRIPT}</script>
-</body>
-</html>
-"""
+    parts += [
+        "<h2>Timeline</h2>",
+        '<p class="small">Waits of threads and tasks of streams. The wheel zooms, dragging moves; a double click shows all.</p>',
+        *(f'<p class="small">{note}</p>' for note in _notes(report, spans, tasks)),
+        '<canvas id="timeline"></canvas>',
+        '<p id="label"></p>',
+        f'<script type="application/json" id="data">{timeline.text()}</script>',
+        f"<script>{_SCRIPT}</script>",
+    ]
+    return document("Waits of the host", parts, _STYLE)

@@ -8,11 +8,10 @@ program and its threads have ended.
 
 import argparse
 import atexit
-import os
 import sys
 from collections.abc import Sequence
 
-from rustdev._program import _add_program, _run_program
+from rustdev._program import _add_file, _add_program, _run_program, _write_file
 from rustdev.waits import WaitReport, wait_report
 
 __all__ = ["main"]
@@ -21,14 +20,8 @@ __all__ = ["main"]
 def _report(report: WaitReport, page: str | None) -> None:
     """Print a report, and write it as an HTML page if ``page`` is given."""
     print(report.table(), file=sys.stderr)
-    if page is None:
-        return
-    try:
-        report.save_html(page)
-    except OSError as error:
-        print(f"rustdev: cannot write {page}: {error.strerror}", file=sys.stderr)
-    else:
-        print(f"rustdev: wrote {page}", file=sys.stderr)
+    if page is not None:
+        _write_file(page, report.save_html)
 
 
 def _report_at_exit(page: str | None) -> None:
@@ -50,11 +43,10 @@ def main(arguments: Sequence[str]) -> None:
         SystemExit: If the program raises it, or raises another exception, whose traceback is printed.
     """
     parser = argparse.ArgumentParser("python -m rustdev.trace", description="Run a program and report its waits for the device.")
-    parser.add_argument("--html", metavar="FILE", help="also write the report as a page with a timeline")
+    _add_file(parser, "--html", "also write the report as a page with a timeline")
     _add_program(parser)
     options = parser.parse_args(arguments)
-    page = os.path.abspath(options.html) if options.html else None
-    _run_program(options, lambda: _report_at_exit(page))
+    _run_program(options, lambda: _report_at_exit(options.html))
 
 
 if __name__ == "__main__":

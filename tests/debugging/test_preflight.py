@@ -2,6 +2,8 @@
 
 import json
 import textwrap
+from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -62,6 +64,43 @@ def test_the_peak_and_its_parts(tmp_path: Path) -> None:
     assert parts["temporaries"] >= 32 * MIB
     assert device["total"] == 16 << 30
     assert device["shortages"] == []
+    by_module = device["peak"]["activations_by_module"]
+    assert sum(by_module.values()) == parts["activations"]
+    assert by_module["Sequential.0"] == by_module["Sequential.1"] == 32 * MIB
+    assert f"Sequential.*, {len(by_module)} of them" in result.stderr
+    peak = device["peak"]
+    assert peak["at"]["step"] in (1, 2)
+    assert peak["fragmentation"] + peak["unused_segments"] + peak["allocated"] == peak["reserved"] <= device["peak_reserved"]
+    assert device["reserved_peak"]["reserved"] == device["peak_reserved"]
+
+
+def test_fragmentation_is_free_memory_of_used_segments(tmp_path: Path) -> None:
+    program = """
+        import torch
+        def megabytes(count):
+            return torch.empty(count << 20, dtype=torch.uint8, device="rustdev")
+        parts = [megabytes(4) for _ in range(5)]  # a segment of 20 MiB
+        unused = megabytes(30)
+        del parts[1], parts[2], unused
+        last = megabytes(64)
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    python("-m", "rustdev.preflight", "--json", "report.json", "program.py", directory=tmp_path, check=True)
+    (device,) = json.loads((tmp_path / "report.json").read_text())["devices"]
+    peak = device["peak"]
+    assert (peak["allocated"], peak["reserved"]) == (76 * MIB, 114 * MIB)
+    assert (peak["fragmentation"], peak["unused_segments"]) == (8 * MIB, 30 * MIB)
+
+
+def test_recomputed_activations_have_the_names_of_their_modules(tmp_path: Path) -> None:
+    program = PROGRAM.replace("network(x).sum()", "checkpoint(network, x, use_reentrant=False).sum()").replace(
+        "network = nn", "from torch.utils.checkpoint import checkpoint; network = nn"
+    )
+    (tmp_path / "program.py").write_text(program)
+    python("-m", "rustdev.preflight", "--json", "report.json", "program.py", "8192", directory=tmp_path, check=True)
+    (device,) = json.loads((tmp_path / "report.json").read_text())["devices"]
+    assert device["peak"]["at"]["phase"] == "backward"
+    assert device["peak"]["activations_by_module"]["Sequential.1"] == 32 * MIB
 
 
 def test_what_does_not_fit(tmp_path: Path) -> None:
@@ -111,6 +150,7 @@ def test_seven_billion_parameters(tmp_path: Path) -> None:
 
     # The figures of the README.
     report = report_of("--batch", "4")
+    assert report["devices"][0]["peak"]["at"]["step"] == 2
     assert report["devices"][0]["shortages"][0]["module"] == "Model.layers.25"
     assert round(report["devices"][0]["peak"]["parts"]["activations"] / 2**30, 1) == 40.4
     report = report_of("--batch", "8", "--checkpoint")
@@ -131,3 +171,66 @@ def test_a_program_without_the_device(tmp_path: Path, program: str) -> None:
     result = python("-m", "rustdev.preflight", "program.py", directory=tmp_path)
     assert result.returncode == 0
     assert result.stderr.endswith("rustdev preflight: the program fits\n  it has not used the device\n")
+
+
+class Texts(HTMLParser):
+    """The texts of a page, and what it would load."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.links: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] += 1
+        self.links += [value or "" for name, value in attributes if name in ("src", "href")]
+
+    def handle_data(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.parametrize("rows", [8192, 1 << 20])
+def test_the_page(tmp_path: Path, rows: int) -> None:
+    (tmp_path / "<b>.py").write_text(PROGRAM)
+    options = ["--profile", "t4-16g", "--json", "report.json", "--html", "page.html"]
+    result = python("-m", "rustdev.preflight", *options, "<b>.py", str(rows), directory=tmp_path)
+    assert result.stderr.endswith(f"rustdev: wrote {tmp_path / 'page.html'}\n")
+    (device,) = json.loads((tmp_path / "report.json").read_text())["devices"]
+    page = Texts((tmp_path / "page.html").read_text())
+    assert page.links == []
+    assert page.counts["script"] == 0
+    assert page.counts["svg"] == 1
+    assert page.counts["polygon"] == len({name for point in device["timeline"] for name, size in point["parts"].items() if size})
+    assert f"{device['peak_allocated']:,}" in page.texts
+    assert "Sequential.*" in page.texts
+    assert any("<b>.py:" in text for text in page.texts)
+    assert any("4.0 GiB more in forward of Sequential.1" in text for text in page.texts) == (rows == 1 << 20)
+    assert "cuBLAS workspaces" in page.texts
+
+
+def test_the_timeline_has_the_peak_and_all_parts(tmp_path: Path) -> None:
+    _, report = preflight(tmp_path, "8192")
+    (device,) = report["devices"]
+    points = device["timeline"]
+    assert max(sum(point["parts"].values()) for point in points) == device["peak_allocated"]
+    assert [point["event"] for point in points] == sorted({point["event"] for point in points})
+    assert {point["phase"] for point in points} == {"forward", "backward", "optimizer"}
+    assert {point["step"] for point in points if point["phase"] == "optimizer"} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("profile", "config", "size"), [("t4-16g", "", 8.125), ("h100-80g", "", 32), ("h100-80g", ":4096:2:16:8", 8.125)]
+)
+def test_workspaces_are_stated(tmp_path: Path, profile: str, config: str, size: float) -> None:
+    (tmp_path / "program.py").write_text("import torch; torch.ones(4, device='rustdev')")
+    options = ["--profile", profile, "--json", "report.json", "program.py"]
+    environment = {"CUBLAS_WORKSPACE_CONFIG": config} if config else {}
+    result = python("-m", "rustdev.preflight", *options, directory=tmp_path, check=True, **environment)
+    cublas, cudnn, context = json.loads((tmp_path / "report.json").read_text())["beside"]
+    assert cublas["bytes"] == 2 * size * MIB
+    assert "CublasHandlePool.cpp" in cublas["source"]
+    assert cudnn["bytes"] is context["bytes"] is None
+    assert "cuBLAS workspaces" in result.stderr
+    assert "4096:2:16:8" in result.stderr

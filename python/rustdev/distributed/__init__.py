@@ -4,7 +4,12 @@ This module only registers the backend, to keep ``import rustdev`` fast. The res
 """
 
 import sys
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from rustdev._imports import _after_import
+
+from . import dry_runs
 
 if TYPE_CHECKING:
     from .backend import ProcessGroupRdccl
@@ -34,7 +39,29 @@ def register() -> None:
         Backend.register_backend("rdccl", _create, extended_api=True, devices=["rustdev"])
 
 
+def _add_to_fake(module: ModuleType) -> None:
+    """Let PyTorch's fake process group, which moves nothing, accept tensors of the device."""
+    devices = module.dist.Backend.backend_capability["fake"]
+    if "rustdev" not in devices:
+        devices.append("rustdev")
+
+
+def _draw_as_cuda(module: ModuleType) -> None:
+    """Have LocalTensor take the random state of the device, as it does for "cuda" and "xpu"; else it would take the CPU's."""
+    tracker: Any = module._LocalOffsetBasedRNGTracker
+    device_of = tracker._device.fget
+
+    def device(self: Any) -> Any:
+        found = device_of(self)
+        return SimpleNamespace(type="cuda", index=found.index) if found.type == "rustdev" else found
+
+    tracker._device = property(device)
+
+
 def _install() -> None:
     """Register the backend if this torch includes ``torch.distributed``, which ``import torch`` has then loaded."""
     if "torch.distributed.distributed_c10d" in sys.modules:
         register()
+        dry_runs.install()
+        _after_import("torch.testing._internal.distributed.fake_pg", _add_to_fake)
+        _after_import("torch.distributed._local_tensor", _draw_as_cuda)
