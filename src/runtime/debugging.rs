@@ -1,9 +1,10 @@
-//! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), [dry runs](dry_run), and
-//! [isolation](super::isolation) of memory.
+//! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), [dry runs](dry_run),
+//! [isolation](super::isolation) of memory, and the [`clock`] of a profile.
 //!
 //! All are off by default. The active modes are bits in the word of the [observers](super::observers), which a launch reads.
 #![forbid(unsafe_code)]
 
+pub mod clock;
 pub mod dry_run;
 pub mod faults;
 pub mod schedule;
@@ -13,10 +14,11 @@ use std::time::Duration;
 
 use super::config::config;
 use super::memory::Timeline;
-use super::observers::{GUARDS, RACES, SCHEDULE};
+use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE};
 use super::stream::Stream;
 use super::stream::observer::{self, Observer, Recorder};
 use super::sync::LazyLock;
+use super::task::recording::Recording;
 use super::task::{DrainableStream, Task};
 use super::vector_clock::VectorClock;
 use super::{Error, isolation, observers, sanitizer};
@@ -36,6 +38,10 @@ fn start_now() {
         // The environment was validated when it was read.
         let _ = faults::push(faults);
     }
+    if let (true, Some(profile)) = (config.is_clocked, config.profile) {
+        // No other clock runs at the start.
+        let _ = clock::begin(profile);
+    }
     if let Some(timeout) = config.timeout {
         watchdog::start(timeout);
     }
@@ -53,6 +59,10 @@ impl Observer for Modes {
             isolation::check_accesses(task)?;
         }
         if observers::has(RACES) { sanitizer::submit(recorder, stream, task) } else { Ok(()) }
+    }
+
+    fn submitted(&self, stream: &'static Stream, task: &Task) {
+        clock::submit(stream, task);
     }
 
     fn replace(&self, stream: &'static Stream, task: Task) -> Result<Task, Error> {
@@ -84,7 +94,12 @@ impl Observer for Modes {
     }
 
     fn host_waits_for(&self, stream: &dyn Timeline) {
-        sanitizer::host_waits_for(stream);
+        if observers::has(RACES) {
+            sanitizer::host_waits_for(stream);
+        }
+        if observers::has(CLOCK) {
+            clock::host_waits_for(stream);
+        }
     }
 
     fn host_waits(&self, clock: Option<&VectorClock>) {
@@ -95,7 +110,16 @@ impl Observer for Modes {
         sanitizer::clock(None, stream)
     }
 
-    fn order(&self, stream: &'static Stream, clock: Option<&VectorClock>) {
-        sanitizer::order(None, stream, clock);
+    fn order(&self, stream: &'static Stream, recording: &Recording) {
+        if observers::has(RACES) {
+            sanitizer::order(None, stream, recording.clock.as_ref());
+        }
+        if observers::has(CLOCK) {
+            clock::wait(stream, recording);
+        }
+    }
+
+    fn is_idle(&self, stream: &'static Stream) -> bool {
+        clock::is_idle(stream)
     }
 }

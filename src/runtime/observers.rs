@@ -21,6 +21,8 @@ pub const FILL: u16 = 64;
 pub const HARDWARE: u16 = 128;
 /// Bit: kernels do not run ([`super::debugging::dry_run`]).
 pub const DRY: u16 = 256;
+/// Bit: the clock of a profile runs ([`super::debugging::clock`]).
+pub const CLOCK: u16 = 512;
 
 static WORD: AtomicU16 = AtomicU16::new(0);
 
