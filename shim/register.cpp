@@ -24,6 +24,11 @@ __attribute__((constructor(101))) void register_shim() {
           },
       .has_complex_bfloat16 = [] { return bool{RUSTDEV_TORCH_HAS_BCOMPLEX32}; },
       .is_deterministic = [] { return at::globalContext().deterministicAlgorithms(); },
+      .allows_tf32 =
+          [](bool is_convolution) {
+            const auto op = is_convolution ? at::Float32Op::CONV : at::Float32Op::MATMUL;
+            return at::globalContext().float32Precision(at::Float32Backend::CUDA, op) == at::Float32Precision::TF32;
+          },
       .default_dtype = [] { return static_cast<int32_t>(c10::get_default_dtype_as_scalartype()); },
       .register_fallback = &register_fallback,
       .visit_tiers =

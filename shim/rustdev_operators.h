@@ -26,6 +26,8 @@ typedef struct rd_shim {
   bool (*has_complex_bfloat16)(void);
   // True if the program asked for deterministic algorithms.
   bool (*is_deterministic)(void);
+  // True if the program permits a GPU to use TF32 in matrix products of float32, or in convolutions.
+  bool (*allows_tf32)(bool is_convolution);
   // The number (`c10::ScalarType`) of PyTorch's default dtype.
   int32_t (*default_dtype)(void);
   // Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, after all other

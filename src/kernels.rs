@@ -10,6 +10,7 @@ mod check;
 pub mod convolution;
 pub mod copy;
 pub mod depthwise;
+pub mod flops;
 pub mod foreach;
 pub mod histogram;
 pub mod indexing;

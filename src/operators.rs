@@ -14,6 +14,7 @@ pub mod call;
 pub mod callees;
 mod channel_norm;
 mod convolution;
+pub mod declared;
 mod dtypes;
 mod embedding;
 mod factories;

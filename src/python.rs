@@ -12,6 +12,7 @@ macro_rules! add_functions {
 
 mod frames;
 mod interpreter;
+mod py_clock;
 mod py_completion;
 mod py_cuda_mode;
 mod py_debugging;
@@ -87,6 +88,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("interface", format!("{INTERFACE:016x}"))?;
     py_completion::register(module)?;
     py_cuda_mode::register(module)?;
+    py_clock::register(module)?;
     py_debugging::register(module)?;
     py_device::register(module)?;
     py_exit::register(module)?;

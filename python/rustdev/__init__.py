@@ -32,7 +32,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import _absent, _exit, _inductor, _ops, _triton, dlpack, label, legacy, multiprocessing
+from . import _absent, _device_info, _exit, _inductor, _ops, _triton, dlpack, label, legacy, multiprocessing
 from . import amp as amp
 from . import backends as backends
 from . import distributed as distributed
@@ -50,6 +50,7 @@ from .amp import is_autocast_available as is_autocast_available
 from .amp import is_autocast_enabled as is_autocast_enabled
 from .amp import set_autocast_dtype as set_autocast_dtype
 from .amp import set_autocast_enabled as set_autocast_enabled
+from .clock import *
 from .coverage import *
 from .debugging import *
 from .device import *
@@ -80,6 +81,7 @@ dlpack._install()
 multiprocessing._install()
 _exit._install()
 _inductor._install()
+_device_info._install()
 _triton._install()
 distributed._install()
 _begin_sanitizer()

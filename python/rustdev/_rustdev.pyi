@@ -1,7 +1,7 @@
 """The extension module: direct access to the runtime. Private to the package, which validates the arguments."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 from typing_extensions import Self
 
@@ -9,7 +9,13 @@ __all__ = [
     "Completion",
     "PrivatePoolUse",
     "SanitizerClock",
+    "SimulatedMoment",
     "__version__",
+    "clock_begin",
+    "clock_collective",
+    "clock_end",
+    "clock_profile",
+    "clock_report",
     "cuda_mode_calls",
     "cuda_mode_is_asked_by_pytorch",
     "cuda_mode_is_on",
@@ -62,6 +68,7 @@ __all__ = [
     "op_calls",
     "operator_tiers",
     "profile",
+    "profile_speed",
     "profiles",
     "register_fallback",
     "reset_fallback_stats",
@@ -133,6 +140,51 @@ class Completion:
 
     def fail(self, device: int, stream: int) -> None:
         """Make a failure of the work fail a stream, without a wait of the stream."""
+
+# src/python/py_clock.rs
+
+#: Host, (device, busy times of kernels, copies in, copies out, links) of each device, operations, kernels. Times are nanoseconds.
+_Counted: TypeAlias = tuple[int, list[tuple[int, tuple[int, int, int, int]]], int, int]
+
+def clock_begin(profile: str) -> None:
+    """Start the clock of a profile, given by its name or the path of its file."""
+
+def clock_end() -> _Counted | None:
+    """End the clock and return what it has counted; None if no clock runs."""
+
+def clock_report() -> _Counted | None:
+    """Return what the clock has counted so far; None if no clock runs."""
+
+def clock_profile() -> str | None:
+    """Return the name of the profile whose clock runs."""
+
+@final
+class SimulatedMoment:
+    """Simulated time at which a collective ends."""
+
+    def order(self, device: int, stream: int) -> None:
+        """Make future work of a stream come after the moment."""
+
+    def wait(self) -> None:
+        """Make the host wait for the moment."""
+
+def clock_collective(
+    name: str, device: int, stream: int, communicator: int, ranks: Sequence[int], nbytes: int
+) -> SimulatedMoment | None:
+    """Let a collective of some ranks begin behind the work of a stream, on the stream of its communicator.
+
+    ``nbytes`` are those of this rank's larger side, input or output.
+
+    Returns:
+        The moment of its end; None if no clock runs.
+    """
+
+def profile_speed(profile: str) -> tuple[int, float, list[tuple[str, float]], list[tuple[str, float]]]:
+    """Return the speed of a profile, given by its name or the path of its file.
+
+    Returns:
+        Memory in bytes, bytes per second of it, and (dtype, operations per second) of the tensor cores and of the other units.
+    """
 
 # src/python/py_debugging.rs
 

@@ -198,13 +198,18 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     return _properties_of(_imitated())
 
 
+def _name_of(profile: _Profile | None) -> str:
+    """Return the name that all devices have, behind that of the imitated GPU if a profile is given."""
+    own = _rustdev.hardware_name() or f"rustdev ({_processor_name()})"
+    return f"{profile.name} ({own})" if profile else own
+
+
 def _properties_of(profile: _Profile | None) -> DeviceProperties:
     """Return the properties that all devices have, those of the imitated GPU if a profile is given."""
-    own = _rustdev.hardware_name() or f"rustdev ({_processor_name()})"
     version = [int(part) for part in _rustdev.__version__.split(".")[:2]]
     major, minor = profile.capability if profile else version
     return DeviceProperties(
-        name=f"{profile.name} ({own})" if profile else own,
+        name=_name_of(profile),
         major=major,
         minor=minor,
         total_memory=_rustdev.total_memory(),

@@ -10,12 +10,14 @@ use std::sync::atomic::AtomicU64;
 
 use super::rd_device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
+use crate::kernels::flops;
 use crate::kernels::matmul::library::{self, Columns, Gemm};
 use crate::kernels::table::Op;
 use crate::operators::callees::kernel;
 use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
 use crate::runtime::stream::Stream;
+use crate::runtime::task::demand::Products;
 use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
 use crate::runtime::{device, observers, pools};
@@ -374,6 +376,11 @@ impl Work for KernelCall {
         });
     }
 
+    fn products(&self) -> Option<Products> {
+        let launch = self.launch();
+        flops::of(self.op.text(), &launch).map(|products| products_of(products, launch.dtype(products.factor)))
+    }
+
     fn row(&self) -> Option<&dyn Row> {
         if self.op.is_piecewise() { Some(self) } else { None }
     }
@@ -420,6 +427,12 @@ impl Work for KernelCall {
     fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
         visit(self);
     }
+}
+
+/// The products of a kernel over factors of a dtype, for the runtime.
+pub(super) fn products_of(products: flops::Products, dtype: DType) -> Products {
+    let flops::Products { count, rows, columns, depth, executed, counted, is_attention, factor: _ } = products;
+    Products { count, rows, columns, depth, executed, counted, is_attention, dtype: dtype.torch_name() }
 }
 
 /// The memory kind of an operand of a copy, relative to the other operand.

@@ -6,6 +6,8 @@
 use std::ffi::{c_char, c_void};
 use std::sync::OnceLock;
 
+use crate::runtime::debugging::clock;
+
 /// A callback that receives an operator's name and its tier.
 pub type rd_shim_visit_tier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
 
@@ -21,6 +23,8 @@ pub struct rd_shim {
     pub has_complex_bfloat16: extern "C" fn() -> bool,
     /// True if the program asked for deterministic algorithms.
     pub is_deterministic: extern "C" fn() -> bool,
+    /// True if the program permits a GPU to use TF32 in matrix products of float32, or in convolutions.
+    pub allows_tf32: extern "C" fn(is_convolution: bool) -> bool,
     /// The number (`c10::ScalarType`) of PyTorch's default dtype.
     pub default_dtype: extern "C" fn() -> i32,
     /// Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, after all other
@@ -50,6 +54,7 @@ pub fn shim() -> Option<&'static rd_shim> {
 pub unsafe extern "C" fn rd_shim_register(functions: *const rd_shim) {
     // SAFETY: the caller promises a table.
     let _ = SHIM.set(unsafe { *functions });
+    clock::set_float32(|is_convolution| shim().is_some_and(|shim| (shim.allows_tf32)(is_convolution)));
 }
 
 /// Identifies the interface between core and shim: the 64-bit FNV-1a hash (Fowler, Noll, Vo) of the headers. The file name of a

@@ -6,9 +6,12 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use super::rd_device::device_index;
+use super::rd_launch::products_of;
 use super::{guard, rd_status, shield};
+use crate::operators::declared;
 use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
+use crate::runtime::task::demand::Products;
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, device};
@@ -140,12 +143,13 @@ pub(super) struct Foreign {
     context: Context,
     accesses: Accesses,
     kind: Kind,
+    products: Option<Products>,
 }
 
 impl Foreign {
     /// Work that reports no memory accesses. `run` may be called with the context on any thread.
     pub(super) fn new(run: rd_task_run, context: Context) -> Self {
-        Self { run, context, accesses: Accesses::Few([NO_ACCESS; INLINE_ACCESSES], 0), kind: Kind::Custom }
+        Self { run, context, accesses: Accesses::Few([NO_ACCESS; INLINE_ACCESSES], 0), kind: Kind::Custom, products: None }
     }
 }
 
@@ -173,6 +177,10 @@ impl Work for Foreign {
             Accesses::Many(many) => many,
         };
         accesses.iter().copied().for_each(visit);
+    }
+
+    fn products(&self) -> Option<Products> {
+        self.products
     }
 
     fn about(&self) -> About {
@@ -238,7 +246,7 @@ pub unsafe extern "C" fn rd_stream_submit(
     // SAFETY: the caller's promise.
     let name = unsafe { task_name(name) };
     let kind = if name.starts_with("compiled::") { Kind::Compiled } else { Kind::Custom };
-    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind })
+    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind, products: None })
 }
 
 /// As [`rd_stream_submit`], for a CPU kernel of PyTorch.
@@ -261,5 +269,6 @@ pub unsafe extern "C" fn rd_stream_submit_aten(
     let accesses = unsafe { copied(accesses, num_accesses) };
     // SAFETY: the caller's promise.
     let name = unsafe { task_name(name) };
-    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind: Kind::Aten })
+    let products = declared::products().map(|(products, dtype)| products_of(products, dtype));
+    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind: Kind::Aten, products })
 }

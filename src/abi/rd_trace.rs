@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use super::rd_device::small;
 use super::{guard, rd_status, shield};
 use crate::runtime::activities::{Activities, Activity, Note, Type};
+use crate::runtime::debugging::clock;
 use crate::runtime::trace;
 
 /// A finished trace, opaque to C.
@@ -78,6 +79,7 @@ pub extern "C" fn rd_trace_start(number: &mut u64) -> rd_status {
 pub extern "C" fn rd_trace_stop(number: u64, types: u32) -> Option<Box<rd_trace>> {
     shield(None, || {
         let asked = TYPES.into_iter().filter(|&kind| types >> number_of(kind) & 1 != 0).collect();
+        clock::finish();
         let activities = Activities::new(trace::stop(number)?, asked);
         Some(Box::new(rd_trace { activities, latest: None }))
     })

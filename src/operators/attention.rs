@@ -7,8 +7,10 @@ use smallvec::SmallVec;
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
 use super::call::{Arguments, Call, CallError, Cut, Outcome, Shape, Strides, Value, check_same_device, ensure, take_if};
 use super::callees;
+use super::declared;
 use super::tensors::{Dims, Format, Tensor};
 use crate::kernels::attention::attention as kernel;
+use crate::kernels::flops::Products;
 use crate::kernels::table::Op;
 use crate::simd::has_float16_tiles;
 use crate::tensor::dtype::{DType, FLOATING};
@@ -98,6 +100,16 @@ impl<'a> Operands<'a> {
         Cut { dim, size: sizes[dim], least_ndim: 3, cost: cost as u64 + 1000, takes_threads: false }
     }
 
+    /// Lets PyTorch's kernel compute a call with this number of products.
+    fn leave_to_library(&self, call: &Call<'_>, products: u8) -> Outcome {
+        let [batch, heads, rows, depth] = [0, 1, 2, 3].map(|dim| self.query.sizes()[dim].unsigned_abs());
+        let (count, columns) = (batch * heads, self.key.sizes()[2].unsigned_abs());
+        let counted = 2 * u64::from(products) * count * rows * columns * depth;
+        let executed = if self.is_causal { counted / 2 } else { counted };
+        let declared = Products { count, rows, columns, depth, executed, counted, is_attention: true, factor: 0 };
+        declared::during(declared, self.query.dtype(), || call.leave_to_task(self.cut(products.into())))
+    }
+
     /// The mask expanded to the scores, in their dtype.
     fn expanded_mask(&self, call: &Call<'a>) -> Result<Option<Tensor<'a>>, CallError> {
         let Some(mask) = self.mask else { return Ok(None) };
@@ -148,7 +160,7 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let out = call.output(0, &shape, Strides::Any)?;
     let sums = call.output(1, &length_first(&query.sizes()[..3], operands.score()), Strides::Any)?;
     if operands.suits_library(call, &[]) {
-        return call.leave_to_task(operands.cut(2.0));
+        return operands.leave_to_library(call, 2);
     }
     if out.strides()[3] == 1 {
         return operands.launch(call, &[out, sums], &[], &[]);
@@ -170,7 +182,7 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let like = |index, tensor: Tensor<'_>| call.output(index, &length_first(tensor.sizes(), tensor.dtype()), Strides::Any);
     let gradients = [like(0, operands.query)?, like(1, operands.key)?, like(2, operands.value)?];
     if operands.suits_library(call, &[grad, out]) {
-        return call.leave_to_task(operands.cut(5.0));
+        return operands.leave_to_library(call, 5);
     }
     operands.launch(call, &gradients, &[grad], &[out, sums])
 }

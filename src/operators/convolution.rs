@@ -11,8 +11,10 @@
 use super::bindings::{Kernel, Operator, plain};
 use super::call::{Arguments, Call, CallError, Outcome, Partition, Shape, Strides, Value, check_same_device, ensure, parts_worth};
 use super::callees::{self, kernel};
+use super::declared;
 use super::tensors::{Dims, Format, Tensor, dims};
 use super::windows::Windows;
+use crate::kernels::flops::Products;
 use crate::simd::{self, Isa};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEW_POSITIONS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
@@ -174,15 +176,44 @@ impl Convolution<'_> {
         dtype == DType::Float && !self.transposed && self.groups == 1 && depth * height * width >= ONEDNN_VOLUME
     }
 
+    /// The products of a pass. `wanted`: the gradients of input and weight that a backward pass computes; `None` forward.
+    fn products(&self, output: Tensor<'_>, wanted: Option<&[bool]>) -> Products {
+        let (input, weight) = (self.input.sizes(), self.weight.sizes());
+        let product = |sizes: &[i64]| sizes.iter().map(|size| size.unsigned_abs()).product::<u64>();
+        let windows = product(if self.transposed { &input[2..] } else { &output.sizes()[2..] });
+        let (groups, batch) = (self.groups.unsigned_abs(), input[0].unsigned_abs());
+        let one = 2 * batch * windows * product(weight);
+        // The counter lets all channels of one side meet all of the other, whatever the groups.
+        let [executed, counted] = match wanted {
+            None => [one, one],
+            Some(&[of_input, of_weight, ..]) => [1, groups].map(|times| one * (u64::from(of_input) + times * u64::from(of_weight))),
+            Some(_) => [0, 0],
+        };
+        let (rows, columns, depth) = (batch * windows, weight[0].unsigned_abs() / groups, product(&weight[1..]));
+        let executed = if self.is_by_channel() { 0 } else { executed };
+        Products { count: groups, rows, columns, depth, executed, counted, is_attention: false, factor: 0 }
+    }
+
     /// Lets the task compute over the arguments. 16 bit floats are widened to `Float` if their kernels are slow or unreliable.
-    fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>, output: Tensor<'_>, channels: i64, direction: Direction) -> Outcome {
+    fn run(
+        &self,
+        arguments: &Arguments<'_>,
+        call: &Call<'_>,
+        output: Tensor<'_>,
+        channels: i64,
+        direction: Direction,
+        products: Products,
+    ) -> Outcome {
         let dtype = self.input.dtype();
         // The 16 bit kernels for depthwise gradients are slow.
         let is_slow = direction == Direction::Backward && self.is_by_channel();
         if !HALVES.contains(dtype) || (is_native(dtype, direction, call.has_amx()) && !is_slow && self.is_safe(output, direction)) {
-            return call.divide(arguments, &self.division(output, channels, direction, dtype));
+            let division = self.division(output, channels, direction, dtype);
+            return declared::during(products, dtype, || call.divide(arguments, &division));
         }
-        call.divide(&call.widened(arguments)?, &self.division(output, channels, direction, DType::Float))
+        let (widened, division) = (call.widened(arguments)?, self.division(output, channels, direction, DType::Float));
+        // The card computes in the dtype of the call.
+        declared::during(products, dtype, || call.divide(&widened, &division))
     }
 
     /// True if the 16 bit kernels compute this convolution correctly.
@@ -223,7 +254,8 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         scalars.push(groups.into());
         return call.with_kernel(kernel!(c"convolution")).launch(&[out], &inputs, &scalars);
     }
-    convolution.run(arguments, call, out, convolution.weight.sizes()[0], Direction::Forward)
+    let products = convolution.products(out, None);
+    convolution.run(arguments, call, out, convolution.weight.sizes()[0], Direction::Forward, products)
 }
 
 /// Launches a depthwise convolution or, with `to_image`, the gradient of its images.
@@ -275,7 +307,8 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return Ok(());
     }
     let Some(windows) = convolution.depthwise_windows() else {
-        return convolution.run(arguments, call, grad, weight.sizes()[1], Direction::Backward);
+        let products = convolution.products(grad, Some(wanted));
+        return convolution.run(arguments, call, grad, weight.sizes()[1], Direction::Backward, products);
     };
     let [of_input, of_weight, of_bias] = gradients;
     let grad = call.dense(grad, Format::ChannelsLast)?;

@@ -53,13 +53,15 @@ fn hardware_name() -> Option<&'static str> {
 /// The GPUs that devices can imitate: profile name, GPU name, compute capability, bytes of memory.
 #[pyfunction]
 fn profiles() -> Vec<(&'static str, &'static str, (u32, u32), u64)> {
-    config::PROFILES.iter().map(|profile| (profile.name, profile.gpu, profile.capability, profile.memory)).collect()
+    let own = config::config().profile.filter(|own| config::PROFILES.iter().all(|known| known.name != own.name));
+    let all = config::PROFILES.iter().chain(own);
+    all.map(|profile| (profile.name.as_str(), profile.gpu.as_str(), profile.capability, profile.memory)).collect()
 }
 
 /// The name of the GPU that the devices imitate, if any.
 #[pyfunction]
 fn profile() -> Option<&'static str> {
-    config::config().profile.map(|profile| profile.name)
+    config::config().profile.map(|profile| profile.name.as_str())
 }
 
 /// The number of threads that devices compute with.

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::runtime::debugging::clock;
 use crate::runtime::trace::{self, Kind, Row};
 use crate::runtime::{Error, fork};
 
@@ -22,6 +23,7 @@ type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, 
 /// Ends the trace with this number. Returns its tasks, and the number of tasks that did not fit in it.
 #[pyfunction]
 fn trace_stop(number: u64) -> Option<(Vec<Task>, usize)> {
+    clock::finish();
     let trace = trace::stop(number)?;
     let rows = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.about.kind != Kind::Replay);
     Some((rows.map(task).collect(), trace.dropped()))

@@ -9,6 +9,7 @@ use super::memory::arena;
 use super::sync::OnceLock;
 
 mod alloc_conf;
+mod cluster;
 pub(super) mod fault_list;
 pub(super) mod machine;
 pub mod order;
@@ -19,7 +20,8 @@ use order::Order;
 
 pub use super::hardware::MAX_DEVICES;
 pub use alloc_conf::AllocConf;
-pub use profiles::{PROFILES, Profile};
+pub use cluster::Cluster;
+pub use profiles::{PROFILES, Profile, Speed, find as find_profile};
 
 /// The most threads.
 pub const MAX_THREADS: usize = 1024;
@@ -28,9 +30,11 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 20] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
+    "RUSTDEV_CLOCK",
+    "RUSTDEV_CLUSTER",
     "RUSTDEV_COMPUTE",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_ERRORS",
@@ -90,6 +94,10 @@ pub struct Config {
     pub autograd_threads: bool,
     /// `RUSTDEV_COMPUTE=none`: the process is a dry run.
     pub is_dry: bool,
+    /// `RUSTDEV_CLOCK=profile`: the clock of the profile runs.
+    pub is_clocked: bool,
+    /// `RUSTDEV_CLUSTER`: the machine of the profile's devices.
+    pub cluster: Cluster,
     /// `RUSTDEV_ERRORS=sticky`: failures of tasks stay.
     pub sticky_errors: bool,
     /// `RUSTDEV_FALLBACK` at start.
@@ -196,9 +204,12 @@ impl Config {
             (None, None) => config.memory_limit = most,
             (None, Some(profile)) => {
                 config.memory_limit = Some(profile.memory);
-                config.check_memory(most, "RUSTDEV_PROFILE", profile.name, GPUS)?;
+                config.check_memory(most, "RUSTDEV_PROFILE", &profile.name, GPUS)?;
             }
             (Some(value), _) => config.check_memory(most, "RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)?,
+        }
+        if config.is_clocked && config.profile.is_none() {
+            return Err(Error::InvalidValue("RUSTDEV_CLOCK=profile needs a profile: RUSTDEV_PROFILE is not set".to_owned()));
         }
         Ok(config)
     }
@@ -219,12 +230,17 @@ impl Config {
             "RUSTDEV_AUTOGRAD_THREADS" => self.autograd_threads = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_COMPUTE" => self.is_dry = choice(name, value, &[("", false), ("none", true)])?,
+            "RUSTDEV_CLUSTER" => self.cluster = Cluster::parse(name, value)?,
             "RUSTDEV_ERRORS" => self.sticky_errors = choice(name, value, &[("", false), ("sticky", true)])?,
             "RUSTDEV_FALLBACK" => {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
             }
-            "RUSTDEV_PROFILE" => self.profile = Some(choice(name, value, &profiles::by_name())?),
+            "RUSTDEV_PROFILE" => {
+                let wrong = |reason| Error::InvalidValue(format!("{name}={value:?} is not valid: {reason}"));
+                self.profile = Some(profiles::find(value).map_err(wrong)?);
+            }
+            "RUSTDEV_CLOCK" => self.is_clocked = choice(name, value, &[("", false), ("profile", true)])?,
             "RUSTDEV_FAULTS" => {
                 FaultList::parse(value).map_err(|error| Error::InvalidValue(format!("{name}: {error}")))?;
                 self.faults = Some(value.to_owned());
@@ -429,6 +445,9 @@ mod tests {
             ("RUSTDEV_SANITIZE", "races", "race, race:error"),
             ("RUSTDEV_ISA", "mmx", "it accepts one of"),
             ("RUSTDEV_PROFILE", "t5", "t4-16g"),
+            ("RUSTDEV_PROFILE", "/no such directory/a.toml", "cannot be read"),
+            ("RUSTDEV_CLOCK", "wall", "profile"),
+            ("RUSTDEV_CLOCK", "profile", "RUSTDEV_PROFILE is not set"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,0", "separated by commas"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,", "separated by commas"),

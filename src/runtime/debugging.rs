@@ -1,9 +1,10 @@
 //! Debugging modes: injected [`faults`], a [`watchdog`], adversarial task orders ([`schedule`]), [dry runs](dry_run),
-//! [errors that stay](sticky), and [isolation](super::isolation) of memory.
+//! [errors that stay](sticky), [isolation](super::isolation) of memory, and the [`clock`] of a profile.
 //!
 //! All are off by default. The active modes are bits in the word of the [observers](super::observers), which a launch reads.
 #![forbid(unsafe_code)]
 
+pub mod clock;
 pub mod dry_run;
 pub mod faults;
 pub mod schedule;
@@ -14,10 +15,11 @@ use std::time::Duration;
 
 use super::config::config;
 use super::memory::Timeline;
-use super::observers::{GUARDS, RACES, SCHEDULE};
+use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE};
 use super::stream::Stream;
 use super::stream::observer::{self, Observer, Recorder};
 use super::sync::LazyLock;
+use super::task::recording::Recording;
 use super::task::{DrainableStream, Task};
 use super::vector_clock::VectorClock;
 use super::{Error, isolation, observers, sanitizer};
@@ -40,6 +42,10 @@ fn start_now() {
     if config.sticky_errors {
         sticky::start();
     }
+    if let (true, Some(profile)) = (config.is_clocked, config.profile) {
+        // No other clock runs at the start.
+        let _ = clock::begin(profile);
+    }
     if let Some(timeout) = config.timeout {
         watchdog::start(timeout);
     }
@@ -57,6 +63,10 @@ impl Observer for Modes {
             isolation::check_accesses(task)?;
         }
         if observers::has(RACES) { sanitizer::submit(recorder, stream, task) } else { Ok(()) }
+    }
+
+    fn submitted(&self, stream: &'static Stream, task: &Task) {
+        clock::submit(stream, task);
     }
 
     fn replace(&self, stream: &'static Stream, task: Task) -> Result<Task, Error> {
@@ -97,7 +107,12 @@ impl Observer for Modes {
     }
 
     fn host_waits_for(&self, stream: &dyn Timeline) {
-        sanitizer::host_waits_for(stream);
+        if observers::has(RACES) {
+            sanitizer::host_waits_for(stream);
+        }
+        if observers::has(CLOCK) {
+            clock::host_waits_for(stream);
+        }
     }
 
     fn host_waits(&self, clock: Option<&VectorClock>) {
@@ -108,7 +123,16 @@ impl Observer for Modes {
         sanitizer::clock(None, stream)
     }
 
-    fn order(&self, stream: &'static Stream, clock: Option<&VectorClock>) {
-        sanitizer::order(None, stream, clock);
+    fn order(&self, stream: &'static Stream, recording: &Recording) {
+        if observers::has(RACES) {
+            sanitizer::order(None, stream, recording.clock.as_ref());
+        }
+        if observers::has(CLOCK) {
+            clock::wait(stream, recording);
+        }
+    }
+
+    fn is_idle(&self, stream: &'static Stream) -> bool {
+        clock::is_idle(stream)
     }
 }

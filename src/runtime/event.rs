@@ -7,7 +7,7 @@
 use std::io;
 
 use super::config::config;
-use super::debugging::schedule;
+use super::debugging::{clock, schedule};
 use super::graph::capture::{Capture, Point};
 use super::shared::file::Place;
 use super::shared::page::{Awaited, Page};
@@ -177,6 +177,9 @@ impl Event {
         let Some(recording) = self.recording("Event.query()")? else { return Ok(true) };
         recording.stream.raise_sticky()?;
         let is_counted = recording.is_counted();
+        if is_counted && !clock::is_reached(&recording) {
+            return Ok(false);
+        }
         if is_counted {
             sanitizer::host_waits(recording.clock.as_ref());
         } else if observers::is_scheduled() {
@@ -196,13 +199,15 @@ impl Event {
         }
         let Some(recording) = self.recording("Event.synchronize()")? else { return Ok(()) };
         sanitizer::host_waits(recording.clock.as_ref());
+        clock::host_waits_for_recording(&recording);
         if !recording.is_counted() {
             recording.stream.run_until(recording.number())?;
         }
         recording.stream.raise()
     }
 
-    /// Milliseconds from this event's latest recording to the latest recording of `end`, with microsecond resolution.
+    /// Milliseconds from this event's latest recording to the latest recording of `end`, with microsecond resolution. Simulated, if
+    /// the clock of a profile was on at both.
     ///
     /// # Errors
     /// `InvalidArgument` unless both events have timing, belong to one device, and have recordings that are reached.
@@ -220,6 +225,10 @@ impl Event {
         };
         if !first.is_done() || !second.is_done() {
             return refuse("elapsed_time needs both events to be completed: synchronize first");
+        }
+        let simulated = [&first, &second].map(|recording| clock::host_waits_for_recording(recording));
+        if let [Some(first), Some(second)] = simulated {
+            return Ok(((second as f64 - first as f64) / 1e3).round() / 1e3);
         }
         let (Some(first), Some(second)) = (first.instant.get().copied(), second.instant.get().copied()) else {
             return Err(Error::Internal("a recording with timing has no time".to_owned()));

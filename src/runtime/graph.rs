@@ -25,6 +25,7 @@ use super::hardware;
 use super::pools::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex, unlocked};
+use super::task::demand::{Demand, Visit};
 use super::task::{Access, Payload, Shape, Task, Transfer, Work};
 use super::trace::{self, About, Kind, Mark, Nodes};
 use super::{Error, observers, sanitizer};
@@ -51,6 +52,8 @@ struct Note {
     name: &'static str,
     cost: u64,
     about: About,
+    /// What the node asks of a card, if it is a kernel.
+    demand: Option<Demand>,
     stream: &'static Stream,
     after: Vec<usize>,
 }
@@ -125,7 +128,8 @@ impl Graph {
         let steps = steps(&nodes, generators.count() > 0);
         let note = |Node { task, stream, after }: Node| {
             let about = task.about().unwrap_or(About::kind(Kind::Custom));
-            (Note { name: task.name(), cost: task.cost(), about, stream, after }, task)
+            let demand = task.demand();
+            (Note { name: task.name(), cost: task.cost(), about, demand, stream, after }, task)
         };
         let (notes, tasks) = nodes.into_iter().map(note).unzip();
         let (tasks, latest) = (Mutex::new(tasks), Mutex::new(None));
@@ -394,6 +398,20 @@ impl Work for Replay {
             Some(kernel) => self.program.tasks.lock()[kernel.node].operands(visit),
             None => self.accesses(&mut |access| visit(access, None)),
         }
+    }
+
+    fn demands(&self, _: &'static str, visit: Visit<'_>) -> bool {
+        let (nodes, first) = match &self.program.steps[self.index] {
+            Step::Kernels(kernels) => (kernels.nodes.clone(), kernels.nodes.start),
+            Step::Kernel(Kernel { node, .. }) => (*node..node + 1, *node),
+            Step::Draw | Step::Host(_) | Step::Sleep(_) => (0..0, 0),
+        };
+        for node in nodes {
+            if let Some(demand) = self.program.notes[node].demand {
+                visit(demand, self.nodes.as_ref().map(|marks| marks.mark(node - first)));
+            }
+        }
+        true
     }
 
     fn about(&self) -> About {

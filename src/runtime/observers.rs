@@ -23,6 +23,8 @@ pub const HARDWARE: u16 = 128;
 pub const DRY: u16 = 256;
 /// Bit: failures of tasks stay ([`super::debugging::sticky`]).
 pub const STICKY: u16 = 512;
+/// Bit: the clock of a profile runs ([`super::debugging::clock`]).
+pub const CLOCK: u16 = 1024;
 
 static WORD: AtomicU16 = AtomicU16::new(0);
 

@@ -20,7 +20,7 @@ use super::gate::Pass;
 use super::memory::Timeline;
 use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
-use super::observers::{GUARDS, RACES, SCHEDULE, STICKY};
+use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE, STICKY};
 use super::queue::{InlineOwner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering, unlocked};
 use super::task::recording::Recording;
@@ -242,6 +242,9 @@ impl Stream {
         self.raise_sticky()?;
         let submitted = self.submitted();
         let is_done = self.completed() >= submitted;
+        if let (true, Some(observer)) = (is_done, observer(CLOCK)) {
+            return Ok(observer.is_idle(self));
+        }
         if is_done {
             self.tell_host_waits();
         } else if let Some(observer) = observer(SCHEDULE) {
@@ -344,7 +347,7 @@ impl Stream {
     /// Tells the observer that the host waits for the stream.
     #[inline]
     pub(super) fn tell_host_waits(&self) {
-        if let Some(observer) = observer(RACES) {
+        if let Some(observer) = observer(RACES | CLOCK) {
             observer.host_waits_for(self);
         }
     }
@@ -355,6 +358,9 @@ impl Stream {
             task.mark = trace::mark(self, task.name(), task.about());
         }
         let mark = task.mark.clone();
+        if let Some(observer) = observer(CLOCK) {
+            observer.submitted(self, &task);
+        }
         let number = match task.payload {
             _ if observers::is_debugging() => self.enqueue_debugged(task)?,
             Payload::Kernel(_) if !hardware::is_installed() => self.enqueue_kernel(task),
@@ -364,6 +370,9 @@ impl Stream {
             mark.submitted();
         }
         if blocking && !self.is_running_here() {
+            if let Some(observer) = observer(CLOCK) {
+                observer.host_waits_for(self);
+            }
             self.run_until(number)?;
             self.raise()?;
         }

@@ -16,8 +16,10 @@ use super::trace::{About, Kind, Mark, MemoryKind};
 use super::vector_clock::VectorClock;
 use crate::tuning::sharing::FUSED_NS;
 
+pub mod demand;
 pub(super) mod recording;
 
+use demand::{Demand, Products, Visit};
 use recording::Recording;
 
 /// A byte range that a task reads or writes; `end` is exclusive.
@@ -79,6 +81,17 @@ pub trait Work: Send {
     /// The kind of the work, for a trace.
     fn about(&self) -> About {
         About::kind(Kind::Custom)
+    }
+
+    /// The matrix products that the work computes, for the clock of a profile.
+    fn products(&self) -> Option<Products> {
+        None
+    }
+
+    /// Reports what the work asks of a card; a replay of a graph reports each node, and returns true. `name`: that of the task.
+    fn demands(&self, name: &'static str, visit: Visit<'_>) -> bool {
+        visit(Demand::of(name, self.about(), self.products(), &|operands| self.operands(operands)), None);
+        false
     }
 
     /// The plain byte copy that this work is, if it is nothing else; for installed hardware ([`super::hardware`]).
@@ -325,6 +338,15 @@ impl Task {
             Payload::Sleep(_) => Some(About::kind(Kind::Sleep)),
             Payload::Record(_) | Payload::Wait(_) | Payload::Leave(_) => None,
         }
+    }
+
+    /// What a kernel asks of a card; `None` for other tasks.
+    pub(super) fn demand(&self) -> Option<Demand> {
+        let mut found = None;
+        if let Payload::Kernel(work) = &self.payload {
+            work.demands(self.name, &mut |demand, _| found = Some(demand));
+        }
+        found
     }
 
     /// As [`Task::accesses`], with the tensor of each access: see [`Work::operands`].

@@ -28,6 +28,9 @@ static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_LIMIT);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static CURRENT: Mutex<Option<Arc<Trace>>> = Mutex::new(None);
 
+/// The simulated time of the host, in nanoseconds, while the clock of a profile is on.
+static HOST: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
     static RANGES: RefCell<Ranges> = RefCell::default();
 }
@@ -139,6 +142,8 @@ struct Entry {
     end: AtomicU64,
     members: AtomicU64,
     failed: AtomicBool,
+    /// The simulated times of the run, in place of `begin` and `end`.
+    planned: OnceLock<(u64, u64)>,
 }
 
 /// One trace.
@@ -152,6 +157,8 @@ pub struct Trace {
     number: u64,
     /// Maps each user range to the user range around it.
     parents: Mutex<HashMap<u64, u64>>,
+    /// The time of the start, by the system's clock and by the simulated one.
+    anchor: (u64, u64),
 }
 
 /// A reference to the entry of a task.
@@ -171,6 +178,11 @@ pub struct Nodes {
 /// Nanoseconds of the system's clock.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// Sets the simulated time of the host.
+pub(super) fn set_host(nanoseconds: u64) {
+    HOST.store(nanoseconds, Ordering::Relaxed);
 }
 
 #[inline]
@@ -207,7 +219,8 @@ pub fn start() -> Result<u64, Error> {
     let chunks = (0..limit() / CHUNK).map(|_| OnceLock::new()).collect();
     let number = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
     let (claimed, stopped, parents) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(HashMap::new()));
-    *current = Some(Arc::new(Trace { claimed, chunks, stopped, number, parents }));
+    let anchor = (now(), HOST.load(Ordering::Relaxed));
+    *current = Some(Arc::new(Trace { claimed, chunks, stopped, number, parents, anchor }));
     observers::set(observers::TRACE, true);
     Ok(number)
 }
@@ -225,7 +238,7 @@ pub fn stop(number: u64) -> Option<Arc<Trace>> {
         // If this thread runs a task that the stream waits for, `finish` does not wait, and the trace that is read is incomplete.
         stream.finish();
     }
-    trace.stopped.store(now(), Ordering::Release);
+    trace.stopped.store(trace.now(), Ordering::Release);
     Some(trace)
 }
 
@@ -275,7 +288,8 @@ impl Mark {
         let entry = trace.make(index)?;
         let (operator, range) = RANGES.with_borrow(Ranges::innermost);
         let thread = affinity::thread();
-        let submission = Submission { name, about, stream, thread, operator, range, begin: now(), replay: None };
+        let begin = trace.now();
+        let submission = Submission { name, about, stream, thread, operator, range, begin, replay: None };
         // No other thread has this index, so the slot is empty.
         let _ = entry.submission.set(submission);
         Some(Self { trace, index })
@@ -289,7 +303,7 @@ impl Mark {
 
     /// Notes the end of the submission.
     pub fn submitted(&self) {
-        self.write(|entry| entry.submitted.store(now(), Ordering::Release));
+        self.write(|entry| entry.submitted.store(self.trace.now(), Ordering::Release));
     }
 
     /// Notes the begin of the work.
@@ -314,6 +328,12 @@ impl Mark {
         });
     }
 
+    /// Notes the simulated times of the run.
+    pub(super) fn plan(&self, begin: u64, end: u64) {
+        // A task runs once, so the slot is empty.
+        self.write(|entry| _ = entry.planned.set((self.trace.of_host(begin), self.trace.of_host(end))));
+    }
+
     /// Notes that the work has failed.
     pub fn fail(&self) {
         self.write(|entry| entry.failed.store(true, Ordering::Relaxed));
@@ -328,6 +348,17 @@ impl Nodes {
 }
 
 impl Trace {
+    /// A simulated time, in nanoseconds of the system's clock, which runs as the simulated one from the trace's start on.
+    fn of_host(&self, simulated: u64) -> u64 {
+        let (system, host) = self.anchor;
+        (system + simulated).saturating_sub(host)
+    }
+
+    /// The time of the host: simulated, if the clock of a profile is on.
+    fn now(&self) -> u64 {
+        if observers::has(observers::CLOCK) { self.of_host(HOST.load(Ordering::Relaxed)) } else { now() }
+    }
+
     fn make(&self, index: usize) -> Option<&Entry> {
         let chunk = self.chunks.get(index / CHUNK)?;
         Some(&chunk.get_or_init(|| (0..CHUNK).map(|_| Entry::default()).collect())[index % CHUNK])
@@ -378,6 +409,7 @@ impl Trace {
             (begin, end) if entry.failed.load(Ordering::Relaxed) => ((begin, end.max(begin)), Outcome::Failed),
             (begin, end) => ((begin, end.max(begin)), Outcome::Done),
         };
+        let run = entry.planned.get().copied().filter(|_| outcome != Outcome::NotRun).unwrap_or(run);
         let call = known.replay.and_then(|replay| self.get(replay)).unwrap_or(entry);
         let submitted = match call.submitted.load(Ordering::Acquire) {
             0 => stopped,

@@ -31,12 +31,25 @@ def _create(options: Any, backend_options: object | None) -> "ProcessGroupRdccl"
     return ProcessGroupRdccl.connect(options)
 
 
+def _create_alone(options: Any, backend_options: object | None) -> "ProcessGroupRdccl":
+    """Create a backend whose other ranks do not exist, for ``torch.distributed``."""
+    from .backend import ProcessGroupRdccl
+
+    return ProcessGroupRdccl.connect(options, is_alone=True)
+
+
 def register() -> None:
-    """Register ``rdccl`` with ``torch.distributed`` as the default backend of the device. A second call is a no-op."""
+    """Register ``rdccl``, the default backend of the device, and ``rdccl-dry`` with ``torch.distributed``; once.
+
+    ``rdccl-dry`` is for a dry run of one rank of a group, whose other ranks do not exist: ``store`` may be a ``HashStore``.
+    """
     from torch.distributed.distributed_c10d import Backend
 
     if "RDCCL" not in Backend._plugins:
         Backend.register_backend("rdccl", _create, extended_api=True, devices=["rustdev"])
+        default = Backend.default_device_backend_map["rustdev"]
+        Backend.register_backend("rdccl-dry", _create_alone, extended_api=True, devices=["rustdev"])
+        Backend.default_device_backend_map["rustdev"] = default
 
 
 def _add_to_fake(module: ModuleType) -> None:

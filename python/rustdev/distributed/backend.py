@@ -17,6 +17,7 @@ from torch._C._distributed_c10d import Backend, ProcessGroupGloo, Work
 
 from .. import _rustdev
 from ..device import current_device
+from .absent import AbsentRanks
 from .checks import (
     are_equal_parts,
     byte_counts,
@@ -91,15 +92,17 @@ class ProcessGroupRdccl(Backend):
     supports_completion_hooks = False
     _supports_time_estimate = False
 
-    def __init__(self, gloo: ProcessGroupGloo, options: Backend.Options) -> None:
+    def __init__(self, gloo: Any, options: Backend.Options) -> None:
         super().__init__(gloo.rank(), gloo.size())
-        self._gloo: Any = gloo  # torch's stub lacks most of its methods
+        self._gloo = gloo
         self._options = options
         self._rank = gloo.rank()
         self._ranks = gloo.size()
         ranks = options.global_ranks_in_group
         self._global_rank = ranks[self._rank] if ranks else self._rank
-        self._group = GroupState(f"rank {self._rank} of {self._ranks} in rdccl group {options.group_name!r}")
+        self._group = GroupState(
+            f"rank {self._rank} of {self._ranks} in rdccl group {options.group_name!r}", ranks or range(self._ranks)
+        )
         self._batch: _Batch | None = None
         self._sequence = itertools.count(1)
         self._issued = 0
@@ -109,16 +112,21 @@ class ProcessGroupRdccl(Backend):
         self._all_to_all_flat = _either(gloo, "all_to_all_single", "alltoall_base")
 
     @classmethod
-    def connect(cls, group: Any) -> "ProcessGroupRdccl":
+    def connect(cls, group: Any, *, is_alone: bool = False) -> "ProcessGroupRdccl":
         """Connect the ranks of a new group and return its backend.
 
         Args:
             group: Store, rank, size, timeout and name of the group, from ``torch.distributed``.
+            is_alone: Whether the other ranks do not exist, in a dry run.
         """
         install_work_methods()
         finish_at_exit(_leave_all)
         _take_sparse_tensors()
-        gloo = ProcessGroupGloo(group.store, group.group_rank, group.group_size, timeout=group.timeout)
+        gloo: Any = (
+            AbsentRanks(group.group_rank, group.group_size)
+            if is_alone
+            else ProcessGroupGloo(group.store, group.group_rank, group.group_size, timeout=group.timeout)
+        )
         options = Backend.Options("rdccl", group.timeout)
         options.group_name = group.group_id
         options.global_ranks_in_group = group.global_ranks_in_group
@@ -584,7 +592,7 @@ def _take_sparse_tensors() -> torch.library.Library:
     return library
 
 
-def _either(gloo: ProcessGroupGloo, name: str, older: str) -> Callable[..., Work]:
+def _either(gloo: Any, name: str, older: str) -> Callable[..., Work]:
     method: Callable[..., Work] = getattr(gloo, name, None) or getattr(gloo, older)
     return method
 

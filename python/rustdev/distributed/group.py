@@ -2,10 +2,12 @@
 
 import threading
 import time
+from collections.abc import Sequence
 
 from torch.distributed import DistBackendError
 
 from .. import _rustdev
+from ..streams import Stream
 
 #: How long ``finish`` waits for one operation before it checks whether another has failed.
 _GLANCE_SECONDS = 0.05
@@ -16,10 +18,14 @@ class GroupState:
 
     Args:
         name: Description of the rank and the group, for errors.
+        ranks: Global numbers of the group's ranks.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ranks: Sequence[int]) -> None:
         self.name = name
+        self.ranks = ranks
+        #: For each device, the stream on which the clock of a profile has the group's operations.
+        self._communicators: dict[int, Stream] = {}
         self.failure: Exception | None = None
         #: Failure message of operations that are not posted, since the group was aborted.
         self.aborted: str | None = None
@@ -31,6 +37,16 @@ class GroupState:
         self.late: _rustdev.Completion | None = None
         self._last = _rustdev.Completion()
         self._last.end()
+
+    def communicator(self, device: int) -> Stream:
+        """Return the stream on which the clock of a profile has the group's operations.
+
+        Args:
+            device: Device index.
+        """
+        if device not in self._communicators:
+            self._communicators[device] = Stream(device, priority=-1)
+        return self._communicators[device]
 
     def check(self) -> None:
         """Raise if the group has failed, as its connections are then lost.

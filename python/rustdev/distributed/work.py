@@ -81,6 +81,7 @@ class RdcclWork(Work):
         self._refusal: ValueError | None = None
         self._future: torch.futures.Future[list[Tensor]] | None = None
         self._clock: _rustdev.SanitizerClock | None = None
+        self._moment: _rustdev.SimulatedMoment | None = None
 
     def issue(self) -> None:
         """Post the operation: at once if the work that its tensors depend on is done, else after that work.
@@ -98,6 +99,8 @@ class RdcclWork(Work):
                 (*bounds, index < len(self._outputs)) for index, bounds in enumerate(self._ranges) if not tensors[index].is_cpu
             ]
             self._clock = _rustdev.sanitizer_collective(self._name, self._device, current.stream_id, ranges)
+        if _rustdev.clock_profile() is not None:
+            self._simulate(current.stream_id)
         torch.ops.rustdev._keep(tensors, self._over.handle)
         self._inputs = ()
         group = self._group
@@ -115,6 +118,14 @@ class RdcclWork(Work):
             before.hold(self._device, side.stream_id)
             _rustdev.launch_host_func(self._device, side.stream_id, self._post)
 
+    def _simulate(self, stream_id: int) -> None:
+        """Tell the clock of the profile of the operation."""
+        size = max(sum(tensor.nbytes for tensor in tensors) for tensors in (self._outputs, self._inputs))
+        communicator = self._group.communicator(self._device)
+        self._moment = _rustdev.clock_collective(
+            self._name, self._device, stream_id, communicator.stream_id, self._group.ranks, size
+        )
+
     def leave_unanswered(self, text: str, timeout: timedelta) -> None:
         """Do not post the operation to Gloo: an injected fault makes this rank unresponsive.
 
@@ -125,7 +136,11 @@ class RdcclWork(Work):
         self._silence = (f"this rank takes part in no operation any more ({text}), for {timeout.total_seconds():g} s", timeout)
 
     def _order(self, target: torch.Stream | None) -> None:
-        """Tell the race detector that a stream, or the host, waits for the operation."""
+        """Tell the race detector and the clock of the profile that a stream, or the host, waits for the operation."""
+        if self._moment is not None and target is None:
+            self._moment.wait()
+        elif self._moment is not None and target is not None:
+            self._moment.order(self._device, target.stream_id)
         if self._clock is not None:
             self._clock.order(self._device, None if target is None else target.stream_id)
 

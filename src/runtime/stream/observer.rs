@@ -13,6 +13,7 @@ use crate::runtime::Error;
 use crate::runtime::memory::Timeline;
 use crate::runtime::observers;
 use crate::runtime::sync::OnceLock;
+use crate::runtime::task::recording::Recording;
 use crate::runtime::task::{DrainableStream, Task};
 use crate::runtime::vector_clock::VectorClock;
 
@@ -23,6 +24,9 @@ pub(in crate::runtime) trait Observer: Sync {
     /// # Errors
     /// The reason why the task must not be submitted.
     fn check(&self, stream: &'static Stream, recorder: Option<&dyn Recorder>, task: &mut Task) -> Result<(), Error>;
+
+    /// A checked task is about to be queued, with its entry in a trace.
+    fn submitted(&self, stream: &'static Stream, task: &Task);
 
     /// A checked task is about to be queued. Returns the task to queue in its place.
     ///
@@ -64,8 +68,11 @@ pub(in crate::runtime) trait Observer: Sync {
     /// The clock of the stream's tasks so far, for an event.
     fn clock(&self, stream: &'static Stream) -> VectorClock;
 
-    /// Further tasks of the stream come after the moment with that clock.
-    fn order(&self, stream: &'static Stream, clock: Option<&VectorClock>);
+    /// Further tasks of the stream come after the recording.
+    fn order(&self, stream: &'static Stream, recording: &Recording);
+
+    /// True if the stream has nothing to do in simulated time.
+    fn is_idle(&self, stream: &'static Stream) -> bool;
 }
 
 /// A recorder of the tasks of capturing streams.

@@ -9,7 +9,7 @@ use super::{RUNNING, Stream};
 use crate::runtime::config::config;
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::gate::Pass;
-use crate::runtime::observers::RACES;
+use crate::runtime::observers::{CLOCK, RACES};
 use crate::runtime::standstill::{Awaitable, Standstill};
 use crate::runtime::sync::{Arc, LazyLock, Ordering, Unlocked, spin_loop, unlocked};
 use crate::runtime::task::recording::Recording;
@@ -159,8 +159,8 @@ impl Stream {
     /// As [`Stream::submit`]; `InvalidArgument` while the stream captures.
     pub(in crate::runtime) fn wait_behind(&'static self, recording: Arc<Recording>) -> Result<(), Error> {
         self.refuse_capturing(|| "waiting for an event that was recorded outside of the capture".to_owned())?;
-        if let Some(observer) = observer(RACES) {
-            observer.order(self, recording.clock.as_ref());
+        if let Some(observer) = observer(RACES | CLOCK) {
+            observer.order(self, &recording);
         }
         if recording.is_done() {
             return Ok(());

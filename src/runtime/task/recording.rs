@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{DrainableStream, Lease};
 use crate::runtime::latch::Latch;
-use crate::runtime::sync::{AtomicU64, OnceLock, Ordering};
+use crate::runtime::sync::{Arc, AtomicU64, OnceLock, Ordering};
 use crate::runtime::vector_clock::VectorClock;
 
 /// One recording of an event on a stream.
@@ -21,13 +21,15 @@ pub struct Recording {
     reached: Latch<(&'static dyn DrainableStream, Lease)>,
     /// The vector clock at the recording, if the race detector is on.
     pub(in crate::runtime) clock: Option<VectorClock>,
+    /// Its moment in the simulated time, if the clock of a profile was on when it was put on its stream.
+    pub(in crate::runtime) moment: OnceLock<Arc<OnceLock<u64>>>,
 }
 
 impl Recording {
     /// A recording that is about to be put on a stream. `clock`: the vector clock of the stream, if the race detector is on.
     pub(in crate::runtime) fn new(stream: &'static dyn DrainableStream, timing: bool, clock: Option<VectorClock>) -> Self {
         let (number, instant, reached) = (AtomicU64::new(u64::MAX), OnceLock::new(), Latch::default());
-        Self { stream, number, timing, instant, reached, clock }
+        Self { stream, number, timing, instant, reached, clock, moment: OnceLock::new() }
     }
 
     /// Sets the number of its task; called before other threads see the recording.

@@ -1,0 +1,100 @@
+//! The clock of a profile, for `rustdev/clock.py`.
+
+use pyo3::prelude::*;
+
+use super::py_stream::find;
+use crate::runtime::config::{self, Profile};
+use crate::runtime::debugging::clock::engine::Moment;
+use crate::runtime::debugging::clock::{self, Report};
+use crate::runtime::{Error, device, fork};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<SimulatedMoment>()?;
+    add_functions!(module: clock_begin, clock_end, clock_report, clock_profile, clock_collective, profile_speed)
+}
+
+/// Host, (device, (kernels, copies in, copies out, links)) of each device, operations, kernels. Times are nanoseconds.
+type Counted = (u64, Vec<(usize, (u64, u64, u64, u64))>, u64, u64);
+
+fn counted(report: Report) -> Counted {
+    let Report { host, devices, flops, kernels } = report;
+    let devices =
+        devices.into_iter().map(|(device, [compute, copy_in, copy_out, link])| (device, (compute, copy_in, copy_out, link)));
+    (host, devices.collect(), flops, kernels)
+}
+
+fn profile_of(name: &str) -> Result<&'static Profile, Error> {
+    config::find_profile(name).map_err(|reason| Error::InvalidValue(format!("the profile {name:?} is not valid: {reason}")))
+}
+
+/// Starts the clock of a profile, given by its name or the path of its file.
+#[pyfunction]
+fn clock_begin(profile: &str) -> Result<(), Error> {
+    fork::check()?;
+    let profile = profile_of(profile)?;
+    // Initialises the devices first, so that the clock of the environment precedes this one.
+    device::all();
+    clock::begin(profile)
+}
+
+/// Ends the clock and returns what it has counted; None if no clock runs.
+#[pyfunction]
+fn clock_end() -> Option<Counted> {
+    clock::end().map(counted)
+}
+
+/// What the clock has counted so far; None if no clock runs.
+#[pyfunction]
+fn clock_report() -> Option<Counted> {
+    device::all();
+    clock::report().map(counted)
+}
+
+/// The name of the profile whose clock runs.
+#[pyfunction]
+fn clock_profile() -> Option<&'static str> {
+    clock::profile().map(|profile| profile.name.as_str())
+}
+
+/// The simulated time at which a collective ends.
+#[pyclass(frozen, module = "rustdev._rustdev")]
+struct SimulatedMoment(Moment);
+
+#[pymethods]
+impl SimulatedMoment {
+    /// Makes future work of a stream come after the moment.
+    fn order(&self, device: usize, stream: i64) -> Result<(), Error> {
+        clock::wait_for(find(device, stream)?, &self.0);
+        Ok(())
+    }
+
+    /// The host waits for the moment.
+    fn wait(&self) {
+        clock::host_waits_for_moment(&self.0);
+    }
+}
+
+/// A collective of some ranks begins behind the work of a stream, on the stream of its communicator; None if no clock runs.
+#[pyfunction]
+fn clock_collective(
+    name: &str,
+    device: usize,
+    stream: i64,
+    communicator: i64,
+    ranks: Vec<u64>,
+    nbytes: u64,
+) -> Result<Option<SimulatedMoment>, Error> {
+    let (stream, communicator) = (find(device, stream)?, find(device, communicator)?);
+    Ok(clock::collective(stream, communicator, name, &ranks, nbytes).map(SimulatedMoment))
+}
+
+/// Memory in bytes, bytes per second of it, and (dtype, operations per second) of the tensor cores and of the other units.
+type Speed = (u64, f64, Vec<(&'static str, f64)>, Vec<(&'static str, f64)>);
+
+/// The speed of a profile, given by its name or the path of its file.
+#[pyfunction]
+fn profile_speed(profile: &str) -> Result<Speed, Error> {
+    let Profile { memory, speed, .. } = profile_of(profile)?;
+    let table = |table: &std::collections::BTreeMap<&'static str, f64>| table.iter().map(|(dtype, rate)| (*dtype, *rate)).collect();
+    Ok((*memory, speed.memory, table(&speed.tensor), table(&speed.vector)))
+}
