@@ -110,13 +110,34 @@ def test_local_tensors_are_all_ranks_in_one_process(tmp_path: Path) -> None:
     assert device["peak_allocated"] >= 4 * MIB
 
 
+def torchrun(tmp_path: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in two processes."""
+    command = [executable(), "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *words]
+    variables = os.environ | {"OMP_NUM_THREADS": "1", "TEST_RUSTDEV_NESTED": "1"} | environment
+    result = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=180)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+@pytest.mark.slow
+def test_ranks_of_torchrun_have_the_peaks_of_a_computed_run(tmp_path: Path) -> None:
+    program = f"""
+        import os, runpy, sys, torch
+        sys.path.insert(0, {str(EXAMPLES)!r})
+        runpy.run_path(os.path.join(sys.path[0], "ddp.py"), run_name="__main__")
+        print("peaks", os.environ["RANK"], torch.rustdev.max_memory_allocated(), torch.rustdev.max_memory_reserved())
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    outputs = [torchrun(tmp_path, "program.py", "--epochs", "1", RUSTDEV_COMPUTE=mode).stdout for mode in ("none", "")]
+    dry, computed = (sorted(line for line in output.splitlines() if line.startswith("peaks")) for output in outputs)
+    assert dry == computed
+    assert len(dry) == 2
+
+
 @pytest.mark.slow
 def test_ranks_of_torchrun_report_each(tmp_path: Path) -> None:
-    words = ["--nproc-per-node", "2", "--standalone", "-m", "rustdev.preflight", "--profile", "t4-16g", "--json", "report.json"]
-    command = [executable(), "-m", "torch.distributed.run", *words, str(EXAMPLES / "ddp.py"), "--epochs", "1"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "TEST_RUSTDEV_NESTED": "1"}
-    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=180)
-    assert result.returncode == 0, result.stderr
+    words = ["-m", "rustdev.preflight", "--profile", "t4-16g", "--json", "report.json"]
+    result = torchrun(tmp_path, *words, str(EXAMPLES / "ddp.py"), "--epochs", "1")
     reports = [json.loads((tmp_path / name).read_text()) for name in ("report.json", "report-rank1.json")]
     assert [report["rank"] for report in reports] == [0, 1]
     assert all(report["fits"] and report["devices"] for report in reports)

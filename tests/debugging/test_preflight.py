@@ -93,14 +93,22 @@ def test_fragmentation_is_free_memory_of_used_segments(tmp_path: Path) -> None:
 
 
 def test_recomputed_activations_have_the_names_of_their_modules(tmp_path: Path) -> None:
-    program = PROGRAM.replace("network(x).sum()", "checkpoint(network, x, use_reentrant=False).sum()").replace(
-        "network = nn", "from torch.utils.checkpoint import checkpoint; network = nn"
-    )
+    network = """
+        from torch.utils.checkpoint import checkpoint
+
+        class Checkpointed(nn.Sequential):
+            def forward(self, x):
+                return checkpoint(lambda x: self[3](self[2](self[1](x))), self[0](x), use_reentrant=False)
+
+        with torch.device"""
+    program = PROGRAM.replace("with torch.device", textwrap.dedent(network), 1).replace("nn.Sequential(*", "Checkpointed(*")
     (tmp_path / "program.py").write_text(program)
     python("-m", "rustdev.preflight", "--json", "report.json", "program.py", "8192", directory=tmp_path, check=True)
     (device,) = json.loads((tmp_path / "report.json").read_text())["devices"]
     assert device["peak"]["at"]["phase"] == "backward"
-    assert device["peak"]["activations_by_module"]["Sequential.1"] == 32 * MIB
+    by_module = device["peak"]["activations_by_module"]
+    assert by_module["Checkpointed.0"] == by_module["Checkpointed.1"] == 32 * MIB
+    assert all(name.startswith("Checkpointed.") for name in by_module)
 
 
 def test_what_does_not_fit(tmp_path: Path) -> None:

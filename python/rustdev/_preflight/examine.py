@@ -190,14 +190,16 @@ def _timeline(changes: Sequence[Change], watch: Watch) -> list[dict[str, Any]]:
     count = len(changes)
     begins = sorted({count * part // POINTS for part in range(POINTS)})
     chosen = {max(range(begin, end), key=lambda index: changes[index].allocated) for begin, end in pairwise([*begins, count])}
-    parts, points = dict.fromkeys(CATEGORIES, 0), []
+    parts, points, phase, step = dict.fromkeys(CATEGORIES, 0), [], "forward", None
     for index, change in enumerate(changes):
+        before, step = step, watch.step_at(change.event["time_us"])
+        is_new = change.event["action"] == "alloc"
         if change.allocation is not None:
-            size = change.allocation.size
-            parts[change.allocation.category] += size if change.event["action"] == "alloc" else -size
+            # A free has no stack: its phase is that of the allocation before it in the step.
+            phase = change.allocation.phase if is_new else phase if step == before else "forward"
+            parts[change.allocation.category] += change.allocation.size if is_new else -change.allocation.size
         if index in chosen:
-            moment = {"phase": watch.phase_of(change.event), "step": watch.step_at(change.event["time_us"])}
-            points.append({"event": index, **moment, "reserved": change.reserved, "parts": dict(parts)})
+            points.append({"event": index, "phase": phase, "step": step, "reserved": change.reserved, "parts": dict(parts)})
     return points
 
 

@@ -66,7 +66,7 @@ class Watch:
         _after_import("torch._dynamo.trace_rules", _trace_hooks)
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
         attach_out_of_memory_observer(lambda *_: self.finish())
-        _record_memory_history()
+        _record_memory_history(context="alloc", skip_actions=["free_completed"])
 
     def finish(self) -> None:
         """Label what is there at the end, or when memory runs out."""
@@ -135,7 +135,7 @@ class Watch:
         return self.modules[bisect_right(self.module_times, moment) - 1]
 
     def phase_of(self, event: dict[str, Any]) -> str:
-        """Return "backward", "optimizer" or "forward", which is all else."""
+        """Return the phase of an allocation: "backward", "optimizer" or "forward", which is all else."""
         if any(frame["name"] == "_engine_run_backward" for frame in event["frames"]):
             return "backward"
         return "forward" if bisect_right(self.step_times, event["time_us"]) % 2 else "optimizer"

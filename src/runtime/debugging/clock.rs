@@ -1,19 +1,19 @@
 //! The clock of a profile: what the program's tasks would take on a card, beside or instead of their computation.
 //!
-//! Each submission gives its task to the [simulation](engine), with a duration from the [model], and advances the host's time.
-//! Times depend on the program, the profile and the [model] alone, not on this machine. Recordings of events have a moment in the
+//! Each submission gives its task to the [simulation](engine), with a duration from the [roofline], and advances the host's time.
+//! Times depend on the program, the profile and the [roofline] alone, not on this machine. Recordings of events have a moment in the
 //! simulated time, and the entries of a trace have simulated times.
 #![forbid(unsafe_code)]
 
 pub mod collective;
 pub mod engine;
-pub mod model;
+pub mod roofline;
 
 use std::time::Duration;
 
 use collective::{Pattern, Ranks};
 use engine::{ENGINES, Engine, Job, Moment, Simulation, TrackKey, WHOLE};
-use model::Float32;
+use roofline::Float32;
 
 use crate::runtime::config::{Profile, config};
 use crate::runtime::memory::Timeline;
@@ -132,7 +132,7 @@ pub(super) fn submit(stream: &'static Stream, task: &Task) {
             // The recording is new.
             let _ = recording.moment.set(Arc::clone(&moment));
             with(|clock| {
-                clock.simulation.spend(model::EVENT_NS);
+                clock.simulation.spend(roofline::EVENT_NS);
                 clock.simulation.record(key, priority, moment);
             });
         }
@@ -145,7 +145,7 @@ pub(super) fn submit(stream: &'static Stream, task: &Task) {
 pub(super) fn wait(stream: &'static Stream, recording: &Recording) {
     let Some(moment) = moment(recording) else { return };
     with(|clock| {
-        clock.simulation.spend(model::EVENT_NS);
+        clock.simulation.spend(roofline::EVENT_NS);
         clock.simulation.wait(stream.key(), stream.priority(), Arc::clone(moment));
     });
 }
@@ -164,7 +164,7 @@ pub fn host_waits_for_recording(recording: &Recording) -> Option<u64> {
 /// True if the stream has nothing to do at the host's time.
 pub(super) fn is_idle(stream: &dyn Timeline) -> bool {
     let ask = |clock: &mut Clock| {
-        clock.simulation.spend(model::QUERY_NS);
+        clock.simulation.spend(roofline::QUERY_NS);
         clock.simulation.is_empty(stream.key())
     };
     with(ask).unwrap_or(true)
@@ -173,7 +173,7 @@ pub(super) fn is_idle(stream: &dyn Timeline) -> bool {
 /// True if the recording is reached at the host's time, or older than the clock.
 pub fn is_reached(recording: &Recording) -> bool {
     let Some(moment) = moment(recording) else { return true };
-    with(|clock| clock.simulation.spend(model::QUERY_NS));
+    with(|clock| clock.simulation.spend(roofline::QUERY_NS));
     moment.get().is_some()
 }
 
@@ -185,14 +185,14 @@ pub fn collective(stream: &'static Stream, communicator: &'static Stream, name: 
     let mark = trace::mark_call(communicator, name, Kind::Custom);
     let ended = with(|clock| {
         let simulation = &mut clock.simulation;
-        simulation.spend(model::CALL_NS);
+        simulation.spend(roofline::CALL_NS);
         let (begun, ended) = (Moment::default(), Moment::default());
         let (key, priority) = (communicator.key(), communicator.priority());
         let duration = collective::duration(&clock.profile.speed, cluster, pattern, Ranks::new(ranks, cluster), bytes);
         simulation.record(stream.key(), stream.priority(), Arc::clone(&begun));
         simulation.wait(key, priority, begun);
         let job = Job { engine: Engine::Link, share: WHOLE, duration, mark: mark.clone() };
-        simulation.job(key, priority, model::LATENCY_NS, job);
+        simulation.job(key, priority, roofline::LATENCY_NS, job);
         simulation.record(key, priority, Arc::clone(&ended));
         ended
     });
@@ -246,23 +246,23 @@ impl Clock {
         mark: Option<&Mark>,
     ) {
         let call = match demands {
-            _ if is_replay => model::REPLAY_NS,
-            [(Demand { kind: Kind::Compiled, .. }, _)] => model::COMPILED_CALL_NS,
-            _ => model::CALL_NS,
+            _ if is_replay => roofline::REPLAY_NS,
+            [(Demand { kind: Kind::Compiled, .. }, _)] => roofline::COMPILED_CALL_NS,
+            _ => roofline::CALL_NS,
         };
         self.simulation.spend(call);
         for (demand, own) in demands {
             let mark = own.as_ref().or(mark.filter(|_| !is_replay)).cloned();
-            let job = Job { mark, ..model::job(&self.profile.speed, demand, float32) };
+            let job = Job { mark, ..roofline::job(&self.profile.speed, demand, float32) };
             self.flops += demand.products.map_or(0, |products| products.counted);
             self.kernels += 1;
-            self.simulation.job(key, priority, model::LATENCY_NS, job);
+            self.simulation.job(key, priority, roofline::LATENCY_NS, job);
         }
     }
 
     fn other(&mut self, key: TrackKey, priority: i32, duration: u64, mark: Option<Mark>) {
-        self.simulation.spend(model::CALL_NS);
-        self.simulation.job(key, priority, model::LATENCY_NS, Job { engine: Engine::None, share: WHOLE, duration, mark });
+        self.simulation.spend(roofline::CALL_NS);
+        self.simulation.job(key, priority, roofline::LATENCY_NS, Job { engine: Engine::None, share: WHOLE, duration, mark });
     }
 
     fn report(&self) -> Report {
