@@ -190,7 +190,8 @@ def _timeline(changes: Sequence[Change], watch: Watch) -> list[dict[str, Any]]:
     count = len(changes)
     begins = sorted({count * part // POINTS for part in range(POINTS)})
     chosen = {max(range(begin, end), key=lambda index: changes[index].allocated) for begin, end in pairwise([*begins, count])}
-    parts, points, phase, step = dict.fromkeys(CATEGORIES, 0), [], "forward", None
+    parts, points, phase = dict.fromkeys(CATEGORIES, 0), [], "forward"
+    step: int | None = None
     for index, change in enumerate(changes):
         before, step = step, watch.step_at(change.event["time_us"])
         is_new = change.event["action"] == "alloc"
