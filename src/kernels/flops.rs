@@ -107,7 +107,7 @@ mod tests {
     use crate::tensor::dtype::DType;
     use crate::tensor::launch::{Layout, of_views};
 
-    fn products(name: &str, sizes: &[&[i64]], scalars: &[Scalar]) -> Products {
+    fn products(name: &str, sizes: &[&[usize]], scalars: &[Scalar]) -> Products {
         let tensors: Vec<_> = sizes.iter().map(|sizes| Tensor::new(DType::Float, sizes, Strides::Contiguous)).collect();
         let views: Vec<_> = tensors.iter().map(Tensor::view).collect();
         of_views(Layout::Shaped, &views, 1, scalars, Some(DType::Float), |launch| Ok(of(name, launch))).unwrap().unwrap()
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_causal_attention_executes_half_of_what_counts() {
-        let sizes: [&[i64]; 5] = [&[1, 4, 64, 32], &[1, 4, 64], &[1, 4, 64, 32], &[1, 4, 64, 32], &[1, 4, 64, 32]];
+        let sizes: [&[usize]; 5] = [&[1, 4, 64, 32], &[1, 4, 64], &[1, 4, 64, 32], &[1, 4, 64, 32], &[1, 4, 64, 32]];
         let found = products("_scaled_dot_product_flash_attention_for_cpu", &sizes, &[Scalar::Bool(true)]);
         assert_eq!((found.counted, found.executed, found.count), (2_097_152, 1_048_576, 4));
     }

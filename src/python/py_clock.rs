@@ -76,6 +76,7 @@ impl SimulatedMoment {
 
 /// A collective of some ranks begins behind the work of a stream, on the stream of its communicator; None if no clock runs.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "a list of Python's becomes a vector")]
 fn clock_collective(
     name: &str,
     device: usize,

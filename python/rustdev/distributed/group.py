@@ -18,10 +18,10 @@ class GroupState:
 
     Args:
         name: Description of the rank and the group, for errors.
-        ranks: Global numbers of the group's ranks.
+        ranks: Global numbers of the group's ranks, for simulated time.
     """
 
-    def __init__(self, name: str, ranks: Sequence[int]) -> None:
+    def __init__(self, name: str, ranks: Sequence[int] = ()) -> None:
         self.name = name
         self.ranks = ranks
         #: For each device, the stream on which the clock of a profile has the group's operations.
