@@ -119,21 +119,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """
     _put_back(item)
     result = yield
-    if os.environ.get("RUSTDEV_ERRORS") == "sticky" and (failure := _failure()) is not None:
-        item.session.shouldfail = f"{failure[0]} stays failed after {item.name} (RUSTDEV_ERRORS=sticky): {failure[1]}"
+    if os.environ.get("RUSTDEV_ERRORS") == "sticky":
+        for index in range(_count()):
+            failure = _failure(index)
+            if failure is not None:
+                item.session.shouldfail = (
+                    f"device rustdev:{index} stays failed after {item.name} (RUSTDEV_ERRORS=sticky): {failure}"
+                )
     return result
 
 
-def _failure() -> tuple[str, str] | None:
-    """Return the first device that has failed, and its error."""
+def _failure(index: int) -> str | None:
+    """Return the error of a device that has failed."""
     import rustdev
     import torch
 
-    for index in range(rustdev.device_count()):
-        try:
-            rustdev.synchronize(index)
-        except torch.AcceleratorError as error:
-            return f"device rustdev:{index}", str(error)
+    try:
+        rustdev.synchronize(index)
+    except torch.AcceleratorError as error:
+        return str(error)
     return None
 
 

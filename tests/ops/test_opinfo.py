@@ -1,7 +1,8 @@
 """PyTorch's own samples (OpInfo) against the CPU, with the fallback forbidden: results, strides, views and gradients.
 
 They are those of the operators that have a Rust kernel, and of those that run PyTorch's CPU kernels as tasks of the stream, up to
-`SAMPLES` of each operator and dtype (`make conformance` compares all); as they are, and enlarged, in several layouts, so that loops have blocks, ends behind whole vectors, and several threads.
+`SAMPLES` of each operator and dtype (`make conformance` compares all): as they are, and enlarged, in several layouts, so that loops
+have blocks, ends behind whole vectors, and several threads.
 """
 
 from __future__ import annotations
