@@ -5,7 +5,8 @@
     python -m rustdev.preflight --compare=--checkpoint --compare="--checkpoint --shard 8" script.py
 
 The program runs as a dry run (:func:`rustdev.dry_run`): with ``--profile`` in the memory of that GPU, else in that of
-``RUSTDEV_MEMORY_LIMIT`` or ``RUSTDEV_PROFILE``, else without a limit. Arguments, exit code and tracebacks of the program are as if
+``RUSTDEV_MEMORY_LIMIT`` or ``RUSTDEV_PROFILE``, else without a limit. With a GPU the report has the time of a training step on
+it as well, by the simulated clock (:func:`rustdev.simulated_clock`). Arguments, exit code and tracebacks of the program are as if
 Python had run it directly. The report is printed to stderr after the program has ended, and written as JSON and as an HTML page.
 
 ``--fit NAME=LOW:HIGH`` finds the largest value of an argument with which the program fits, by bisection. The value takes the place
@@ -115,7 +116,8 @@ def main(arguments: Sequence[str]) -> None:
     has_trials = bool(options.fit or options.compare)
     if has_trials and "RANK" in os.environ:
         parser.error("--fit and --compare run the program by themselves, not under torchrun")
-    wanted = {"RUSTDEV_COMPUTE": "none"} | ({"RUSTDEV_PROFILE": options.profile} if options.profile else {})
+    profile = options.profile or os.environ.get("RUSTDEV_PROFILE")
+    wanted = {"RUSTDEV_COMPUTE": "none"} | ({"RUSTDEV_PROFILE": profile, "RUSTDEV_CLOCK": "profile"} if profile else {})
     if not wanted.items() <= os.environ.items():
         # The environment is read once, at the import of the package.
         os.execve(sys.executable, [sys.executable, "-m", "rustdev.preflight", *arguments], os.environ | wanted)

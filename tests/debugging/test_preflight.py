@@ -242,3 +242,21 @@ def test_workspaces_are_stated(tmp_path: Path, profile: str, config: str, size: 
     assert cudnn["bytes"] is context["bytes"] is None
     assert "cuBLAS workspaces" in result.stderr
     assert "4096:2:16:8" in result.stderr
+
+
+def test_steps_have_simulated_times(tmp_path: Path) -> None:
+    result, report = preflight(tmp_path, "8192")
+    first, second = report["steps"]
+    # Four layers forward, and backward without the gradient of the input.
+    assert first["flops"] == second["flops"] == 11 * 2 * 8192 * MIB
+    peak = 8.1e12  # float32 on a T4
+    assert second["flops"] / peak < second["seconds"] < 3 * second["flops"] / peak
+    assert "simulated time of step 2: " in result.stderr
+    assert preflight(tmp_path, "8192")[1]["steps"] == report["steps"], "the times do not depend on this machine"
+
+
+def test_steps_have_no_times_without_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    result = python("-m", "rustdev.preflight", "--json", "report.json", "program.py", "8", directory=tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text())["steps"] == []
+    assert "simulated" not in result.stderr

@@ -8,7 +8,7 @@ from rustdev._page import document, table
 from rustdev.memory import _size_text
 
 from .chart import COLOURS, chart
-from .report import comparison_rows, fit_rows, fit_verdict, merged, spoken, verdict, where
+from .report import comparison_rows, fit_rows, fit_verdict, merged, spoken, steps_text, verdict, where
 
 _STYLE = """
 svg { width: 100%; max-width: 1200px; display: block; }
@@ -83,10 +83,11 @@ def page(report: dict[str, Any]) -> str:
             f"<h2>The largest {html.escape(report['fit']['name'])}</h2>",
             f"<p>{html.escape(fit_verdict(report['fit']))}.</p>",
         ]
-        parts.append(table(heads, _escaped(rows), (2, 3)))
+        parts.append(table(heads, _escaped(rows), (2, 3, 4)))
     if "comparison" in report:
         heads, rows = comparison_rows(report["comparison"])
         parts += ["<h2>With other switches</h2>", table(heads, _escaped(rows), range(2, len(heads)))]
+    parts += [f"<p>{html.escape(line[0].upper() + line[1:])}.</p>" for line in steps_text(report["steps"])]
     for device in report["devices"]:
         parts += _device(device)
     parts.append(_beside(report["beside"]) if report["devices"] else "<p>It has not used the device.</p>")

@@ -31,6 +31,7 @@ def make_report(watch: Watch) -> dict[str, Any]:
         "rank": None if rank is None else int(rank),
         "fits": not any(device["shortages"] for device in devices),
         "devices": devices,
+        "steps": [{"seconds": seconds, "flops": flops} for seconds, flops in watch.steps()],
         "beside": _beside(max((device["streams"] for device in devices), default=0)),
     }
 
@@ -81,6 +82,20 @@ def where(moment: dict[str, Any]) -> str:
     module = f" of {moment['module']}" if moment["module"] else ""
     place = f"{line['file']}:{line['line']} in {line['function']}" if line else "no Python frame"
     return f"{step}{moment['phase']}{module}, {place}"
+
+
+def steps_text(steps: list[dict[str, Any]]) -> list[str]:
+    """Say in words how long the last step takes. The first one has the making of the model as well."""
+    if not steps:
+        return []
+    seconds, flops = steps[-1]["seconds"], steps[-1]["flops"]
+    rate = flops / seconds / 1e12 if seconds else 0.0
+    return [f"simulated time of step {len(steps)}: {_duration_text(seconds)}, {rate:.1f} TFLOP/s"]
+
+
+def _duration_text(seconds: float | None) -> str:
+    """Return a duration as text; a dash for None."""
+    return "-" if seconds is None else f"{seconds * 1e3:,.1f} ms"
 
 
 def spoken(category: str) -> str:
@@ -150,10 +165,11 @@ def fit_rows(fit: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
             str(trial["value"]),
             "fits" if trial["fits"] else "out of memory",
             *map(_size_text, (trial["allocated"], trial["reserved"])),
+            _duration_text(trial["step_seconds"]),
         ]
         for trial in sorted(fit["trials"], key=lambda trial: trial["value"])
     ]
-    return [fit["name"], "outcome", "allocated", "reserved"], rows
+    return [fit["name"], "outcome", "allocated", "reserved", "step"], rows
 
 
 def fit_verdict(fit: dict[str, Any]) -> str:
@@ -173,11 +189,12 @@ def comparison_rows(runs: list[dict[str, Any]]) -> tuple[list[str], list[list[st
         [
             run["switches"] or "as given",
             "fits" if run["fits"] else "out of memory",
+            _duration_text(run["step_seconds"]),
             *map(_size_text, (run["allocated"], run["reserved"], *(run["parts"][part] for part in parts))),
         ]
         for run in runs
     ]
-    return ["switches", "outcome", "allocated", "reserved", *map(spoken, parts)], rows
+    return ["switches", "outcome", "step", "allocated", "reserved", *map(spoken, parts)], rows
 
 
 def verdict(report: dict[str, Any]) -> str:
@@ -194,6 +211,7 @@ def text(report: dict[str, Any]) -> str:
         lines += _device_text(device)
     if not report["devices"]:
         return "\n".join([*lines, "  it has not used the device"])
+    lines += steps_text(report["steps"])
     lines.append("beside it on a GPU:")
     for item in report["beside"]:
         size = "unknown" if item["bytes"] is None else _size_text(item["bytes"])

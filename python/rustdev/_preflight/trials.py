@@ -96,7 +96,7 @@ def run(command: Command, *, shows_output: bool) -> Trial:
 
 
 def _highest(report: dict[str, Any]) -> dict[str, Any]:
-    """Return peaks and parts of the device with the highest peak."""
+    """Return peaks and parts of the device with the highest peak, and the time of the last step."""
     devices = sorted(report["devices"], key=lambda device: device["peak_reserved"])
     if not devices:
         raise SystemExit("rustdev preflight: the program has not used the device")
@@ -106,6 +106,7 @@ def _highest(report: dict[str, Any]) -> dict[str, Any]:
         "allocated": device["peak_allocated"],
         "reserved": device["peak_reserved"],
         "parts": device["peak"]["parts"],
+        "step_seconds": report["steps"][-1]["seconds"] if report["fits"] and report["steps"] else None,
     }
 
 

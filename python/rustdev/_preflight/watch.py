@@ -15,7 +15,10 @@ from torch.optim import Optimizer, optimizer
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from rustdev._imports import _after_import
+from rustdev.clock import simulated_time
+from rustdev.graphs import is_current_stream_capturing
 from rustdev.memory import _record_memory_history, attach_out_of_memory_observer
+from rustdev.streams import Event
 
 
 def _now() -> int:
@@ -51,6 +54,8 @@ class Watch:
         self.modules: list[str] = [""]
         #: Times at which steps of optimizers begin and end.
         self.step_times: list[int] = [0]
+        #: With a simulated clock: events at the begin of the run and after each step, with the operations counted by then.
+        self.step_ends: list[tuple[Event, int]] = []
         #: The optimizer whose step is running.
         self._stepping: Optimizer | None = None
         self._stack: list[str] = []
@@ -66,6 +71,7 @@ class Watch:
         _after_import("torch._dynamo.trace_rules", _trace_hooks)
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
         attach_out_of_memory_observer(lambda *_: self.finish())
+        self._end_step()
         _record_memory_history(context="alloc", skip_actions=["free_completed"])
 
     def finish(self) -> None:
@@ -124,11 +130,26 @@ class Watch:
         if self._stepping is stepping:
             self._stepping = None
             self.step_times.append(_now())
+            self._end_step()
         self._label_state(stepping)
+
+    def _end_step(self) -> None:
+        counted = simulated_time()
+        if counted is not None and not is_current_stream_capturing():
+            event = Event(enable_timing=True)
+            event.record()
+            self.step_ends.append((event, counted.flops))
 
     def _label_state(self, stepping: Optimizer) -> None:
         values = (value for state in stepping.state.values() for value in state.values())
         self._label((value for value in values if isinstance(value, Tensor)), "optimizer_states")
+
+    def steps(self) -> list[tuple[float, int]]:
+        """Return the simulated seconds and the floating-point operations of each step, each from the end of the one before it."""
+        for event, _ in self.step_ends:
+            event.synchronize()
+        pairs = zip(self.step_ends, self.step_ends[1:], strict=False)
+        return [(before.elapsed_time(end) / 1e3, flops - earlier) for (before, earlier), (end, flops) in pairs]
 
     def module_at(self, moment: int) -> str:
         """Return the name of the innermost module at a time, or an empty string."""
