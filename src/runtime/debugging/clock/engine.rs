@@ -415,8 +415,10 @@ mod tests {
         let mut simulation = Simulation::default();
         simulation.job(ONE, 0, 0, kernel(WHOLE, 10));
         simulation.job(TWO, 0, 0, kernel(WHOLE, 10));
+        let first = Moment::default();
         simulation.job((0, 2), -1, 0, kernel(WHOLE, 10));
-        assert_eq!((end_of(&mut simulation, (0, 2)), end_of(&mut simulation, TWO)), (20, 30));
+        simulation.record((0, 2), -1, Arc::clone(&first));
+        assert_eq!((simulation.wait_for_moment(&first), end_of(&mut simulation, TWO)), (Some(20), 30));
     }
 
     #[test]
