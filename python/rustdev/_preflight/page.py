@@ -87,7 +87,7 @@ def page(report: dict[str, Any]) -> str:
     if "comparison" in report:
         heads, rows = comparison_rows(report["comparison"])
         parts += ["<h2>With other switches</h2>", table(heads, _escaped(rows), range(2, len(heads)))]
-    parts += [f"<p>{html.escape(line[0].upper() + line[1:])}.</p>" for line in steps_text(report["steps"])]
+    parts += [f"<p>{html.escape(line[0].upper() + line[1:])}.</p>" for line in steps_text(report)]
     for device in report["devices"]:
         parts += _device(device)
     parts.append(_beside(report["beside"]) if report["devices"] else "<p>It has not used the device.</p>")

@@ -84,9 +84,10 @@ def where(moment: dict[str, Any]) -> str:
     return f"{step}{moment['phase']}{module}, {place}"
 
 
-def steps_text(steps: list[dict[str, Any]]) -> list[str]:
-    """Say in words how long the last step takes. The first one has the making of the model as well."""
-    if not steps:
+def steps_text(report: dict[str, Any]) -> list[str]:
+    """Say in words how long the last step takes, if the program fits. The first one has the making of the model as well."""
+    steps = report["steps"]
+    if not steps or not report["fits"]:
         return []
     seconds, flops = steps[-1]["seconds"], steps[-1]["flops"]
     rate = flops / seconds / 1e12 if seconds else 0.0
@@ -211,7 +212,7 @@ def text(report: dict[str, Any]) -> str:
         lines += _device_text(device)
     if not report["devices"]:
         return "\n".join([*lines, "  it has not used the device"])
-    lines += steps_text(report["steps"])
+    lines += steps_text(report)
     lines.append("beside it on a GPU:")
     for item in report["beside"]:
         size = "unknown" if item["bytes"] is None else _size_text(item["bytes"])
