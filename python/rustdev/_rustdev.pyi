@@ -64,6 +64,7 @@ __all__ = [
     "memory_snapshot",
     "memory_stats",
     "memory_traceback",
+    "nccl_mode",
     "num_threads",
     "op_calls",
     "operator_tiers",
@@ -447,6 +448,9 @@ def sync_debug_mode() -> int:
 
 def set_sync_debug_mode(mode: int) -> None:
     """Set the sync debug mode: 0 (default), 1 (warn) or 2 (error)."""
+
+def nccl_mode() -> str | None:
+    """Return what happens to ranks that call different collectives, "hang" or "error"; None if they are not compared."""
 
 def op_calls() -> list[tuple[str, int]]:
     """Return (kernel, number of launches) of the operator table, in table order."""

@@ -11,7 +11,7 @@ use crate::runtime::debugging::{dry_run, schedule};
 use crate::runtime::{Error, device, fork, observers};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    add_functions!(module: dry_run_begin, dry_run_end, is_dry_run, faults_push, faults_remove, faults_loss, schedule_switch)
+    add_functions!(module: dry_run_begin, dry_run_end, is_dry_run, faults_push, faults_remove, faults_loss, nccl_mode, schedule_switch)
 }
 
 /// Begins a dry run. `at_start`: only if the environment asks for one.
@@ -63,6 +63,12 @@ fn faults_remove(number: u64) {
 #[pyfunction]
 fn faults_loss(rank: u64) -> Option<(bool, String)> {
     faults::loss(rank).map(|(loss, text)| (loss == Loss::Exit, text))
+}
+
+/// What happens to ranks that call different collectives: "hang" or "error"; `None` if they are not compared.
+#[pyfunction]
+fn nccl_mode() -> Option<&'static str> {
+    config().nccl
 }
 
 /// Activates an order of tasks, or deactivates it with None. Returns the previous one.

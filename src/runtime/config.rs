@@ -30,7 +30,7 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_CLOCK",
@@ -44,6 +44,7 @@ const KNOWN: [&str; 20] = [
     "RUSTDEV_ISA",
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
+    "RUSTDEV_NCCL",
     "RUSTDEV_NUM_THREADS",
     "RUSTDEV_PROFILE",
     "RUSTDEV_SANITIZE",
@@ -102,6 +103,8 @@ pub struct Config {
     pub sticky_errors: bool,
     /// `RUSTDEV_FALLBACK` at start.
     pub fallback: Fallback,
+    /// `RUSTDEV_NCCL`: what happens to ranks that call different collectives, if their calls are compared.
+    pub nccl: Option<&'static str>,
     /// `RUSTDEV_FILL=nan`: new blocks hold NaN.
     pub fill_nan: bool,
     /// `RUSTDEV_SANITIZE=memory`.
@@ -236,6 +239,7 @@ impl Config {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
             }
+            "RUSTDEV_NCCL" => self.nccl = choice(name, value, &[("", None), ("hang", Some("hang")), ("error", Some("error"))])?,
             "RUSTDEV_PROFILE" => {
                 let wrong = |reason| Error::InvalidValue(format!("{name}={value:?} is not valid: {reason}"));
                 self.profile = Some(profiles::find(value).map_err(wrong)?);
@@ -446,6 +450,7 @@ mod tests {
             ("RUSTDEV_ISA", "mmx", "it accepts one of"),
             ("RUSTDEV_PROFILE", "t5", "t4-16g"),
             ("RUSTDEV_PROFILE", "/no such directory/a.toml", "cannot be read"),
+            ("RUSTDEV_NCCL", "wait", "hang, error"),
             ("RUSTDEV_CLOCK", "wall", "profile"),
             ("RUSTDEV_CLOCK", "profile", "RUSTDEV_PROFILE is not set"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),

@@ -33,6 +33,7 @@ from .checks import (
     only_list,
     same_sizes,
 )
+from .comparison import Comparison
 from .ending import finish_at_exit
 from .forwarding import install_work_methods
 from .group import GroupState
@@ -103,6 +104,9 @@ class ProcessGroupRdccl(Backend):
         self._group = GroupState(
             f"rank {self._rank} of {self._ranks} in rdccl group {options.group_name!r}", ranks or range(self._ranks)
         )
+        mode = _rustdev.nccl_mode()
+        if mode is not None and not isinstance(gloo, AbsentRanks):
+            self._group.comparison = Comparison(gloo, hangs=mode == "hang")
         self._batch: _Batch | None = None
         self._sequence = itertools.count(1)
         self._issued = 0
@@ -217,7 +221,7 @@ class ProcessGroupRdccl(Backend):
         loss = _rustdev.faults_loss(self._global_rank)
         if loss is not None:
             self._lose(work, *loss)
-        work.issue()
+        work.issue(self._options._timeout)
         self._issued = next(self._sequence)
         return work
 

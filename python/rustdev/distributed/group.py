@@ -3,11 +3,15 @@
 import threading
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from torch.distributed import DistBackendError
 
 from .. import _rustdev
 from ..streams import Stream
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
 
 #: How long ``finish`` waits for one operation before it checks whether another has failed.
 _GLANCE_SECONDS = 0.05
@@ -26,6 +30,8 @@ class GroupState:
         self.ranks = ranks
         #: For each device, the stream on which the clock of a profile has the group's operations.
         self._communicators: dict[int, Stream] = {}
+        #: Compares the calls of the ranks, if the program asks for it.
+        self.comparison: Comparison | None = None
         self.failure: Exception | None = None
         #: Failure message of operations that are not posted, since the group was aborted.
         self.aborted: str | None = None

@@ -18,6 +18,7 @@ from torch.distributed import DistBackendError
 
 from .. import _rustdev
 from ..streams import stream
+from .comparison import CollectiveCall
 from .group import GroupState
 from .side_streams import side_streams
 
@@ -76,6 +77,8 @@ class RdcclWork(Work):
         self._ranges: list[tuple[int, int]] = []
         self._is_dry = False
         self._silence: tuple[str, timedelta] | None = None
+        self._call: CollectiveCall | None = None
+        self._timeout = _NO_TIME
         self._posted = _rustdev.Completion()
         self._over = _rustdev.Completion(f"{name} of {group.name} failed: ")
         self._refusal: ValueError | None = None
@@ -83,8 +86,11 @@ class RdcclWork(Work):
         self._clock: _rustdev.SanitizerClock | None = None
         self._moment: _rustdev.SimulatedMoment | None = None
 
-    def issue(self) -> None:
+    def issue(self, timeout: timedelta) -> None:
         """Post the operation: at once if the work that its tensors depend on is done, else after that work.
+
+        Args:
+            timeout: Timeout of the group.
 
         Raises:
             ValueError: If Gloo rejects an argument.
@@ -101,11 +107,15 @@ class RdcclWork(Work):
             self._clock = _rustdev.sanitizer_collective(self._name, self._device, current.stream_id, ranges)
         if _rustdev.clock_profile() is not None:
             self._simulate(current.stream_id)
+        group = self._group
+        self._timeout = timeout
+        if group.comparison is not None and not self._is_dry:
+            self._call = group.comparison.call(self._name, self._outputs, self._inputs)
         torch.ops.rustdev._keep(tensors, self._over.handle)
         self._inputs = ()
-        group = self._group
         with group.order:
-            is_ready = group.is_posted() and current.query()
+            # A comparison waits for the other ranks, which this thread must not.
+            is_ready = self._call is None and group.is_posted() and current.query()
             group.unfinished.add(self._over)
             if is_ready:
                 self._post()
@@ -152,11 +162,26 @@ class RdcclWork(Work):
                 self._keep_silent(*self._silence)
             elif self._is_dry:
                 self._over.end()
+            elif self._call is not None and (difference := self._difference(self._call)) is not None:
+                self._end_different(difference)
             else:
                 self._give_to_gloo()
         finally:
             self._posts = ()
             self._posted.end()
+
+    def _difference(self, call: CollectiveCall) -> str | None:
+        assert self._group.comparison is not None
+        try:
+            return self._group.comparison.difference(call)
+        except RuntimeError as error:
+            return f"this rank {call}, and not all others call anything: {error}"
+
+    def _end_different(self, difference: str) -> None:
+        if self._group.comparison is not None and self._group.comparison.hangs:
+            self._keep_silent(f"{difference}; NCCL would hang, and this rank has waited for {self._timeout}", self._timeout)
+        else:
+            self._over.end(difference)
 
     def _give_to_gloo(self) -> None:
         # Gloo's threads write directly to the memory, which must not be moved meanwhile.
