@@ -1,5 +1,7 @@
 //! The clock of a profile, for `rustdev/clock.py`.
 
+use std::collections::BTreeMap;
+
 use pyo3::prelude::*;
 
 use super::py_stream::find;
@@ -96,6 +98,6 @@ type Speed = (u64, f64, Vec<(&'static str, f64)>, Vec<(&'static str, f64)>);
 #[pyfunction]
 fn profile_speed(profile: &str) -> Result<Speed, Error> {
     let Profile { memory, speed, .. } = profile_of(profile)?;
-    let table = |table: &std::collections::BTreeMap<&'static str, f64>| table.iter().map(|(dtype, rate)| (*dtype, *rate)).collect();
+    let table = |table: &'static BTreeMap<String, f64>| table.iter().map(|(dtype, rate)| (dtype.as_str(), *rate)).collect();
     Ok((*memory, speed.memory, table(&speed.tensor), table(&speed.vector)))
 }

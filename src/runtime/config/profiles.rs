@@ -1,11 +1,13 @@
 //! GPUs that the devices can imitate: the files in `profiles/`, and files of the user in the same format.
 //!
-//! The format is TOML with tables of numbers alone, whose keys are those of [`parse`].
+//! The format is TOML, with the keys of [`File`].
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+
+use serde::Deserialize;
 
 use crate::runtime::sync::LazyLock;
 
@@ -28,9 +30,9 @@ pub struct Profile {
 pub struct Speed {
     pub multiprocessors: f64,
     /// Operations per second of the tensor cores, by dtype; products of float32 are `tf32`.
-    pub tensor: BTreeMap<&'static str, f64>,
+    pub tensor: BTreeMap<String, f64>,
     /// Operations per second of the other units, by dtype.
-    pub vector: BTreeMap<&'static str, f64>,
+    pub vector: BTreeMap<String, f64>,
     /// Bytes per second of the device's memory.
     pub memory: f64,
     /// Bytes per second from the second-level cache to the multiprocessors, if they are known.
@@ -41,9 +43,6 @@ pub struct Speed {
     pub peer: f64,
 }
 
-/// The dtypes that a table of operations may have.
-const TENSOR: [&str; 6] = ["float64", "tf32", "bfloat16", "float16", "float8", "int8"];
-const VECTOR: [&str; 2] = ["float64", "float32"];
 const GIB: u64 = 1 << 30;
 
 macro_rules! files {
@@ -78,121 +77,72 @@ pub fn find(value: &str) -> Result<&'static Profile, String> {
     Ok(Box::leak(Box::new(profile)))
 }
 
-/// A value of the format.
-enum Value<'a> {
-    Text(&'a str),
-    Numbers(Vec<f64>),
+/// A file, as it stands.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    gpu: String,
+    capability: (u32, u32),
+    memory_gib: f64,
+    multiprocessors: f64,
+    #[serde(default)]
+    tensor_tflops: BTreeMap<String, f64>,
+    vector_tflops: BTreeMap<String, f64>,
+    gigabytes_per_second: Rates,
 }
 
-/// The lines of a file that are not used yet, by table and key, with their numbers.
-struct Lines<'a>(BTreeMap<(&'a str, &'a str), (usize, Value<'a>)>);
-
-impl<'a> Lines<'a> {
-    fn read(text: &'a str) -> Result<Self, String> {
-        let (mut table, mut lines) = ("", BTreeMap::new());
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = without_comment(line).trim();
-            if line.is_empty() {
-                continue;
-            }
-            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                table = name.trim();
-                continue;
-            }
-            let wrong = || {
-                format!("line {number} is not valid: a line is `key = value`, with a number, a list of numbers or a text in quotes")
-            };
-            let (key, value) = line.split_once('=').ok_or_else(wrong)?;
-            let value = value_of(value.trim()).ok_or_else(wrong)?;
-            if lines.insert((table, key.trim()), (number, value)).is_some() {
-                return Err(format!("line {number} has a key for the second time"));
-            }
-        }
-        Ok(Self(lines))
-    }
-
-    fn text(&mut self, key: &'a str) -> Result<&'a str, String> {
-        match self.0.remove(&("", key)) {
-            Some((_, Value::Text(text))) => Ok(text),
-            Some((number, _)) => Err(format!("line {number}: {key} is a text in quotes")),
-            None => Err(format!("the text {key} is missing")),
-        }
-    }
-
-    fn numbers<const N: usize>(&mut self, table: &'a str, key: &'a str) -> Result<Option<[f64; N]>, String> {
-        let Some((number, value)) = self.0.remove(&(table, key)) else { return Ok(None) };
-        let found = if let Value::Numbers(numbers) = value { <[f64; N]>::try_from(numbers).ok() } else { None };
-        let found = found.filter(|numbers| numbers.iter().all(|number| number.is_finite() && *number >= 0.0));
-        found.map(Some).ok_or_else(|| format!("line {number}: {key} takes {}", if N == 1 { "a number" } else { "two numbers" }))
-    }
-
-    /// A positive number.
-    fn number(&mut self, table: &'a str, key: &'a str) -> Result<Option<f64>, String> {
-        match self.numbers::<1>(table, key)? {
-            Some([0.0]) => Err(format!("{key} is a positive number")),
-            found => Ok(found.map(|[number]| number)),
-        }
-    }
-
-    fn needed(&mut self, table: &'a str, key: &'a str) -> Result<f64, String> {
-        let place = if table.is_empty() { String::new() } else { format!(" of [{table}]") };
-        self.number(table, key)?.ok_or_else(|| format!("the number {key}{place} is missing"))
-    }
-
-    fn table(&mut self, table: &'a str, keys: &[&'static str]) -> Result<BTreeMap<&'static str, f64>, String> {
-        let mut found = BTreeMap::new();
-        for key in keys {
-            if let Some(number) = self.number(table, key)? {
-                found.insert(*key, number * 1e12);
-            }
-        }
-        Ok(found)
-    }
+/// Bandwidths of a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rates {
+    memory: f64,
+    cache: Option<f64>,
+    pcie: f64,
+    peer: Option<f64>,
 }
 
-fn without_comment(line: &str) -> &str {
-    let mut is_quoted = false;
-    let end = line.find(|letter| {
-        is_quoted ^= letter == '"';
-        letter == '#' && !is_quoted
-    });
-    &line[..end.unwrap_or(line.len())]
-}
-
-fn value_of(text: &str) -> Option<Value<'_>> {
-    if let Some(quoted) = text.strip_prefix('"') {
-        return quoted.strip_suffix('"').filter(|inner| !inner.contains(['"', '\\'])).map(Value::Text);
-    }
-    let list = text.strip_prefix('[').map_or(Some(text), |rest| rest.strip_suffix(']'))?;
-    list.split(',').map(|number| number.trim().parse().ok()).collect::<Option<_>>().map(Value::Numbers)
-}
+/// The dtypes that a table of operations may have.
+const TENSOR: [&str; 6] = ["float64", "tf32", "bfloat16", "float16", "float8", "int8"];
+const VECTOR: [&str; 2] = ["float64", "float32"];
 
 /// Reads a profile.
 ///
 /// # Errors
-/// The first line that is wrong, or the first key that is missing or unknown.
+/// What is wrong, with its line, or what is missing or unknown.
 fn parse(name: &str, text: &str) -> Result<Profile, String> {
-    let mut lines = Lines::read(text)?;
-    let gpu = lines.text("gpu")?.to_owned();
-    let [major, minor] = lines.numbers("", "capability")?.ok_or("the numbers of capability are missing")?;
-    let memory = (lines.needed("", "memory_gib")? * GIB as f64) as u64;
-    let multiprocessors = lines.needed("", "multiprocessors")?;
-    let tensor = lines.table("tensor_tflops", &TENSOR)?;
-    let vector = lines.table("vector_tflops", &VECTOR)?;
-    if !vector.contains_key("float32") {
-        return Err("the number float32 of [vector_tflops] is missing".to_owned());
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    for (table, numbers, known) in
+        [("tensor_tflops", &file.tensor_tflops, TENSOR.as_slice()), ("vector_tflops", &file.vector_tflops, &VECTOR)]
+    {
+        if let Some(dtype) = numbers.keys().find(|dtype| !known.contains(&dtype.as_str())) {
+            return Err(format!("[{table}] has {dtype}, and knows {}", known.join(", ")));
+        }
     }
-    let rates = "gigabytes_per_second";
-    let bandwidth = lines.needed(rates, "memory")? * 1e9;
-    let cache = lines.number(rates, "cache")?.map(|rate| rate * 1e9);
-    let pcie = lines.needed(rates, "pcie")? * 1e9;
-    let peer = lines.number(rates, "peer")?.map_or(pcie, |rate| rate * 1e9);
-    if let Some(((table, key), (number, _))) = lines.0.first_key_value() {
-        let place = if table.is_empty() { String::new() } else { format!(" of [{table}]") };
-        return Err(format!("line {number}: the key {key}{place} is unknown"));
+    if !file.vector_tflops.contains_key("float32") {
+        return Err("[vector_tflops] has no float32".to_owned());
     }
-    let speed = Speed { multiprocessors, tensor, vector, memory: bandwidth, cache, pcie, peer };
-    Ok(Profile { name: name.to_owned(), gpu, capability: (major as u32, minor as u32), memory, speed })
+    let Rates { memory, cache, pcie, peer } = file.gigabytes_per_second;
+    let single = [file.memory_gib, file.multiprocessors, memory, cache.unwrap_or(1.0), pcie, peer.unwrap_or(1.0)];
+    let mut numbers = single.iter().chain(file.tensor_tflops.values()).chain(file.vector_tflops.values());
+    if let Some(wrong) = numbers.find(|number| !(number.is_finite() && **number > 0.0)) {
+        return Err(format!("{wrong} is not a positive number"));
+    }
+    let scaled = |table: BTreeMap<String, f64>| table.into_iter().map(|(dtype, rate)| (dtype, rate * 1e12)).collect();
+    Ok(Profile {
+        name: name.to_owned(),
+        gpu: file.gpu,
+        capability: file.capability,
+        memory: (file.memory_gib * GIB as f64) as u64,
+        speed: Speed {
+            multiprocessors: file.multiprocessors,
+            tensor: scaled(file.tensor_tflops),
+            vector: scaled(file.vector_tflops),
+            memory: memory * 1e9,
+            cache: cache.map(|rate| rate * 1e9),
+            pcie: pcie * 1e9,
+            peer: peer.unwrap_or(pcie) * 1e9,
+        },
+    })
 }
 
 #[cfg(test)]
@@ -220,13 +170,15 @@ mod tests {
     #[test]
     fn refusals_name_the_line_or_the_key() {
         let cases = [
-            (SMALL.replace("pcie = 16", "pci = 16"), "pcie of [gigabytes_per_second] is missing"),
-            (format!("{SMALL}nvlink = 3\n"), "line 10: the key nvlink of [gigabytes_per_second] is unknown"),
-            (SMALL.replace("[8, 6]", "8.6"), "line 2: capability takes two numbers"),
-            (SMALL.replace("= 4", "four"), "line 4 is not valid"),
-            (format!("{SMALL}pcie = 3\n"), "line 10 has a key for the second time"),
-            (SMALL.replace("= 100", "= 0"), "memory is a positive number"),
-            (SMALL.replace("float32", "float64"), "float32 of [vector_tflops] is missing"),
+            (SMALL.replace("pcie = 16", ""), "missing field `pcie`"),
+            (format!("{SMALL}nvlink = 3\n"), "line 10"),
+            (format!("{SMALL}nvlink = 3\n"), "unknown field `nvlink`"),
+            (SMALL.replace("[8, 6]", "8.6"), "line 2"),
+            (SMALL.replace("= 4", "four"), "line 4"),
+            (format!("{SMALL}pcie = 3\n"), "duplicate key"),
+            (SMALL.replace("= 100", "= 0"), "0 is not a positive number"),
+            (SMALL.replace("float32", "float64"), "[vector_tflops] has no float32"),
+            (SMALL.replace("float32", "int4"), "[vector_tflops] has int4, and knows float64, float32"),
         ];
         for (text, expected) in cases {
             let error = parse("own", &text).unwrap_err();
