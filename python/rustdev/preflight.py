@@ -55,6 +55,11 @@ def _switches(argument: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m rustdev.preflight", description="Run a program without computing: does it fit?")
     parser.add_argument("--profile", choices=[name for name, *_ in _rustdev.profiles()], help="the GPU whose memory it has")
+    parser.add_argument(
+        "--cluster",
+        metavar="LINKS",
+        help="the machine of the GPUs, for the time of collectives: gpus:8,inside:nvlink4,between:ib400",
+    )
     _add_file(parser, "--json", "also write the report as JSON")
     _add_file(parser, "--html", "also write the report as a page with a picture")
     parser.add_argument(
@@ -118,6 +123,8 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--fit and --compare run the program by themselves, not under torchrun")
     profile = options.profile or os.environ.get("RUSTDEV_PROFILE")
     wanted = {"RUSTDEV_COMPUTE": "none"} | ({"RUSTDEV_PROFILE": profile, "RUSTDEV_CLOCK": "profile"} if profile else {})
+    if options.cluster:
+        wanted["RUSTDEV_CLUSTER"] = options.cluster
     if not wanted.items() <= os.environ.items():
         # The environment is read once, at the import of the package.
         os.execve(sys.executable, [sys.executable, "-m", "rustdev.preflight", *arguments], os.environ | wanted)

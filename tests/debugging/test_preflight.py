@@ -260,3 +260,28 @@ def test_steps_have_no_times_without_a_profile(tmp_path: Path) -> None:
     result = python("-m", "rustdev.preflight", "--json", "report.json", "program.py", "8", directory=tmp_path)
     assert json.loads((tmp_path / "report.json").read_text())["steps"] == []
     assert "simulated" not in result.stderr
+
+
+RANK = """
+import torch
+from torch.distributed import HashStore, all_reduce, init_process_group
+
+init_process_group("rdccl-dry", store=HashStore(), rank=0, world_size=16)
+weight = torch.nn.Parameter(torch.ones(1 << 24, device="rustdev"))
+weight.grad = torch.ones_like(weight)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(2):
+    all_reduce(weight.grad)
+    optimizer.step()
+"""
+
+
+def test_collectives_take_the_time_of_the_links(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(RANK)
+
+    def seconds(cluster: str) -> float:
+        options = ["--profile", "a100-80g", "--cluster", cluster, "--json", "report.json", "program.py"]
+        python("-m", "rustdev.preflight", *options, directory=tmp_path, check=True)
+        return json.loads((tmp_path / "report.json").read_text())["steps"][1]["seconds"]
+
+    assert seconds("gpus:8,inside:nvlink3,between:ib100") > 1.5 * seconds("gpus:8,inside:nvlink3,between:ib400")
