@@ -86,11 +86,11 @@ class RdcclWork(Work):
         self._clock: _rustdev.SanitizerClock | None = None
         self._moment: _rustdev.SimulatedMoment | None = None
 
-    def issue(self, timeout: timedelta) -> None:
+    def issue(self, timeout: timedelta = _NO_TIME) -> None:
         """Post the operation: at once if the work that its tensors depend on is done, else after that work.
 
         Args:
-            timeout: Timeout of the group.
+            timeout: Timeout of the group, for a comparison of the ranks.
 
         Raises:
             ValueError: If Gloo rejects an argument.
