@@ -78,16 +78,18 @@ def test_float32_uses_tf32_where_the_program_permits_it() -> None:
         return [milliseconds(lambda: a @ a), milliseconds(lambda: functional.conv2d(image, weight))]
 
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    try:
-        torch.backends.cudnn.allow_tf32 = False
-        exact = times()
-        torch.set_float32_matmul_precision("high")
-        product = times()
-        torch.backends.cudnn.allow_tf32 = True
-        both = times()
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
+    # Other tests may have imported PyTorch's, which freeze the flags.
+    with torch.backends.__allow_nonbracketed_mutation():
+        try:
+            torch.backends.cudnn.allow_tf32 = False
+            exact = times()
+            torch.set_float32_matmul_precision("high")
+            product = times()
+            torch.backends.cudnn.allow_tf32 = True
+            both = times()
+        finally:
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
     assert exact[0] > 5 * product[0]
     assert product[1] == exact[1] > 5 * both[1]
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rustdev._imports import _after_import
 
-from . import dry_runs
-
 if TYPE_CHECKING:
     from .backend import ProcessGroupRdccl
 
@@ -24,8 +22,10 @@ def _create(options: Any, backend_options: object | None) -> "ProcessGroupRdccl"
         options: Store, rank, size, timeout and name of the group.
         backend_options: Must be None.
     """
+    from . import dry_runs
     from .backend import ProcessGroupRdccl
 
+    dry_runs.install()
     if backend_options is not None:
         raise TypeError(f"rdccl takes no options, but pg_options is a {type(backend_options).__name__}")
     return ProcessGroupRdccl.connect(options)
@@ -75,6 +75,5 @@ def _install() -> None:
     """Register the backend if this torch includes ``torch.distributed``, which ``import torch`` has then loaded."""
     if "torch.distributed.distributed_c10d" in sys.modules:
         register()
-        dry_runs.install()
         _after_import("torch.testing._internal.distributed.fake_pg", _add_to_fake)
         _after_import("torch.distributed._local_tensor", _draw_as_cuda)

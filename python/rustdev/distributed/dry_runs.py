@@ -37,8 +37,9 @@ def _computed(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+@functools.cache
 def install() -> None:
-    """Have the agreements of DistributedDataParallel computed."""
+    """Have the agreements of DistributedDataParallel computed, from the first call on."""
     import torch.distributed
 
     distributed: Any = torch.distributed
