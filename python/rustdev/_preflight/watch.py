@@ -16,9 +16,10 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from rustdev._imports import _after_import
 from rustdev.clock import simulated_time
+from rustdev.device import current_device, device_count
 from rustdev.graphs import is_current_stream_capturing
 from rustdev.memory import _record_memory_history, attach_out_of_memory_observer
-from rustdev.streams import Event
+from rustdev.streams import Event, current_stream
 
 
 def _now() -> int:
@@ -38,6 +39,13 @@ def addresses(tensor: Tensor) -> Iterator[int]:
         yield tensor.untyped_storage().data_ptr()
 
 
+def _recorded(device: int) -> Event:
+    """Return an event that is recorded on the current stream of a device."""
+    event = Event(enable_timing=True)
+    event.record(current_stream(device))
+    return event
+
+
 def _trace_hooks(rules: ModuleType) -> None:
     """Let Dynamo trace the hooks, which do nothing then. Else they would break the graphs of compiled modules."""
     rules.BUILTIN_INLINE_WHEN_CALLED.add(__file__)
@@ -54,8 +62,10 @@ class Watch:
         self.modules: list[str] = [""]
         #: Times at which steps of optimizers begin and end.
         self.step_times: list[int] = [0]
-        #: With a simulated clock: events at the begin of the run and after each step, with the operations counted by then.
-        self.step_ends: list[tuple[Event, int]] = []
+        #: With a simulated clock: an event of each device at the begin of the run.
+        self.begins: list[Event] = []
+        #: And events after each step, with the device and the operations counted by then.
+        self.step_ends: list[tuple[Event, int, int]] = []
         #: The optimizer whose step is running.
         self._stepping: Optimizer | None = None
         self._stack: list[str] = []
@@ -71,7 +81,8 @@ class Watch:
         _after_import("torch._dynamo.trace_rules", _trace_hooks)
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there are global hooks")
         attach_out_of_memory_observer(lambda *_: self.finish())
-        self._end_step()
+        if simulated_time() is not None:
+            self.begins = [_recorded(index) for index in range(device_count())]
         _record_memory_history(context="alloc", skip_actions=["free_completed"])
 
     def finish(self) -> None:
@@ -136,9 +147,8 @@ class Watch:
     def _end_step(self) -> None:
         counted = simulated_time()
         if counted is not None and not is_current_stream_capturing():
-            event = Event(enable_timing=True)
-            event.record()
-            self.step_ends.append((event, counted.flops))
+            index = current_device()
+            self.step_ends.append((_recorded(index), index, counted.flops))
 
     def _label_state(self, stepping: Optimizer) -> None:
         values = (value for state in stepping.state.values() for value in state.values())
@@ -146,10 +156,13 @@ class Watch:
 
     def steps(self) -> list[tuple[float, int]]:
         """Return the simulated seconds and the floating-point operations of each step, each from the end of the one before it."""
-        for event, _ in self.step_ends:
-            event.synchronize()
-        pairs = zip(self.step_ends, self.step_ends[1:], strict=False)
-        return [(before.elapsed_time(end) / 1e3, flops - earlier) for (before, earlier), (end, flops) in pairs]
+        steps = []
+        latest, operations = self.begins.copy(), 0
+        for end, device, flops in self.step_ends:
+            end.synchronize()
+            steps.append((latest[device].elapsed_time(end) / 1e3, flops - operations))
+            latest[device], operations = end, flops
+        return steps
 
     def module_at(self, moment: int) -> str:
         """Return the name of the innermost module at a time, or an empty string."""
