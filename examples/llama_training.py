@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16", help="dtype of all tensors")
     parser.add_argument("--checkpoint", action="store_true", help="recompute the layers in the backward")
     parser.add_argument(
-        "--shard", type=int, default=1, metavar="RANKS", help="FSDP2 over so many ranks, of which this is the first"
+        "--shard", type=int, default=1, metavar="RANKS", help="FSDP2 over this number of ranks; the process is rank 0"
     )
     parser.add_argument("--optimizer", choices=("adamw", "adamw8bit"), default="adamw", help="adamw8bit has states of 8 bits")
     parser.add_argument("--device", default="rustdev")

@@ -28,7 +28,7 @@ class DeviceTime(NamedTuple):
 
 
 class SimulatedTime(NamedTuple):
-    """What a simulated clock has counted since it began.
+    """Counts of a simulated clock since its begin.
 
     Attributes:
         seconds: Simulated time of the host.

@@ -45,7 +45,7 @@ fn clock_end() -> Option<Counted> {
     clock::end().map(counted)
 }
 
-/// What the clock has counted so far; None if no clock runs.
+/// The counts of the running clock; None if none runs.
 #[pyfunction]
 fn clock_report() -> Option<Counted> {
     device::all();

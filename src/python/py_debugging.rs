@@ -65,7 +65,7 @@ fn faults_loss(rank: u64) -> Option<(bool, String)> {
     faults::loss(rank).map(|(loss, text)| (loss == Loss::Exit, text))
 }
 
-/// What happens to ranks that call different collectives: "hang" or "error"; `None` if they are not compared.
+/// The mode of ranks that call different collectives: "hang" or "error"; `None` if their calls are not compared.
 #[pyfunction]
 fn nccl_mode() -> Option<&'static str> {
     config().nccl

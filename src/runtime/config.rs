@@ -310,8 +310,10 @@ fn listed(list: &str, count: usize) -> Result<usize, Error> {
 
 fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, Error> {
     choices.iter().find(|(accepted, _)| *accepted == value).map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let accepted: Vec<_> = choices.iter().map(|(accepted, _)| *accepted).collect();
-        refused(name, value, &format!("one of {}", accepted.join(", ")))
+        let (named, empty): (Vec<_>, Vec<_>) =
+            choices.iter().map(|(accepted, _)| *accepted).partition(|accepted| !accepted.is_empty());
+        let nothing = if empty.is_empty() { "" } else { ", or nothing" };
+        refused(name, value, &format!("one of {}{nothing}", named.join(", ")))
     })
 }
 

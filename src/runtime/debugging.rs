@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::config::config;
 use super::memory::Timeline;
-use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE};
+use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE, STICKY};
 use super::stream::Stream;
 use super::stream::observer::{self, Observer, Recorder};
 use super::sync::LazyLock;
@@ -70,7 +70,9 @@ impl Observer for Modes {
     }
 
     fn replace(&self, stream: &'static Stream, task: Task) -> Result<Task, Error> {
-        sticky::check(stream.device())?;
+        if observers::has(STICKY) {
+            sticky::check(stream.device())?;
+        }
         faults::arm(stream, if observers::is_dry() { dry_run::emptied(task) } else { task })
     }
 

@@ -52,7 +52,7 @@ struct Note {
     name: &'static str,
     cost: u64,
     about: About,
-    /// What the node asks of a card, if it is a kernel.
+    /// The demand of the node, if it is a kernel.
     demand: Option<Demand>,
     stream: &'static Stream,
     after: Vec<usize>,

@@ -340,7 +340,7 @@ impl Task {
         }
     }
 
-    /// What a kernel asks of a card; `None` for other tasks.
+    /// The demand of a kernel; `None` for other tasks.
     pub(super) fn demand(&self) -> Option<Demand> {
         let mut found = None;
         if let Payload::Kernel(work) = &self.payload {

@@ -70,7 +70,7 @@ def peaks(mode: str, module: str, *arguments: str, constants: dict[str, int] | N
 @pytest.mark.parametrize("module", PROGRAMS)
 def test_an_example_has_the_peaks_of_a_computed_run(module: str, tmp_path: Path) -> None:
     if module in LIBRARIES and importlib.util.find_spec(LIBRARIES[module]) is None:
-        pytest.skip(f"{LIBRARIES[module]} is not installed")
+        pytest.skip(f"{LIBRARIES[module]} is not installed: `make demo` or `make test-libraries` does that")
     dry, computed = (peaks(mode, module, *PROGRAMS[module], directory=tmp_path) for mode in ("none", ""))
     if module in DEPENDS_ON_VALUES:
         assert dry >= computed

@@ -1,4 +1,4 @@
-"""What the memory history of a device says: its peaks, what they consist of, and its memory over the run."""
+"""Analysis of the memory history of a device: its peaks, what they consist of, and its memory over the run."""
 
 import os
 from bisect import bisect_right, insort
@@ -106,7 +106,7 @@ class _Segments:
 
 
 def _is_communication(frames: Sequence[dict[str, Any]]) -> bool:
-    """Whether the innermost function of Python, but for those that call operators, is one of collectives."""
+    """Return whether the innermost Python function, apart from callers of operators, belongs to collectives."""
     inner = next((frame["filename"] for frame in frames if not any(caller in frame["filename"] for caller in CALLERS)), "")
     return any(part in inner for part in COMMUNICATION)
 

@@ -1,4 +1,4 @@
-"""What DistributedDataParallel must compute in a dry run as well: the numbers by which its ranks agree on their work.
+"""The computation that DistributedDataParallel needs in a dry run: the numbers by which its ranks agree on their work.
 
 The ranks exchange the shapes of the parameters and the order of the gradients through tensors of the device, and read them on the
 host, where a dry run would give zeros.

@@ -39,7 +39,7 @@ pub struct Cluster {
     pub gpus: u64,
     /// Bytes per second between devices of a node, and nanoseconds of a step. `None`: the rate of the profile.
     pub inside: Option<(f64, f64)>,
-    /// The same between nodes.
+    /// Bytes per second between nodes, and nanoseconds of a step.
     pub between: (f64, f64),
 }
 

@@ -108,7 +108,7 @@ const VECTOR: [&str; 2] = ["float64", "float32"];
 /// Reads a profile.
 ///
 /// # Errors
-/// What is wrong, with its line, or what is missing or unknown.
+/// The fault with its line, or the key that is missing or unknown.
 fn parse(name: &str, text: &str) -> Result<Profile, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     for (table, numbers, known) in

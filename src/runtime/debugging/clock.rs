@@ -38,7 +38,7 @@ struct Clock {
     kernels: u64,
 }
 
-/// What a clock has counted. Times are nanoseconds.
+/// The counts of a clock. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The time of the host.
@@ -74,7 +74,7 @@ pub fn end() -> Option<Report> {
     Some(clock.report())
 }
 
-/// What the clock has counted so far; `None` if no clock runs.
+/// The counts of the running clock; `None` if none runs.
 pub fn report() -> Option<Report> {
     CLOCK_STATE.lock().as_ref().map(Clock::report)
 }

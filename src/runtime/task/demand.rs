@@ -22,7 +22,7 @@ pub struct Products {
     pub dtype: &'static str,
 }
 
-/// What a task asks of a card.
+/// The demand of a task: its products, bytes and copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     pub name: &'static str,

@@ -51,7 +51,7 @@ pub struct Job {
     /// The part of the compute engine that it occupies, from 1 to [`WHOLE`].
     pub share: u32,
     pub duration: u64,
-    /// Its entry in a trace.
+    /// The entry of the work in a trace, if one records.
     pub mark: Option<Mark>,
 }
 
