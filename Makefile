@@ -66,9 +66,9 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH).$(FEATURES)
 MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
-.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
+.PHONY: help all torch dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
 .PHONY: accuracy check check-python mutants nightly heap asan-python tsan-python test-portable test-aarch64 test-hardware
-.PHONY: lint lint-fast lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models bench-real bench-llm header
+.PHONY: lint lint-fast lint-fast-rust lint-fast-python lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models bench-real bench-llm header
 .PHONY: wheel release checksums docs clean
 
 help: ## list the targets
@@ -76,13 +76,16 @@ help: ## list the targets
 
 all: lint test ## every lint and every test
 
-$(STAMPS)/torch:
-	@if [ ! -e '$(PY)' ]; then \
-	    '$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: Python 3.11 or newer is needed: try make PYTHON=python3.12")'; \
-	    '$(PYTHON)' -m venv '$(VENV)'; fi
+$(PY):
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: Python 3.11 or newer is needed: try make PYTHON=python3.12")'
+	@'$(PYTHON)' -m venv '$(VENV)'
+
+$(STAMPS)/torch: | $(PY)
 	@if ! '$(PY)' tools/environment.py torch '$(TORCH)' | grep -q .; then \
 	    '$(PY)' -m pip install -q $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') 'torch==$(TORCH)'; fi
 	@mkdir -p $(@D) && touch $@
+
+torch: $(STAMPS)/torch ## make the environment and install torch
 
 $(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
 	@'$(PY)' tools/environment.py lacks $< || '$(PY)' -m pip install -q -r $<
@@ -247,9 +250,14 @@ lint-rust: dev
 	PYO3_PYTHON='$(PY)' $(CLIPPY)
 	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release -p rustdev-module -- -D warnings
 
-lint-fast: lint-workflows $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy, workflows
+lint-fast: lint-fast-rust lint-fast-python lint-workflows ## the lints that need no built module: rustfmt, clippy, ruff, mypy, workflows
+
+# torch is not needed: `make -j 2 lint-fast-rust torch` installs it meanwhile.
+lint-fast-rust: | $(PY)
 	cargo fmt --all --check
 	PYO3_PYTHON='$(PY)' $(CLIPPY)
+
+lint-fast-python: $(STAMPS)/lint $(STAMPS)/test
 	ruff check .
 	ruff format --check .
 	mypy

@@ -6,6 +6,8 @@ from pathlib import Path
 
 # Two devices, so that what mixes them up fails.
 os.environ["RUSTDEV_DEVICE_COUNT"] = "2"
+# PyTorch's OpenMP threads sleep between loops: several processes test at once, and threads that spin take two thirds of the time.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import layers
 import pytest
