@@ -61,6 +61,9 @@ typedef void (*rd_chunk_run)(void *context, size_t chunk);
 // Reads the environment and creates the devices; idempotent.
 rd_status rd_init(void);
 
+// The name of the backend, which is that of its devices for PyTorch.
+const char *rd_backend_name(void);
+
 // The number of devices; 0 if the configuration is invalid or in a forked child.
 int32_t rd_device_count(void);
 
@@ -79,7 +82,7 @@ rd_status rd_device_synchronize(int32_t device);
 // Called in the child of `fork()`: the runtime is unusable there if the parent had started it.
 void rd_fork_child(void);
 
-// The value of `RUSTDEV_AUTOGRAD_THREADS`.
+// The setting `AUTOGRAD_THREADS`.
 bool rd_autograd_threads(void);
 
 // Runs chunks `0..count` on the pool and the calling thread; returns when all are done. `cost`: estimated nanoseconds on one

@@ -43,4 +43,6 @@ pub mod tuning;
 mod tuning;
 
 #[cfg(not(loom))]
-pub use runtime::hardware;
+pub use abi::rd_launch::KernelCall;
+#[cfg(not(loom))]
+pub use runtime::{Error, hardware, name};

@@ -34,7 +34,7 @@ use pyo3::types::PyType;
 
 use crate::abi::rd_shim::INTERFACE;
 use crate::runtime::hardware::{self, Hardware};
-use crate::runtime::{Error, config};
+use crate::runtime::{Error, config, name};
 use crate::simd;
 
 /// The Python exception of an error, of the type that users of PyTorch expect.
@@ -72,6 +72,20 @@ pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult
     register(module)
 }
 
+/// Names the backend, then does what [`register_on`] does: `torch.mychip`, `device="mychip"`, `MYCHIP_PROFILE`. The entry point of
+/// a backend with a name of its own calls this.
+///
+/// # Errors
+/// Those of [`name::choose`] and [`register_on`].
+pub fn register_as(
+    module: &Bound<'_, PyModule>,
+    name: &'static str,
+    open: impl FnOnce() -> PyResult<Arc<dyn Hardware>>,
+) -> PyResult<()> {
+    name::choose(name)?;
+    register_on(module, open)
+}
+
 /// Adds all functions to a module `rustdev._rustdev`. This reads the environment, but starts no device.
 ///
 /// # Errors
@@ -85,6 +99,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.py().import("faulthandler")?.call_method0("enable")?;
     }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("backend", name::name())?;
     module.add("interface", format!("{INTERFACE:016x}"))?;
     py_completion::register(module)?;
     py_cuda_mode::register(module)?;

@@ -47,6 +47,7 @@ pub mod hardware;
 #[cfg(not(loom))]
 pub mod isolation;
 pub mod memory;
+pub mod name;
 pub mod observers;
 #[cfg(not(loom))]
 mod open_loops;

@@ -14,6 +14,7 @@ pub mod nontemporal;
 pub mod register_transpose;
 pub mod scalar_convert;
 
+use crate::runtime::name::variable;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An instruction set that loops are compiled for.
@@ -106,7 +107,7 @@ pub fn check() -> Result<(), String> {
 /// The best instruction set of this machine up to the one that `RUSTDEV_ISA` names.
 fn best_allowed() -> Isa {
     let best = detect();
-    let forced = std::env::var("RUSTDEV_ISA").ok().and_then(|name| Isa::from_name(&name));
+    let forced = std::env::var(variable("ISA")).ok().and_then(|name| Isa::from_name(&name));
     forced.map_or(best, |isa| isa.min(best))
 }
 

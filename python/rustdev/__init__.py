@@ -17,7 +17,9 @@ import torch
 from torch import AcceleratorError as AcceleratorError
 from torch import OutOfMemoryError as OutOfMemoryError
 
-if torch._C._get_privateuse1_backend_name() not in ("privateuseone", "rustdev"):
+from ._name import NAME
+
+if torch._C._get_privateuse1_backend_name() not in ("privateuseone", NAME):
     raise ImportError(f"torch holds one extension device at a time, and it is {torch._C._get_privateuse1_backend_name()} already")
 
 from . import _rustdev, _shim_loader
@@ -25,11 +27,11 @@ from . import _rustdev, _shim_loader
 _shim_loader.load(torch.__version__)
 
 # A failed import leaves a placeholder module (rustdev_autoload.Unavailable).
-if hasattr(torch, "rustdev"):
-    del torch.rustdev
+if hasattr(torch, NAME):
+    delattr(torch, NAME)
 
-torch.utils.rename_privateuse1_backend("rustdev")
-torch._register_device_module("rustdev", sys.modules[__name__])
+torch.utils.rename_privateuse1_backend(NAME)
+torch._register_device_module(NAME, sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
 from . import _absent, _device_info, _exit, _inductor, _ops, _triton, dlpack, label, legacy, multiprocessing
@@ -86,8 +88,8 @@ _triton._install()
 distributed._install()
 _begin_sanitizer()
 _rustdev.dry_run_begin(at_start=True)
-sys.modules["torch.backends.rustdev"] = backends
-torch.backends.rustdev = backends  # type: ignore[attr-defined]
+sys.modules[f"torch.backends.{NAME}"] = backends
+setattr(torch.backends, NAME, backends)
 globals().update({name: getattr(legacy, name) for name in legacy.__all__})
 
 if typing.TYPE_CHECKING:
@@ -102,7 +104,7 @@ else:  # hidden from type checkers, which would accept every name
             return _cuda_scope.as_cuda
         if name == "_initialized":  # torch.utils.checkpoint saves the RNG states if this is true
             return is_initialized()
-        return _absent._refuse("torch.rustdev", name)
+        return _absent._refuse(f"torch.{NAME}", name)
 
     _MODULES = {"amp", "backends", "distributed", "graphs", "memory", "nvtx", "profiler", "random", "streams"}
     _OWN = {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, types.ModuleType)}

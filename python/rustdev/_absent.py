@@ -5,12 +5,14 @@ A name that could only be a stub is left out, so that a program that relies on i
 
 from typing import NoReturn
 
+from ._name import NAME
+
 #: For each module: (space-separated absent names, reason).
 _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
-    "torch.rustdev": (
+    f"torch.{NAME}": (
         (
             "CUDAGraph graph_annotations export_dot export_graph_data",
-            "CUDA's own graphs; the class is torch.rustdev.Graph, as torch.xpu has XPUGraph, and its debug_dump() writes DOT",
+            f"CUDA's own graphs; the class is torch.{NAME}.Graph, as torch.xpu has XPUGraph, and its debug_dump() writes DOT",
         ),
         (
             "CUDAPluggableAllocator change_current_allocator caching_allocator_disabled",
@@ -37,13 +39,13 @@ _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "tables of NVIDIA's devices",
         ),
     ),
-    "torch.rustdev.amp": (
+    f"torch.{NAME}.amp": (
         (
             "autocast_mode common grad_scaler amp_definitely_not_available",
             "files of CUDA's package, with the names that amp has itself",
         ),
     ),
-    "torch.backends.rustdev": (
+    f"torch.backends.{NAME}": (
         (
             "matmul allow_fp16_bf16_reduction_math_sdp fp16_bf16_reduction_math_sdp_allowed",
             "products keep what PyTorch's CPU device keeps, and there is no other precision to choose",
@@ -66,9 +68,9 @@ _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
 
 #: For each module: absent name to the full name of its equivalent.
 OTHER_NAMES = {
-    "torch.rustdev": {"CudaError": "torch.AcceleratorError", "get_gencode_flags": "torch.rustdev.get_arch_list"},
-    "torch.rustdev.amp": {},
-    "torch.backends.rustdev": {"sdp_kernel": "torch.nn.attention.sdpa_kernel"},
+    f"torch.{NAME}": {"CudaError": "torch.AcceleratorError", "get_gencode_flags": f"torch.{NAME}.get_arch_list"},
+    f"torch.{NAME}.amp": {},
+    f"torch.backends.{NAME}": {"sdp_kernel": "torch.nn.attention.sdpa_kernel"},
 }
 
 #: For each module: absent name to reason.

@@ -13,6 +13,7 @@ from torch.storage import TypedStorage, UntypedStorage
 
 from . import _rustdev, graphs, memory, streams
 from ._cuda_mode import _as_cuda, _call_mapped, _is_asked_by_pytorch, _mapped, _stand_in_function
+from ._name import NAME
 from .device import (
     _exchange_device,
     _is_in_bad_fork,
@@ -98,7 +99,7 @@ def _device_property(cls: type) -> property:
 
     def seen(self: Any) -> torch.device:
         found: torch.device = get(self)
-        return found if found.type != "rustdev" or not _rustdev.cuda_mode_is_on() or _is_asked_by_pytorch() else _as_cuda(found)
+        return found if found.type != NAME or not _rustdev.cuda_mode_is_on() or _is_asked_by_pytorch() else _as_cuda(found)
 
     return property(seen)
 

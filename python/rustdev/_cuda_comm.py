@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from ._cuda_mode import _mapped
+from ._name import NAME
 
 #: A CUDA device or its index; a negative index means the CPU.
 _Device = int | str | torch.device
@@ -15,7 +16,7 @@ _Device = int | str | torch.device
 
 def _place(device: _Device) -> torch.device:
     if isinstance(device, int):
-        return torch.device("rustdev", device) if device >= 0 else torch.device("cpu")
+        return torch.device(NAME, device) if device >= 0 else torch.device("cpu")
     return torch.device(_mapped(device))
 
 

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import _rustdev
 from ._imports import _after_import
+from ._name import NAME
 
 
 class _Backward(threading.local):
@@ -29,8 +30,8 @@ class _Backward(threading.local):
 
 _backward = _Backward()
 
-#: The device in error messages: "rustdev" followed by an index, or in single quotes.
-_NAME = re.compile(r"\brustdev(?=:\d)|(?<=')rustdev(?=')")
+#: The device in error messages: its name followed by an index, or in single quotes.
+_NAME = re.compile(rf"\b{NAME}(?=:\d)|(?<='){NAME}(?=')")
 
 
 def _mapped(value: Any) -> Any:
@@ -38,9 +39,9 @@ def _mapped(value: Any) -> Any:
     if isinstance(value, torch.device):
         if value.type != "cuda":
             return value
-        return torch.device("rustdev") if value.index is None else torch.device("rustdev", value.index)
+        return torch.device(NAME) if value.index is None else torch.device(NAME, value.index)
     if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
-        return f"rustdev{value[4:]}"
+        return f"{NAME}{value[4:]}"
     if type(value) in (list, tuple):
         found = [_mapped(each) for each in value]
         return value if all(new is old for new, old in zip(found, value, strict=True)) else type(value)(found)
@@ -69,12 +70,12 @@ _CUDA[None] = torch.device("cuda")
 
 def _as_cuda(device: torch.device) -> torch.device:
     """Return the "cuda" device that stands for this device in the scope; other devices unchanged."""
-    return _CUDA[device.index] if device.type == "rustdev" else device
+    return _CUDA[device.index] if device.type == NAME else device
 
 
 def _rename(error: Exception) -> None:
     """Replace "rustdev" by "cuda" in the message of an error: programs and their tests match such messages."""
-    if error.args and isinstance(error.args[0], str) and "rustdev" in error.args[0]:
+    if error.args and isinstance(error.args[0], str) and NAME in error.args[0]:
         error.args = (_NAME.sub("cuda", error.args[0]), *error.args[1:])
 
 
@@ -85,7 +86,7 @@ def _is_asked_by_pytorch() -> bool:
 
 def _device(getter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     device: torch.device = getter(*args)
-    return device if device.type != "rustdev" or _is_asked_by_pytorch() else _as_cuda(device)
+    return device if device.type != NAME or _is_asked_by_pytorch() else _as_cuda(device)
 
 
 def _make_device(make: Callable[..., torch.device], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
@@ -103,7 +104,7 @@ def _unchanged(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 def _is_cuda(getter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if _is_asked_by_pytorch():
         return bool(getter(*args))
-    return bool(args[0].device.type == "rustdev")
+    return bool(args[0].device.type == NAME)
 
 
 def _cuda(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
@@ -114,10 +115,10 @@ def _type(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     def rename(value: Any, name: str, other: str) -> Any:
         return value.replace(name, other, 1) if isinstance(value, str) and value.startswith(name) else value
 
-    args = tuple(rename(value, "torch.cuda.", "torch.rustdev.") for value in args)
-    kwargs = {name: rename(value, "torch.cuda.", "torch.rustdev.") for name, value in kwargs.items()}
+    args = tuple(rename(value, "torch.cuda.", f"torch.{NAME}.") for value in args)
+    kwargs = {name: rename(value, "torch.cuda.", f"torch.{NAME}.") for name, value in kwargs.items()}
     result = method(*args, **kwargs)
-    return result if _is_asked_by_pytorch() else rename(result, "torch.rustdev.", "torch.cuda.")
+    return result if _is_asked_by_pytorch() else rename(result, f"torch.{NAME}.", "torch.cuda.")
 
 
 def _gradients(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -157,14 +158,14 @@ class _CudaMode(TorchFunctionMode):
         values = [*args, *kwargs.values()]
         for index, value in enumerate(values):
             if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
-                values[index] = "rustdev" + value[4:]
+                values[index] = NAME + value[4:]
             elif isinstance(value, torch.device) and value.type == "cuda":
-                values[index] = "rustdev" if value.index is None else f"rustdev:{value.index}"
+                values[index] = NAME if value.index is None else f"{NAME}:{value.index}"
         args, kwargs = tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
         if func is not torch.Tensor.cuda:
             return func(*args, **kwargs)
         place = args[1] if len(args) > 1 else kwargs.get("device")
-        return args[0].to("rustdev" if place is None else f"rustdev:{place}" if isinstance(place, int) else place)
+        return args[0].to(NAME if place is None else f"{NAME}:{place}" if isinstance(place, int) else place)
 
 
 def _modes_of_scope() -> list[_CudaMode]:

@@ -24,6 +24,7 @@ from . import _cuda_comm, _rustdev, amp, graphs, memory, nvtx, profiler, random,
 from ._cuda_bindings import _bindings, _Generator
 from ._cuda_leaves import _leaves
 from ._cuda_mode import _call_mapped, _CudaMode, _mapped, _modes_of_scope, _run_backward, _stand_in_function
+from ._name import NAME
 from ._profiles import _Profile
 from .device import DeviceProperties, _properties_of, init, is_available
 from .device import get_device_properties as _real_properties
@@ -83,7 +84,7 @@ def _counterparts() -> Iterator[tuple[types.ModuleType, str, Any]]:
             if (
                 hasattr(theirs, name)
                 and callable(value)
-                and home.startswith(("rustdev", "torch.rustdev"))
+                and home.startswith(("rustdev", f"torch.{NAME}"))
                 and name not in ("_get_device_index", "_lazy_init", "is_available")
             ):
                 yield theirs, name, value
@@ -156,7 +157,7 @@ def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
     for module, name, value in _counterparts():
         if name in profiled and module is torch.cuda:
             yield module, name, profiled[name]
-        elif isinstance(value, type) and value.__module__ == "torch.rustdev":
+        elif isinstance(value, type) and value.__module__ == f"torch.{NAME}":
             yield module, name, value  # legacy tensor and storage types: PyTorch parses their names
         elif name == "graph":
             yield module, name, _stand_in(value, cuda_graph="rustdev_graph")
@@ -209,7 +210,7 @@ def _autocast() -> Iterator[tuple[Any, str, Any]]:
         self: Any, device_type: Any, dtype: torch.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         place = _mapped(device_type)
-        is_ours = place == "rustdev"
+        is_ours = place == NAME
         # PyTorch checks the dtype only if autocast is enabled. For CUDA it accepts every dtype, and casts to it.
         begin(self, place, dtype, enabled and not is_ours, cache_enabled)
         if is_ours:
@@ -226,12 +227,12 @@ def _autocast() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _storages() -> Iterator[tuple[Any, str, Any]]:
-    is_cuda = property(lambda self: self.device.type == "rustdev")
+    is_cuda = property(lambda self: self.device.type == NAME)
     for cls in (_StorageBase, TypedStorage):
         yield cls, "to", _stand_in_function(cls.to)
     yield UntypedStorage, "is_cuda", is_cuda
     yield TypedStorage, "is_cuda", is_cuda
-    yield PackedSequence, "is_cuda", property(lambda self: self.data.device.type == "rustdev")
+    yield PackedSequence, "is_cuda", property(lambda self: self.data.device.type == NAME)
 
 
 def _backend(backend: Any) -> Any:
@@ -241,7 +242,7 @@ def _backend(backend: Any) -> Any:
         backend: Such as ``"nccl"`` or ``"cpu:gloo,cuda:nccl"``; None for the default of each device.
     """
     if backend is None:
-        return "cpu:gloo,rustdev:rdccl"
+        return f"cpu:gloo,{NAME}:rdccl"
     if not isinstance(backend, str):
         return backend
     parts = []
@@ -330,7 +331,7 @@ def _default_tensor_type(tensor_type: Any) -> None:
     name = tensor_type if isinstance(tensor_type, str) else getattr(tensor_type, "__name__", "")
     dtype = {"HalfTensor": torch.float16, "BFloat16Tensor": torch.bfloat16, "DoubleTensor": torch.float64}
     torch.set_default_dtype(dtype.get(name.rpartition(".")[2], torch.float32))
-    torch.set_default_device("rustdev")
+    torch.set_default_device(NAME)
 
 
 def _torch() -> Iterator[tuple[Any, str, Any]]:
@@ -343,7 +344,7 @@ def _torch() -> Iterator[tuple[Any, str, Any]]:
     @functools.wraps(set_type)
     def set_default_tensor_type(t: Any) -> None:
         name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}" if isinstance(t, type) else ""
-        if name.startswith(("torch.cuda.", "torch.rustdev.")):
+        if name.startswith(("torch.cuda.", f"torch.{NAME}.")):
             _default_tensor_type(t)
         else:
             set_type(t)
@@ -359,7 +360,7 @@ def _torch() -> Iterator[tuple[Any, str, Any]]:
     yield torch, "set_default_tensor_type", set_default_tensor_type
     for name in ("scatter", "gather", "broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced"):
         yield torch.nn.parallel.comm, name, getattr(_cuda_comm, name)
-    yield torch._utils, "_get_available_device_type", lambda: "rustdev"
+    yield torch._utils, "_get_available_device_type", lambda: NAME
     fork = torch.random.fork_rng
 
     @functools.wraps(fork)

@@ -21,6 +21,7 @@ from typing_extensions import Self
 from . import _rustdev, memory
 from ._cuda_mode import _CudaMode, _mapped, _modes_of_scope, _put_on_stack, _take_off_stack
 from ._cuda_names import _replacements
+from ._name import NAME
 from ._profiles import _profile
 from ._utils import _ThreadStack
 from .device import device_count, get_device_properties
@@ -30,7 +31,7 @@ _MISSING = object()
 
 def _tag(storage: Any) -> str | None:
     """Return the location tag of a storage in files that are saved in the scope: a "cuda" device. None for other devices."""
-    return f"cuda:{storage.device.index}" if storage.device.type == "rustdev" else None
+    return f"cuda:{storage.device.index}" if storage.device.type == NAME else None
 
 
 def _restore(storage: Any, location: str) -> Any:
@@ -38,7 +39,7 @@ def _restore(storage: Any, location: str) -> Any:
     ours = _mapped(location)
     if ours == location:
         return None
-    return torch.serialization._deserialize("rustdev", storage, ours)
+    return torch.serialization._deserialize(NAME, storage, ours)
 
 
 #: Entry of torch.serialization's package registry. Its priority 1 is before CUDA's, 20.
@@ -86,7 +87,7 @@ class _Installation:
         for owner, name, value in list(_replacements(named, self.profile, _enter_in_child)):
             original = vars(owner).get(name, _MISSING)
             self._set(owner, name, value)
-            if isinstance(owner, ModuleType) and callable(original) and getattr(value, "__module__", None) != "torch.rustdev":
+            if isinstance(owner, ModuleType) and callable(original) and getattr(value, "__module__", None) != f"torch.{NAME}":
                 replaced.setdefault(id(original), value)
                 self._originals[id(value)] = (value, original)
                 if id(original) in builtins:  # TorchScript calls builtins instead of compiling their bodies

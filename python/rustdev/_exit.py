@@ -12,6 +12,7 @@ import contextlib
 import torch
 from torch.autograd import Variable, set_multithreading_enabled
 
+from ._name import NAME
 from .device import device_count, is_initialized
 from .memory import memory_stats
 
@@ -27,7 +28,7 @@ def settle_autograd() -> None:
     for index in range(device_count()):
         # Errors are suppressed: at exit they were either reported before or do not matter.
         with contextlib.suppress(Exception), torch.inference_mode(False), torch.enable_grad(), set_multithreading_enabled(True):
-            leaf = torch.ones((), device=f"rustdev:{index}", requires_grad=True)
+            leaf = torch.ones((), device=f"{NAME}:{index}", requires_grad=True)
             # The engine is called directly: torch.autograd would store the Python context. The result is accumulated into
             # `leaf.grad`, since the engine would keep returned gradients.
             Variable._execution_engine.run_backward((leaf * 1,), (torch.ones_like(leaf),), False, False, (), True, True)

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from types import CodeType, ModuleType
 
+from ._name import NAME
+
 
 def _script(path: str) -> tuple[CodeType, dict[str, object]]:
     """Return the code of a script and the globals of its ``__main__`` module. Both contain the absolute path."""
@@ -67,9 +69,9 @@ def _write_file(path: str, save: Callable[[str], None]) -> None:
     try:
         save(path)
     except OSError as error:
-        print(f"rustdev: cannot write {path}: {error.strerror}", file=sys.stderr)
+        print(f"{NAME}: cannot write {path}: {error.strerror}", file=sys.stderr)
     else:
-        print(f"rustdev: wrote {path}", file=sys.stderr)
+        print(f"{NAME}: wrote {path}", file=sys.stderr)
 
 
 def _run_program(options: argparse.Namespace, prepare: Callable[[], None]) -> None:

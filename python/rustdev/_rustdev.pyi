@@ -11,6 +11,7 @@ __all__ = [
     "SanitizerClock",
     "SimulatedMoment",
     "__version__",
+    "backend",
     "clock_begin",
     "clock_collective",
     "clock_end",
@@ -103,6 +104,7 @@ __all__ = [
 ]
 
 __version__: str
+backend: str
 #: Hash of the interface between core and shim: 16 hexadecimal digits.
 interface: str
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ._imports import _after_import
+from ._name import NAME
 from .device import current_device, get_device_properties
 from .streams import current_stream
 
@@ -24,7 +25,7 @@ _CACHE_BYTES = 64 << 20
 class _Target(NamedTuple):
     """Target of kernels."""
 
-    backend: str = "rustdev"
+    backend: str = NAME
     arch: int = 0
     warp_size: int = 32
 
@@ -53,7 +54,7 @@ class _Driver:
 
     def get_active_torch_device(self) -> torch.device:
         """Return the current device."""
-        return torch.device("rustdev", self.get_current_device())
+        return torch.device(NAME, self.get_current_device())
 
     def get_device_interface(self) -> ModuleType:
         """Return ``torch.rustdev``."""

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 import torch
 
 from . import _rustdev
+from ._name import NAME, variable
 
 _T = TypeVar("_T")
 
@@ -38,7 +39,7 @@ DeviceLike = int | str | torch.device | None
 
 #: The message of other PyTorch accelerators.
 _FORK_REFUSAL = (
-    "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method"
+    f"Cannot re-initialize {NAME} in forked subprocess. To use {NAME} with multiprocessing, you must use the 'spawn' start method"
 )
 
 
@@ -83,14 +84,14 @@ def _get_device_index(device: object, optional: bool = False) -> int:
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):
-        if device.type != "rustdev":
-            raise ValueError(f"Expected a rustdev device, but got: {device}")
+        if device.type != NAME:
+            raise ValueError(f"Expected a {NAME} device, but got: {device}")
         if device.index is not None:
             return device.index
     elif device is not None:
-        raise ValueError(f"Expected a rustdev device or an index, but got: {device!r}")
+        raise ValueError(f"Expected a {NAME} device or an index, but got: {device!r}")
     if not optional:
-        raise ValueError(f"Expected a rustdev device with a specified index or an integer, but got: {device}")
+        raise ValueError(f"Expected a {NAME} device with a specified index or an integer, but got: {device}")
     return _rustdev.current_device()
 
 
@@ -105,5 +106,5 @@ def _checked_device_index(device: object) -> int:
     _refuse_in_fork_child()
     count = torch._C._accelerator_hooks_device_count()
     if not 0 <= index < count:
-        raise RuntimeError(f"invalid device ordinal {index}: torch.rustdev.device_count() is {count} (RUSTDEV_DEVICE_COUNT)")
+        raise RuntimeError(f"invalid device ordinal {index}: torch.{NAME}.device_count() is {count} ({variable('DEVICE_COUNT')})")
     return index

@@ -3,6 +3,7 @@
 import html
 import json
 
+from ._name import NAME
 from ._page import document, table
 from .profiler import Task
 from .waits import Wait, WaitReport, _bytes, _Span, _summary
@@ -135,7 +136,7 @@ def _timeline(report: WaitReport, spans: list[_Span], tasks: list[Task]) -> _Tim
         lane = report._threads.get(span.thread, f"thread {span.thread}")
         timeline.add(lane, span.wait.kind, span.wait.title, span.begin, span.end)
     for task in tasks:
-        timeline.add(f"rustdev:{task.device} stream {task.stream}", "task", task.name, *task.run)
+        timeline.add(f"{NAME}:{task.device} stream {task.stream}", "task", task.name, *task.run)
     return timeline
 
 

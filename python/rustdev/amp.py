@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from ._name import NAME
+
 __all__ = [
     "GradScaler",
     "autocast",
@@ -29,7 +31,7 @@ class autocast(torch.autocast):  # noqa: N801
     """
 
     def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True) -> None:
-        super().__init__("rustdev", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+        super().__init__(NAME, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
 class GradScaler(torch.amp.GradScaler):
@@ -51,7 +53,7 @@ class GradScaler(torch.amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        super().__init__("rustdev", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        super().__init__(NAME, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtype | None = None) -> Callable[..., Any]:
@@ -62,7 +64,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
         cast_inputs: If given and autocast is enabled, floating-point tensors are cast to this dtype, and the forward runs with
             autocast disabled.
     """
-    decorated: Callable[..., Any] = torch.amp.custom_fwd(fwd, device_type="rustdev", cast_inputs=cast_inputs)
+    decorated: Callable[..., Any] = torch.amp.custom_fwd(fwd, device_type=NAME, cast_inputs=cast_inputs)
     return decorated
 
 
@@ -72,7 +74,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None) -> Callable[..., Any]:
     Args:
         bwd: Backward method. None: return a decorator.
     """
-    decorated: Callable[..., Any] = torch.amp.custom_bwd(bwd, device_type="rustdev")
+    decorated: Callable[..., Any] = torch.amp.custom_bwd(bwd, device_type=NAME)
     return decorated
 
 
@@ -83,24 +85,24 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def is_autocast_available() -> bool:
     """Return whether autocast is available on the device."""
-    return torch.amp.is_autocast_available("rustdev")
+    return torch.amp.is_autocast_available(NAME)
 
 
 def is_autocast_enabled() -> bool:
     """Return whether autocast on the device is enabled in the calling thread."""
-    return torch.is_autocast_enabled("rustdev")
+    return torch.is_autocast_enabled(NAME)
 
 
 def set_autocast_enabled(enabled: bool) -> None:
     """Enable or disable autocast on the device in the calling thread; ``torch.autocast`` does so for a region."""
-    torch.set_autocast_enabled("rustdev", enabled)
+    torch.set_autocast_enabled(NAME, enabled)
 
 
 def get_autocast_dtype() -> torch.dtype:
     """Return the lower-precision dtype of autocast on the device."""
-    return torch.get_autocast_dtype("rustdev")
+    return torch.get_autocast_dtype(NAME)
 
 
 def set_autocast_dtype(dtype: torch.dtype) -> None:
     """Set the lower-precision dtype of autocast on the device in the calling thread."""
-    torch.set_autocast_dtype("rustdev", dtype)
+    torch.set_autocast_dtype(NAME, dtype)

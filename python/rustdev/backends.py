@@ -10,6 +10,7 @@ from torch.backends.cuda import enable_flash_sdp, enable_math_sdp, flash_sdp_ena
 
 from . import _rustdev
 from ._absent import _refuse
+from ._name import NAME
 from .device import is_available
 
 __all__ = ["enable_flash_sdp", "enable_math_sdp", "flash_sdp_enabled", "is_available", "is_built", "math_sdp_enabled", "version"]
@@ -28,4 +29,4 @@ def version() -> str:
 if not TYPE_CHECKING:  # hidden from type checkers, which would accept every name
 
     def __getattr__(name: str) -> NoReturn:
-        _refuse("torch.backends.rustdev", name)
+        _refuse(f"torch.backends.{NAME}", name)

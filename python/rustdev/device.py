@@ -8,6 +8,7 @@ from types import TracebackType
 import torch
 
 from . import _rustdev
+from ._name import NAME
 from ._profiles import _imitated, _Profile
 from ._utils import DeviceLike, _checked_device_index, _get_device_index, _refuse_in_fork_child, _ThreadStack, _use
 
@@ -139,7 +140,7 @@ class device_of(device):  # noqa: N801
     """
 
     def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
-        super().__init__(obj.device.index if obj.device.type == "rustdev" else -1)
+        super().__init__(obj.device.index if obj.device.type == NAME else -1)
 
 
 def synchronize(device: DeviceLike = None) -> None:
@@ -200,7 +201,7 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
 
 def _name_of(profile: _Profile | None) -> str:
     """Return the name that all devices have, behind that of the imitated GPU if a profile is given."""
-    own = _rustdev.hardware_name() or f"rustdev ({_processor_name()})"
+    own = _rustdev.hardware_name() or f"{NAME} ({_processor_name()})"
     return f"{profile.name} ({own})" if profile else own
 
 

@@ -12,6 +12,7 @@ import torch
 from torch.overrides import has_torch_function_unary
 from torch.utils import dlpack
 
+from ._name import NAME
 from .streams import ExternalStream, current_stream, default_stream
 
 __all__: list[str] = []
@@ -34,7 +35,7 @@ def _order(device: torch.device, stream: int | None) -> None:
 
 def _is_ours(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is on the device. Subclasses with __torch_function__ are left to torch's own methods."""
-    return not has_torch_function_unary(tensor) and tensor.device.type == "rustdev"
+    return not has_torch_function_unary(tensor) and tensor.device.type == NAME
 
 
 def _install() -> None:

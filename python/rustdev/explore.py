@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
+from ._name import variable
+
 __all__ = ["main"]
 
 #: Number of lines shown before a difference, and from the difference on.
@@ -43,7 +45,7 @@ class _Run:
 def _run(order: str, command: Sequence[str], timeout: float | None) -> _Run:
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / "tasks"
-        environment = {**os.environ, "RUSTDEV_SCHEDULE": order, "RUSTDEV_SCHEDULE_LOG": str(log)}
+        environment = {**os.environ, variable("SCHEDULE"): order, variable("SCHEDULE_LOG"): str(log)}
         try:
             done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, timeout=timeout, check=False)
             code, output, errors = done.returncode, done.stdout, done.stderr
@@ -69,7 +71,7 @@ def _text(lines: bytes) -> list[str]:
 
 def _tell(reference: _Run, run: _Run) -> None:
     """Print how two runs differ."""
-    print(f"RUSTDEV_SCHEDULE={run.order} differs from {reference.order}:")
+    print(f"{variable('SCHEDULE')}={run.order} differs from {reference.order}:")
     if reference.code != run.code:
         codes = ["it did not end" if code is None else f"exit code {code}" for code in (reference.code, run.code)]
         print(f"{reference.order}: {codes[0]}; {run.order}: {codes[1]}")
@@ -133,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if options.keep_going:
         print(f"{len(different)} of {len(orders)} orders differ: {', '.join(different)}")
-    print(f"to run it again: RUSTDEV_SCHEDULE={different[0]} python {' '.join(command)}")
+    print(f"to run it again: {variable('SCHEDULE')}={different[0]} python {' '.join(command)}")
     return 1
 
 

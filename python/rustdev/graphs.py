@@ -10,6 +10,7 @@ from torch.utils import _pytree
 from typing_extensions import Self
 
 from . import _rustdev
+from ._name import NAME
 from .device import current_device, synchronize
 from .mem_pools import MemPool
 from .memory import empty_cache, empty_host_cache
@@ -83,8 +84,8 @@ class Graph(_AcceleratorGraph):
         """
         if not isinstance(generator, torch.Generator):
             raise TypeError(f"expected a torch.Generator, got {type(generator).__name__}")
-        if generator.device.type != "rustdev":
-            raise ValueError(f"expected a generator of a rustdev device, got one of {generator.device}")
+        if generator.device.type != NAME:
+            raise ValueError(f"expected a generator of a {NAME} device, got one of {generator.device}")
 
     def __exit__(self, *exc_info: object) -> None:
         _end_capture(self, has_failed=bool(exc_info) and exc_info[0] is not None)
@@ -128,7 +129,7 @@ class graph:  # noqa: N801 - the name that torch.cuda has
         capture_error_mode: CaptureErrorMode = "global",
     ) -> None:
         if not isinstance(rustdev_graph, torch._C._acceleratorGraph):
-            raise TypeError(f"expected a torch.rustdev.Graph, got {type(rustdev_graph).__name__}")
+            raise TypeError(f"expected a torch.{NAME}.Graph, got {type(rustdev_graph).__name__}")
         self.rustdev_graph = rustdev_graph
         self.pool = _handle(pool)
         self.capture_stream = self._default_stream() if stream is None else stream
@@ -307,7 +308,7 @@ def make_graphed_callables(
         RuntimeError: If a module has hooks or buffers that require grad, the autocast cache is enabled, or work cannot be captured.
         TypeError: If an argument is not a tensor.
     """
-    if torch.is_autocast_enabled("rustdev") and torch.is_autocast_cache_enabled():
+    if torch.is_autocast_enabled(NAME) and torch.is_autocast_cache_enabled():
         raise RuntimeError("make_graphed_callables does not support the cache of autocast: pass cache_enabled=False to it")
     is_single = not isinstance(callables, tuple)
     functions, samples = ((callables,), (sample_args,)) if is_single else (callables, sample_args)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from . import _rustdev, _shim_loader
+from ._name import NAME, variable
 from .device import _processor_name, device_count, get_num_threads
 
 __all__ = ["describe"]
@@ -25,8 +26,8 @@ def _lines() -> Iterator[tuple[str, str]]:
     yield "devices", str(device_count())
     for index in range(device_count()):
         free, total = torch.accelerator.get_memory_info(index)
-        yield f"memory of rustdev:{index}", f"{free // _MIB} MiB free of {total // _MIB} MiB"
-    for name in sorted(name for name in os.environ if name.startswith(("RUSTDEV_", "OMP_", "MKL_", "PYTORCH_", "TORCH_"))):
+        yield f"memory of {NAME}:{index}", f"{free // _MIB} MiB free of {total // _MIB} MiB"
+    for name in sorted(name for name in os.environ if name.startswith((variable(""), "OMP_", "MKL_", "PYTORCH_", "TORCH_"))):
         yield "environment", f"{name}={os.environ[name]}"
 
 

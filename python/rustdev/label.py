@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.overrides import has_torch_function_unary
 
+from ._name import NAME
+
 __all__ = ["get_label", "label_module", "set_label"]
 
 
@@ -44,7 +46,7 @@ def label_module(module: torch.nn.Module, prefix: str = "") -> None:
         prefix: Prefix of each label.
     """
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if tensor.device.type == "rustdev":
+        if tensor.device.type == NAME:
             set_label(tensor, prefix + name)
 
 
@@ -57,7 +59,7 @@ def _install() -> None:
         copied = original(self, memo)  # type: ignore[no-untyped-call]
         if has_torch_function_unary(self):
             return copied  # type: ignore[no-any-return]
-        if self.device.type == "rustdev" and (label := get_label(self)) is not None:
+        if self.device.type == NAME and (label := get_label(self)) is not None:
             set_label(copied, label)
         return copied  # type: ignore[no-any-return]
 

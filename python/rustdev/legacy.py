@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.storage import _LegacyStorage, _warn_typed_storage_removal
 
+from ._name import NAME
 from ._utils import DeviceLike, _checked_device_index
 
 _DTYPES = {
@@ -31,7 +32,7 @@ class _TensorType(type):
     def __instancecheck__(cls, instance: object) -> bool:
         if not isinstance(instance, torch.Tensor):
             return False
-        return (instance.device.type, instance.layout, instance.dtype) == ("rustdev", torch.strided, cls.dtype)
+        return (instance.device.type, instance.layout, instance.dtype) == (NAME, torch.strided, cls.dtype)
 
     def __call__(cls, *data: Any, device: DeviceLike = None) -> torch.Tensor:
         """Create a tensor: uninitialized from sizes, with the values of a sequence or an array, or an alias of a tensor.
@@ -39,7 +40,7 @@ class _TensorType(type):
         Raises:
             TypeError: If the argument is a tensor of another type.
         """
-        place = torch.device("rustdev", _checked_device_index(device))
+        place = torch.device(NAME, _checked_device_index(device))
         if len(data) != 1 or isinstance(data[0], int):
             return torch.empty(data or (0,), dtype=cls.dtype, device=place)
         (source,) = data
@@ -63,13 +64,13 @@ class _StorageType(type(_LegacyStorage)):  # type: ignore[misc]
 
 def _tensor_type(name: str, dtype: torch.dtype) -> type:
     # PyTorch parses the device and the dtype from the qualified name of the type.
-    attributes = {"dtype": dtype, "layout": torch.strided, "is_sparse": False, "is_rustdev": True, "__module__": "torch.rustdev"}
-    return _TensorType(f"torch.rustdev.{name}", (), attributes)
+    attributes = {"dtype": dtype, "layout": torch.strided, "is_sparse": False, f"is_{NAME}": True, "__module__": f"torch.{NAME}"}
+    return _TensorType(f"torch.{NAME}.{name}", (), attributes)
 
 
 def _storage_type(name: str, dtype: torch.dtype) -> type:
     # PyTorch reads the device from the module's name.
-    return _StorageType(name, (_LegacyStorage,), {"_dtype": dtype, "__module__": "torch.rustdev"})
+    return _StorageType(name, (_LegacyStorage,), {"_dtype": dtype, "__module__": f"torch.{NAME}"})
 
 
 def _types() -> dict[str, type]:

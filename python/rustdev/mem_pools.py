@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _rustdev
+from ._name import NAME
 from ._utils import DeviceLike, _checked_device_index
 
 __all__ = ["MemPool", "use_mem_pool"]
@@ -30,7 +31,7 @@ class MemPool:
         if allocator is not None:
             raise NotImplementedError(
                 "MemPool: an allocator of one's own is not supported, because the memory of a device is one range of addresses, "
-                "which rustdev's allocator manages"
+                f"which {NAME}'s allocator manages"
             )
         self._use = _rustdev.PrivatePoolUse(use_on_oom, no_split)
 
@@ -74,7 +75,7 @@ def use_mem_pool(pool: MemPool, device: DeviceLike = None) -> Iterator[None]:
         TypeError: If ``pool`` is not a ``MemPool``.
     """
     if not isinstance(pool, MemPool):
-        raise TypeError(f"expected a torch.rustdev.MemPool, got {type(pool).__name__}")
+        raise TypeError(f"expected a torch.{NAME}.MemPool, got {type(pool).__name__}")
     index = _checked_device_index(device)
     _, number = pool.id
     _rustdev.memory_choose_pool(index, number)

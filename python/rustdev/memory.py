@@ -13,6 +13,7 @@ from torch.cuda._memory_viz import segments as _segments_flamegraph
 from typing_extensions import deprecated
 
 from . import _rustdev
+from ._name import NAME
 from ._utils import DeviceLike, _checked_device_index, _expect_callable
 from .device import is_initialized
 from .mem_pools import MemPool, use_mem_pool
@@ -74,8 +75,8 @@ def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: "torch
     if stream is None:
         stream = torch.accelerator.current_stream(index)
     if isinstance(stream, torch.Stream):
-        if stream.device != torch.device("rustdev", index):
-            raise ValueError(f"memory of rustdev:{index} cannot belong to a stream of {stream.device}")
+        if stream.device != torch.device(NAME, index):
+            raise ValueError(f"memory of {NAME}:{index} cannot belong to a stream of {stream.device}")
         stream = stream.stream_id
     return _rustdev.memory_allocate(index, stream, size)
 
@@ -102,7 +103,7 @@ def caching_allocator_enable(value: bool = True) -> None:
         NotImplementedError: If ``value`` is False. :func:`empty_cache` releases cached memory.
     """
     if not value:
-        raise NotImplementedError("the cache of rustdev's memory cannot be switched off; torch.rustdev.empty_cache() gives it back")
+        raise NotImplementedError(f"the cache of {NAME}'s memory cannot be switched off; torch.{NAME}.empty_cache() gives it back")
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
@@ -249,20 +250,20 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
     return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
 
 
-@deprecated("`torch.rustdev.memory_cached` has been renamed to `torch.rustdev.memory_reserved`", category=FutureWarning)
+@deprecated(f"`torch.{NAME}.memory_cached` has been renamed to `torch.{NAME}.memory_reserved`", category=FutureWarning)
 def memory_cached(device: DeviceLike = None) -> int:
     """Deprecated; see :func:`memory_reserved`."""
     return memory_reserved(device)
 
 
-@deprecated("`torch.rustdev.max_memory_cached` has been renamed to `torch.rustdev.max_memory_reserved`", category=FutureWarning)
+@deprecated(f"`torch.{NAME}.max_memory_cached` has been renamed to `torch.{NAME}.max_memory_reserved`", category=FutureWarning)
 def max_memory_cached(device: DeviceLike = None) -> int:
     """Deprecated; see :func:`max_memory_reserved`."""
     return max_memory_reserved(device)
 
 
 @deprecated(
-    "`torch.rustdev.reset_max_memory_allocated` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
+    f"`torch.{NAME}.reset_max_memory_allocated` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
 )
 def reset_max_memory_allocated(device: DeviceLike = None) -> None:
     """Deprecated; see :func:`reset_peak_memory_stats`."""
@@ -270,7 +271,7 @@ def reset_max_memory_allocated(device: DeviceLike = None) -> None:
 
 
 @deprecated(
-    "`torch.rustdev.reset_max_memory_cached` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
+    f"`torch.{NAME}.reset_max_memory_cached` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
 )
 def reset_max_memory_cached(device: DeviceLike = None) -> None:
     """Deprecated; see :func:`reset_peak_memory_stats`."""
@@ -367,7 +368,7 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     stats = memory_stats_as_nested_dict(index)
     rule = "-" * _SUMMARY_WIDTH
     lines = [
-        f"rustdev memory summary, device {index}",
+        f"{NAME} memory summary, device {index}",
         f"out-of-memory errors: {stats['num_ooms']}; retries after giving the cache back: {stats['num_alloc_retries']}",
         rule,
         " | ".join((f"{'':<23}", *(f"{title:>10}" for title in ("current", "peak", "total", "freed")))),
@@ -442,7 +443,7 @@ def _record_history(
     if max_entries < 0:
         raise ValueError(f"max_entries cannot be negative: {max_entries}")
     if record_pinned_host_memory or not record_cuda:
-        raise NotImplementedError("rustdev records the history of device memory, not that of pinned host memory")
+        raise NotImplementedError(f"{NAME} records the history of device memory, not that of pinned host memory")
     _rustdev.memory_record_history(
         enabled == "all",
         context if enabled is not None else None,

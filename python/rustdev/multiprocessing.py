@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef, shared_cache, stora
 from torch.nn.parameter import Parameter
 
 from . import _rustdev
+from ._name import NAME
 from ._utils import _refuse_in_fork_child
 from .streams import Event
 
@@ -66,7 +67,7 @@ def _send(address: int) -> tuple[bytes, int]:
     while (sent := _rustdev.ipc_send(address)) is None:
         if time.monotonic() > deadline:
             raise RuntimeError(
-                "a rustdev tensor cannot be sent to another process for the first time while a collective or a CPU kernel of "
+                f"a {NAME} tensor cannot be sent to another process for the first time while a collective or a CPU kernel of "
                 f"another thread writes to memory next to it, which has lasted for {_PATIENCE_SECONDS:g} s"
             )
         time.sleep(_POLL_SECONDS)
@@ -80,7 +81,7 @@ def _send(address: int) -> tuple[bytes, int]:
 
 def _rebuild_storage(handle: bytes | None, number: int, device: int, size: int) -> torch.UntypedStorage:
     if handle is None:
-        return torch.UntypedStorage(0, device=torch.device("rustdev", device))
+        return torch.UntypedStorage(0, device=torch.device(NAME, device))
     _refuse_in_fork_child()
     key = (handle, size)
     storage: torch.UntypedStorage | None = storage_from_cache(torch.UntypedStorage, key)
@@ -115,11 +116,11 @@ def _rebuild_tensor(
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-    if tensor.device.type != "rustdev" or (tensor.requires_grad and not tensor.is_leaf):
+    if tensor.device.type != NAME or (tensor.requires_grad and not tensor.is_leaf):
         return reductions.reduce_tensor(tensor)  # type: ignore[no-any-return]
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         raise RuntimeError(
-            "rustdev sends dense tensors to other processes; of sparse, nested and quantized ones, send what they consist of"
+            f"{NAME} sends dense tensors to other processes; of sparse, nested and quantized ones, send what they consist of"
         )
     _refuse_in_fork_child()
     torch.utils.hooks.warn_if_has_hooks(tensor)
@@ -133,8 +134,8 @@ def _reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ..
 
 
 def _reduce_storage(storage: torch.UntypedStorage) -> Any:
-    if storage.device.type == "rustdev":
-        raise RuntimeError("Cannot pickle rustdev storage; try pickling a rustdev tensor instead")
+    if storage.device.type == NAME:
+        raise RuntimeError(f"Cannot pickle {NAME} storage; try pickling a {NAME} tensor instead")
     return reductions.reduce_storage(storage)
 
 

@@ -30,6 +30,8 @@ from rustdev._preflight.page import page
 from rustdev._preflight.report import text
 from rustdev._program import _add_file, _add_program, _write_file
 
+from ._name import variable
+
 __all__ = ["main"]
 
 
@@ -121,10 +123,10 @@ def main(arguments: Sequence[str]) -> None:
     has_trials = bool(options.fit or options.compare)
     if has_trials and "RANK" in os.environ:
         parser.error("--fit and --compare run the program by themselves, not under torchrun")
-    profile = options.profile or os.environ.get("RUSTDEV_PROFILE")
-    wanted = {"RUSTDEV_COMPUTE": "none"} | ({"RUSTDEV_PROFILE": profile, "RUSTDEV_CLOCK": "profile"} if profile else {})
+    profile = options.profile or os.environ.get(variable("PROFILE"))
+    wanted = {variable("COMPUTE"): "none"} | ({variable("PROFILE"): profile, variable("CLOCK"): "profile"} if profile else {})
     if options.cluster:
-        wanted["RUSTDEV_CLUSTER"] = options.cluster
+        wanted[variable("CLUSTER")] = options.cluster
     if not wanted.items() <= os.environ.items():
         # The environment is read once, at the import of the package.
         os.execve(sys.executable, [sys.executable, "-m", "rustdev.preflight", *arguments], os.environ | wanted)

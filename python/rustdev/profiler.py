@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from . import _rustdev
+from ._name import NAME
 from ._utils import _refuse_in_fork_child
 
 __all__ = ["Task", "get_limit", "profile", "set_limit", "start", "stop"]
@@ -75,7 +76,7 @@ def stop() -> list[Task]:
         number, _number = _number, 0
     found = _rustdev.trace_stop(number) if number else None
     if found is None:
-        raise RuntimeError("torch.rustdev.profiler.start() was not called")
+        raise RuntimeError(f"torch.{NAME}.profiler.start() was not called")
     tasks, dropped = found
     if dropped:
         warnings.warn(f"the first {len(tasks)} tasks were recorded, {dropped} more were not: see set_limit", stacklevel=2)

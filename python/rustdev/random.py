@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import torch
 
+from ._name import NAME
 from ._utils import DeviceLike, _checked_device_index, _refuse_in_fork_child, _use
 
 __all__ = [
@@ -34,7 +35,7 @@ def _all_generators() -> tuple[torch.Generator, ...]:
     return default_generators
 
 
-def get_rng_state(device: DeviceLike = "rustdev") -> torch.Tensor:
+def get_rng_state(device: DeviceLike = NAME) -> torch.Tensor:
     """Return the state of a device's generator as a CPU tensor of 16 bytes.
 
     Args:
@@ -50,7 +51,7 @@ def get_rng_state_all() -> list[torch.Tensor]:
     return [generator.get_state() for generator in _all_generators()]
 
 
-def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "rustdev") -> None:
+def set_rng_state(new_state: torch.Tensor, device: DeviceLike = NAME) -> None:
     """Set the state of a device's generator.
 
     Args:
@@ -76,11 +77,11 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
         generator.set_state(state)
 
 
-def _get_rng_state_offset(device: DeviceLike = "rustdev") -> int:
+def _get_rng_state_offset(device: DeviceLike = NAME) -> int:
     return _get_generator(device).get_offset()
 
 
-def _set_rng_state_offset(offset: int, device: DeviceLike = "rustdev") -> None:
+def _set_rng_state_offset(offset: int, device: DeviceLike = NAME) -> None:
     _get_generator(device).set_offset(offset)
 
 

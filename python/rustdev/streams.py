@@ -9,6 +9,7 @@ import torch
 from typing_extensions import Self
 
 from . import _rustdev
+from ._name import NAME
 from ._utils import DeviceLike, _checked_device_index, _expect_callable, _refuse_in_fork_child, _ThreadStack, _use
 
 __all__ = [
@@ -46,7 +47,7 @@ class Stream(torch.Stream):
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Self:  # noqa: D102
         if "stream_id" in kwargs:
             return super().__new__(cls, **kwargs)
-        return super().__new__(cls, torch.device("rustdev", _checked_device_index(device)), priority=priority)
+        return super().__new__(cls, torch.device(NAME, _checked_device_index(device)), priority=priority)
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
@@ -124,7 +125,7 @@ class Stream(torch.Stream):
         return super().__hash__()
 
     def __repr__(self) -> str:
-        return f"<torch.rustdev.Stream device={self.device} rustdev_stream={self.rustdev_stream:#x}>"
+        return f"<torch.{NAME}.Stream device={self.device} rustdev_stream={self.rustdev_stream:#x}>"
 
 
 class ExternalStream(Stream):
@@ -165,7 +166,7 @@ class Event(torch.Event):
             _refuse_in_fork_child()
             if enable_timing:
                 raise RuntimeError("an interprocess event needs enable_timing=False")
-        event = super().__new__(cls, torch.device("rustdev"), enable_timing=enable_timing, blocking=blocking)
+        event = super().__new__(cls, torch.device(NAME), enable_timing=enable_timing, blocking=blocking)
         event._timing = enable_timing
         event._interprocess = interprocess
         return event
@@ -254,7 +255,7 @@ class Event(torch.Event):
         return _rustdev.event_elapsed(self.event_id, end_event.event_id)
 
     def __repr__(self) -> str:
-        return f"<torch.rustdev.Event {self.event_id:#x}>" if self.event_id else "<torch.rustdev.Event not recorded>"
+        return f"<torch.{NAME}.Event {self.event_id:#x}>" if self.event_id else f"<torch.{NAME}.Event not recorded>"
 
 
 def _wrap(stream_id: int, device_index: int) -> Stream:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 
 from . import _rustdev, profiler
+from ._name import NAME
 from ._utils import _refuse_in_fork_child
 
 __all__ = ["Wait", "WaitReport", "wait_report"]
@@ -242,10 +243,10 @@ class WaitReport:
 
 def _summary(waits: list[Wait], seconds: float) -> str:
     if not waits:
-        return f"rustdev: the host waited for nothing in {seconds:.3f} s"
+        return f"{NAME}: the host waited for nothing in {seconds:.3f} s"
     count, idle = sum(wait.count for wait in waits), sum(wait.idle for wait in waits)
     stood = sum(wait.seconds for wait in waits)
-    return f"rustdev: waits of the host: {count}, {stood:.3f} s of {seconds:.3f} s; {idle} of them found the stream idle"
+    return f"{NAME}: waits of the host: {count}, {stood:.3f} s of {seconds:.3f} s; {idle} of them found the stream idle"
 
 
 def _bytes(count: int) -> str:

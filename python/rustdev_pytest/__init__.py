@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import rustdev_autoload
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +53,7 @@ def _start(config: pytest.Config, devices: int | None, is_cuda: bool, profile: s
     """
     if devices is not None:
         if "rustdev" not in sys.modules:
-            os.environ["RUSTDEV_DEVICE_COUNT"] = str(devices)
+            os.environ[_variable("DEVICE_COUNT")] = str(devices)
         elif sys.modules["rustdev"].device_count() != devices:
             raise pytest.UsageError("--rustdev-devices comes too late: torch is loaded, and the number of devices is fixed by then")
     if profile is not None and not is_cuda:
@@ -70,17 +71,22 @@ def _start(config: pytest.Config, devices: int | None, is_cuda: bool, profile: s
     config.add_cleanup(lambda: scope.__exit__(None, None, None))
 
 
+def _variable(setting: str) -> str:
+    return f"{rustdev_autoload.name().upper()}_{setting}"
+
+
 def _imitate(profile: str) -> None:
     """Make the devices imitate a GPU.
 
     Raises:
         pytest.UsageError: If there is no such profile, or the devices are already initialized.
     """
-    if os.environ.get("RUSTDEV_PROFILE") == profile:
+    variable = _variable("PROFILE")
+    if os.environ.get(variable) == profile:
         return
     if "rustdev" in sys.modules:
-        raise pytest.UsageError("--rustdev-profile comes too late: torch is loaded, and has read RUSTDEV_PROFILE by then")
-    os.environ["RUSTDEV_PROFILE"] = profile
+        raise pytest.UsageError(f"--rustdev-profile comes too late: torch is loaded, and has read {variable} by then")
+    os.environ[variable] = profile
     try:
         import rustdev  # noqa: F401
     except ValueError as error:
@@ -119,13 +125,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """
     _put_back(item)
     result = yield
-    if os.environ.get("RUSTDEV_ERRORS") == "sticky":
+    if os.environ.get(_variable("ERRORS")) == "sticky":
         for index in range(_count()):
             failure = _failure(index)
             if failure is not None:
-                item.session.shouldfail = (
-                    f"device rustdev:{index} stays failed after {item.name} (RUSTDEV_ERRORS=sticky): {failure}"
-                )
+                device, variable = f"{rustdev_autoload.name()}:{index}", _variable("ERRORS")
+                item.session.shouldfail = f"device {device} stays failed after {item.name} ({variable}=sticky): {failure}"
     return result
 
 

@@ -78,7 +78,7 @@ bool run(const rd_gemm* product) {
     make(*product);
     return true;
   } catch (const std::exception& error) {
-    TORCH_WARN("rustdev: a matrix product failed: ", error.what());
+    TORCH_WARN(rd_backend_name(), ": a matrix product failed: ", error.what());
     return false;
   }
 }

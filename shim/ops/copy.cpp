@@ -55,10 +55,10 @@ void copy_elements(const at::Tensor& dst, const at::Tensor& src, bool non_blocki
 
 void check_copy(const at::Tensor& dst, const at::Tensor& src) {
   const auto supported = [](const at::Tensor& tensor) { return on_device(tensor) || tensor.is_cpu(); };
-  TORCH_CHECK_NOT_IMPLEMENTED(supported(src) && supported(dst), "rustdev: cannot copy from ", src.device(), " to ", dst.device(),
-                              "; go by way of the CPU");
-  TORCH_CHECK_NOT_IMPLEMENTED(dst.layout() == at::kStrided && src.layout() == at::kStrided, "rustdev: cannot copy from layout ",
-                              src.layout(), " to layout ", dst.layout());
+  TORCH_CHECK_NOT_IMPLEMENTED(supported(src) && supported(dst), rd_backend_name(), ": cannot copy from ", src.device(), " to ",
+                              dst.device(), "; go by way of the CPU");
+  TORCH_CHECK_NOT_IMPLEMENTED(dst.layout() == at::kStrided && src.layout() == at::kStrided, rd_backend_name(),
+                              ": cannot copy from layout ", src.layout(), " to layout ", dst.layout());
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
@@ -134,7 +134,8 @@ at::Scalar item(const at::Tensor& self) {
 }
 
 void record_stream(at::Tensor& self, c10::Stream stream) {
-  TORCH_CHECK(stream.device_type() == device_type, "record_stream: the stream is of ", stream.device(), ", not rustdev");
+  TORCH_CHECK(stream.device_type() == device_type, "record_stream: the stream is of ", stream.device(), ", not ",
+              rd_backend_name());
   void* const block = self.storage().mutable_data();
   if (block != nullptr) {
     RD_CHECK(rd_memory_record_stream(block, stream.device_index(), stream.id()));

@@ -32,7 +32,7 @@ c10::Allocator* allocator() {
 void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
   const at::Layout wanted = layout.value_or(at::kStrided);
-  TORCH_CHECK(wanted == at::kStrided, "rustdev: empty does not take the layout ", wanted);
+  TORCH_CHECK(wanted == at::kStrided, rd_backend_name(), ": empty does not take the layout ", wanted);
 }
 
 at::Device on(std::optional<at::Device> device) { return device.value_or(at::Device(device_type)); }

@@ -227,7 +227,7 @@ class Call {
     RD_CHECK(rd_fallback_begin(known_, devices_.data(), devices_.size(), with_host_, expects_error, &device, &warns));
     device_.set_index(static_cast<c10::DeviceIndex>(device));
     if (warns) {
-      TORCH_WARN("rustdev: '", rd_fallback_name(known_), "' has no kernel for this device and runs on the CPU.");
+      TORCH_WARN(rd_backend_name(), ": '", rd_fallback_name(known_), "' has no kernel for this device and runs on the CPU.");
     }
   }
 
@@ -307,8 +307,8 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   Call call(op, *stack, expects_error);
   call.map_arguments();
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(cpu_keys.highestPriorityTypeId()), "Could not run '",
-                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
-                              "CPU has a kernel for it.");
+                              op.operator_name(), "' with arguments from the '", rd_backend_name(),
+                              "' backend: neither the device nor the CPU has a kernel for it.");
   const HostWait host_wait(call.wait_info());
   call.wait();
   const auto seed = call.map_generators();

@@ -107,8 +107,8 @@ at::Tensor Aliases::to_cpu(const at::Tensor& tensor) {
     }
   }
   const bool is_sparse = is_sparse_layout(tensor);
-  TORCH_CHECK_NOT_IMPLEMENTED(is_sparse || tensor.has_storage(), "rustdev: the CPU fallback does not take tensors of layout ",
-                              tensor.layout());
+  TORCH_CHECK_NOT_IMPLEMENTED(is_sparse || tensor.has_storage(), rd_backend_name(),
+                              ": the CPU fallback does not take tensors of layout ", tensor.layout());
   at::Tensor alias = C10_UNLIKELY(is_sparse) ? sparse_like(tensor, backend_, at::Device(type()),
                                                            [this](const at::Tensor& member) { return to_cpu(member); })
                                              : dense_like(tensor, storage_to_cpu(tensor.storage()), backend_);

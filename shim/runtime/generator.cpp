@@ -58,7 +58,7 @@ class Generator final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& new_state) override {
     at::detail::check_rng_state(new_state);
     rd_philox_state words;
-    TORCH_CHECK(new_state.numel() == sizeof(words), "RNG state of a rustdev generator has ", sizeof(words),
+    TORCH_CHECK(new_state.numel() == sizeof(words), "RNG state of a ", rd_backend_name(), " generator has ", sizeof(words),
                 " bytes (seed, offset), got ", new_state.numel());
     std::memcpy(&words, new_state.data(), sizeof(words));
     set(words, "setting the state of a generator");
@@ -71,7 +71,7 @@ class Generator final : public c10::GeneratorImpl {
 
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) override {
     const auto other = c10::dynamic_intrusive_pointer_cast<Generator>(new_state);
-    TORCH_CHECK(other, "expected the state of a rustdev generator");
+    TORCH_CHECK(other, "expected the state of a ", rd_backend_name(), " generator");
     state_.reset(rd_generator_share(other->state()));
   }
 
@@ -120,8 +120,8 @@ const rd_generator* generator_state(const std::optional<at::Generator>& given, c
   const c10::DeviceIndex index = device_index(device);
   const auto* const chosen = at::get_generator_or_default<Generator>(given, default_generator(index));
   const c10::DeviceIndex owner = device_index(chosen->device());
-  TORCH_CHECK(owner == index, "Expected a generator of rustdev:", static_cast<int>(index),
-              ", got one of rustdev:", static_cast<int>(owner));
+  TORCH_CHECK(owner == index, "Expected a generator of ", rd_backend_name(), ":", static_cast<int>(index), ", got one of ",
+              rd_backend_name(), ":", static_cast<int>(owner));
   return chosen->state();
 }
 

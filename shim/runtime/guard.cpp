@@ -12,7 +12,7 @@
 namespace rustdev {
 
 c10::DeviceIndex device_index(c10::Device device) {
-  TORCH_CHECK(device.is_privateuseone(), "expected a rustdev device, got ", device);
+  TORCH_CHECK(device.is_privateuseone(), "expected a ", rd_backend_name(), " device, got ", device);
   const int32_t index = device.index() == -1 ? rd_device_current() : device.index();
   const int32_t count = rd_device_count();
   if (C10_UNLIKELY(index < 0 || index >= count)) {
@@ -36,8 +36,8 @@ c10::Stream make_stream(c10::DeviceIndex device, int64_t id) { return c10::Strea
 // The index of a stream's device; throws when there is no such stream.
 c10::DeviceIndex stream_device(const c10::Stream& stream) {
   const c10::DeviceIndex device = device_index(stream.device());
-  TORCH_CHECK(rd_stream_exists(device, stream.id()), "rustdev:", static_cast<int>(device), " has no stream with the id ",
-              stream.id());
+  TORCH_CHECK(rd_stream_exists(device, stream.id()), rd_backend_name(), ":", static_cast<int>(device),
+              " has no stream with the id ", stream.id());
   return device;
 }
 

@@ -55,7 +55,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   c10::Device getDeviceFromPtr(void* data) const override {
     const int32_t device = rd_pointer_device(data);
-    TORCH_CHECK(device >= 0, "the pointer is not memory of a rustdev device");
+    TORCH_CHECK(device >= 0, "the pointer is not memory of a ", rd_backend_name(), " device");
     return device_at(device);
   }
 

@@ -41,7 +41,7 @@ std::optional<std::string> label_of(const at::Tensor& tensor) {
 
 // Sets the label of a tensor of the device; nullopt removes it.
 void set_label(const at::Tensor& tensor, const std::optional<std::string>& label) {
-  TORCH_CHECK(on_device(tensor), "a label belongs to a tensor of a rustdev device, got one of ", tensor.device());
+  TORCH_CHECK(on_device(tensor), "a label belongs to a tensor of a ", rd_backend_name(), " device, got one of ", tensor.device());
   TORCH_CHECK(!label || label->find('\0') == std::string::npos, "a label cannot hold the character 0");
   auto* impl = tensor.unsafeGetTensorImpl();
   if (label) {

@@ -48,7 +48,7 @@ std::unique_ptr<AOTIModelContainerRunner> make_runner(const std::string& path, s
   return std::make_unique<ModelRunner>(path, num_models, "mps:" + index, kernels_folder, single_threaded);
 }
 
-[[maybe_unused]] const torch::inductor::RegisterAOTIModelRunner registered("rustdev", &make_runner);
+[[maybe_unused]] const torch::inductor::RegisterAOTIModelRunner registered(rd_backend_name(), &make_runner);
 
 }  // namespace
 }  // namespace rustdev

@@ -68,7 +68,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t start,
                     int64_t end) override {
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
-    buffer_->span = libkineto::TraceSpan(start, end, "rustdev");
+    buffer_->span = libkineto::TraceSpan(start, end, rd_backend_name());
     buffer_->gpuOpCount = static_cast<int>(rd_trace_count(trace_.get()));
     rd_activity next;
     while (rd_trace_next(trace_.get(), &next)) {
@@ -79,11 +79,12 @@ class Session final : public libkineto::IActivityProfilerSession {
       }
     }
     for (int32_t device = 0; device < rd_device_count(); ++device) {
-      logger.handleDeviceInfo({device, libkineto::kExceedMaxPid + device, "rustdev " + std::to_string(device), "rustdev"}, start);
+      logger.handleDeviceInfo(
+          {device, libkineto::kExceedMaxPid + device, c10::str(rd_backend_name(), " ", device), rd_backend_name()}, start);
     }
     if (const size_t dropped = rd_trace_dropped(trace_.get()); dropped > 0) {
       fail("the trace holds the first " + std::to_string(rd_trace_count(trace_.get())) + " tasks; " + std::to_string(dropped) +
-           " more found no room in it (torch.rustdev.profiler.set_limit)");
+           " more found no room in it (torch." + rd_backend_name() + ".profiler.set_limit)");
     }
     trace_.reset();
   }
@@ -140,7 +141,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   void fail(const std::string& message) {
     errors_.push_back(message);
-    TORCH_WARN("rustdev: ", message);
+    TORCH_WARN(rd_backend_name(), ": ", message);
   }
 
   // A bit mask by RD_ACTIVITY_*.
@@ -170,7 +171,7 @@ class Profiler final : public libkineto::IActivityProfiler {
   }
 
  private:
-  std::string name_ = "rustdev";
+  std::string name_ = rd_backend_name();
   Types types_{kTypes.begin(), kTypes.end()};
 };
 

@@ -13,9 +13,9 @@ static void warn_of_zeros(const rd_wait& wait) {
   static std::atomic<bool> warned{false};
   const bool reads = wait.kind == RD_WAIT_READ || wait.kind == RD_WAIT_RESULT || (wait.kind == RD_WAIT_COPY && !wait.to_device);
   if (reads && !warned.exchange(true)) {
-    TORCH_WARN(
-        "rustdev: nothing is computed in a dry run, so values that the host reads are zeros, and sizes that depend on values ",
-        "are those of n results for n elements; this warning comes once");
+    TORCH_WARN(rd_backend_name(),
+               ": nothing is computed in a dry run, so values that the host reads are zeros, and sizes that depend on values ",
+               "are those of n results for n elements; this warning comes once");
   }
 }
 
@@ -24,12 +24,11 @@ void HostWait::begin(const rd_wait& wait) {
     return;
   }
   const int32_t flags = wait_flags.load(std::memory_order_relaxed);
-  if (!wait.is_asynchronous && wait.kind < RD_WAIT_DEVICE) {
-    constexpr const char* text = "called a synchronizing rustdev operation";
-    TORCH_CHECK((flags & RD_WAIT_MODE) != 2, text);
-    if ((flags & RD_WAIT_MODE) == 1) {
-      TORCH_WARN(text);
-    }
+  const int32_t mode = flags & RD_WAIT_MODE;
+  if (C10_UNLIKELY(mode != 0) && !wait.is_asynchronous && wait.kind < RD_WAIT_DEVICE) {
+    const std::string text = c10::str("called a synchronizing ", rd_backend_name(), " operation");
+    TORCH_CHECK(mode != 2, text);
+    TORCH_WARN(text);
   }
   if ((flags & RD_WAIT_DRY) != 0) {
     warn_of_zeros(wait);

@@ -1,10 +1,11 @@
 //! C ABI of the process, the devices and parallel work.
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_char, c_void};
+use std::sync::LazyLock;
 
 use super::{guard, rd_status, shield};
 use crate::runtime::config::{self, config};
-use crate::runtime::{Error, device, fork, parallel_for};
+use crate::runtime::{Error, device, fork, name, parallel_for};
 
 /// Converts a device index from C.
 pub(super) fn device_index(device: i32) -> Result<usize, Error> {
@@ -19,6 +20,13 @@ pub extern "C" fn rd_init() -> rd_status {
         device::get(0)?;
         Ok(())
     })
+}
+
+/// The name of the backend, which is that of its devices for PyTorch.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_backend_name() -> *const c_char {
+    static NAME: LazyLock<CString> = LazyLock::new(|| CString::new(name::name()).unwrap_or_default());
+    NAME.as_ptr()
 }
 
 /// The number of devices; 0 if the configuration is invalid or in a forked child.
@@ -57,7 +65,7 @@ pub extern "C" fn rd_fork_child() {
     fork::in_child();
 }
 
-/// The value of `RUSTDEV_AUTOGRAD_THREADS`.
+/// The setting `AUTOGRAD_THREADS`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_autograd_threads() -> bool {
     shield(false, || config().autograd_threads)

@@ -10,6 +10,7 @@ use super::rd_launch::products_of;
 use super::{guard, rd_status, shield};
 use crate::operators::declared;
 use crate::runtime::error::Cause;
+use crate::runtime::name::Device;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::demand::Products;
 use crate::runtime::task::{Access, Task, Work};
@@ -19,7 +20,7 @@ use crate::runtime::{Error, device};
 /// The stream with that device and id.
 pub(super) fn find(device: i32, id: i64) -> Result<&'static Stream, Error> {
     let known = device::get(device_index(device)?)?;
-    known.stream(id).ok_or_else(|| Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {id}")))
+    known.stream(id).ok_or_else(|| Error::InvalidArgument(format!("device {} has no stream of id {id}", Device(device))))
 }
 
 fn priority(value: i32) -> Result<i32, Error> {

@@ -9,6 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::callees::{self, Callee};
 use super::tensors::{Dims, Format, Tensor, dims};
 use crate::kernels::table::Op;
+use crate::runtime::name::Device;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{DType, HALVES};
 use crate::tensor::launch::Scalar;
@@ -831,7 +832,7 @@ struct DeviceName(i32);
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(device) = self;
-        if *device < 0 { f.write_str("cpu") } else { write!(f, "rustdev:{device}") }
+        if *device < 0 { f.write_str("cpu") } else { Device(device).fmt(f) }
     }
 }
 

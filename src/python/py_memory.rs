@@ -13,6 +13,7 @@ use super::interpreter;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
+use crate::runtime::name::Device;
 use crate::runtime::{Error, device, fork, pools};
 pub(super) use py_recording::frames;
 use std::sync::Arc;
@@ -71,7 +72,7 @@ fn memory_get_fraction(device: usize) -> Result<f64, Error> {
 /// Allocates a block for the tasks of a stream and returns its address.
 #[pyfunction]
 fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> Result<usize, Error> {
-    let unknown = || Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {stream}"));
+    let unknown = || Error::InvalidArgument(format!("device {} has no stream of id {stream}", Device(device)));
     py.detach(|| {
         pools::allocate(device, device::find_stream(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize)
     })

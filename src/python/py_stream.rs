@@ -9,6 +9,7 @@ use super::interpreter;
 use crate::abi::rd_event::rd_event;
 use crate::abi::rd_stream::native;
 use crate::runtime::error::Cause;
+use crate::runtime::name::Device;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::{Error, device, fork};
@@ -18,7 +19,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 pub(super) fn find(device: usize, id: i64) -> Result<&'static Stream, Error> {
-    let unknown = || Error::InvalidArgument(format!("rustdev:{device} has no stream with the id {id}"));
+    let unknown = || Error::InvalidArgument(format!("{} has no stream with the id {id}", Device(device)));
     device::get(device)?;
     device::find_stream(device, id).ok_or_else(unknown)
 }
@@ -32,7 +33,7 @@ fn stream_priority(device: usize, stream: i64) -> Result<i32, Error> {
 /// The id of the stream with a native handle.
 #[pyfunction]
 fn stream_from_handle(device: usize, handle: usize) -> Result<i64, Error> {
-    let unknown = || Error::InvalidArgument(format!("{handle:#x} is not the handle of a stream of rustdev:{device}"));
+    let unknown = || Error::InvalidArgument(format!("{handle:#x} is not the handle of a stream of {}", Device(device)));
     let known = |device: &device::Device| device.streams().into_iter().find(|stream| native(stream).addr() == handle);
     known(device::get(device)?).ok_or_else(unknown).map(Stream::id)
 }

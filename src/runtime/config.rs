@@ -1,4 +1,4 @@
-//! Environment variables, read once. An invalid value is refused with the variable's name and the values that it accepts.
+//! Environment variables, read once. They begin with the backend's [name]: `RUSTDEV_`. An invalid value is refused with the variable's name and the values that it accepts.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Error;
 use super::hardware::{self, Properties};
 use super::memory::arena;
+use super::name::{self, variable};
 use super::sync::OnceLock;
 
 mod alloc_conf;
@@ -29,29 +30,29 @@ pub const MAX_THREADS: usize = 1024;
 /// Two in the crate's own tests, which need copies between devices.
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
-const PREFIX: &str = "RUSTDEV_";
+/// The settings, which variables name behind the [prefix](name::variable).
 const KNOWN: [&str; 21] = [
-    "RUSTDEV_ALLOC_CONF",
-    "RUSTDEV_AUTOGRAD_THREADS",
-    "RUSTDEV_CLOCK",
-    "RUSTDEV_CLUSTER",
-    "RUSTDEV_COMPUTE",
-    "RUSTDEV_DEVICE_COUNT",
-    "RUSTDEV_ERRORS",
-    "RUSTDEV_FALLBACK",
-    "RUSTDEV_FAULTS",
-    "RUSTDEV_FILL",
-    "RUSTDEV_ISA",
-    "RUSTDEV_LAUNCH_BLOCKING",
-    "RUSTDEV_MEMORY_LIMIT",
-    "RUSTDEV_NCCL",
-    "RUSTDEV_NUM_THREADS",
-    "RUSTDEV_PROFILE",
-    "RUSTDEV_SANITIZE",
-    "RUSTDEV_SCHEDULE",
-    "RUSTDEV_SCHEDULE_LOG",
-    "RUSTDEV_TIMEOUT",
-    "RUSTDEV_VISIBLE_DEVICES",
+    "ALLOC_CONF",
+    "AUTOGRAD_THREADS",
+    "CLOCK",
+    "CLUSTER",
+    "COMPUTE",
+    "DEVICE_COUNT",
+    "ERRORS",
+    "FALLBACK",
+    "FAULTS",
+    "FILL",
+    "ISA",
+    "LAUNCH_BLOCKING",
+    "MEMORY_LIMIT",
+    "NCCL",
+    "NUM_THREADS",
+    "PROFILE",
+    "SANITIZE",
+    "SCHEDULE",
+    "SCHEDULE_LOG",
+    "TIMEOUT",
+    "VISIBLE_DEVICES",
 ];
 
 /// The policy for operators without a kernel: `RUSTDEV_FALLBACK`.
@@ -165,27 +166,33 @@ impl Config {
             Self { device_count: hardware.map_or(DEFAULT_DEVICES, |hardware| hardware.devices), processes: 1, ..Self::default() };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
         let (mut own_alloc_conf, mut own_count) = (false, hardware.is_some());
+        let prefix = variable("");
         for (name, value) in variables {
-            match name.as_str() {
-                "OMP_NUM_THREADS" => openmp = value.split(',').next().and_then(|first| first.trim().parse().ok()),
-                "LOCAL_WORLD_SIZE" => config.processes = value.trim().parse::<u64>().unwrap_or(1).max(1),
-                "PYTORCH_ALLOC_CONF" => pytorch = Some(value),
-                "RUSTDEV_MEMORY_LIMIT" => {
+            let Some(setting) = name.strip_prefix(&prefix) else {
+                match name.as_str() {
+                    "OMP_NUM_THREADS" => openmp = value.split(',').next().and_then(|first| first.trim().parse().ok()),
+                    "LOCAL_WORLD_SIZE" => config.processes = value.trim().parse::<u64>().unwrap_or(1).max(1),
+                    "PYTORCH_ALLOC_CONF" => pytorch = Some(value),
+                    _ => {}
+                }
+                continue;
+            };
+            match setting {
+                "MEMORY_LIMIT" => {
                     config.memory_limit = Some(bytes(&name, value.trim())?);
                     limit = Some(value);
                 }
-                "RUSTDEV_ALLOC_CONF" => {
+                "ALLOC_CONF" => {
                     own_alloc_conf = true;
                     config.alloc_conf = AllocConf::parse(&name, &value)?;
                 }
-                "RUSTDEV_DEVICE_COUNT" => {
+                "DEVICE_COUNT" => {
                     let most = hardware.map_or(MAX_DEVICES, |hardware| hardware.devices);
                     config.device_count = whole(&name, value.trim(), most)?;
                     own_count = true;
                 }
-                "RUSTDEV_VISIBLE_DEVICES" => visible = Some(value),
-                _ if name.starts_with(PREFIX) => config.set(&name, value.trim())?,
-                _ => {}
+                "VISIBLE_DEVICES" => visible = Some(value),
+                _ => config.set(setting, &name, value.trim())?,
             }
         }
         if let (false, Some(value)) = (own_alloc_conf, pytorch) {
@@ -207,12 +214,13 @@ impl Config {
             (None, None) => config.memory_limit = most,
             (None, Some(profile)) => {
                 config.memory_limit = Some(profile.memory);
-                config.check_memory(most, "RUSTDEV_PROFILE", &profile.name, GPUS)?;
+                config.check_memory(most, &variable("PROFILE"), &profile.name, GPUS)?;
             }
-            (Some(value), _) => config.check_memory(most, "RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)?,
+            (Some(value), _) => config.check_memory(most, &variable("MEMORY_LIMIT"), value.trim(), BYTES)?,
         }
         if config.is_clocked && config.profile.is_none() {
-            return Err(Error::InvalidValue("RUSTDEV_CLOCK=profile needs a profile: RUSTDEV_PROFILE is not set".to_owned()));
+            let [clock, profile] = ["CLOCK", "PROFILE"].map(variable);
+            return Err(Error::InvalidValue(format!("{clock}=profile needs a profile: {profile} is not set")));
         }
         Ok(config)
     }
@@ -227,41 +235,44 @@ impl Config {
         }
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
-        match name {
-            "RUSTDEV_NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
-            "RUSTDEV_AUTOGRAD_THREADS" => self.autograd_threads = choice(name, value, &[("0", false), ("1", true)])?,
-            "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
-            "RUSTDEV_COMPUTE" => self.is_dry = choice(name, value, &[("", false), ("none", true)])?,
-            "RUSTDEV_CLUSTER" => self.cluster = Cluster::parse(name, value)?,
-            "RUSTDEV_ERRORS" => self.sticky_errors = choice(name, value, &[("", false), ("sticky", true)])?,
-            "RUSTDEV_FALLBACK" => {
+    fn set(&mut self, setting: &str, name: &str, value: &str) -> Result<(), Error> {
+        match setting {
+            "NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
+            "AUTOGRAD_THREADS" => self.autograd_threads = choice(name, value, &[("0", false), ("1", true)])?,
+            "LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
+            "COMPUTE" => self.is_dry = choice(name, value, &[("", false), ("none", true)])?,
+            "CLUSTER" => self.cluster = Cluster::parse(name, value)?,
+            "ERRORS" => self.sticky_errors = choice(name, value, &[("", false), ("sticky", true)])?,
+            "FALLBACK" => {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
             }
-            "RUSTDEV_NCCL" => self.nccl = choice(name, value, &[("", None), ("hang", Some("hang")), ("error", Some("error"))])?,
-            "RUSTDEV_PROFILE" => {
+            "NCCL" => self.nccl = choice(name, value, &[("", None), ("hang", Some("hang")), ("error", Some("error"))])?,
+            "PROFILE" => {
                 let wrong = |reason| Error::InvalidValue(format!("{name}={value:?} is not valid: {reason}"));
                 self.profile = Some(profiles::find(value).map_err(wrong)?);
             }
-            "RUSTDEV_CLOCK" => self.is_clocked = choice(name, value, &[("", false), ("profile", true)])?,
-            "RUSTDEV_FAULTS" => {
+            "CLOCK" => self.is_clocked = choice(name, value, &[("", false), ("profile", true)])?,
+            "FAULTS" => {
                 FaultList::parse(value).map_err(|error| Error::InvalidValue(format!("{name}: {error}")))?;
                 self.faults = Some(value.to_owned());
             }
-            "RUSTDEV_TIMEOUT" => self.timeout = Some(duration(name, value)?),
-            "RUSTDEV_SCHEDULE" => self.schedule = Some(value.parse().map_err(|_| refused(name, value, order::ACCEPTS))?),
-            "RUSTDEV_SCHEDULE_LOG" => {
+            "TIMEOUT" => self.timeout = Some(duration(name, value)?),
+            "SCHEDULE" => self.schedule = Some(value.parse().map_err(|_| refused(name, value, order::ACCEPTS))?),
+            "SCHEDULE_LOG" => {
                 order::open_log(value).map_err(|_| refused(name, value, "a file that can be written"))?;
                 self.schedule_log = Some(value.to_owned());
             }
-            "RUSTDEV_FILL" => self.fill_nan = choice(name, value, &[("", false), ("nan", true)])?,
-            "RUSTDEV_SANITIZE" => {
+            "FILL" => self.fill_nan = choice(name, value, &[("", false), ("nan", true)])?,
+            "SANITIZE" => {
                 let mut parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
                 parts.try_for_each(|part| self.set_sanitizer(name, part))?;
             }
-            "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
-            _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
+            "ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
+            _ => {
+                let known = KNOWN.map(variable).join(", ");
+                return Err(Error::InvalidValue(format!("{name} is unknown; {} reads {known}", name::name())));
+            }
         }
         Ok(())
     }
@@ -304,8 +315,9 @@ fn listed(list: &str, count: usize) -> Result<usize, Error> {
     if list.is_empty() || list.split(',').all(is_new) {
         return Ok(seen.into_iter().filter(|seen| *seen).count());
     }
-    let accepts = format!("different devices below RUSTDEV_DEVICE_COUNT ({count}), separated by commas, or nothing to have none");
-    Err(refused("RUSTDEV_VISIBLE_DEVICES", list, &accepts))
+    let most = variable("DEVICE_COUNT");
+    let accepts = format!("different devices below {most} ({count}), separated by commas, or nothing to have none");
+    Err(refused(&variable("VISIBLE_DEVICES"), list, &accepts))
 }
 
 fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, Error> {

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 
 use super::config::{self, config};
+use super::name::variable;
 use super::stream::{Stream, registry};
 use super::sync::LazyLock;
 use super::{Error, debugging, exit, fork};
@@ -46,7 +47,11 @@ fn out_of_range(index: usize) -> Error {
         1 => "only device 0 exists".to_owned(),
         _ => format!("devices are 0 to {}", count - 1),
     };
-    Error::InvalidArgument(format!("invalid device ordinal {index}: {range} (RUSTDEV_DEVICE_COUNT, RUSTDEV_VISIBLE_DEVICES)"))
+    Error::InvalidArgument(format!(
+        "invalid device ordinal {index}: {range} ({}, {})",
+        variable("DEVICE_COUNT"),
+        variable("VISIBLE_DEVICES")
+    ))
 }
 
 /// Every device.

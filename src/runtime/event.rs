@@ -9,6 +9,7 @@ use std::io;
 use super::config::config;
 use super::debugging::{clock, schedule};
 use super::graph::capture::{Capture, Point};
+use super::name::Device;
 use super::shared::file::Place;
 use super::shared::page::{Awaited, Page};
 use super::stream::Stream;
@@ -126,8 +127,8 @@ impl Event {
     pub fn record(&self, stream: &'static Stream) -> Result<(), Error> {
         if stream.device() != self.device {
             return Err(Error::InvalidArgument(format!(
-                "an event of device rustdev:{} cannot be recorded on {stream:?}",
-                self.device
+                "an event of device {} cannot be recorded on {stream:?}",
+                Device(self.device)
             )));
         }
         if let Some(page) = self.page.get() {

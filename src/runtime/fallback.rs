@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::config::{Fallback, config};
 use super::error::Error;
+use super::name::{self as backend, Device};
 use super::sync::{AtomicU64, LazyLock, Mutex, Ordering};
 
 /// An operator that the fallback was called for; it lives to the end of the process.
@@ -35,16 +36,16 @@ impl Rules {
     /// Returns true if a call of the operator needs a warning.
     fn check(&self, name: &str) -> Result<bool, Error> {
         if is_listed(&self.blocked, name) {
-            let list = "it is on the block list of the CPU fallback (torch.rustdev.set_fallback_blocklist).";
-            return Err(refusal(name, list));
+            let list = format!("it is on the block list of the CPU fallback (torch.{}.set_fallback_blocklist).", backend::name());
+            return Err(refusal(name, &list));
         }
         match self.mode {
             Fallback::Allow => Ok(false),
             _ if is_listed(&self.allowed, name) => Ok(false),
             Fallback::Warn => Ok(true),
             Fallback::Error => {
-                let mode = "the fallback mode 'error' forbids its CPU kernel (RUSTDEV_FALLBACK, torch.rustdev.set_fallback_mode).";
-                Err(refusal(name, mode))
+                let settings = format!("{}, torch.{}.set_fallback_mode", backend::variable("FALLBACK"), backend::name());
+                Err(refusal(name, &format!("the fallback mode 'error' forbids its CPU kernel ({settings}).")))
             }
         }
     }
@@ -56,7 +57,7 @@ fn is_listed(list: &HashSet<String>, name: &str) -> bool {
 }
 
 fn refusal(name: &str, reason: &str) -> Error {
-    let what = format!("Could not run '{name}' with arguments from the 'rustdev' backend");
+    let what = format!("Could not run '{name}' with arguments from the '{}' backend", backend::name());
     Error::Unsupported(format!("{what}: it has no kernel for this device, and {reason}"))
 }
 
@@ -103,10 +104,11 @@ impl FallbackOperator {
     pub fn device_of(&self, devices: &[i32], with_host: bool) -> Result<Option<i32>, Error> {
         let Some(&first) = devices.first() else { return Ok(None) };
         let other = devices.iter().find(|&&device| device != first && !self.name.contains("_foreach_"));
-        let Some(other) = other.map(|other| format!("rustdev:{other}")).or(with_host.then(|| "cpu".into())) else {
+        let Some(other) = other.map(|other| Device(other).to_string()).or(with_host.then(|| "cpu".into())) else {
             return Ok(Some(first));
         };
-        let found = format!("found at least two devices, rustdev:{first} and {other}! (when checking arguments of {})", self.name);
+        let found =
+            format!("found at least two devices, {} and {other}! (when checking arguments of {})", Device(first), self.name);
         Err(Error::InvalidArgument(format!("Expected all tensors to be on the same device, but {found}")))
     }
 

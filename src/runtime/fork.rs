@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
+use super::name::name;
 use super::sync::{AtomicBool, Ordering};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -44,8 +45,7 @@ pub fn check() -> Result<(), Error> {
 
 #[cold]
 fn refusal() -> Error {
-    Error::InvalidArgument(
-        "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method"
-            .to_owned(),
-    )
+    let name = name();
+    let cannot = format!("Cannot re-initialize {name} in forked subprocess.");
+    Error::InvalidArgument(format!("{cannot} To use {name} with multiprocessing, you must use the 'spawn' start method"))
 }

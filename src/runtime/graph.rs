@@ -22,6 +22,7 @@ use std::time::Duration;
 use super::debugging::faults;
 use super::error::{Cause, Named, panic_text};
 use super::hardware;
+use super::name::Device;
 use super::pools::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex, unlocked};
@@ -118,7 +119,7 @@ struct Program {
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "graph of {} steps on device rustdev:{}", self.0.steps.len(), self.0.device)
+        write!(f, "graph of {} steps on device {}", self.0.steps.len(), Device(self.0.device))
     }
 }
 
@@ -164,7 +165,7 @@ impl Graph {
     pub fn replay(&self, stream: &'static Stream) -> Result<(), Error> {
         let program = &self.0;
         if stream.device() != program.device {
-            return Err(Error::InvalidArgument(format!("a graph of device rustdev:{} cannot run on {stream:?}", program.device)));
+            return Err(Error::InvalidArgument(format!("a graph of device {} cannot run on {stream:?}", Device(program.device))));
         }
         stream.refuse_capturing(|| "Graph.replay()".to_owned())?;
         let mut draws = program.generators.advance();

@@ -8,8 +8,7 @@
 //! use std::io;
 //! use std::sync::Arc;
 //!
-//! use rustdev::hardware::{self, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
-//! use rustdev::runtime::memory::system::Reservation;
+//! use rustdev::hardware::{self, DeviceMemory, Hardware, HardwareTask, Properties, Reservation, Transfer};
 //!
 //! #[derive(Debug)]
 //! struct Idle;
@@ -35,7 +34,7 @@
 //! }
 //!
 //! hardware::install(Arc::new(Idle))?;
-//! # Ok::<(), rustdev::runtime::Error>(())
+//! # Ok::<(), rustdev::Error>(())
 //! ```
 //!
 //! `examples/hardware` has a complete example, docs/bring-your-own-hardware.md the order of the calls.
@@ -54,6 +53,7 @@ mod hardware_task;
 
 pub use super::error::Cause;
 pub use super::memory::device_memory::DeviceMemory;
+pub use super::memory::system::Reservation;
 pub use super::task::Transfer;
 pub use super::trace::MemoryKind;
 pub use hardware_task::HardwareTask;

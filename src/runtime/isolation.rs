@@ -16,6 +16,7 @@ use std::mem::MaybeUninit;
 
 use super::config::Config;
 use super::memory::process_pools;
+use super::name;
 use super::observers::{self, FILL, GUARDS};
 use super::sync::OnceLock;
 
@@ -72,7 +73,9 @@ extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     if let Some(device) = process_pools::device_of(address as *const u8) {
         let known = guarded_blocks::describe(address).unwrap_or_else(|| "nothing more is known of it".to_owned());
         let text = format!(
-            "rustdev: the host touched memory of device rustdev:{device} at {address:#x}: {known}. Copy it to the host first, for example with tensor.cpu()\n"
+            "{}: the host touched memory of device {} at {address:#x}: {known}. Copy it to the host first, for example with tensor.cpu()\n",
+            name::name(),
+            name::Device(device),
         );
         // SAFETY: the text is valid for its length.
         unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };

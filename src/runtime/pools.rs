@@ -14,6 +14,7 @@ use super::memory::device_pool::{DevicePool, Surroundings};
 use super::memory::label::Label;
 use super::memory::shared_budget::SharedBudget;
 use super::memory::{Timeline, arena, process_pools};
+use super::name::Device;
 use super::stream::Stream;
 use super::sync::{Arc, OnceLock};
 use super::{Error, device, fork, hardware, isolation, observers};
@@ -129,8 +130,9 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
     let pool = pool(device)?;
     if stream.device() != device {
         return Err(Error::InvalidArgument(format!(
-            "memory of device rustdev:{device} cannot belong to a stream of device rustdev:{}",
-            stream.device()
+            "memory of device {} cannot belong to a stream of device {}",
+            Device(device),
+            Device(stream.device())
         )));
     }
     if bytes == 0 {

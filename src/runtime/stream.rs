@@ -20,6 +20,7 @@ use super::gate::Pass;
 use super::memory::Timeline;
 use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
+use super::name::Device;
 use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE, STICKY};
 use super::queue::{InlineOwner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering, unlocked};
@@ -78,7 +79,7 @@ pub struct Stream {
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stream {} of device rustdev:{}", self.id, self.device)
+        write!(f, "stream {} of device {}", self.id, Device(self.device))
     }
 }
 

@@ -214,7 +214,7 @@ pub fn set_limit(entries: usize) -> Result<(), Error> {
 pub fn start() -> Result<u64, Error> {
     let mut current = CURRENT.lock();
     if current.is_some() {
-        return Err(Error::InvalidArgument("a trace of rustdev's tasks is being taken already".to_owned()));
+        return Err(Error::InvalidArgument("a trace of the tasks is being taken already".to_owned()));
     }
     let chunks = (0..limit() / CHUNK).map(|_| OnceLock::new()).collect();
     let number = COUNT.fetch_add(1, Ordering::Relaxed) + 1;

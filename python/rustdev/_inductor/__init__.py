@@ -20,6 +20,7 @@ from types import ModuleType
 import torch
 
 from .._imports import _after_import
+from .._name import NAME
 
 __all__ = ["init_backend"]
 
@@ -56,7 +57,7 @@ def _add_interface(device_interface: ModuleType) -> None:
     from .interface import Interface
 
     # register_interface_for_device cannot be used: it would import device_interface, which is still being loaded.
-    device_interface.device_interfaces["rustdev"] = Interface
+    device_interface.device_interfaces[NAME] = Interface
 
 
 def _keep_operators(decomposition: ModuleType) -> None:

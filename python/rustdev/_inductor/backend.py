@@ -5,6 +5,7 @@ from torch._inductor import ir
 from torch._inductor.codegen import common, wrapper_fxir
 from torch._inductor.scheduler import BaseSchedulerNode
 
+from .._name import NAME
 from . import choices
 from .scheduling import Scheduling
 from .wrapper import CppWrapper, Wrapper
@@ -29,11 +30,11 @@ def _count_as_cpu() -> None:
 
     def get_device_type(x: ir.IRNode | ir.OutputSpec | torch.device | str | None) -> str | None:
         found = type_of(x)
-        return "cpu" if found == "rustdev" else found
+        return "cpu" if found == NAME else found
 
     def is_cpu(self: BaseSchedulerNode) -> bool:
         device = self.get_device()
-        return device is not None and device.type in ("cpu", "rustdev")
+        return device is not None and device.type in ("cpu", NAME)
 
     ir.get_device_type = get_device_type
     BaseSchedulerNode.is_cpu = is_cpu  # type: ignore[method-assign]
@@ -45,5 +46,5 @@ def register() -> None:
     choices.choose_layouts_and_variances()
     choices.call_accumulations()
     choices.keep_lowered()
-    common.register_backend_for_device("rustdev", Scheduling, Wrapper, CppWrapper, wrapper_fxir.WrapperFxCodegen)
-    common.register_device_op_overrides("rustdev", _Overrides())
+    common.register_backend_for_device(NAME, Scheduling, Wrapper, CppWrapper, wrapper_fxir.WrapperFxCodegen)
+    common.register_device_op_overrides(NAME, _Overrides())

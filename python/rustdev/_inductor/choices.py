@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from .._name import NAME
+
 #: Maximum number of elements of a variance that is computed in two passes (over cached data) instead of Welford's algorithm.
 _TWO_PASSES = 16384
 
@@ -50,7 +52,7 @@ def keep_undecomposed(decomposition: ModuleType) -> None:
 
     def unless_kept(decomposed: Callable[..., Any], is_kept: Callable[[], bool]) -> Callable[..., Any]:
         def decompose(*args: Any, **kwargs: Any) -> Any:
-            on_device = any(isinstance(given, torch.Tensor) and given.device.type == "rustdev" for given in args)
+            on_device = any(isinstance(given, torch.Tensor) and given.device.type == NAME for given in args)
             return NotImplemented if on_device and is_kept() else decomposed(*args, **kwargs)
 
         return decompose
@@ -70,7 +72,7 @@ def keep_lowered() -> None:
         call = lowering.fallback_handler(operator, add_to_fallback_set=False)
 
         def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
-            return (call if lowered is None or x.get_device().type == "rustdev" else lowered)(x, *args, **kwargs)
+            return (call if lowered is None or x.get_device().type == NAME else lowered)(x, *args, **kwargs)
 
         return lower
 
@@ -89,14 +91,14 @@ def call_accumulations() -> None:
     is_called: Callable[..., bool] = utils.use_scatter_fallback
 
     def index_put_impl_(self: Any, indices: Any, values: Any, accumulate: bool, *args: Any, **kwargs: Any) -> Any:
-        if accumulate and self.get_device().type == "rustdev":
+        if accumulate and self.get_device().type == NAME:
             return lowering.index_put_fallback(self, indices, values, accumulate)
         return put(self, indices, values, accumulate, *args, **kwargs)
 
     def use_scatter_fallback(
         op_overload: OpOverload, reduction_type: str | None, self_dtype: Any, src_dtype: Any, src_device_type: str, *args: Any
     ) -> bool:
-        accumulates = reduction_type is not None and src_device_type == "rustdev"
+        accumulates = reduction_type is not None and src_device_type == NAME
         return accumulates or bool(is_called(op_overload, reduction_type, self_dtype, src_dtype, src_device_type, *args))
 
     lowering.index_put_impl_ = index_put_impl_
@@ -116,12 +118,12 @@ def choose_layouts_and_variances() -> None:
 
     def decide_layout_opt(gm: torch.fx.GraphModule, *, is_inference: bool) -> bool:
         values = [node.meta.get("val") for node in gm.graph.nodes]
-        if any(isinstance(value, torch.Tensor) and value.device.type == "rustdev" for value in values):
+        if any(isinstance(value, torch.Tensor) and value.device.type == NAME for value in values):
             return False
         return bool(decide(gm, is_inference=is_inference))
 
     def use_two_step_variance(x: Any, *args: Any, **kwargs: Any) -> bool:
-        if x.get_device().type != "rustdev":
+        if x.get_device().type != NAME:
             return bool(is_two_step(x, *args, **kwargs))
         with config.patch(unroll_reductions_threshold=_TWO_PASSES):
             return bool(is_two_step(x, *args, **kwargs))

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
 
+from .._name import NAME
+
 __all__ = ["allow"]
 
 _AUTOCAST: DispatchKey = DispatchKey.AutocastPrivateUse1  # type: ignore[attr-defined]
@@ -34,7 +36,7 @@ def allow(module: ModuleType) -> None:
     validate = module._validate_device
 
     def _validate_device(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
-        if query.device.type != "rustdev":
+        if query.device.type != NAME:
             validate(query, key, value)
 
     # Dynamo does not trace functions of this package's files.
@@ -58,7 +60,7 @@ def _in_autocast_dtype(
     operator: Callable[..., Any], query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **kwargs: Any
 ) -> Any:
     """Cast query, key and value as autocast casts the operands of attention, then call the operator."""
-    dtype = torch.get_autocast_dtype("rustdev")
+    dtype = torch.get_autocast_dtype(NAME)
     cast = [
         operand.to(dtype) if operand.is_floating_point() and operand.dtype != torch.float64 else operand
         for operand in (query, key, value)
@@ -71,7 +73,7 @@ def _traced(trace: Callable[..., Any], dense: Callable[..., Any]) -> Callable[..
 
     @functools.wraps(trace)
     def run(mode: Any, query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if query.device.type != "rustdev":
+        if query.device.type != NAME:
             return trace(mode, query, *args, **kwargs)
         with mode:
             return dense(query, *args, **kwargs)

@@ -13,6 +13,8 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch._subclasses import fake_impls
 
+from .._name import NAME
+
 _aten = torch.ops.aten
 
 
@@ -43,7 +45,7 @@ def _convolution(rule: Callable[..., Any], input_at: int, results: int) -> Calla
         given = dict(zip(("input", "weight"), args[input_at:], strict=False)) | kwargs
         input, weight = given["input"], given["weight"]  # noqa: A001
         # conv1d has no other memory format.
-        if input.device.type != "rustdev" or weight.dim() not in (4, 5):
+        if input.device.type != NAME or weight.dim() not in (4, 5):
             return made
         with fake_mode:
             memory_format = _format(input, weight)

@@ -9,6 +9,7 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
+from .._name import NAME
 from .kernels import prefix
 from .loops import MARK
 
@@ -40,7 +41,7 @@ class _Calls:
     ) -> None:
         device = device or V.graph.get_current_device_or_throw()
         # PyTorch's method rejects unknown devices. The call is generated as for a CPU kernel: `call_args` is complete.
-        called_as = torch.device("cpu") if device.type == "rustdev" else device
+        called_as = torch.device("cpu") if device.type == NAME else device
         super()._generate_kernel_call_helper(kernel_name, call_args, device=called_as, **kwargs)  # type: ignore[misc]
 
     def make_allocation(self, name: str, device: torch.device, *args: Any, **kwargs: Any) -> str:
@@ -53,7 +54,7 @@ class _Calls:
             **kwargs: Other arguments of the base class.
         """
         code: str = super().make_allocation(name, device, *args, **kwargs)  # type: ignore[misc]
-        return code.replace("device='rustdev'", f"device='{device}'")
+        return code.replace(f"device='{NAME}'", f"device='{device}'")
 
     def generate_fallback_kernel(self, node: Any) -> None:
         """Generate the call of an operator that is not compiled.
@@ -132,7 +133,7 @@ class Wrapper(_Calls, PythonWrapperCodegen):
             result: Buffer to write to.
         """
         super().generate_after_suffix(result)
-        if config.triton.cudagraphs and V.graph.device_types <= {"rustdev"}:
+        if config.triton.cudagraphs and V.graph.device_types <= {NAME}:
             mutated = [index for index, name in enumerate(V.graph.graph_inputs) if name in V.graph.mutated_inputs]
             # Results of a backward are not copied: programs do not use gradients any more when they compute the next ones.
             (output,) = V.graph.graph.find_nodes(op="output")
@@ -146,7 +147,7 @@ class CppWrapper(CppWrapperCpu):
     """Wrapper code generator of a graph in C++. Its kernels are in the same library; operators are called by the dispatcher."""
 
     def __init__(self) -> None:
-        self.device = "rustdev"  # before super().__init__(), which uses it to decide how constants are stored
+        self.device = NAME  # before super().__init__(), which uses it to decide how constants are stored
         super().__init__()  # type: ignore[no-untyped-call]
 
     @staticmethod

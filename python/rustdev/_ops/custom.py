@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .._name import NAME
 from .registration import launch, past_torch_function, scalar_type
 
 _library = torch.library.Library("rustdev", "FRAGMENT")
@@ -260,12 +261,12 @@ _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  #
 
 def _is_cast(tensor: Tensor) -> bool:
     """Whether autocast may cast a tensor."""
-    return tensor.device.type == "rustdev" and tensor.is_floating_point() and tensor.dtype is not torch.float64
+    return tensor.device.type == NAME and tensor.is_floating_point() and tensor.dtype is not torch.float64
 
 
 def _to_widest(*tensors: Tensor) -> list[Tensor]:
     """Cast the tensors to the dtype that PyTorch's autocast policy `promote` chooses."""
-    low = widest = torch.get_autocast_dtype("rustdev")
+    low = widest = torch.get_autocast_dtype(NAME)
     for tensor in filter(_is_cast, tensors):
         if torch.float32 in (widest, tensor.dtype):
             widest = torch.float32

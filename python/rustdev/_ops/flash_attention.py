@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .._name import NAME
 from .registration import kernel
 
 _attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
@@ -86,7 +87,7 @@ def _masking(window: tuple[int | None, int | None], *, is_causal: bool, slopes: 
 
 def _check(query: Tensor, dropout_p: float) -> None:
     if dropout_p:
-        raise NotImplementedError("_flash_attention_forward has no dropout on rustdev")
+        raise NotImplementedError(f"_flash_attention_forward has no dropout on {NAME}")
     if not query.is_floating_point():
         raise RuntimeError(f"_flash_attention_forward takes floating point operands, not {query.dtype}")
 

@@ -9,6 +9,7 @@ from rustdev import _rustdev
 from rustdev._profiles import _imitated
 from rustdev.memory import _size_text, _snapshot
 
+from .._name import NAME, variable
 from .examine import examine
 from .watch import Watch
 
@@ -27,7 +28,7 @@ def make_report(watch: Watch) -> dict[str, Any]:
             devices.append({"device": index, "total": _rustdev.total_memory(), **examine(events, watch)})
     rank = os.environ.get("RANK")
     return {
-        "profile": os.environ.get("RUSTDEV_PROFILE"),
+        "profile": os.environ.get(variable("PROFILE")),
         "rank": None if rank is None else int(rank),
         "fits": not any(device["shortages"] for device in devices),
         "devices": devices,
@@ -207,7 +208,7 @@ def verdict(report: dict[str, Any]) -> str:
 
 def text(report: dict[str, Any]) -> str:
     """Return the report as text."""
-    lines = [f"rustdev preflight: {verdict(report)}"]
+    lines = [f"{NAME} preflight: {verdict(report)}"]
     for device in report["devices"]:
         lines += _device_text(device)
     if not report["devices"]:

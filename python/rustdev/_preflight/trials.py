@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from rustdev._program import _add_program, _run_program
 
+from .._name import NAME
 from .report import make_report
 from .watch import Watch
 
@@ -90,7 +91,7 @@ def run(command: Command, *, shows_output: bool) -> Trial:
             with open(file, encoding="utf-8") as opened:
                 report = json.load(opened)
     if report is None or (ended.returncode and report["fits"]):
-        print(f"rustdev preflight: a trial has failed: {' '.join(command.arguments)}\n{ended.stderr or ''}", file=sys.stderr)
+        print(f"{NAME} preflight: a trial has failed: {' '.join(command.arguments)}\n{ended.stderr or ''}", file=sys.stderr)
         raise SystemExit(ended.returncode if ended.returncode > 0 else 1)
     return Trial(report, ended.returncode)
 
@@ -99,7 +100,7 @@ def _highest(report: dict[str, Any]) -> dict[str, Any]:
     """Return peaks and parts of the device with the highest peak, and the time of the last step."""
     devices = sorted(report["devices"], key=lambda device: device["peak_reserved"])
     if not devices:
-        raise SystemExit("rustdev preflight: the program has not used the device")
+        raise SystemExit(f"{NAME} preflight: the program has not used the device")
     device = devices[-1]
     return {
         "fits": report["fits"],
@@ -111,7 +112,7 @@ def _highest(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told(what: str, found: dict[str, Any]) -> None:
-    print(f"rustdev preflight: {what}: {'fits' if found['fits'] else 'out of memory'}", file=sys.stderr, flush=True)
+    print(f"{NAME} preflight: {what}: {'fits' if found['fits'] else 'out of memory'}", file=sys.stderr, flush=True)
 
 
 def largest(fits: Callable[[int], bool], low: int, high: int) -> int | None:

@@ -21,6 +21,8 @@ from rustdev.graphs import is_current_stream_capturing
 from rustdev.memory import _record_memory_history, attach_out_of_memory_observer
 from rustdev.streams import Event, current_stream
 
+from .._name import NAME
+
 
 def _now() -> int:
     """Return the time in the unit of the memory history, microseconds since 1970."""
@@ -35,7 +37,7 @@ def addresses(tensor: Tensor) -> Iterator[int]:
             inner = getattr(tensor, name)
             if isinstance(inner, Tensor):  # a DTensor has a mesh as well
                 yield from addresses(inner)
-    elif tensor.device.type == "rustdev" and tensor.layout is torch.strided:
+    elif tensor.device.type == NAME and tensor.layout is torch.strided:
         yield tensor.untyped_storage().data_ptr()
 
 

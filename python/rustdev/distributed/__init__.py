@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rustdev._imports import _after_import
 
+from .._name import NAME
+
 if TYPE_CHECKING:
     from .backend import ProcessGroupRdccl
 
@@ -46,17 +48,17 @@ def register() -> None:
     from torch.distributed.distributed_c10d import Backend
 
     if "RDCCL" not in Backend._plugins:
-        Backend.register_backend("rdccl", _create, extended_api=True, devices=["rustdev"])
-        default = Backend.default_device_backend_map["rustdev"]
-        Backend.register_backend("rdccl-dry", _create_alone, extended_api=True, devices=["rustdev"])
-        Backend.default_device_backend_map["rustdev"] = default
+        Backend.register_backend("rdccl", _create, extended_api=True, devices=[NAME])
+        default = Backend.default_device_backend_map[NAME]
+        Backend.register_backend("rdccl-dry", _create_alone, extended_api=True, devices=[NAME])
+        Backend.default_device_backend_map[NAME] = default
 
 
 def _add_to_fake(module: ModuleType) -> None:
     """Let PyTorch's fake process group, which moves nothing, accept tensors of the device."""
     devices = module.dist.Backend.backend_capability["fake"]
-    if "rustdev" not in devices:
-        devices.append("rustdev")
+    if NAME not in devices:
+        devices.append(NAME)
 
 
 def _draw_as_cuda(module: ModuleType) -> None:
@@ -66,7 +68,7 @@ def _draw_as_cuda(module: ModuleType) -> None:
 
     def device(self: Any) -> Any:
         found = device_of(self)
-        return SimpleNamespace(type="cuda", index=found.index) if found.type == "rustdev" else found
+        return SimpleNamespace(type="cuda", index=found.index) if found.type == NAME else found
 
     tracker._device = property(device)
 

@@ -16,6 +16,7 @@ from torch._C import _distributed_c10d as c10d
 from torch._C._distributed_c10d import Backend, ProcessGroupGloo, Work
 
 from .. import _rustdev
+from .._name import NAME
 from ..device import current_device
 from .absent import AbsentRanks
 from .checks import (
@@ -273,7 +274,7 @@ class ProcessGroupRdccl(Backend):
         batch = self._batch
         if batch is not None and batch.posts and batch.device != device:
             raise ValueError(
-                f"operations that are coalesced must be of one device, but got rustdev:{batch.device} and rustdev:{device}"
+                f"operations that are coalesced must be of one device, but got {NAME}:{batch.device} and {NAME}:{device}"
             )
 
     def _list_of_root(self, name: str, lists: Sequence[list[Tensor]], own: Tensor, root: int) -> list[Tensor]:
@@ -537,7 +538,7 @@ class ProcessGroupRdccl(Backend):
     def barrier(self, opts: c10d.BarrierOptions) -> Work:
         """Synchronize all ranks, after the work that is on the current stream."""
         device = getattr(opts, "device", None)
-        index = current_device() if device is None or device.type != "rustdev" else device.index
+        index = current_device() if device is None or device.type != NAME else device.index
         return self._start(RdcclWork("barrier", self._group, index, [lambda: self._gloo.barrier(opts)], is_barrier=True))
 
     # Messages

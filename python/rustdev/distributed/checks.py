@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .._name import NAME
+
 _STRIDED = torch.strided
 
 
@@ -33,8 +35,8 @@ def common_device(tensors: Sequence[Tensor]) -> int:
         raise ValueError("rdccl needs at least one tensor")
     device = tensors[0].device
     for tensor in tensors:
-        if tensor.device != device or device.type != "rustdev":
-            raise ValueError(f"rdccl needs tensors of one rustdev device, but got tensors of {device} and {tensor.device}")
+        if tensor.device != device or device.type != NAME:
+            raise ValueError(f"rdccl needs tensors of one {NAME} device, but got tensors of {device} and {tensor.device}")
     return device.index
 
 

@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 
+from .._name import NAME
+
 
 def end_process(text: str) -> None:
     """Kill this process by SIGKILL.
@@ -11,5 +13,5 @@ def end_process(text: str) -> None:
     Args:
         text: Reason, printed to stderr.
     """
-    print(f"rustdev: process {os.getpid()} ends ({text})", file=sys.stderr, flush=True)
+    print(f"{NAME}: process {os.getpid()} ends ({text})", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.distributed import ReduceOp
 
+from .._name import NAME
+
 _CPU = torch.device("cpu")
 #: Dtype of a tensor to the dtype that Gloo reduces: booleans as bytes, complex numbers as pairs.
 _NUMBERS = {dtype: dtype for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16)}
@@ -61,8 +63,8 @@ def check_reduction(op: Any, tensors: Sequence[Tensor], device: int) -> None:
     """
     for tensor in tensors:
         gloo_reduction(op, tensor.dtype)
-    if is_premultiplied(op) and isinstance(factor := op.factor, Tensor) and factor.device != torch.device("rustdev", device):
-        raise ValueError(f"rdccl takes as a factor a number or a tensor of rustdev:{device}, but got one of {factor.device}")
+    if is_premultiplied(op) and isinstance(factor := op.factor, Tensor) and factor.device != torch.device(NAME, device):
+        raise ValueError(f"rdccl takes as a factor a number or a tensor of {NAME}:{device}, but got one of {factor.device}")
 
 
 def gloo_reduction(op: Any, dtype: torch.dtype) -> ReduceOp:

@@ -17,6 +17,7 @@ from torch._C._distributed_c10d import Work
 from torch.distributed import DistBackendError
 
 from .. import _rustdev
+from .._name import NAME
 from ..streams import stream
 from .comparison import CollectiveCall
 from .group import GroupState
@@ -288,7 +289,7 @@ class RdcclWork(Work):
             finder.append(self)
             return _no_future()
         if self._future is None:
-            future: torch.futures.Future[list[Tensor]] = torch.futures.Future(devices=[torch.device("rustdev", self._device)])
+            future: torch.futures.Future[list[Tensor]] = torch.futures.Future(devices=[torch.device(NAME, self._device)])
             # A future does not propagate errors to streams: instead, a failure fails the stream that is current at this call.
             self._over.fail(self._device, torch._C._accelerator_getStream(self._device).stream_id)
             with side_streams(self._device).take() as side:

@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from .._imports import _after_import
+from .._name import NAME
 
 __all__ = ["enable"]
 
@@ -105,6 +106,6 @@ def enable() -> None:
     this end ``ACCELERATE_TORCH_DEVICE`` is set unless it is set already. A second call has no effect. An unsupported release of a
     library is not patched, with a warning.
     """
-    os.environ.setdefault("ACCELERATE_TORCH_DEVICE", "rustdev")
+    os.environ.setdefault("ACCELERATE_TORCH_DEVICE", NAME)
     for patch in _PATCHES:
         _after_import(patch.module, patch.apply)

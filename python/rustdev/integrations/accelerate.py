@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .._imports import _replace_everywhere
+from .._name import NAME
 from ..device import device_count, set_device
 from ..memory import mem_get_info
 
@@ -23,14 +24,14 @@ def choose_backend(state: ModuleType) -> None:
 
     def _prepare_backend(self: Any, cpu: bool = False, sagemaker_dp: bool = False, backend: str | None = None) -> tuple[Any, Any]:
         rank = int(os.environ.get("LOCAL_RANK", -1))
-        ours = self.device is not None and self.device.type == "rustdev"
+        ours = self.device is not None and self.device.type == NAME
         if ours and cpu:
             self.device = None
         elif ours and rank != -1:
             if self.device.index is None:
-                self.device = torch.device("rustdev", rank)
+                self.device = torch.device(NAME, rank)
             set_device(self.device)
-            return backend or "cpu:gloo,rustdev:rdccl", state.DistributedType.MULTI_GPU
+            return backend or f"cpu:gloo,{NAME}:rdccl", state.DistributedType.MULTI_GPU
         return prepare(self, cpu, sagemaker_dp, backend)  # type: ignore[no-any-return]
 
     state.PartialState._prepare_backend = _prepare_backend

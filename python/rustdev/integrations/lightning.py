@@ -20,6 +20,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from .._name import NAME, variable
 from ..device import device_count, is_available, set_device
 from ..memory import empty_cache, memory_stats
 
@@ -58,13 +59,13 @@ class RustdevAccelerator(Accelerator):  # type: ignore[misc]
         if isinstance(devices, int):
             devices = list(range(count if devices == -1 else devices))
         if not devices or not set(devices) <= set(range(count)):
-            raise MisconfigurationException(f"devices {devices} are requested, and RUSTDEV_DEVICE_COUNT is {count}")
+            raise MisconfigurationException(f"devices {devices} are requested, and {variable('DEVICE_COUNT')} is {count}")
         return devices
 
     @staticmethod
     def get_parallel_devices(devices: list[int]) -> list[torch.device]:
         """Return the devices with these indices."""
-        return [torch.device("rustdev", index) for index in devices]
+        return [torch.device(NAME, index) for index in devices]
 
     @staticmethod
     def auto_device_count() -> int:
@@ -79,7 +80,7 @@ class RustdevAccelerator(Accelerator):  # type: ignore[misc]
     @staticmethod
     def name() -> str:
         """Return the name of the accelerator."""
-        return "rustdev"
+        return NAME
 
 
 class RustdevDDPStrategy(DDPStrategy):  # type: ignore[misc]
@@ -90,7 +91,7 @@ class RustdevDDPStrategy(DDPStrategy):  # type: ignore[misc]
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"process_group_backend": "cpu:gloo,rustdev:rdccl"} | kwargs)
+        super().__init__(**{"process_group_backend": f"cpu:gloo,{NAME}:rdccl"} | kwargs)
 
     def determine_ddp_device_ids(self) -> None:
         """Return None: the module is already on its device, and for a device id Lightning would open a CUDA stream."""
@@ -102,7 +103,7 @@ def register(connector: ModuleType) -> None:
     Args:
         connector: ``lightning.pytorch.trainer.connectors.accelerator_connector``.
     """
-    AcceleratorRegistry.register("rustdev", RustdevAccelerator, description=RustdevAccelerator.__name__, override=True)
+    AcceleratorRegistry.register(NAME, RustdevAccelerator, description=RustdevAccelerator.__name__, override=True)
     cls = connector._AcceleratorConnector
     choose_strategy, init_precision = cls._choose_strategy, cls._check_and_init_precision
 
@@ -116,8 +117,8 @@ def register(connector: ModuleType) -> None:
     def _check_and_init_precision(self: Any) -> Any:
         mixed = self._precision_plugin_flag is None and self._precision_flag in ("16-mixed", "bf16-mixed")
         if mixed and isinstance(self.accelerator, RustdevAccelerator):
-            self._precision_plugin_flag = MixedPrecision(self._precision_flag, device="rustdev")
+            self._precision_plugin_flag = MixedPrecision(self._precision_flag, device=NAME)
         return init_precision(self)
 
-    cls._choose_auto_accelerator = staticmethod(lambda: "rustdev")
+    cls._choose_auto_accelerator = staticmethod(lambda: NAME)
     cls._choose_strategy, cls._check_and_init_precision = _choose_strategy, _check_and_init_precision

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from .._imports import _replace_everywhere
+from .._name import NAME
 from .._utils import _checked_device_index
 
 __all__ = ["read_onto_device"]
@@ -20,7 +21,7 @@ def read_onto_device(library: ModuleType) -> None:
     read = library.load_file
 
     def load_file(filename: Any, device: Any = "cpu", **kwargs: Any) -> Any:
-        if isinstance(device, str | torch.device) and torch.device(device).type == "rustdev":
+        if isinstance(device, str | torch.device) and torch.device(device).type == NAME:
             device = _checked_device_index(device)
         return read(filename, device=device, **kwargs)
 

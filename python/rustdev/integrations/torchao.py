@@ -29,6 +29,7 @@ from torchao.utils import TorchAOBaseTensor
 from typing_extensions import Self
 
 from .._imports import _replace_everywhere
+from .._name import NAME
 
 __all__ = ["Int4Tensor", "Int4WeightOnlyConfig", "multiply_int8"]
 
@@ -72,7 +73,7 @@ def _int8_product(original: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Ten
     """
 
     def safe_int_mm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002 - torchao's name
-        if input.device.type == "rustdev" and input.dtype is mat2.dtype is torch.int8:
+        if input.device.type == NAME and input.dtype is mat2.dtype is torch.int8:
             return torch._int_mm(input, mat2)
         return original(input, mat2)
 
@@ -103,7 +104,7 @@ def _int8_linear(original: Callable[..., Any]) -> Callable[..., Any]:
         q, scale = weight.qdata, weight.scale
         is_plain = weight.act_quant_kwargs is None and weight.act_pre_scale is None and scale.numel() == q.shape[0]
         is_plain &= q.dim() == 2 and q.is_contiguous()
-        ours = x.device.type == q.device.type == "rustdev" and x.dtype in FLOATING
+        ours = x.device.type == q.device.type == NAME and x.dtype in FLOATING
         if not (ours and is_plain) or _needs_gradient(x):
             return original(function, types, args, kwargs)
         product = _aten._weight_int8pack_mm(x.reshape(-1, x.shape[-1]).contiguous(), q, scale.to(x.dtype).flatten())

@@ -4,6 +4,7 @@ from types import ModuleType
 from typing import Any
 
 from .._imports import _replace_everywhere
+from .._name import NAME
 
 __all__ = ["allow_bfloat16", "choose_pipeline_device"]
 
@@ -29,7 +30,7 @@ def choose_pipeline_device(base: ModuleType) -> None:
         if device is None and getattr(model, "hf_device_map", None) is None:
             device = 0
         if isinstance(device, int) and device >= 0:
-            device = f"rustdev:{device}"
+            device = f"{NAME}:{device}"
         construct(self, model, *args, device=device, **kwargs)
 
     base.Pipeline.__init__ = __init__

@@ -8,6 +8,7 @@ use super::py_recording::Frames;
 use crate::runtime::config::config;
 use crate::runtime::memory::history::{Action, Detail, Entry, capture};
 use crate::runtime::memory::snapshot::{BlockSnapshot, BlockState, SegmentSnapshot};
+use crate::runtime::name::variable;
 use crate::runtime::{fork, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -113,7 +114,7 @@ fn settings(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item(
         "PYTORCH_ALLOC_CONF",
-        std::env::var("RUSTDEV_ALLOC_CONF").or_else(|_| std::env::var("PYTORCH_ALLOC_CONF")).unwrap_or_default(),
+        std::env::var(variable("ALLOC_CONF")).or_else(|_| std::env::var("PYTORCH_ALLOC_CONF")).unwrap_or_default(),
     )?;
     dict.set_item("max_split_size", conf.max_split_size.and_then(|size| i64::try_from(size).ok()).unwrap_or(-1))?;
     dict.set_item("garbage_collection_threshold", conf.garbage_collection_threshold.unwrap_or(0.0))?;

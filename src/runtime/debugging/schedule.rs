@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::Write;
 use std::time::Duration;
 
+use super::super::name::Device;
 use crate::runtime::config::order::{Order, open_log};
 use crate::runtime::memory::Timeline;
 use crate::runtime::observers::{self, SCHEDULE};
@@ -172,6 +173,6 @@ fn choose(ready: &[&'static Stream]) -> Option<&'static Stream> {
 pub(super) fn note(stream: &Stream, name: &str) {
     if let Some(log) = LOG.lock().as_mut() {
         // If the log cannot be written, the program continues without the entry.
-        let _ = log.write_all(format!("rustdev:{} stream {}: {name}\n", stream.device(), stream.id()).as_bytes());
+        let _ = log.write_all(format!("{} stream {}: {name}\n", Device(stream.device()), stream.id()).as_bytes());
     }
 }

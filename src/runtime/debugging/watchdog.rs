@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::super::name;
 use super::faults;
 use crate::runtime::memory::Timeline;
 use crate::runtime::observers::{self, WATCHDOG};
@@ -178,16 +179,18 @@ impl Watchdog {
             Some(recording) => format!("{head} waits for {:?}", recording.stream),
             None => format!("{head} has not ended"),
         };
-        let text = format!("{state} for longer than {timeout:?} (RUSTDEV_TIMEOUT)");
+        let text = format!("{state} for longer than {timeout:?} ({})", name::variable("TIMEOUT"));
+        let name = name::name();
         let mut report = format!(
-            "rustdev watchdog: {stream:?}: {state} for {:.1?}, since {} (RUSTDEV_TIMEOUT is {timeout:?})\n",
+            "{name} watchdog: {stream:?}: {state} for {:.1?}, since {} ({} is {timeout:?})\n",
             since.elapsed(),
             time_of_day(since.elapsed()),
+            name::variable("TIMEOUT"),
         );
         let listed = behind[..behind.len().min(LISTED)].join(", ");
         let more = if behind.len() > LISTED { ", ..." } else { "" };
         let colon = if behind.is_empty() { "" } else { ": " };
-        let _ = writeln!(report, "rustdev watchdog: tasks behind it: {}{colon}{listed}{more}", behind.len());
+        let _ = writeln!(report, "{name} watchdog: tasks behind it: {}{colon}{listed}{more}", behind.len());
         (report, text)
     }
 }

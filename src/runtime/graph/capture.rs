@@ -16,6 +16,7 @@ use std::any::Any;
 use std::fmt;
 use std::thread::{self, ThreadId};
 
+use super::super::name::Device;
 use super::graph_rng::{Cell, Generators};
 use super::hold::Hold;
 use super::{Graph, Node};
@@ -136,7 +137,7 @@ impl Recorder for Capture {
             Mode::ThreadLocal => self.thread == thread::current().id(),
             Mode::Relaxed => false,
         };
-        if refuses { Err(self.refuse(&format!("waiting for device rustdev:{device}"))) } else { Ok(()) }
+        if refuses { Err(self.refuse(&format!("waiting for device {}", Device(device)))) } else { Ok(()) }
     }
 
     fn pool(&self) -> u64 {

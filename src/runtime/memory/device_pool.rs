@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 
+use super::super::name::Device;
 use super::caching_pool::{Pool, Refusal, Request, Settings};
 use super::device_memory::DeviceMemory;
 use super::history::{Action, Context, Detail, Recording, capture};
@@ -68,7 +69,7 @@ impl DevicePool {
     /// # Errors
     /// `Internal` if the process may not have that much address space.
     pub fn new(device: usize, settings: Settings, surroundings: Box<dyn Surroundings>) -> Result<Self, Error> {
-        let refused = |error| Error::Internal(format!("no address space for the memory of device rustdev:{device}: {error}"));
+        let refused = |error| Error::Internal(format!("no address space for the memory of device {}: {error}", Device(device)));
         let mut pool = Pool::over(settings, &|length| surroundings.reserve(length)).map_err(refused)?;
         pool.shared = surroundings.shared_budget();
         let (base, length) = pool.arena.bounds();
@@ -234,8 +235,8 @@ impl DevicePool {
         }
         drop(pool);
         Err(Error::InvalidArgument(format!(
-            "record_stream: no live block of device rustdev:{} starts at {address:#x}",
-            self.device
+            "record_stream: no live block of device {} starts at {address:#x}",
+            Device(self.device)
         )))
     }
 

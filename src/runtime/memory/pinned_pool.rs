@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use super::super::name::name;
 use super::Timeline;
 use super::deferred_free::{Waiting, same};
 use super::stats::Stat;
@@ -151,7 +152,7 @@ impl HostPool {
     /// # Errors
     /// `OutOfMemory` if the machine refuses the memory even after the cache was released.
     pub fn allocate(&self, bytes: usize) -> Result<usize, Error> {
-        let refused = || Error::OutOfMemory(format!("rustdev could not pin {} of host memory", text::size(bytes)));
+        let refused = || Error::OutOfMemory(format!("{} could not pin {} of host memory", name(), text::size(bytes)));
         let size = block_size(bytes).ok_or_else(refused)?;
         let mut inner = self.inner.lock();
         inner.reclaim();

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::super::name::{name, variable};
 use super::caching_pool::{Refusal, Settings};
 use super::label::Label;
 use super::observe::Shortage;
@@ -25,8 +26,9 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal,
     let Shortage { device, asked, total, free, allocated, reserved } = *shortage;
     let cached = reserved.saturating_sub(allocated);
     let mut text = format!(
-        "rustdev out of memory. Tried to allocate {}. Device {device} has a total capacity of {}, of which {} is free. {} is allocated, \
+        "{} out of memory. Tried to allocate {}. Device {device} has a total capacity of {}, of which {} is free. {} is allocated, \
          and {} is reserved but unallocated.",
+        name(),
         size(asked),
         size(total),
         size(free),
@@ -38,7 +40,7 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal,
         text.extend([
             " Other devices have reserved ",
             &size(elsewhere),
-            " of the capacity, which all share (RUSTDEV_MEMORY_LIMIT).",
+            &format!(" of the capacity, which all share ({}).", variable("MEMORY_LIMIT")),
         ]);
     }
     if settings.fraction < 1.0 {
@@ -46,9 +48,10 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal,
         text.extend([" This process may use ", &allowed, " of the capacity (set_per_process_memory_fraction)."]);
     }
     if refusal == Refusal::Machine {
-        text += " The machine itself refused the memory: RUSTDEV_MEMORY_LIMIT may be set too high for it.";
+        let limit = variable("MEMORY_LIMIT");
+        text += &format!(" The machine itself refused the memory: {limit} may be set too high for it.");
     } else if cached > allocated / 4 && cached >= asked {
-        text += " The free memory is fragmented: max_split_size_mb in RUSTDEV_ALLOC_CONF may help.";
+        text += &format!(" The free memory is fragmented: max_split_size_mb in {} may help.", variable("ALLOC_CONF"));
     }
     if !largest.is_empty() {
         let names: Vec<_> = largest.iter().map(|(label, bytes)| format!("{label:?} ({})", size(*bytes))).collect();

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::name::Device;
 use crate::runtime::memory::caching_pool::GENERAL;
 use crate::runtime::pools::private_pool::PrivatePool;
 use crate::runtime::stream::Stream;
@@ -55,7 +56,7 @@ pub fn restore(device: usize, number: u64) -> Result<(), Error> {
     // Dropped after the borrow of the list has ended.
     let choice = CHOICES.with_borrow_mut(|choices| choices.iter().rposition(is_it).map(|place| choices.remove(place)));
     choice.map(drop).ok_or_else(|| {
-        Error::InvalidArgument(format!("use_mem_pool: this thread's memory of rustdev:{device} does not come from pool {number}"))
+        Error::InvalidArgument(format!("use_mem_pool: this thread's memory of {} does not come from pool {number}", Device(device)))
     })
 }
 

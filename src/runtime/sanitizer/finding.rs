@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::super::name::{self as backend, Device};
 use super::detector::{COLLECTIVES, StreamKey};
 
 /// The most Python frames per side that the text shows.
@@ -85,9 +86,9 @@ pub struct Finding {
 pub fn stream_name(stream: Option<StreamKey>) -> String {
     match stream {
         None => "the host".to_owned(),
-        Some((device, 0)) => format!("the default stream of rustdev:{device}"),
-        Some((device, COLLECTIVES)) => format!("the operations of torch.distributed on rustdev:{device}"),
-        Some((device, id)) => format!("stream {id} of rustdev:{device}"),
+        Some((device, 0)) => format!("the default stream of {}", Device(device)),
+        Some((device, COLLECTIVES)) => format!("the operations of torch.distributed on {}", Device(device)),
+        Some((device, id)) => format!("stream {id} of {}", Device(device)),
     }
 }
 
@@ -144,7 +145,7 @@ impl Finding {
 
     pub fn text(&self) -> String {
         let (name, title) = self.fault.texts();
-        let mut text = format!("rustdev race detector: {title} [{name}]");
+        let mut text = format!("{} race detector: {title} [{name}]", backend::name());
         if let Some(first) = &self.first {
             first.describe(&mut text, "first", first.verb());
         }

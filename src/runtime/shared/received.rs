@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 
+use super::super::name::{Device, name};
 use super::counters::Receipts;
 use super::file::Place;
 use super::sends::Shared;
@@ -62,7 +63,7 @@ impl State {
             return Err(Error::Internal("a shared segment has another size than its sender says".to_owned()));
         }
         let address = pool.map_foreign(&file, shared.size).map_err(|error| {
-            let text = format!("no room for {} bytes of another process on device rustdev:{}: {error}", shared.size, shared.device);
+            let text = format!("no room for {} bytes of another process on device {}: {error}", shared.size, Device(shared.device));
             Error::OutOfMemory(text)
         })?;
         self.segments.insert(key, Segment { address, users: 1 });
@@ -85,12 +86,13 @@ impl State {
 fn gone(shared: &Shared, error: &io::Error) -> Error {
     let process = shared.file.process.id;
     let text = match error.kind() {
-        io::ErrorKind::AlreadyExists => "the message with a rustdev tensor was received before".to_owned(),
+        io::ErrorKind::AlreadyExists => format!("the message with a {} tensor was received before", name()),
         io::ErrorKind::NotFound => format!(
-            "process {process}, which sent a rustdev tensor, has ended, or taken it back: a process that sends has to run until the tensor \
-             is received"
+            "process {process}, which sent a {} tensor, has ended, or taken it back: a process that sends has to run until the tensor \
+             is received",
+            name()
         ),
-        _ => format!("a rustdev tensor of process {process} cannot be received: {error}"),
+        _ => format!("a {} tensor of process {process} cannot be received: {error}", name()),
     };
     Error::InvalidArgument(text)
 }

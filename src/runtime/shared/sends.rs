@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::super::name::name;
 use super::counters::Counters;
 use super::file::{self, Place};
 use super::hold_streams;
@@ -85,9 +86,10 @@ pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
         .ok_or_else(|| Error::InvalidArgument("only memory of the device can be sent to another process".to_owned()))?;
     let pool = pools::pool(device)?;
     if pool.lock().is_foreign(address) {
-        return Err(Error::InvalidArgument(
-            "a rustdev tensor that was received from another process cannot be sent on: send a clone() of it".to_owned(),
-        ));
+        return Err(Error::InvalidArgument(format!(
+            "a {} tensor that was received from another process cannot be sent on: send a clone() of it",
+            name()
+        )));
     }
     let find = || {
         pool.lock()
