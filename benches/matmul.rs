@@ -6,10 +6,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use rustdev::kernels::table::Op;
 use rustdev::runtime::parallel_for::{num_threads, set_num_threads};
 use rustdev::tensor::dtype::DType;
 use rustdev::tensor::launch::Record;
+use rustdev::tensor::op::Op;
 use rustdev::tensor::view::{Flags, View};
 
 const SHAPES: [[i64; 3]; 9] = [

@@ -44,7 +44,7 @@ class LaunchScalars {
   size_t count_ = 0;
 };
 
-// Launches a call over dense operands without a call of src/operators/, and returns its result; returns an undefined tensor if Rust
+// Launches a call over dense operands without a call of src/ops/, and returns its result; returns an undefined tensor if Rust
 // has to do the call. `others`: the operands after self. `number`: a last operand that is a number, or null. `inplace`: the result
 // is written to self.
 at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,

@@ -1,4 +1,4 @@
-// Registers the operators of src/operators/: each overload gets a kernel for the types of its schema if there is one
+// Registers the operators of src/ops/: each overload gets a kernel for the types of its schema if there is one
 // (typed_kernels.cpp), else a boxed one. Both pass the arguments to Rust. A call that Rust does not take goes to the CPU fallback
 // or to PyTorch's composition.
 #include <c10/util/StringUtil.h>

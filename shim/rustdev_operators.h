@@ -280,7 +280,7 @@ typedef struct rd_call {
 // From `rd_operator_call`: PyTorch's CPU kernel refuses the arguments as well, and raises its error.
 #define RD_CPU_ERROR 11
 
-// Binds every overload that is implemented in `src/operators/`. Fails if a kernel or an operator that a call names does not exist.
+// Binds every overload that is implemented in `src/ops/`. Fails if a kernel or an operator that a call names does not exist.
 rd_status rd_operators_bind(const struct rd_binder *binder);
 
 // Calls an operator. `RD_FALLBACK`, `RD_COMPOSITE` and `RD_CPU_ERROR`: nothing was done, and PyTorch's CPU kernel or its composite

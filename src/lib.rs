@@ -16,13 +16,13 @@ pub mod abi;
 #[cfg(not(any(feature = "internals", loom)))]
 mod abi;
 #[cfg(all(feature = "internals", not(loom)))]
-pub mod kernels;
+pub mod call;
 #[cfg(not(any(feature = "internals", loom)))]
-mod kernels;
+mod call;
 #[cfg(all(feature = "internals", not(loom)))]
-pub mod operators;
+pub mod ops;
 #[cfg(not(any(feature = "internals", loom)))]
-mod operators;
+mod ops;
 #[cfg(feature = "python-bindings")]
 pub mod python;
 #[cfg(any(feature = "internals", loom))]

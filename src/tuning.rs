@@ -4,7 +4,7 @@
 //!
 //! Each constant states its unit, what it decides and, if known, where the change that introduced it was measured. Elsewhere are:
 //! constants that a format, an algorithm or an interface fixes (beside their code), the widths in lanes and registers for which a
-//! leaf is written (in the leaf), and the costs of elements (mostly in `src/kernels/table.rs`).
+//! leaf is written (in the leaf), and the costs of elements (mostly in `src/ops/table.rs`).
 //! docs/decisions/027-tuned-mechanisms.md has the gains of whole mechanisms.
 #![forbid(unsafe_code)]
 

@@ -8,12 +8,12 @@
 use std::any::Any;
 use std::time::{Duration, Instant};
 
-use rustdev::kernels::table::Op;
 use rustdev::runtime::parallel_for::num_threads;
 use rustdev::simd::isa;
 use rustdev::tensor::dtype::{DType, Element};
 use rustdev::tensor::launch::{Record, Scalar};
 use rustdev::tensor::number::Number;
+use rustdev::tensor::op::Op;
 use rustdev::tensor::view::{Flags, View};
 
 /// The measuring time of one figure.

@@ -1,4 +1,4 @@
-"""Compare matrix products with PyTorch's CPU device, over shapes and dtypes that use every engine of src/kernels/matmul/.
+"""Compare matrix products with PyTorch's CPU device, over shapes and dtypes that use every engine of src/ops/matmul/.
 
     python benches/operators/products.py [--output FOLDER]
 

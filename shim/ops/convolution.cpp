@@ -1,4 +1,4 @@
-// PyTorch's convolutions for the CPU, forward and backward, as tasks that are divided into parts. src/operators/convolution.rs
+// PyTorch's convolutions for the CPU, forward and backward, as tasks that are divided into parts. src/ops/convolution/operator.rs
 // checks the arguments and makes the outputs. Arguments may have a wider dtype than the outputs; results are rounded.
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>

@@ -155,7 +155,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
 // Synchronous, as on the CPU device: waits for the value and raises at once. Holds in a dry run.
 void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(is_dry() || self.is_nonzero(), text); }
 
-// Reads an integer for an operator in Python, which `reader` names. `in_dry_run`: as in Caller::read of src/operators/call.rs.
+// Reads an integer for an operator in Python, which `reader` names. `in_dry_run`: as in Caller::read of src/call.rs.
 int64_t awaited_integer(const at::Tensor& number, std::string_view reader, int64_t in_dry_run) {
   const at::Scalar found = awaited(number, std::string(reader).c_str());
   return is_dry() ? in_dry_run : found.toLong();

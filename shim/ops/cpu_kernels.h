@@ -2,7 +2,7 @@
 // (fallback.cpp).
 //
 // A task runs on one of our threads over aliases of device memory, with one OpenMP thread, and `parallel_aten` divides it among our
-// pool. Most of these operators are declared in Rust (src/operators/task_table.rs), and bound by operators.cpp: `submit_boxed` runs
+// pool. Most of these operators are declared in Rust (src/ops/bindings/tasks.rs), and bound by operators.cpp: `submit_boxed` runs
 // them over boxed arguments.
 #pragma once
 
@@ -78,7 +78,7 @@ template <bool expects_error>
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 // Refuses arguments, with values, that the kernel would not survive, and replaces one that it does not take as it is. The guard is
-// in Rust: src/operators/guards.rs.
+// in Rust: src/call/guards.rs.
 void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack);
 
 // Registers the fallback for every operator that has a CPU kernel and no kernel on the device.

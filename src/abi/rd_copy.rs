@@ -10,15 +10,14 @@ use super::rd_device::device_index;
 use super::rd_launch::{Launched, rd_scalar, scalar};
 use super::rd_operator::{operands, rd_tensor, tensor};
 use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
-use crate::kernels::table::Op;
-use crate::operators::call::Input;
-use crate::operators::callees::kernel;
-use crate::operators::{Format, Tensor};
+use crate::call::callees::kernel;
+use crate::call::{Format, Input, Tensor};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
 use crate::runtime::{Error, device, pools};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::launch::Scalar;
+use crate::tensor::op::Op;
 use crate::tensor::view::MAX_DIMS;
 
 /// Enqueues a copy of a non-empty tensor to another tensor of the same sizes; at least one of the two is on a device. For a copy

@@ -9,7 +9,7 @@ use super::rd_guard::{HostMemory, guard_of};
 use super::rd_operator::{elements, failure, rd_guard, rd_value, values};
 use super::rd_stream::rd_access;
 use super::{guard, rd_status, shield};
-use crate::operators::guards::{Guard, check_members, looks_at_no_index};
+use crate::call::guards::{Guard, check_members, looks_at_no_index};
 use crate::runtime::fallback::FallbackOperator;
 use crate::runtime::sync::{LazyLock, PoisonError, RwLock};
 use crate::runtime::trace::{self, Kind, Mark};

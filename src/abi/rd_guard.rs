@@ -1,4 +1,4 @@
-//! C ABI of the guards of PyTorch's CPU kernels (`src/operators/guards.rs`).
+//! C ABI of the guards of PyTorch's CPU kernels (`src/call/guards.rs`).
 //!
 //! The shim calls a guard with the boxed arguments before each call of the CPU kernel, and makes the change to an argument that
 //! it asks for.
@@ -9,8 +9,8 @@ use std::ptr;
 use super::rd_fallback::rd_argument;
 use super::rd_operator::{failure, rd_guard, rd_value, values};
 use super::{guard, rd_status};
-use crate::operators::guards::{Argument, Change, Guard, Reader};
-use crate::operators::{Dims, Format, Tensor};
+use crate::call::guards::{Argument, Change, Guard, Reader};
+use crate::call::tensors::{Dims, Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;

@@ -10,10 +10,8 @@ use std::sync::atomic::AtomicU64;
 
 use super::rd_device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
-use crate::kernels::flops;
-use crate::kernels::matmul::library::{self, Columns, Gemm};
-use crate::kernels::table::Op;
-use crate::operators::callees::kernel;
+use crate::call::callees::kernel;
+use crate::ops::matmul::kernel::library::{self, Columns, Gemm};
 use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
 use crate::runtime::stream::Stream;
@@ -22,8 +20,10 @@ use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
 use crate::runtime::{device, observers, pools};
 use crate::tensor::dtype::{DType, DTypeSet};
+use crate::tensor::flops;
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
+use crate::tensor::op::Op;
 use crate::tensor::view::{Flags, View};
 
 mod host_copy;
@@ -641,7 +641,7 @@ mod tests {
 
     #[test]
     fn every_operator_is_found_by_its_name() {
-        for op in &crate::kernels::table::TABLE {
+        for op in &crate::ops::table::TABLE {
             let name = CString::new(op.text()).unwrap();
             // SAFETY: a name is a string.
             let found = unsafe { rd_op_find(name.as_ptr()) };

@@ -1,4 +1,4 @@
-//! C ABI of operators that are bound in Rust (`src/operators/`).
+//! C ABI of operators that are bound in Rust (`src/ops/`).
 //!
 //! The shim registers each overload of `rd_operators_bind` with a boxed kernel. The kernel passes the arguments as plain
 //! descriptors and carries out on PyTorch's tensors what the operator asks for through `rd_caller`.
@@ -13,18 +13,19 @@ use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
 use super::rd_shim::shim;
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
-use crate::kernels::table::Op;
-use crate::operators::bindings::{DenseCalls, Kernel, Operator, definitions, operators};
-use crate::operators::call::{
-    Arguments, Call, CallError, Caller, Cut, Input, Outcome, Partition, Shape, Shapes, Strides, Tensors, Value, Wanted,
+use crate::call::callees::{CALLEES, Callee};
+use crate::call::guards::Guard;
+use crate::call::operator::{DenseCalls, Kernel, Operator};
+use crate::call::{
+    Arguments, Call, CallError, Caller, Cut, Format, Input, Outcome, Partition, Shape, Shapes, Strides, Tensor, Tensors, Value,
+    Wanted, contiguous_strides, copied, dims,
 };
-use crate::operators::callees::{CALLEES, Callee};
-use crate::operators::guards::Guard;
-use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
+use crate::ops::bindings::{definitions, operators};
 use crate::runtime::observers;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Layout, Scalar};
+use crate::tensor::op::Op;
 use crate::tensor::view::{Flags, View};
 
 /// From [`rd_operator_call`]: the call is to be served by PyTorch's composite implementation of the operator.
@@ -284,7 +285,7 @@ pub struct rd_binder {
     ),
 }
 
-/// Binds every overload that is implemented in `src/operators/`. Fails if a kernel or an operator that a call names does not exist.
+/// Binds every overload that is implemented in `src/ops/`. Fails if a kernel or an operator that a call names does not exist.
 ///
 /// # Safety
 /// The functions of the binder may be called with its context, and do not unwind.

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use super::rd_device::device_index;
 use super::rd_launch::products_of;
 use super::{guard, rd_status, shield};
-use crate::operators::declared;
+use crate::call::declared;
 use crate::runtime::error::Cause;
 use crate::runtime::name::Device;
 use crate::runtime::stream::Stream;

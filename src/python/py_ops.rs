@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::abi::rd_shim::{rd_shim, shim};
 use crate::abi::rd_wait::RD_WAIT_MODE;
-use crate::kernels::table::TABLE;
+use crate::ops::table::TABLE;
 use crate::runtime::config::Fallback;
 use crate::runtime::fallback;
 

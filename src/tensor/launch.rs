@@ -4,7 +4,7 @@
 //! elementwise launches (all operands have the same sizes) are sorted and merged for the loops while they are copied: innermost
 //! first, adjacent ones merged where every operand allows it. Most launches fit into the record; larger ones are boxed.
 
-use crate::tensor::kernel_error::Error;
+use super::kernel_error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::dtype::{Complex64, DType};
@@ -44,6 +44,12 @@ impl Scalar {
             // Relaxed: the thread that starts the kernel has written it.
             Self::Cell(Cell(cell)) => T::from_i64(cell.load(Ordering::Relaxed) as i64),
         }
+    }
+
+    /// The value as a nonnegative integer.
+    pub fn count(self) -> Result<usize, Error> {
+        let value: i64 = self.to();
+        usize::try_from(value).map_err(|_| Error::parameter(format!("a scalar is {value}")))
     }
 
     /// True if the value as an integer is not 0.

@@ -17,7 +17,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 #: The operators that the table of guards names.
-GUARDED = set(re.findall(r'^ +\|? ?("\w+".*?)(?: =>|$)', (ROOT / "src/operators/guards.rs").read_text(), re.MULTILINE))
+GUARDED = set(re.findall(r'^ +\|? ?("\w+".*?)(?: =>|$)', (ROOT / "src/call/guards.rs").read_text(), re.MULTILINE))
 GUARDED = {name for line in GUARDED for name in re.findall(r'"(\w+)"', line)}
 
 

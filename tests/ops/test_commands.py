@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / "docs/adding-an-op.md").read_text(), re.DOTALL | re.MULTILINE)
 LINES = [line for language, block in BLOCKS if language == "sh" for line in block.splitlines()]
 COMMANDS = [command.strip() for line in LINES for command in line.split("&&")]
-ROWS = re.findall(r'c"([^"]+)"', (ROOT / "src/kernels/table.rs").read_text())
+ROWS = re.findall(r'c"([^"]+)"', (ROOT / "src/ops/table.rs").read_text())
 
 
 def collected(*arguments: str) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
 PAGE = ROOT / "docs/architecture.md"
-#: The root of the crate belongs to no part.
-LEFT_OUT = {"src/lib.rs"}
+#: The root of the crate and the list of families belong to no part.
+LEFT_OUT = {"src/lib.rs", "src/ops.rs"}
 
 
 def block_of(page: str, number: int) -> str:
@@ -39,15 +39,27 @@ def allowed(page: str) -> list[tuple[str, str]]:
 RULES = allowed(PAGE.read_text())
 
 
+#: The heads of families of operators. They hold no code; who names one means its kernels.
+HEADS = {f"src/ops/{path.name}.rs" for path in (SRC / "ops").iterdir() if path.is_dir() and path.name != "bindings"}
+
+
+def within_family(file: str) -> str:
+    """Return a file by its name, or the kernels of the family whose head it is."""
+    return file.replace(".rs", "/kernel.rs") if file in HEADS else file
+
+
 def belongs(file: str, part: str) -> bool:
     """Whether a file is of a part: of a directory with the file of its name, or of a file with the directory of its name."""
-    stem = part.removesuffix("/").removesuffix(".rs")
-    return file == f"{stem}.rs" or file.startswith(f"{stem}/")
+    stem = re.escape(part.removesuffix("/").removesuffix(".rs")).replace(r"\*", "[^/]+")
+    return re.match(rf"{stem}(?:\.rs$|/)", within_family(file)) is not None
 
 
 def part_of(file: str) -> str:
-    """Return the directory under src/ that a file belongs to, by its name."""
-    return file.split("/")[1].removesuffix(".rs")
+    """Return the part of src/ that a file belongs to: a directory, or the kernels, operators or tests of all families."""
+    parts = within_family(file).removesuffix(".rs").split("/")[1:]
+    if parts[0] != "ops":
+        return parts[0]
+    return parts[2] if len(parts) > 2 and parts[2] in ("kernel", "operator", "tests") else parts[1]
 
 
 def without_comments(text: str) -> str:
@@ -170,10 +182,16 @@ def test_the_runtime_keeps_to_its_order() -> None:
 
 def test_the_page_names_what_is_there() -> None:
     names = {name for rule in RULES for name in rule}
-    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
-    files = [file for file in SRC.glob("*.rs") if file.stem != "lib"]
-    parts = {f"src/{file.stem}/" if file.with_suffix("").is_dir() else f"src/{file.name}" for file in files}
-    assert sorted(part for part in parts if part not in names) == []
+    assert [name for name in sorted(names) if not any(ROOT.glob(f"{name.removesuffix('/')}*"))] == []
+    files = {file.relative_to(ROOT).as_posix() for file in SRC.rglob("*.rs")} - LEFT_OUT
+    assert sorted(file for file in files if not any(belongs(file, name) for name in names)) == []
+
+
+def test_kernels_name_no_operator() -> None:
+    for file in sorted((SRC / "ops").rglob("*.rs")):
+        name = file.relative_to(ROOT).as_posix()
+        if part_of(name) in ("kernel", "table", "tests", "check") and name not in HEADS:
+            assert not re.search(r"\boperator::", without_comments(file.read_text())), name
 
 
 def test_every_path_is_allowed() -> None:
@@ -198,21 +216,21 @@ def test_every_rule_is_needed() -> None:
 
 
 def test_a_path_that_is_not_allowed_is_found() -> None:
-    stream = "src/kernels/copy.rs:{}: crate::runtime::stream::Stream"
-    assert refused("src/kernels/copy.rs", "use crate::runtime::stream::Stream;") == [stream.format(1)]
+    stream = "src/ops/copy/kernel.rs:{}: crate::runtime::stream::Stream"
+    assert refused("src/ops/copy/kernel.rs", "use crate::runtime::stream::Stream;") == [stream.format(1)]
     grouped = "//! crate::abi\nuse crate::{\n    simd::Leaf,\n    runtime::{stream::{self, Stream}, sync::Mutex},\n};\n"
-    assert refused("src/kernels/copy.rs", grouped) == ["src/kernels/copy.rs:4: crate::runtime::stream", stream.format(4)]
-    assert refused("src/kernels/copy.rs", "fn body() {\n    crate::abi::shield();\n}") == [
-        "src/kernels/copy.rs:2: crate::abi::shield"
+    assert refused("src/ops/copy/kernel.rs", grouped) == ["src/ops/copy/kernel.rs:4: crate::runtime::stream", stream.format(4)]
+    assert refused("src/ops/copy/kernel.rs", "fn body() {\n    crate::abi::shield();\n}") == [
+        "src/ops/copy/kernel.rs:2: crate::abi::shield"
     ]
-    assert refused("src/kernels/copy.rs", "use super::super::runtime::stream;") != []
-    assert refused("src/kernels/copy.rs", "mod tests {\n    use super::super::super::runtime::stream;\n}\n") != []
-    assert refused("src/kernels/copy.rs", "mod tests {\n    use super::super::scan;\n}\nuse super::scan;") == []
+    assert refused("src/ops/copy/kernel.rs", "use super::super::super::runtime::stream;") != []
+    assert refused("src/ops/copy/kernel.rs", "mod tests {\n    use super::super::super::super::runtime::stream;\n}\n") != []
+    assert refused("src/ops/copy/kernel.rs", "mod tests {\n    use super::super::super::scan;\n}\nuse super::super::scan;") == []
     assert refused("src/runtime/queue.rs", "use crate::tensor::dtype::DType;") != []
     assert refused("src/simd/math.rs", "use crate::tensor::number::Number;") != []
     assert refused("src/tuning.rs", "use crate::simd::Leaf;") != []
-    assert refused("src/kernels/copy.rs", "use crate::runtime::rng;") != []
-    assert refused("src/kernels/random/discrete.rs", "pub(in crate::abi) use crate::runtime::rng;") == []
+    assert refused("src/ops/copy/kernel.rs", "use crate::runtime::rng;") != []
+    assert refused("src/ops/random/kernel/discrete.rs", "pub(in crate::abi) use crate::runtime::rng;") == []
 
 
 def test_a_path_against_the_order_is_found() -> None:

@@ -2,7 +2,7 @@
 
 Graphs are traced with fake tensors, whose strides must match those of the device's kernels. PyTorch's fake convolution is always
 contiguous for an extension backend. The device's result has the memory format of its input, else of its weight, as on the CPU
-(``format`` in ``src/operators/convolution.rs``).
+(``format`` in ``src/ops/convolution/operator.rs``).
 """
 
 import functools

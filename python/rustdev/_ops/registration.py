@@ -36,7 +36,7 @@ def awaited(number: torch.Tensor, reader: str, in_dry_run: int) -> int:
     Args:
         number: Tensor of one integer.
         reader: Name of the waiting operator in reports.
-        in_dry_run: Value in a dry run; its rule is that of ``Caller::read`` in ``src/operators/call.rs``.
+        in_dry_run: Value in a dry run; its rule is that of ``Caller::read`` in ``src/call.rs``.
     """
     found: int = _awaited(number, reader, in_dry_run)
     return found

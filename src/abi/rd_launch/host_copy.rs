@@ -10,12 +10,12 @@
 //! of the stream. The staging blocks are freed right after submission; their pools reuse them in the order of the stream.
 
 use super::{Failure, KernelCall, invalid};
-use crate::kernels::table::Op;
 use crate::runtime::pools;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::{Task, Work};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Record;
+use crate::tensor::op::Op;
 use crate::tensor::view::{Flags, View};
 
 /// True if a launch is such a copy.

@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustdev::abi::rd_launch::KernelCall;
-use rustdev::kernels::table::Op;
 use rustdev::runtime::stream::Stream;
 use rustdev::runtime::{device, pools};
 use rustdev::tensor::dtype::DType;
 use rustdev::tensor::launch::Record;
+use rustdev::tensor::op::Op;
 use rustdev::tensor::view::{Flags, View};
 use slow_device::SlowDevice;
 use slow_device::speed::Speed;

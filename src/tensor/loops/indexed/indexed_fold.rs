@@ -2,7 +2,7 @@
 //!
 //! All updates of an element are folded in the wide type, and the result is rounded once. The updates are sorted by their target
 //! address, so that the updates of an element, or of a row, are adjacent. Each element gets its updates in the order of the launch,
-//! so that the bits do not depend on the number of threads. The callers (`operators::addressing`) cast the whole target instead if
+//! so that the bits do not depend on the number of threads. The callers (`call::addressing`) cast the whole target instead if
 //! many indices name single elements.
 
 use std::marker::PhantomData;

@@ -1,0 +1,396 @@
+//! Convolutions of images as products: the weights of a group, a row for each output channel, times the windows of the images, a
+//! column for each position. Blocks of columns are packed into panels; the matrix of all windows is never stored (A. Anderson,
+//! A. Vasudevan, C. Keane, D. Gregg, Low-memory GEMM-based convolution algorithms for deep neural networks, 2017).
+//!
+//! Sums are `f32` or `f64`, and rounded once. Each adds its terms in the order of channels and taps. How the output is divided depends
+//! on the shapes alone, so results do not depend on the number of threads.
+
+pub mod depthwise;
+
+use std::ops::Range;
+
+use crate::ops::matmul::kernel::Entry;
+use crate::ops::matmul::kernel::register_tile::{AVX2_ROWS, tile};
+use crate::ops::movement::kernel::unfold::Windows;
+use crate::simd::{self, Isa, leaf};
+use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::row::Row;
+use crate::tensor::loops::{Memory, parallel};
+use crate::tensor::number::{Number, Real};
+use crate::tensor::signature::signature;
+use crate::tensor::view::View;
+use crate::tuning::algorithms::{CONVOLUTION_COLUMNS, CONVOLUTION_PANELS, CONVOLUTION_PARTS, CONVOLUTION_TERMS};
+
+signature! {
+    /// `aten::convolution` of images, not transposed. Operands [out (N, C', H', W'), image (N, C, H, W), weight (C', C /
+    /// groups, height, width), bias? (C')], contiguous, of one dtype. Scalars: those of
+    /// [`im2col`](fn@crate::ops::movement::kernel::unfold::im2col) and the groups.
+    convolution(out; image, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, groups] in FLOATING =>
+        |launch, E| forward::<E>(launch);
+}
+
+/// The columns and rows of the smallest block: whole register tiles.
+const MIN_COLUMNS: usize = 64;
+const MIN_ROWS: usize = 24;
+/// Nanoseconds of one thread for a multiply-add, and for an element of the output.
+const PRODUCT: f64 = 0.018;
+const ELEMENT: f64 = 0.5;
+
+/// `f32` and `f64`.
+trait Sum: Real + Entry<Acc = Self> {}
+impl<T: Real + Entry<Acc = T>> Sum for T {}
+
+/// Elements of images and weights.
+trait Widened: Element<Acc: Sum> {}
+impl<E: Element<Acc: Sum>> Widened for E {}
+
+/// The sizes of a convolution. Positions are numbered in the order of a contiguous output, over all images.
+struct Plan {
+    images: usize,
+    groups: usize,
+    /// Channels of the image, and of the output, in a group.
+    channels: [usize; 2],
+    height: Windows,
+    width: Windows,
+    image: [usize; 2],
+}
+
+impl Plan {
+    fn new(launch: &Launch<'_>, out: &View<'_>, image: &View<'_>, weight: &View<'_>) -> Result<Self, Error> {
+        let wrong = || Error::operands(format!("convolution: {:?} of {:?} by {:?}", out.sizes(), image.sizes(), weight.sizes()));
+        if [out, image, weight].iter().any(|operand| operand.ndim() != 4) {
+            return Err(wrong());
+        }
+        let ([height, width], groups) = (Windows::both(launch)?, convolution::Scalars::of(launch)?.groups.count()?);
+        let (channels, rows) = (weight.size(1), out.size(1) / groups.max(1));
+        let plan =
+            Self { images: out.size(0), groups, channels: [channels, rows], height, width, image: [image.size(2), image.size(3)] };
+        let fits = groups > 0
+            && [out.size(2), out.size(3)] == [height.count, width.count]
+            && [weight.size(0), weight.size(2), weight.size(3)] == [out.size(1), height.kernel, width.kernel]
+            && [image.size(0), image.size(1)] == [plan.images, channels * groups]
+            && out.size(1) == rows * groups;
+        if fits { Ok(plan.flattened()) } else { Err(wrong()) }
+    }
+
+    /// If each window is one element and there is one for every element, the image as a single row.
+    fn flattened(mut self) -> Self {
+        let is_pointwise =
+            |axis: Windows, size: usize| axis.kernel == 1 && axis.stride == 1 && axis.padding == 0 && axis.count == size;
+        if is_pointwise(self.height, self.image[0]) && is_pointwise(self.width, self.image[1]) {
+            self.image = [1, self.image[0] * self.image[1]];
+            (self.height.count, self.width.count) = (1, self.image[1]);
+        }
+        self
+    }
+
+    /// Positions of an image.
+    fn positions(&self) -> usize {
+        self.height.count * self.width.count
+    }
+
+    /// Terms of a sum.
+    fn terms(&self) -> usize {
+        self.channels[0] * self.taps()
+    }
+
+    /// Taps of a window.
+    fn taps(&self) -> usize {
+        self.height.kernel * self.width.kernel
+    }
+
+    /// The columns of a block: as many as make enough blocks for all threads, and panels that stay in the caches.
+    fn columns(&self) -> usize {
+        let few = |columns: usize| {
+            let blocks = self.groups * (self.images * self.positions()).div_ceil(columns);
+            blocks < CONVOLUTION_PARTS || columns * self.terms() > CONVOLUTION_PANELS
+        };
+        let mut columns = CONVOLUTION_COLUMNS;
+        while few(columns) && columns > MIN_COLUMNS {
+            columns /= 2;
+        }
+        columns
+    }
+
+    /// The sources of a range of positions: for each tap, those of each run of positions in a row of windows of an image.
+    fn spots(&self, group: usize, block: &Range<usize>) -> Vec<Spot> {
+        let [height, width] = self.image;
+        let mut spots = Vec::new();
+        for tap in 0..self.taps() {
+            let (y, x) = (tap / self.width.kernel, tap % self.width.kernel);
+            let inside = self.width.inside(x, width);
+            let mut at = block.start;
+            while at < block.end {
+                let (line, begin) = (at / self.width.count, at % self.width.count);
+                let (image, line) = (line / self.height.count, line % self.height.count);
+                let len = (self.width.count - begin).min(block.end - at);
+                let row = self.height.element(line, y, height);
+                let [first, last] =
+                    if row.is_some() { [inside.0, inside.1].map(|at| at.clamp(begin, begin + len) - begin) } else { [0; 2] };
+                let source =
+                    (first < last).then(|| (begin + first) * self.width.stride + x * self.width.dilation - self.width.padding);
+                let channel = image * self.groups * self.channels[0] + group * self.channels[0];
+                let from = source.map_or(0, |source| (channel * height + row.unwrap_or(0)) * width + source);
+                spots.push(Spot { from, first, last, len });
+                at += len;
+            }
+        }
+        spots
+    }
+}
+
+/// Where a run of adjacent columns finds one of their terms: elements from `from` on for the columns `first..last`, zeros for the
+/// others of `len`.
+struct Spot {
+    from: usize,
+    first: usize,
+    last: usize,
+    len: usize,
+}
+
+leaf! {
+    /// Packs some terms of the columns that the spots of each tap describe into panels of `width` columns. `step`: elements from one
+    /// channel to the next, and from one source of a run to the next.
+    fn pack<E: Widened>(images: &[E], step: [usize; 2], spots: &[Spot], taps: usize, terms: Range<usize>, width: usize, panels: &mut [E::Acc]) {
+        let (depth, runs, [channel, every]) = (terms.len(), spots.len() / taps, step);
+        let mut line = [E::Acc::ZERO; CONVOLUTION_COLUMNS];
+        for (index, term) in terms.enumerate() {
+            let images = &images[term / taps * channel..];
+            let spots = &spots[term % taps * runs..][..runs];
+            let panels = panels.chunks_exact_mut(width * depth).map(|panel| &mut panel[index * width..][..width]);
+            if let ([Spot { from, first: 0, last, len }], 1) = (spots, every) && last == len {
+                for (elements, panel) in images[*from..][..*len].chunks(width).zip(panels) {
+                    E::load_run(elements, panel);
+                    panel[elements.len()..].fill(E::Acc::ZERO);
+                }
+                continue;
+            }
+            let mut rest = &mut line[..];
+            for spot in spots {
+                let (to, after) = rest.split_at_mut(spot.len);
+                rest = after;
+                to[..spot.first].fill(E::Acc::ZERO);
+                to[spot.last..].fill(E::Acc::ZERO);
+                let to = &mut to[spot.first..spot.last];
+                let Some(last) = to.len().checked_sub(1) else { continue };
+                let from = &images[spot.from..][..=last * every];
+                match every {
+                    1 => E::load_run(from, to),
+                    2 => {
+                        to[last] = from[2 * last].load();
+                        to.iter_mut().zip(from.as_chunks::<2>().0).for_each(|(to, [from, _])| *to = from.load());
+                    }
+                    _ => to.iter_mut().zip(from.chunks(every)).for_each(|(to, from)| *to = from[0].load()),
+                }
+            }
+            line.chunks_exact(width).zip(panels).for_each(|(numbers, panel)| panel.copy_from_slice(numbers));
+        }
+    }
+
+    /// Adds the products of rows of weights, `pitch` numbers apart, and the terms in the panels to rows of sums, by tiles of up to
+    /// `R` rows and `W` columns. Without `adds` the sums begin here.
+    fn multiply<T: Sum; R: usize, W: usize>(
+        weights: &[T], pitch: usize, depth: usize, panels: &[T], sums: &mut [T], columns: usize, adds: bool
+    ) {
+        let rows = sums.len() / columns;
+        assert!((rows - 1) * pitch + depth <= weights.len() && columns * depth <= panels.len() && columns.is_multiple_of(W));
+        for column in (0..columns).step_by(W) {
+            let mut row = 0;
+            while row < rows {
+                let a = (weights.as_ptr().wrapping_add(row * pitch), [pitch, 1]);
+                let b = (panels.as_ptr().wrapping_add(column * depth), W);
+                let out = (sums.as_mut_ptr().wrapping_add(row * columns + column), columns);
+                row += match rows - row {
+                    // SAFETY: the assertion has checked the sizes of the weights and the panels; the sums are whole rows, and each
+                    // tile has its rows and columns inside them.
+                    left if left >= R => unsafe { tile::<T, R, W>(a, b, depth, out, adds); R },
+                    // SAFETY: as above.
+                    4.. if R > 4 => unsafe { tile::<T, 4, W>(a, b, depth, out, adds); 4 },
+                    // SAFETY: as above.
+                    2.. if R > 2 => unsafe { tile::<T, 2, W>(a, b, depth, out, adds); 2 },
+                    // SAFETY: as above.
+                    _ => unsafe { tile::<T, 1, W>(a, b, depth, out, adds); 1 },
+                };
+            }
+        }
+    }
+
+    fn widen<E: Widened>(elements: &[E], numbers: &mut [E::Acc]) {
+        E::load_run(elements, numbers);
+    }
+
+    /// Adds the bias of a row and rounds.
+    fn finish<E: Widened>(sums: &mut [E::Acc], bias: E::Acc, out: &mut [E]) {
+        if const { E::IS_CONVERTED_IN_RUNS } {
+            for sum in &mut *sums {
+                *sum = sum.add(bias);
+            }
+            E::store_run(sums, out);
+        } else {
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = E::store(sum.add(bias)));
+        }
+    }
+}
+
+fn forward<E: Widened>(launch: &Launch<'_>) -> Result<(), Error> {
+    let convolution::Operands { out, image, weight, bias } = convolution::Operands::of(launch)?;
+    let plan = Plan::new(launch, &out, &image, &weight)?;
+    let other = || Error::operands("convolution: an operand of another dtype or layout");
+    let images: &[E] = Row::flat(&image)?.as_slice().ok_or_else(other)?;
+    let (mut widened, mut of_bias) = (Memory::of(0), Memory::of(0));
+    let weights = terms::<E>(Row::flat(&weight)?, &mut widened).ok_or_else(other)?;
+    let bias = match bias {
+        Some(bias) => Some(terms::<E>(Row::flat(&bias)?, &mut of_bias).ok_or_else(other)?),
+        None => None,
+    };
+    if bias.is_some_and(|bias| bias.len() != plan.channels[1] * plan.groups) {
+        return Err(other());
+    }
+    let numbers: &mut [E] = out.into_flat()?.into_slice().ok_or_else(other)?;
+    let (width, multiply): (usize, Multiply<E::Acc>) = match (simd::isa(), size_of::<E::Acc>()) {
+        (Isa::Avx512, 4) => (32, multiply::<E::Acc, 8, 32>),
+        (Isa::Avx512, _) => (16, multiply::<E::Acc, 8, 16>),
+        (Isa::Avx2, 4) => (16, multiply::<E::Acc, AVX2_ROWS, 16>),
+        (Isa::Avx2, _) => (8, multiply::<E::Acc, AVX2_ROWS, 8>),
+        (Isa::Portable, 4) => (16, multiply::<E::Acc, 2, 16>),
+        (Isa::Portable, _) => (8, multiply::<E::Acc, 2, 8>),
+    };
+    let out = Shared { data: numbers.as_mut_ptr(), len: numbers.len() };
+    Job { plan, images, weights, bias, out, width, multiply }.run();
+    Ok(())
+}
+
+/// Elements in the computing type, widened into `memory` if necessary.
+fn terms<'a, E: Widened>(row: Row<'a>, memory: &'a mut Memory) -> Option<&'a [E::Acc]> {
+    if let Some(own) = row.as_slice() {
+        return Some(own);
+    }
+    let elements = row.as_slice::<E>()?;
+    *memory = Memory::of(elements.len() * size_of::<E::Acc>());
+    let numbers = memory.numbers(elements.len());
+    widen(elements, numbers);
+    Some(numbers)
+}
+
+/// [`multiply`] for a register tile.
+type Multiply<T> = fn(&[T], usize, usize, &[T], &mut [T], usize, bool);
+
+/// Memory that threads divide among themselves.
+struct Shared<T> {
+    data: *mut T,
+    len: usize,
+}
+
+// SAFETY: `part` gives each thread elements of its own, as its callers promise.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// # Safety
+    /// No other reference to these elements may exist.
+    #[allow(clippy::mut_from_ref, reason = "the caller promises that nobody else has these elements")]
+    unsafe fn part(&self, at: usize, len: usize) -> &mut [T] {
+        assert!(at + len <= self.len);
+        // SAFETY: the assertion has checked the range; the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.data.wrapping_add(at), len) }
+    }
+}
+
+/// A convolution whose operands have been checked.
+struct Job<'a, E: Widened> {
+    plan: Plan,
+    images: &'a [E],
+    weights: &'a [E::Acc],
+    bias: Option<&'a [E::Acc]>,
+    out: Shared<E>,
+    /// Columns of a panel.
+    width: usize,
+    multiply: Multiply<E::Acc>,
+}
+
+impl<E: Widened> Job<'_, E> {
+    /// Computes block by block: if there are many, each by one thread, else each by all of them.
+    fn run(&self) {
+        let (plan, columns) = (&self.plan, self.plan.columns());
+        let (all, rows, terms) = (plan.images * plan.positions(), plan.channels[1], plan.terms());
+        if self.out.len == 0 {
+            return;
+        }
+        let across = all.div_ceil(columns);
+        let cost = |columns: usize, rows: usize| columns as f64 * rows as f64 * (terms as f64 * PRODUCT + ELEMENT);
+        let block_of = |index: usize| (index / across, index % across * columns..all.min((index % across + 1) * columns));
+        let memory = || Memory::of(columns.next_multiple_of(self.width) * terms * size_of::<E::Acc>());
+        if plan.groups * across >= CONVOLUTION_PARTS || rows < 2 * MIN_ROWS {
+            parallel(plan.groups * across, 1, cost(columns, rows), &|begin, end| {
+                for (group, block) in (begin..end).map(block_of) {
+                    let (pitch, spots, mut memory) =
+                        (block.len().next_multiple_of(self.width), plan.spots(group, &block), memory());
+                    let panels = memory.numbers(pitch * terms);
+                    for first in (0..terms).step_by(CONVOLUTION_TERMS) {
+                        let depth = CONVOLUTION_TERMS.min(terms - first);
+                        self.pack(&spots, first, &mut panels[first * pitch..][..depth * pitch]);
+                    }
+                    self.rows(group, &block, pitch, 0..rows, panels);
+                }
+            });
+            return;
+        }
+        let few = rows.div_ceil(CONVOLUTION_PARTS).next_multiple_of(MIN_ROWS);
+        for (group, block) in (0..plan.groups * across).map(block_of) {
+            let (pitch, spots, mut memory) = (block.len().next_multiple_of(self.width), plan.spots(group, &block), memory());
+            let panels: &mut [E::Acc] = memory.numbers(pitch * terms);
+            let shared = Shared { data: panels.as_mut_ptr(), len: panels.len() };
+            parallel(terms.div_ceil(CONVOLUTION_TERMS), 1, (CONVOLUTION_TERMS * pitch) as f64 * ELEMENT, &|begin, end| {
+                for first in (begin..end).map(|index| index * CONVOLUTION_TERMS) {
+                    let depth = CONVOLUTION_TERMS.min(terms - first);
+                    // SAFETY: these terms' panels are this thread's alone, and nobody reads them before the loop has ended.
+                    self.pack(&spots, first, unsafe { shared.part(first * pitch, depth * pitch) });
+                }
+            });
+            let panels = &*panels;
+            parallel(rows.div_ceil(few), 1, cost(columns, few), &|begin, end| {
+                self.rows(group, &block, pitch, begin * few..rows.min(end * few), panels);
+            });
+        }
+    }
+
+    /// Packs [`CONVOLUTION_TERMS`] terms, or those that are left, from `first` on.
+    fn pack(&self, spots: &[Spot], first: usize, panels: &mut [E::Acc]) {
+        let (plan, last) = (&self.plan, self.plan.terms().min(first + CONVOLUTION_TERMS));
+        pack(self.images, [plan.image[0] * plan.image[1], plan.width.stride], spots, plan.taps(), first..last, self.width, panels);
+    }
+
+    /// Computes rows of a block from its panels.
+    fn rows(&self, group: usize, block: &Range<usize>, pitch: usize, rows: Range<usize>, panels: &[E::Acc]) {
+        let (plan, terms, positions) = (&self.plan, self.plan.terms(), self.plan.positions());
+        let mut memory = Memory::of(pitch * rows.len() * size_of::<E::Acc>());
+        let sums = memory.numbers::<E::Acc>(pitch * rows.len());
+        let all = group * plan.channels[1] + rows.start..group * plan.channels[1] + rows.end;
+        let weights = &self.weights[all.start * terms..all.end * terms];
+        if terms == 0 {
+            sums.fill(E::Acc::ZERO);
+        }
+        for first in (0..terms).step_by(CONVOLUTION_TERMS) {
+            let depth = CONVOLUTION_TERMS.min(terms - first);
+            (self.multiply)(&weights[first..], terms, depth, &panels[first * pitch..][..depth * pitch], sums, pitch, first > 0);
+        }
+        for (row, sums) in all.zip(sums.chunks_exact_mut(pitch)) {
+            let (bias, mut at) = (self.bias.map_or(E::Acc::ZERO, |bias| bias[row]), block.start);
+            while at < block.end {
+                let (image, position) = (at / positions, at % positions);
+                let count = (positions - position).min(block.end - at);
+                let to = (image * plan.groups * plan.channels[1] + row) * positions + position;
+                // SAFETY: no other thread has this row and these columns; the launch alone writes the output.
+                finish(&mut sums[at - block.start..][..count], bias, unsafe { self.out.part(to, count) });
+                at += count;
+            }
+        }
+    }
+}
+
+/// Nanoseconds of one thread for a launch.
+pub fn cost(launch: &Launch<'_>) -> u64 {
+    let terms = launch.sizes(2).iter().skip(1).product::<i64>() as f64;
+    (launch.numel(0) as f64 * (terms * PRODUCT + ELEMENT)) as u64
+}

@@ -1,0 +1,3 @@
+//! `copy_`, `fill_`, `zero_`. `shim/ops/copy.cpp` launches the kernels.
+
+pub mod kernel;

@@ -1,0 +1,5 @@
+//! `histogram`, `histc`, `bincount`.
+
+pub mod kernel;
+#[forbid(unsafe_code)]
+pub(crate) mod operator;

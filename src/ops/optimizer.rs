@@ -1,0 +1,7 @@
+//! `_fused_adam_`, `_fused_adamw_`, `_fused_sgd_`, `_fused_adagrad_`, and gradient scaling (`amp.rs`).
+
+pub mod kernel;
+#[forbid(unsafe_code)]
+pub(crate) mod operator;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it
+//! is not 0.
+
+#![forbid(unsafe_code)]
+
+use super::maps;
+use crate::tensor::dtype::{Bool, FLOATING, dispatch};
+use crate::tensor::kernel_error::Error;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::elementwise::{Map, run};
+use crate::tensor::number::{Number, Ordered};
+use crate::tensor::signature::signature;
+
+signature! {
+    /// `aten::logical_and`.
+    logical_and(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, And);
+    /// `aten::logical_or`.
+    logical_or(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, Or);
+    /// `aten::logical_xor`.
+    logical_xor(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, Xor);
+    /// `aten::logical_not`.
+    logical_not(out; x)[] in ALL => |launch, T| run::<T, Bool, _, 1>(launch, Not);
+    /// `aten::isnan`: true for a complex number if either part is NaN.
+    isnan(out; x)[] in EVERY => |launch, T| run::<T, Bool, _, 1>(launch, Nan);
+    /// `aten::isposinf`.
+    isposinf(out; x)[] in ORDERED => |launch| infinite(launch, Highest);
+    /// `aten::isneginf`.
+    isneginf(out; x)[] in ORDERED => |launch| infinite(launch, Lowest);
+}
+
+maps! {
+    And, Number => Bool, |[lhs, rhs]| ((lhs != T::ZERO) && (rhs != T::ZERO)).into();
+    Or, Number => Bool, |[lhs, rhs]| ((lhs != T::ZERO) || (rhs != T::ZERO)).into();
+    Xor, Number => Bool, |[lhs, rhs]| ((lhs != T::ZERO) != (rhs != T::ZERO)).into();
+    Not, Number => Bool, |[x]| (x == T::ZERO).into();
+    Nan, Number => Bool, |[x]| (!x.eq(&x)).into();
+    Highest, Ordered => Bool, |[x]| (x == T::HIGHEST).into();
+    Lowest, Ordered => Bool, |[x]| (x == T::LOWEST).into();
+    Never, Ordered => Bool, |[_x]| false.into();
+}
+
+/// Integers are never infinite.
+fn infinite<M: Map<f32, 1, Output = Bool> + Map<f64, 1, Output = Bool>>(launch: &Launch<'_>, map: M) -> Result<(), Error> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, map));
+    }
+    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
+}

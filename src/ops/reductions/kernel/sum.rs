@@ -1,0 +1,41 @@
+//! `sum`, `nansum` and `mean`. Operands: [out, input].
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::loops::reduction::fold::{self, fold};
+use crate::tensor::number::{Field, Hub, Number, Ordered};
+use crate::tensor::signature::signature;
+
+signature! {
+    /// `aten::sum`. Integers wrap; Bool: whether any is true.
+    sum(out; input)[] in REAL | BOOL | FIELD => |launch| {
+        let (dtype, source) = (launch.compute(), launch.dtype(1));
+        if dtype == DType::Long && matches!(source, DType::Bool | DType::Byte | DType::Char | DType::Short | DType::Int) {
+            return dispatch!(source in INTEGRAL | BOOL, T => fold::run::<T, i64, _>(launch, LongSum));
+        }
+        dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Sum))
+    };
+    /// `aten::nansum`: the sum of values that are not NaN.
+    nansum(out; input)[] in FLOATING => |launch, T| fold::run::<T, T, _>(launch, NanSum);
+    /// `aten::mean`.
+    mean(out; input)[] in FIELD => |launch, T| fold::run::<T, T, _>(launch, Mean);
+}
+
+fold! {
+    /// The sum.
+    Sum: [V: Number] V => V => V,
+    V::ZERO, |value| value, |left, right| left.add(right), |sum, _| sum;
+
+    /// The sum of integers as `i64`.
+    LongSum: [V: Number] V => i64 => i64,
+    0, |value| value.hub().to(), |left, right| left.wrapping_add(right), |sum, _| sum;
+
+    /// The sum of values that are not NaN.
+    NanSum: [V: Ordered] V => V => V,
+    V::ZERO, |value| if value.is_nan() { V::ZERO } else { value }, |left, right| left.add(right), |sum, _| sum;
+
+    /// The sum, divided by the number of values.
+    Mean: [V: Field] V => V => V,
+    V::ZERO, |value| value, |left, right| left.add(right), |sum, count| sum.div(V::from_i64(count as i64));
+}

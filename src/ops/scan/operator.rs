@@ -1,0 +1,29 @@
+//! Scans along a dimension. The kernels get [outputs..., input] and the scalar [dim].
+
+use crate::call::{Call, Outcome, Strides, Tensor, Value, wrap_dim};
+use crate::ops::softmax::operator::launch;
+
+pub fn scan(call: &Call<'_>, input: Tensor<'_>, dim: i64, _dtype: Value<'_>) -> Outcome {
+    let out = call.output(0, &call.shape()?, Strides::Shared)?;
+    if call.given(0).is_some() {
+        out.check_no_internal_overlap()?;
+        out.check_no_partial_overlap(input)?;
+    }
+    launch(call, out, &[input], dim)
+}
+
+pub fn logcumsumexp(call: &Call<'_>, input: Tensor<'_>, dim: i64) -> Outcome {
+    wrap_dim(dim, input.ndim())?;
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+    out.check_no_partial_overlap(input)?;
+    launch(call, out, &[input], dim)
+}
+
+/// `_cummax_helper` and `_cummin_helper`, whose caller has made values and indices.
+pub fn cummax(call: &Call<'_>, input: Tensor<'_>, values: Tensor<'_>, indices: Tensor<'_>, dim: i64) -> Outcome {
+    if input.numel() == 0 {
+        return Ok(());
+    }
+    let dim = wrap_dim(dim, input.ndim())? as i64;
+    call.launch_in(input.dtype(), &[values, indices], &[input], &[dim.into()])
+}

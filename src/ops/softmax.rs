@@ -1,0 +1,7 @@
+//! `_softmax`, `_log_softmax` and their gradients.
+
+pub mod kernel;
+#[forbid(unsafe_code)]
+pub(crate) mod operator;
+#[cfg(test)]
+mod tests;

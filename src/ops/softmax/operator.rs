@@ -1,0 +1,34 @@
+//! Softmax and its gradients. The kernels get [output, inputs...] and the scalar [dim].
+//!
+//! As for reductions, calls that are clearly valid skip PyTorch's meta function.
+
+use crate::call::{Call, CallError, Outcome, Strides, Tensor, take_if, wrap_dim};
+use crate::tensor::dtype::DType;
+
+/// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.
+fn output<'a>(call: &Call<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, CallError> {
+    match usual {
+        Some(dtype) if call.given(0).is_none() => call.contiguous(0, like.sizes(), dtype, Strides::Shared),
+        _ => call.output(0, &call.shape()?, Strides::Shared),
+    }
+}
+
+/// Launches a kernel of [output, inputs...] and the scalar [dim] along a dimension, or leaves the call to the fallback.
+pub fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: i64) -> Outcome {
+    take_if(call.takes(out.dtype()))?;
+    let dim = wrap_dim(dim, inputs[0].ndim())? as i64;
+    call.launch(&[out], inputs, &[dim.into()])
+}
+
+pub fn softmax(call: &Call<'_>, input: Tensor<'_>, dim: i64, half_to_float: bool) -> Outcome {
+    let is_usual = !half_to_float && wrap_dim(dim, input.ndim()).is_ok();
+    let out = output(call, input, Some(input.dtype()).filter(|_| is_usual))?;
+    launch(call, out, &[input], dim)
+}
+
+pub fn softmax_backward(call: &Call<'_>, grad: Tensor<'_>, result: Tensor<'_>, dim: i64, input_dtype: DType) -> Outcome {
+    let have_one_dtype = [result.dtype(), input_dtype] == [grad.dtype(); 2];
+    let is_usual = have_one_dtype && grad.sizes() == result.sizes() && wrap_dim(dim, grad.ndim()).is_ok();
+    let out = output(call, grad, Some(grad.dtype()).filter(|_| is_usual))?;
+    launch(call, out, &[grad, result], dim)
+}

@@ -1,0 +1,26 @@
+//! Softmax and its gradients over dimensions, layouts and dtypes.
+
+use crate::ops::check::{Case, Tensor, agree, longs};
+use crate::tensor::dtype::{DType, FLOATING};
+
+const CASES: [(&[usize], usize); 8] =
+    [(&[1], 0), (&[7], 0), (&[3, 100], 1), (&[100, 3], 0), (&[4, 33, 5], 1), (&[2, 40, 64], 1), (&[2, 300], 1), (&[3, 20, 50], 1)];
+
+#[test]
+fn lines_of_any_length() {
+    for (name, inputs) in [("_softmax", 1), ("_log_softmax", 1), ("_softmax_backward_data", 2), ("_log_softmax_backward_data", 2)] {
+        for (sizes, dim) in CASES {
+            agree(name, FLOATING, [60.0, 16.0], |make| {
+                let inputs: Vec<Tensor> = (0..inputs).map(|seed| make.input(sizes, seed)).collect();
+                Case::new([make.output(sizes)], inputs, longs(&[dim as i64]))
+            });
+        }
+    }
+}
+
+#[test]
+fn large_values_do_not_overflow() {
+    let case = Case::new([Tensor::line(DType::Float, &[0.0; 3])], [Tensor::line(DType::Float, &[1e30, 1e30, -1e30])], longs(&[0]));
+    let found = case.run("_softmax", DType::Float, None).unwrap();
+    assert_eq!(found[0], Tensor::line(DType::Float, &[0.5, 0.5, 0.0]).packed());
+}
