@@ -66,7 +66,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH).$(FEATURES)
 MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
-.PHONY: help all torch dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
+.PHONY: help all torch dev demo test test-rust test-python test-libraries test-backend upstream conformance conformance-compile fuzz soak programs coverage loom asan tsan
 .PHONY: accuracy check check-python mutants nightly heap asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-fast-rust lint-fast-python lint-rust lint-python lint-cpp lint-workflows bench bench-products bench-halves bench-models bench-real bench-llm header
 .PHONY: wheel release checksums docs clean
@@ -168,6 +168,15 @@ test-hardware: dev ## the Python tests on the simulated slow device of examples/
 	SLOW_DEVICE_COUNT=4 SLOW_DEVICE_MEMORY_MB=131072 SLOW_DEVICE_LAUNCH_US=2 SLOW_DEVICE_COPY_US=2 \
 	    $(PY) tools/other_module.py target/hardware/release/libslow_device.so python/rustdev/_shim $(HARDWARE_TESTS) $(PYTEST) \
 	    $(NOT_ON_HARDWARE:%=--deselect 'tests/%')
+
+# In an environment of its own: the package takes the place of rustdev's device in every program of its environment.
+test-backend: dev ## a package as `python -m rustdev.new_backend` writes it: built and tested in target/mychip
+	rm -rf target/mychip target/mychip-venv
+	$(PY) -m rustdev.new_backend mychip --directory target/mychip --crate .
+	$(PY) -m venv target/mychip-venv
+	$(PY) -c "import site; print('import site; site.addsitedir(' + repr(site.getsitepackages()[0]) + ')')" \
+	    > "$$(echo target/mychip-venv/lib/python*/site-packages)/rustdev-environment.pth"
+	VIRTUAL_ENV='$(CURDIR)/target/mychip-venv' PATH="$(CURDIR)/target/mychip-venv/bin:$$PATH" PYO3_PYTHON= $(MAKE) -C target/mychip test
 
 test-libraries: dev $(STAMPS)/libraries ## the tests with Hugging Face's libraries, Lightning and others, which it installs
 	$(PY) -m pytest tests/libraries $(PYTEST)

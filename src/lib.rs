@@ -19,6 +19,8 @@ mod abi;
 pub mod call;
 #[cfg(not(any(feature = "internals", loom)))]
 mod call;
+#[cfg(not(loom))]
+pub mod hardware_kernels;
 #[cfg(all(feature = "internals", not(loom)))]
 pub mod ops;
 #[cfg(not(any(feature = "internals", loom)))]
@@ -42,7 +44,5 @@ pub mod tuning;
 #[cfg(not(any(feature = "internals", loom)))]
 mod tuning;
 
-#[cfg(not(loom))]
-pub use abi::rd_launch::KernelCall;
 #[cfg(not(loom))]
 pub use runtime::{Error, hardware, name};

@@ -37,6 +37,7 @@ TARGETS = {
     "fuzz": 60,
     "soak MINUTES=60": 120,
     "test-libraries": 120,
+    "test-backend": 60,
     "programs": 360,
     "conformance": 360,
     "conformance-compile": 360,

@@ -250,6 +250,9 @@ def is_started() -> bool:
 def total_memory() -> int:
     """Return the memory budget of each device, in bytes."""
 
+def hardware_kernels() -> list[tuple[str, int, int]]:
+    """Return the calls of kernels on hardware with kernels of its own: name, on the hardware, on the processor."""
+
 def hardware_name() -> str | None:
     """Return the name of the hardware that runs the kernels; None for the processor."""
 

@@ -10,11 +10,13 @@ from ._ops.registration import composites
 
 __all__ = [
     "FallbackStat",
+    "KernelCalls",
     "coverage",
     "fallback_allowlist",
     "fallback_blocklist",
     "fallback_mode",
     "fallback_stats",
+    "hardware_kernels",
     "op_calls",
     "reset_fallback_stats",
     "set_fallback_allowlist",
@@ -39,6 +41,26 @@ class FallbackStat(NamedTuple):
 
     calls: int
     seconds: float
+
+
+class KernelCalls(NamedTuple):
+    """Calls of one kernel on hardware with kernels of its own.
+
+    Attributes:
+        hardware: Number of calls that the hardware's kernel computed.
+        processor: Number of calls that rustdev's kernel computed, because the hardware has no kernel, or not for these operands.
+    """
+
+    hardware: int
+    processor: int
+
+
+def hardware_kernels() -> dict[str, KernelCalls]:
+    """Return how many calls of each kernel the hardware and the processor have computed, by the kernel's name.
+
+    The dictionary is empty without hardware that runs its tasks by ``rustdev::hardware_kernels`` (docs/own-backend.md).
+    """
+    return {name: KernelCalls(*calls) for name, *calls in _rustdev.hardware_kernels()}
 
 
 def coverage() -> dict[str, Tier | None]:

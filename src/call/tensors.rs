@@ -7,6 +7,7 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 
 use super::{CallError, Outcome, ensure};
+use crate::runtime::name::name;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
@@ -441,8 +442,9 @@ impl<'a> Tensor<'a> {
         let (given, ndim) = (sizes.len(), self.ndim());
         ensure!(
             given >= ndim,
-            "expand(rustdev{:?}Type{{{:?}}}, size={sizes:?}): the number of sizes provided ({given}) must be greater or equal to the number of \
+            "expand({}{:?}Type{{{:?}}}, size={sizes:?}): the number of sizes provided ({given}) must be greater or equal to the number of \
              dimensions in the tensor ({ndim})",
+            name(),
             self.dtype(),
             self.sizes()
         );

@@ -9,7 +9,7 @@ use crate::simd::{self, Isa};
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(
         module:
-        device_count, current_device, is_fork_child, is_started, total_memory, hardware_name, profiles, profile, num_threads,
+        device_count, current_device, is_fork_child, is_started, total_memory, hardware_name, hardware_kernels, profiles, profile, num_threads,
         set_num_threads, instruction_set, instruction_sets
     )
 }
@@ -48,6 +48,12 @@ fn total_memory() -> u64 {
 #[pyfunction]
 fn hardware_name() -> Option<&'static str> {
     hardware::properties().map(|properties| properties.name.as_str())
+}
+
+/// The calls of kernels by name, on hardware with kernels of its own: how many the hardware computed, and how many the processor.
+#[pyfunction]
+fn hardware_kernels() -> Vec<(&'static str, u64, u64)> {
+    crate::hardware_kernels::counts()
 }
 
 /// The GPUs that devices can imitate: profile name, GPU name, compute capability, bytes of memory.

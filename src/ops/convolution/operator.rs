@@ -16,6 +16,7 @@ use crate::call::{
     parts_worth,
 };
 use crate::ops::movement::operator::unfold::Windows;
+use crate::runtime::name::name;
 use crate::simd::{self, Isa};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tensor::flops::Products;
@@ -38,7 +39,7 @@ pub static OPERATORS: [Operator; 2] = [
 fn check_operand(input: Tensor<'_>, operand: Tensor<'_>, what: &str) -> Outcome {
     check_same_device([input, operand].into_iter(), what, NAME)?;
     let (own, other) = (input.dtype(), operand.dtype());
-    ensure!(own == other, "Input type (rustdev{own:?}Type) and {what} type (rustdev{other:?}Type) should be the same");
+    ensure!(own == other, "Input type ({0}{own:?}Type) and {what} type ({0}{other:?}Type) should be the same", name());
     Ok(())
 }
 

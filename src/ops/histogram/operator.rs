@@ -3,6 +3,7 @@
 use super::kernel::histogram as kernel;
 use crate::call::callees::{self, kernel};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if};
+use crate::runtime::name::name;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
@@ -83,7 +84,7 @@ fn store(call: &Call<'_>, counts: Tensor<'_>) -> Outcome {
 /// An error unless arguments and outputs are on one device.
 fn check_devices(arguments: &Arguments<'_>, call: &Call<'_>, outputs: usize) -> Outcome {
     let given = (0..outputs).filter_map(|index| call.given(index));
-    check_same_device(arguments.tensors().chain(given), "tensor", "rustdev")
+    check_same_device(arguments.tensors().chain(given), "tensor", name())
 }
 
 /// `histogram` between given edges.

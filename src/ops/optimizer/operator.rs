@@ -9,6 +9,7 @@ use super::kernel::amp::update_scale as scale_kernel;
 use crate::call::callees;
 use crate::call::tensor_lists::{self, List, Lists};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure};
+use crate::runtime::name as backend;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -126,7 +127,7 @@ pub fn adagrad(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 /// PyTorch's checks of a one-element tensor on the device.
 fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) -> Outcome {
-    ensure!(tensor.device() >= 0, "{name} must be a rustdev tensor.");
+    ensure!(tensor.device() >= 0, "{name} must be a {} tensor.", backend::name());
     ensure!(tensor.numel() == 1, "{name} must be a 1-element tensor.");
     ensure!(tensor.dtype() == dtype, "{name} must be {dtype_name} tensor.");
     Ok(())
@@ -142,7 +143,7 @@ pub fn unscale(call: &Call<'_>, grads: &[Tensor<'_>], found: Tensor<'_>, inverse
     check_single(found, "found_inf", DType::Float, "a float")?;
     let (mut dense, mut copies) = (Vec::with_capacity(grads.len()), SmallVec::<[(Tensor<'_>, Tensor<'_>); 2]>::new());
     for &given in grads {
-        ensure!(given.device() >= 0, "one of scaled_grads was not a rustdev tensor.");
+        ensure!(given.device() >= 0, "one of scaled_grads was not a {} tensor.", backend::name());
         let is_near = given.device() == found.device() && given.device() == inverse.device();
         ensure!(is_near, "scaled_grads, found_inf and inv_scale must be on one device.");
         let grad = given.distinct();

@@ -7,6 +7,7 @@ use crate::ops::normalization::kernel::channel_norm::{
     native_batch_norm as kernel, native_batch_norm_backward as backward_kernel, native_group_norm as group_kernel,
     native_group_norm_backward as group_backward_kernel,
 };
+use crate::runtime::name::name;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -194,7 +195,7 @@ fn fill_all<const N: usize>(call: &Call<'_>, outputs: [(Option<Tensor<'_>>, f64)
 }
 
 pub fn group_norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    check_same_device(arguments.tensors(), "tensor", "rustdev")?;
+    check_same_device(arguments.tensors(), "tensor", name())?;
     let (input, weight, bias, samples, channels, positions, count, eps): (Tensor<'_>, _, _, _, _, _, _, f64) = arguments.typed()?;
     let groups = Groups { samples, channels, positions, count };
     ensure!(groups.count > 0 && groups.channels % groups.count == 0);
@@ -214,7 +215,7 @@ pub fn group_norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 }
 
 pub fn group_norm_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    check_same_device(arguments.tensors(), "tensor", "rustdev")?;
+    check_same_device(arguments.tensors(), "tensor", name())?;
     let (grad, input, mean, inverse, weight, samples, channels, positions, count, wanted) = arguments.typed()?;
     let (grad, input, weight, wanted): (Tensor<'_>, Tensor<'_>, Option<Tensor<'_>>, [bool; 3]) = (grad, input, weight, wanted);
     let groups = Groups { samples, channels, positions, count };

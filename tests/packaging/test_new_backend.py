@@ -1,0 +1,87 @@
+"""The package of a backend with its own device name: what is written, what is refused, and who is loaded with torch."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import rustdev_autoload
+from children import python, run
+from rustdev import _rustdev, new_backend
+
+
+def test_the_package_has_the_name_everywhere(tmp_path: Path) -> None:
+    written = new_backend.write("blue_chip", tmp_path / "package", crate=Path("/somewhere/rustdev"))
+    names = {path.relative_to(tmp_path / "package").as_posix() for path in written}
+    assert {"Cargo.toml", "Makefile", ".gitignore", ".github/workflows/test.yml", "src/lib.rs"} < names
+    assert {"python/blue_chip/__init__.py", "tests/test_blue_chip.py"} < names
+    texts = "".join(path.read_text() for path in written)
+    assert not re.search("mychip|MYCHIP|@", texts.replace("actions/checkout@v5", "").replace("actions/setup-python@v6", ""))
+    assert "BLUE_CHIP_FALLBACK" in texts
+    manifest = (tmp_path / "package/Cargo.toml").read_text()
+    assert f'version = "{_rustdev.__version__}"' in manifest
+    assert 'rustdev = { path = "/somewhere/rustdev" }' in manifest
+    for path in written:
+        if path.suffix == ".py":
+            compile(path.read_text(), path, "exec")
+
+
+def test_without_a_checkout_the_package_takes_the_release(tmp_path: Path) -> None:
+    new_backend.write("mychip", tmp_path / "mychip")
+    assert "patch.crates-io" not in (tmp_path / "mychip/Cargo.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["", "MyChip", "9chip", "my-chip", "../chip", "cuda", "cpu", "rustdev", "torch"])
+def test_names_that_no_device_can_have_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(name))):
+        new_backend.write(name, tmp_path / "package")
+    assert not (tmp_path / "package").exists()
+
+
+def test_the_command_overwrites_nothing(tmp_path: Path) -> None:
+    written = python("-m", "rustdev.new_backend", "mychip", directory=tmp_path)
+    assert written.stdout == "wrote 12 files; now: cd mychip && make test\n"
+    again = python("-m", "rustdev.new_backend", "mychip", directory=tmp_path)
+    assert (again.returncode, again.stderr) == (1, "new_backend: [Errno 17] File exists: 'mychip'\n")
+
+
+def test_a_second_device_in_a_process_is_refused() -> None:
+    with pytest.raises(ImportError, match="one extension device at a time, and it is rustdev already"):
+        rustdev_autoload.register(ModuleType("_mychip"))
+
+
+def install(directory: Path, name: str, body: str) -> None:
+    """Make a package of a backend, as pip would install it."""
+    (directory / f"{name}.py").write_text(body)
+    about = directory / f"{name}-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\n")
+    (about / "entry_points.txt").write_text(f"[rustdev.backends]\n{name} = {name}\n")
+
+
+@pytest.mark.slow
+def test_torch_loads_the_installed_backend_in_the_place_of_rustdevs_device(tmp_path: Path) -> None:
+    install(tmp_path, "mychip", "print('mychip is loaded')\n")
+    program = "import sys, torch; print('rustdev' in sys.modules, hasattr(torch, 'rustdev'))"
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert ended.stdout == "mychip is loaded\nFalse False\n"
+
+
+@pytest.mark.slow
+def test_two_installed_backends_are_named(tmp_path: Path) -> None:
+    for name in ("mychip", "other"):
+        install(tmp_path, name, "raise AssertionError\n")
+    command = [sys.executable, "-c", "import torch; torch.zeros(1, device='mychip')"]
+    ended = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (
+        "the device mychip is not available: torch holds one extension device at a time, and several are installed: mychip, other"
+        in ended.stderr
+    )
+    assert ended.returncode == 1
+
+
+def test_a_program_finds_no_kernels_of_hardware() -> None:
+    assert run("import torch; print(torch.rustdev.hardware_kernels())").stdout == "{}\n"
