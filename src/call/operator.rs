@@ -5,8 +5,7 @@ use std::ffi::CStr;
 use super::guards::Guard;
 use super::pointwise::Pointwise;
 use super::{Arguments, Call, Outcome, take_if, tasks};
-use crate::tensor::dtype::{ANY, DTypeSet};
-use crate::tensor::op::Op;
+use crate::tensor::{ANY, DTypeSet, Op};
 
 /// The items along the first dimension of a task's tensors: a task may be cut into parts along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::guards::Guard;
 use super::operator::{Batch, Implementation, Operator, Task, structured};
 use super::tensors::{Format, Tensor};
 use super::{Arguments, Call, CallError, Cut, Outcome, Parameters, Shape, Strides, Tensors, Value, take_if};
-use crate::tensor::dtype::{DType, FLOATING, HALVES};
+use crate::tensor::{DType, FLOATING, HALVES};
 use crate::tuning::tasks::LIBRARY_THREADS_NS;
 
 /// Makes the outputs of a call and lets PyTorch's kernel compute them as a task.

@@ -31,7 +31,7 @@ use super::softmax::operator as softmax;
 use super::sorting::operator::{self as sorting, unique};
 use crate::call::operator::{Implementation, Kernel, Operator, any_device, any_dtype, plain, structured, structured_as};
 use crate::call::{CallError, typed};
-use crate::tensor::op::Op;
+use crate::tensor::Op;
 use pointwise::{NAMED, POINTWISE};
 use tasks::TASKS;
 

@@ -3,8 +3,7 @@
 use std::ffi::CStr;
 
 use crate::call::{Call, CallError, Outcome, Tensor};
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::tensor::{Op, Scalar};
 
 /// The name and the rest of the schema.
 pub static DEFINITION: (&CStr, &CStr) =

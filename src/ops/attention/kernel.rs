@@ -17,13 +17,9 @@ use std::ops::Range;
 use crate::ops::matmul::kernel::Entry;
 use crate::ops::matmul::kernel::register_tile::COLUMNS;
 use crate::simd::leaf;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, strided};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Launch, Number, Real, Scalar, View};
 
 pub use backward::attention_backward;
 pub use forward::attention;

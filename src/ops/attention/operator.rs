@@ -14,11 +14,8 @@ use crate::call::{
     Arguments, Call, CallError, Cut, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device, ensure, take_if,
 };
 use crate::simd::has_float16_tiles;
-use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::flops::Products;
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
-use crate::tensor::view::Flags;
+use crate::tensor::{DType, FLOATING, Flags, Op, Scalar};
 
 const NAME: &str = "scaled_dot_product_attention";
 

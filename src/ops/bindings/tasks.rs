@@ -12,7 +12,7 @@ use crate::call::typed;
 use crate::ops::fourier::operator as fourier;
 use crate::ops::linalg::operator as linalg;
 use crate::ops::pooling::operator::aten as pooling;
-use crate::tensor::dtype::{BYTE, DType, DTypeSet, FIELD, FLOATING, INTEGRAL, LONG, REAL, WIDE, WIDE_COMPLEX};
+use crate::tensor::{BYTE, DType, DTypeSet, FIELD, FLOATING, INTEGRAL, LONG, REAL, WIDE, WIDE_COMPLEX};
 
 /// The dtypes of LAPACK.
 const LAPACK: DTypeSet = WIDE.and(WIDE_COMPLEX);

@@ -17,8 +17,8 @@ use crate::call::{
 };
 use crate::ops::movement::operator::unfold::Windows;
 use crate::simd::{self, Isa};
-use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tensor::flops::Products;
+use crate::tensor::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEW_POSITIONS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 mod onednn_limits;

@@ -5,8 +5,7 @@ use crate::call::addressing::{Addressing, Operation, Update};
 use crate::call::callees;
 use crate::call::{Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure};
 use crate::ops::indexing::operator::gather_scatter::is_index;
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
 
 const SUM: i64 = 0;
 const MAX: i64 = 2;

@@ -5,8 +5,7 @@ use super::kernel::{arange as arange_kernel, linspace as linspace_kernel, logspa
 use crate::call::callees::{self, kernel};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, ensure};
 use crate::ops::movement::kernel::triangle::tril_indices as triangle_kernel;
-use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, INTEGRAL, Scalar, UNSIGNED};
 
 const NO_INPUTS: &[Tensor<'_>] = &[];
 

@@ -9,9 +9,7 @@ use crate::call::operator::c;
 use crate::call::operator::{Kernel, Operator, any_device, plain};
 use crate::call::tensor_lists::{self, List, Lists};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Value};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::tensor::{DType, Op, Scalar};
 
 /// The arguments of a call: lists, numbers, and a one-element tensor that serves as a number.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use smallvec::smallvec;
 
 use crate::call::tasks::{contiguous, result};
 use crate::call::{Call, CallError, Dims, Format, Outcome, Shape, Tensor};
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// The dimensions by descending stride.
 fn by_stride(strides: &[i64], mut dims: Vec<usize>) -> Vec<usize> {

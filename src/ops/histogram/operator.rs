@@ -3,8 +3,7 @@
 use super::kernel::histogram as kernel;
 use crate::call::callees::{self, kernel};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if};
-use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, INTEGRAL, Scalar, UNSIGNED};
 
 /// How the bin of a value is found; the numbers are the kernel's.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use crate::call::addressing::{Addressing, Index, Operation, warn_of_shared_eleme
 use crate::call::callees;
 use crate::call::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, strides_in_order};
 use crate::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure, take_if};
-use crate::tensor::dtype::{DType, FLOAT8};
+use crate::tensor::{DType, FLOAT8};
 use gather_scatter::is_index;
 
 /// The indices of a call, one for each of the leading dimensions; `None` for a dimension that is not indexed.

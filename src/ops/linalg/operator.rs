@@ -4,8 +4,7 @@
 use crate::call::tasks::{contiguous, of_meta, result, results, take_filled, with_elements};
 use crate::call::{Arguments, Call, Format, Outcome, Shape, Tensor, Value, broadcast, take_if};
 use crate::ops::loss::operator::NONE;
-use crate::tensor::dtype::DType;
-use crate::tensor::view::Flags;
+use crate::tensor::{DType, Flags};
 
 fn are_matrices(a: Tensor<'_>, b: Tensor<'_>) -> bool {
     a.ndim() >= 2 && b.ndim() >= 2

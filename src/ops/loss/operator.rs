@@ -10,8 +10,7 @@ use crate::call::callees;
 use crate::call::pointwise::ensure_computed;
 use crate::call::tensor_iterator::{Elementwise, Rule, SAME, Types};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, ensure, take_if};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// Numbers of `at::Reduction`.
 pub const NONE: i64 = 0;

@@ -9,8 +9,7 @@ use crate::call::tensor_iterator::{self, Elementwise, Rule, Types};
 use crate::call::{
     Call, CallError, Format, Input, Outcome, Shape, Strides, Tensor, broadcast, check_devices, check_same_device, ensure, take_if,
 };
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// The number of elements that are not 0.
 fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, CallError> {

@@ -5,7 +5,7 @@
 //! the errors.
 
 use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, check_same_device, ensure, take_if};
-use crate::tensor::launch::Scalar;
+use crate::tensor::Scalar;
 
 /// The operands of a product; `ndims`: the required numbers of dimensions of `a` and `b`.
 struct Product<'a> {

@@ -12,7 +12,7 @@ use super::kernel::cat_flip_roll::{cat as cat_kernel, flip as flip_kernel};
 use super::kernel::triangle::tril as triangle_kernel;
 use crate::call::callees;
 use crate::call::{Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device_in, ensure, wrap_dim};
-use crate::tensor::launch::Scalar;
+use crate::tensor::Scalar;
 
 /// `c10::MemoryFormat::Preserve`.
 const PRESERVE: i64 = 1;

@@ -9,8 +9,7 @@ use super::kernel::amp::update_scale as scale_kernel;
 use crate::call::callees;
 use crate::call::tensor_lists::{self, List, Lists};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// The learning rate: a number, or 0 and the tensor that the kernel reads.
 fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tensor<'a>>), CallError> {

@@ -5,8 +5,7 @@ pub mod aten;
 use super::kernel::max_pool2d_backward as kernel;
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, ensure, take_if};
 use crate::ops::movement::operator::unfold::Windows;
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// How the kernels interpret the images.
 struct Layout {

@@ -5,9 +5,7 @@
 use crate::call::operator::{Batch, Kernel, Operator, Task, any_dtype, plain};
 use crate::call::{Call, CallError, Cut, Format, Outcome, Strides, Tensor, ensure, typed};
 use crate::simd::{self, Isa};
-use crate::tensor::dtype::{DType, DTypeSet};
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::tensor::{DType, DTypeSet, Op, Scalar};
 
 /// PyTorch's kernel for 8 bit integers.
 const LIBRARY: Task = Task {

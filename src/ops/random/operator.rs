@@ -8,8 +8,7 @@ use crate::call::callees;
 use crate::call::dtypes::{greatest_finite, is_floating};
 use crate::call::tensors::{Dims, Format, Tensor, dims, joint_strides};
 use crate::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
-use crate::tensor::dtype::{COMPLEX, DType, FLOATING, WIDE};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{COMPLEX, DType, FLOATING, Scalar, WIDE};
 use integers::range;
 
 /// Random numbers that every launch reserves, whatever its size: one Philox block of each subsequence.

@@ -7,8 +7,7 @@ use crate::call::callees::{self, kernel};
 use crate::call::dtypes::is_floating;
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Tensors, Value, ensure, take_if, wrap_dim};
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, Scalar, UNSIGNED};
 
 /// The input of a reduction, and the set of reduced dimensions as a bit mask.
 struct Reduction<'a> {

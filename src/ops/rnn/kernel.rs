@@ -15,8 +15,7 @@ use sequence::layer;
 use steps::{Elman, ElmanGradient, Gru, GruGradient, Lstm, LstmCell, LstmCellGradient, LstmGradient};
 use unit::cell;
 
-use crate::tensor::kernel_error::Error;
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, signature};
 
 signature! {
     /// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias],

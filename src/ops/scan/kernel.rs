@@ -12,15 +12,10 @@ use std::marker::PhantomData;
 
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, math};
-use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
-use crate::tensor::number::{Hub, Number, Ordered};
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Complex32, Complex64, DType, Element, Error, Hub, Launch, Number, Ordered, View, dispatch, signature};
 use crate::tuning::sharing::{DIVIDED_SCAN, GRAIN};
 
 signature! {

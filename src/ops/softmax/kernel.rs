@@ -8,13 +8,9 @@
 #![forbid(unsafe_code)]
 
 use crate::simd::Aligned;
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::LANES;
 use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
-use crate::tensor::number::{Field, Number, Ordered, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Field, Launch, Number, Ordered, Real, dispatch, signature};
 
 signature! {
     /// `aten::_softmax`.

@@ -3,7 +3,7 @@
 //! As for reductions, calls that are clearly valid skip PyTorch's meta function.
 
 use crate::call::{Call, CallError, Outcome, Strides, Tensor, take_if, wrap_dim};
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.
 fn output<'a>(call: &Call<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, CallError> {

@@ -13,8 +13,7 @@ use crate::call::dtypes::common_dtype;
 use crate::call::{
     Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if, wrap_dim,
 };
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 use crate::tuning::algorithms::{MAX_SELECTED, SHARED_SORT_LINE};
 
 /// The dimension to select along. It is not empty if anything is selected.

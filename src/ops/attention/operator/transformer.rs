@@ -4,8 +4,7 @@
 
 use crate::call::callees;
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure, take_if};
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
 
 /// The last two arguments of both operators: which elements take no part (true), and the layout of that mask.
 struct Mask<'a> {

@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 use crate::simd::{has_bfloat16_products, has_float16_tiles};
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// Elements of a volume's plane up to which oneDNN's gradients for AMX are trusted.
 const LARGEST_PLANE: i64 = 4096;

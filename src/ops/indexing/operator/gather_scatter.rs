@@ -4,8 +4,7 @@
 use crate::call::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
 use crate::call::callees::{self, kernel};
 use crate::call::{Arguments, Call, CallError, Dims, Format, Input, Outcome, Strides, Tensor, Value, ensure, take_if, wrap_dim};
-use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL, Scalar};
 
 /// True for the dtypes of indices.
 pub fn is_index(tensor: Tensor<'_>) -> bool {

@@ -8,8 +8,7 @@
 #![forbid(unsafe_code)]
 
 use crate::simd::{Aligned, across};
-use crate::tensor::dtype::Element;
-use crate::tensor::number::{Field, Hub, Number, Real};
+use crate::tensor::{Element, Field, Hub, Number, Real};
 use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::MEAN_VARIANCE_PIECE;
 

@@ -7,8 +7,7 @@ use crate::ops::normalization::kernel::channel_norm::{
     native_batch_norm as kernel, native_batch_norm_backward as backward_kernel, native_group_norm as group_kernel,
     native_group_norm_backward as group_backward_kernel,
 };
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// The memory layout of samples with channels in dimension 1.
 struct Samples {

@@ -3,8 +3,7 @@
 
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, ensure, take_if};
 use crate::ops::normalization::kernel::layer_norm::native_layer_norm as kernel;
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 // 16 bit floats with `Float` parameters and statistics, which PyTorch's CPU kernels allow.
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::number::{Bits, Integer};
+use crate::tensor::{Bits, Integer};
 
 functions! {
     /// `aten::bitwise_and`.

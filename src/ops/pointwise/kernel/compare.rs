@@ -3,10 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::maps;
-use crate::tensor::dtype::Bool;
 use crate::tensor::loops::elementwise::run_with_number;
-use crate::tensor::number::{Number, Ordered};
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, Number, Ordered, signature};
 
 signature! {
     /// `aten::eq`: lhs == rhs.

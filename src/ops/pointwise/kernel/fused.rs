@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::number::Real;
+use crate::tensor::Real;
 
 functions! {
     /// `rustdev::residual_add`: residual + (x + bias), rounded once.

@@ -7,8 +7,7 @@
 
 use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, normal};
 use super::functions;
-use crate::tensor::number::{Field, Number, Ordered, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Field, Number, Ordered, Real, signature};
 
 signature! {
     /// `aten::gelu_backward`; `approximate` is 0 for erf, 1 for tanh.

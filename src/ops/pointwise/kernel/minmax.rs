@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::number::Ordered;
+use crate::tensor::Ordered;
 
 functions! {
     /// `aten::fmax`: the maximum; if one is NaN, the other one.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::number::{Field, Number};
+use crate::tensor::{Field, Number};
 
 /// Linear interpolation, exact at `start` and `end`.
 #[inline(always)]

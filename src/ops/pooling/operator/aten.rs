@@ -2,7 +2,7 @@
 
 use crate::call::tasks::{contiguous, result, results, take_filled, with_elements};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, take_if};
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// True for images with `SPATIAL` dimensions, with or without a batch.
 fn are_images<const SPATIAL: usize>(images: Tensor<'_>) -> bool {

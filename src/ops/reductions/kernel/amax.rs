@@ -5,8 +5,7 @@
 use crate::tensor::inlined::inlined;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
-use crate::tensor::number::Ordered;
-use crate::tensor::signature::signature;
+use crate::tensor::{Ordered, signature};
 
 signature! {
     /// `aten::amax`: the maximum; NaN if any value is NaN.

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::loops::reduction::argminmax;
-use crate::tensor::signature::signature;
+use crate::tensor::signature;
 
 signature! {
     /// `aten::max.dim`: the maxima and their first indices; NaN counts as the maximum.

@@ -6,13 +6,9 @@
 
 use std::ops::{BitAnd, BitOr};
 
-use crate::tensor::dtype::{Bool, Complex64, DType};
 use crate::tensor::inlined::inlined;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
-use crate::tensor::number::Number;
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, Complex64, DType, Error, Launch, Number, signature};
 
 signature! {
     /// `aten::count_nonzero`. The output is Long.

@@ -4,10 +4,8 @@
 
 use half::{bf16, f16};
 
-use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::loops::reduction::fold::{self, fold};
-use crate::tensor::number::{Hub, Number};
-use crate::tensor::signature::signature;
+use crate::tensor::{DType, Hub, Number, dispatch, signature};
 
 signature! {
     /// `aten::prod`. Integers wrap; Bool: whether all are true.

@@ -2,10 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::loops::reduction::fold::{self, fold};
-use crate::tensor::number::{Field, Hub, Number, Ordered};
-use crate::tensor::signature::signature;
+use crate::tensor::{DType, Field, Hub, Number, Ordered, dispatch, signature};
 
 signature! {
     /// `aten::sum`. Integers wrap; Bool: whether any is true.

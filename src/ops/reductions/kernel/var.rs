@@ -2,11 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::variance::{self, Variance};
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, Launch, dispatch, signature};
 
 signature! {
     /// `aten::var` and `aten::var_mean`.

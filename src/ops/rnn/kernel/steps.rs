@@ -4,7 +4,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::tensor::number::{Field, Real};
+use crate::tensor::{Field, Real};
 
 /// The numbers of one unit before a step.
 pub struct Unit<T, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize> {

@@ -5,11 +5,9 @@
 use super::unit::elements;
 use crate::ops::matmul::kernel::{self as matmul, packed};
 use crate::simd::leaf;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, strided};
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, View};
 
 leaf! {
     /// `to = from`, rounded to `P`.

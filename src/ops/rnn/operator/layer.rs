@@ -11,8 +11,7 @@ use super::cell::{LSTM_GATES, of_sum, of_two, sum_of_rows};
 use crate::call::callees::{self, Callee};
 use crate::call::tensor_lists::List;
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Tensors, Value, ensure};
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
 
 /// `weights`: weights of the inputs and of the hidden state, then both biases, if any. `states`: the hidden state and, for an
 /// LSTM, the cell state. Results: the output, the final states (views of other results), and intermediate values for the

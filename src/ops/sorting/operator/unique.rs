@@ -6,7 +6,7 @@ use super::sorted;
 use crate::call::callees::{self, kernel};
 use crate::call::{Arguments, Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, dims, ensure, wrap_dim};
 use crate::ops::sorting::kernel::unique as kernels;
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 use crate::tuning::algorithms::UNIQUE_LINE;
 
 const REASON: &CStr = c"unique (the result's size is read on the host)";
