@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use super::guards::Guard;
 use super::pointwise::Pointwise;
-use super::{Arguments, Call, Outcome, take_if, tasks};
+use super::{Arguments, Call, CallError, Outcome, take_if, tasks};
 use crate::tensor::{ANY, DTypeSet, Op};
 
 /// The items along the first dimension of a task's tensors: a task may be cut into parts along it.
@@ -201,3 +201,22 @@ pub const fn c(text: &'static str) -> &'static CStr {
         Err(_) => panic!("names are ASCII"),
     }
 }
+
+/// Leaves every call to PyTorch's composite implementation, although there is a CPU kernel, too.
+pub const COMPOSITION: Implementation = any_device(plain(|_, _| Err(CallError::Composite)));
+
+/// Lines of operators: kernel, function of a call, overloads. An operator that calls others has no kernel.
+macro_rules! operators {
+    ($($kernel:tt: $prepare:expr => $($($name:literal),+)|+;)*) => {
+        pub static OPERATORS: [$crate::call::operator::Operator; [$($(stringify!($($name)+)),+),*].len()] = [$($(
+            $crate::call::operator::Operator {
+                names: &[$($name),+],
+                kernel: $crate::call::operator::operators!(@kernel $kernel),
+                prepare: $prepare,
+            },
+        )+)*];
+    };
+    (@kernel _) => { $crate::call::operator::Kernel::Others };
+    (@kernel $name:literal) => { $crate::call::operator::Kernel::Row($crate::tensor::Op::named($name)) };
+}
+pub(crate) use operators;

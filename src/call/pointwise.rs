@@ -2,7 +2,7 @@
 //!
 //! A [`Pointwise`] describes how an operator's operands are combined, which scalars its kernel gets, and which calls are
 //! refused. Operators whose dtypes depend on more than the operands' dtypes are functions here.
-//! [`pointwise_table`](crate::ops::bindings::pointwise) lists all operators.
+//! `src/ops/pointwise/operator/table.rs` lists all operators.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,4 @@
-//! `histogram`, `histc`, `bincount`.
+//! `histogram`, `histc`.
 
 pub mod kernel;
 #[forbid(unsafe_code)]

@@ -1,5 +1,5 @@
 //! Functions of single elements: arithmetic, comparisons, mathematical functions, activations and their gradients. Each
-//! overload has a line of `bindings/pointwise.rs`.
+//! overload has a line of `operator/table.rs`.
 
 pub mod kernel;
 #[forbid(unsafe_code)]

@@ -1,6 +1,8 @@
 //! Pointwise operators that are more than a rule of promotion: `clamp`, powers, conversions between complex numbers and their parts,
 //! `glu` and its gradient, `addr`.
 
+pub mod table;
+
 use smallvec::SmallVec;
 
 use crate::call::callees::{self, kernel};

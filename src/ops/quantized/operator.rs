@@ -2,10 +2,17 @@
 //!
 //! `ensure!` without a text raises the error of PyTorch's CPU kernel, which makes the same checks.
 
-use crate::call::operator::{Batch, Kernel, Operator, Task, any_dtype, plain};
+use crate::call::operator::{Batch, Kernel, Operator, Task, any_dtype, operators, plain};
 use crate::call::{Call, CallError, Cut, Format, Outcome, Strides, Tensor, ensure, typed};
 use crate::simd::{self, Isa};
 use crate::tensor::{DType, DTypeSet, Op, Scalar};
+
+operators! {
+    c"_weight_int8pack_mm": any_dtype(plain(typed!(weight_int8pack_mm))) => c"_weight_int8pack_mm";
+    c"_weight_int4pack_mm_for_cpu": any_dtype(plain(typed!(weight_int4pack_mm))) => c"_weight_int4pack_mm_for_cpu";
+    c"_convert_weight_to_int4pack_for_cpu": any_dtype(plain(typed!(convert_weight_to_int4pack))) =>
+        c"_convert_weight_to_int4pack_for_cpu";
+}
 
 /// PyTorch's kernel for 8 bit integers.
 const LIBRARY: Task = Task {
@@ -16,7 +23,7 @@ const LIBRARY: Task = Task {
     guarded: false,
 };
 
-pub static OPERATORS: [Operator; 1] = [Operator {
+pub static INT_MM: [Operator; 1] = [Operator {
     names: &[c"_int_mm", c"_int_mm.out"],
     kernel: Kernel::Either(Op::named(c"_int_mm"), LIBRARY),
     prepare: any_dtype(plain(typed!(int_mm))),

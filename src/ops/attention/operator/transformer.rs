@@ -3,8 +3,14 @@
 //! otherwise. Attention without a mask has memory linear in the length.
 
 use crate::call::callees;
+use crate::call::operator::{operators, plain};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure, take_if};
 use crate::tensor::{DType, FLOATING, Scalar};
+
+operators! {
+    _: plain(multi_head_attention) => c"_native_multi_head_attention";
+    _: plain(encoder_layer) => c"_transformer_encoder_layer_fwd";
+}
 
 /// The last two arguments of both operators: which elements take no part (true), and the layout of that mask.
 struct Mask<'a> {

@@ -1,7 +1,8 @@
 //! Gradients of activation functions: `*_backward`.
 //!
-//! Operands are in the order of the arguments, except those of `glu_backward` and `log_sigmoid_backward`. PyTorch's meta functions
-//! of `threshold_backward` and `leaky_relu_backward` have them in another order: `swapped` in `src/ops/bindings/pointwise.rs`.
+//! Operands are in the order of the arguments, except those of `glu_backward` and `log_sigmoid_backward`. PyTorch's meta
+//! functions of `threshold_backward` and `leaky_relu_backward` have them in another order: `swapped` in
+//! `src/ops/pointwise/operator/table.rs`.
 
 #![forbid(unsafe_code)]
 
