@@ -3,49 +3,45 @@
 
 use std::ffi::CStr;
 
-use super::{
-    attention, convolution, embedding, factories, foreach, fourier, histogram, indexing, launch_by_name, linalg, loss, masked,
-    matmul, movement, normalization, optimizer, pointwise, pooling, quantized, random, reductions, rnn, scan, softmax, sorting,
-};
 use crate::call::operator::Operator;
 
 /// The lists of the families.
 static LISTS: [&[Operator]; 35] = [
-    &attention::operator::OPERATORS,
-    &attention::operator::transformer::OPERATORS,
-    &convolution::operator::OPERATORS,
-    &embedding::operator::OPERATORS,
-    &factories::operator::OPERATORS,
-    &foreach::operator::ELEMENTWISE,
-    &foreach::operator::OPERATORS,
-    &fourier::operator::TASKS,
-    &histogram::operator::OPERATORS,
-    &indexing::operator::OPERATORS,
-    &indexing::operator::gather_scatter::OPERATORS,
-    &launch_by_name::OPERATORS,
-    &linalg::operator::TASKS,
-    &loss::operator::OPERATORS,
-    &masked::operator::OPERATORS,
-    &matmul::operator::OPERATORS,
-    &movement::operator::OPERATORS,
-    &movement::operator::unfold::OPERATORS,
-    &normalization::operator::channel_norm::OPERATORS,
-    &normalization::operator::layer_norm::OPERATORS,
-    &optimizer::operator::OPERATORS,
-    &pooling::operator::OPERATORS,
-    &pointwise::operator::table::NAMED,
-    &pointwise::operator::table::POINTWISE,
-    &pooling::operator::aten::TASKS,
-    &quantized::operator::INT_MM,
-    &quantized::operator::OPERATORS,
-    &random::operator::OPERATORS,
-    &reductions::operator::OPERATORS,
-    &rnn::operator::cell::OPERATORS,
-    &rnn::operator::layer::OPERATORS,
-    &scan::operator::OPERATORS,
-    &softmax::operator::OPERATORS,
-    &sorting::operator::OPERATORS,
-    &sorting::operator::unique::OPERATORS,
+    &super::attention::operator::OPERATORS,
+    &super::attention::operator::transformer::OPERATORS,
+    &super::convolution::operator::OPERATORS,
+    &super::embedding::operator::OPERATORS,
+    &super::factories::operator::OPERATORS,
+    &super::foreach::operator::ELEMENTWISE,
+    &super::foreach::operator::OPERATORS,
+    &super::fourier::operator::TASKS,
+    &super::histogram::operator::OPERATORS,
+    &super::indexing::operator::OPERATORS,
+    &super::indexing::operator::gather_scatter::OPERATORS,
+    &super::launch_by_name::OPERATORS,
+    &super::linalg::operator::TASKS,
+    &super::loss::operator::OPERATORS,
+    &super::masked::operator::OPERATORS,
+    &super::matmul::operator::OPERATORS,
+    &super::movement::operator::OPERATORS,
+    &super::movement::operator::unfold::OPERATORS,
+    &super::normalization::operator::channel_norm::OPERATORS,
+    &super::normalization::operator::layer_norm::OPERATORS,
+    &super::optimizer::operator::OPERATORS,
+    &super::pooling::operator::OPERATORS,
+    &super::pointwise::operator::table::NAMED,
+    &super::pointwise::operator::table::POINTWISE,
+    &super::pooling::operator::aten::TASKS,
+    &super::quantized::operator::INT_MM,
+    &super::quantized::operator::OPERATORS,
+    &super::random::operator::OPERATORS,
+    &super::reductions::operator::OPERATORS,
+    &super::rnn::operator::cell::OPERATORS,
+    &super::rnn::operator::layer::OPERATORS,
+    &super::scan::operator::OPERATORS,
+    &super::softmax::operator::OPERATORS,
+    &super::sorting::operator::OPERATORS,
+    &super::sorting::operator::unique::OPERATORS,
 ];
 
 /// All operators.
@@ -55,7 +51,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 
 /// The operators of rustdev's own library: their names and the rest of their schemas.
 pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
-    rnn::operator::layer::DEFINITIONS.into_iter().chain([launch_by_name::DEFINITION])
+    super::rnn::operator::layer::DEFINITIONS.into_iter().chain([super::launch_by_name::DEFINITION])
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 //! Operands are [batch, heads, length, size], with any strides. A head of keys and values serves a group of heads of queries. With
 //! `is_causal` query i attends to keys 0..=i. A query that attends to no key has the result 0 and a logsumexp of 0.
 
-#![forbid(unsafe_code)]
 mod backward;
 mod forward;
 

@@ -1,7 +1,5 @@
 //! Copies, casts and fills.
 
-#![forbid(unsafe_code)]
-
 use crate::tensor::loops::copy_fill;
 use crate::tensor::{Error, Launch, signature};
 

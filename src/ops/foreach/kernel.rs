@@ -4,8 +4,6 @@
 //! element may follow: a factor in device memory. Scalars: [tensors of a list, whether it is in place, numbers], with one number
 //! for all entries, or one for each. The factor multiplies every number.
 
-#![forbid(unsafe_code)]
-
 use crate::ops::pointwise::kernel::ternary::interpolate;
 use crate::tensor::loops;
 use crate::tensor::loops::lines::Values;

@@ -1,7 +1,5 @@
 //! Histograms. The counts of fixed blocks of values are added in `f64` and in the order of the blocks.
 
-#![forbid(unsafe_code)]
-
 use crate::runtime::sync::Mutex;
 use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::parallel;

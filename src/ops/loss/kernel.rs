@@ -2,8 +2,6 @@
 //! loss and to the total weight. Sums are computed in `f64` over fixed blocks of rows, so that the bits do not depend on the
 //! threads.
 
-#![forbid(unsafe_code)]
-
 pub mod elementwise;
 
 use std::borrow::Cow;

@@ -9,8 +9,6 @@
 //! The formulas are those of PyTorch's CPU kernels. Scaled gradients are written back unscaled; a step with an overflow does
 //! nothing.
 
-#![forbid(unsafe_code)]
-
 pub mod adagrad;
 pub mod adam;
 pub mod amp;

@@ -4,8 +4,6 @@
 //! elements of a window are compared row by row: the first of equal maxima wins; if there are NaN, the last NaN wins. Indices count
 //! the elements of a plane.
 
-#![forbid(unsafe_code)]
-
 use crate::ops::movement::kernel::unfold::Windows;
 use crate::simd::leaf;
 use crate::tensor::loops::failure::Failure;

@@ -4,8 +4,6 @@
 //! Each chunk of elements draws from its own subsequences, so that the values depend on neither threads nor instruction sets, and a
 //! longer tensor begins with the values of a shorter one.
 
-#![forbid(unsafe_code)]
-
 pub mod discrete;
 pub(super) mod distribution;
 

@@ -4,7 +4,6 @@
 //! gradients of weights and inputs, as matrix products. [`steps`] has what differs between cells, [`sequence`] the loop over the
 //! steps, and [`unit`] the loop over the units of the hidden state.
 
-#![forbid(unsafe_code)]
 mod sequence;
 mod steps;
 mod unit;

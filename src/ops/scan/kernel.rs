@@ -6,8 +6,6 @@
 //! from the totals of the blocks before them. `logcumsumexp` works in blocks too: sums of exponentials relative to a common bound,
 //! then logarithms. Groups and blocks depend on the length alone, except for the choice of the bound.
 
-#![forbid(unsafe_code)]
-
 use std::marker::PhantomData;
 
 use crate::runtime::sync::Mutex;

@@ -5,8 +5,6 @@
 //! one, along a contiguous dimension, or several at once, across a strided one, and whether operands are read in place.
 //! `tensor/loops/lines/passes.rs` has both loops over lines; the vector loops are those over lanes in this file.
 
-#![forbid(unsafe_code)]
-
 use crate::simd::Aligned;
 use crate::tensor::loops::lines::LANES;
 use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};

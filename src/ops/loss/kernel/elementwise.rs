@@ -1,8 +1,6 @@
 //! Losses before their reduction, and their gradients. A gradient's scalar `norm` is 1, or 1 over the number of elements for a
 //! mean.
 
-#![forbid(unsafe_code)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ops::pointwise::kernel::functions;

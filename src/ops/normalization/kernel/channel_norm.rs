@@ -5,8 +5,6 @@
 //! pieces of fixed lengths, whose sums are added in `f64` and in the order of the pieces, so that the bits do not depend on the
 //! threads.
 
-#![forbid(unsafe_code)]
-
 mod batch_norm;
 mod group_norm;
 

@@ -2,8 +2,6 @@
 //! their gradients have their own dtypes. The gradients of the weights are summed over blocks of rows, and the blocks in their
 //! order, so that the bits do not depend on the threads.
 
-#![forbid(unsafe_code)]
-
 use super::channel_norm::map_run;
 use super::mean_variance;
 use crate::runtime::sync::Mutex;

@@ -5,8 +5,6 @@
 //! results (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983). Pieces are merged in `f64`, in their
 //! order, so that the bits do not depend on the threads.
 
-#![forbid(unsafe_code)]
-
 use crate::simd::{Aligned, across};
 use crate::tensor::{Element, Field, Hub, Number, Real};
 use crate::tuning::caches::CONVERTED_RUN;

@@ -1,7 +1,5 @@
 //! Adagrad (Duchi, Hazan and Singer 2011).
 
-#![forbid(unsafe_code)]
-
 use super::{Gradient, SharedSettings};
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::{Element, Error, Launch, Number, Real, dispatch, signature};

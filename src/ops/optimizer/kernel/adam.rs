@@ -1,7 +1,5 @@
 //! Adam and AdamW (Kingma and Ba 2014; Loshchilov and Hutter 2017; AMSGrad: Reddi et al. 2018).
 
-#![forbid(unsafe_code)]
-
 use super::{Gradient, SharedSettings};
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::{Element, Error, Launch, Real, Scalar, dispatch, signature};

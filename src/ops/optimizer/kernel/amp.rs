@@ -1,7 +1,5 @@
 //! Gradient scaling of automatic mixed precision: unscales gradients, finds infinities, and updates the scale.
 
-#![forbid(unsafe_code)]
-
 use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::lists::{self, Lists, Step};
 use crate::tensor::{Element, Error, Launch, Number, Operand, Real, dispatch, signature};

@@ -1,7 +1,5 @@
 //! Stochastic gradient descent, with optional momentum.
 
-#![forbid(unsafe_code)]
-
 use super::{Gradient, SharedSettings};
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::{Element, Error, Launch, Number, Real, dispatch, signature};

@@ -1,7 +1,5 @@
 //! Activation functions.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::tensor::{Error, Field, Ordered, Real, signature};
 

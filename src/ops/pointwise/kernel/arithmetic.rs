@@ -1,7 +1,5 @@
 //! Arithmetic.
 
-#![forbid(unsafe_code)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::maps;

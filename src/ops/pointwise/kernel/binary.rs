@@ -1,7 +1,5 @@
 //! Binary operators beyond arithmetic: `gcd`, `lcm`, `heaviside`, `ldexp`, `nextafter`. Operands [out, lhs, rhs].
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::simd::convert;
 use crate::tensor::loops::elementwise::{Map, run};

@@ -1,7 +1,5 @@
 //! Bitwise operations; logical ones on Bool.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::tensor::{Bits, Integer};
 

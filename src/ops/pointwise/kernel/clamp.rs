@@ -1,7 +1,5 @@
 //! `clamp`, `clamp_min` and `clamp_max`. A NaN input stays NaN, and a NaN bound makes the result NaN.
 
-#![forbid(unsafe_code)]
-
 use super::{functions, maps};
 use crate::tensor::loops::elementwise::run;
 use crate::tensor::{DType, Element, Error, Hub, INTEGRAL, Launch, Ordered, Scalar, UNSIGNED, dispatch, signature};

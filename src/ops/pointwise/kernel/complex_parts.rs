@@ -1,7 +1,5 @@
 //! Complex numbers and their parts: `angle`, `complex`, `polar`; and `nan_to_num`, which treats each part separately.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::ops::copy::kernel as copy;
 use crate::tensor::loops::elementwise::{Map, run};

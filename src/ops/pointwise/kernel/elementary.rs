@@ -1,8 +1,6 @@
 //! Elementary functions: exponentials, logarithms, roots, powers. Operands [out, x], except for functions of two inputs; 16 bit
 //! floats are computed in `f32`.
 
-#![forbid(unsafe_code)]
-
 use super::{functions, maps};
 use crate::tensor::loops::elementwise::run;
 use crate::tensor::{Analytic, Complex64, Element, Elementary, Error, Field, INTEGRAL, Integer, Launch, Real, dispatch, signature};

@@ -1,7 +1,5 @@
 //! The custom operators of the namespace `rustdev`: several ATen operators in one pass over memory.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::tensor::Real;
 

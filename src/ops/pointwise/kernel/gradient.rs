@@ -4,8 +4,6 @@
 //! functions of `threshold_backward` and `leaky_relu_backward` have them in another order: `swapped` in
 //! `src/ops/pointwise/operator/table.rs`.
 
-#![forbid(unsafe_code)]
-
 use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, normal};
 use super::functions;
 use crate::tensor::{Field, Number, Ordered, Real, signature};

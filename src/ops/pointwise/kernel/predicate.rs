@@ -1,8 +1,6 @@
 //! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it
 //! is not 0.
 
-#![forbid(unsafe_code)]
-
 use super::maps;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::{Bool, Error, FLOATING, Launch, Number, Ordered, dispatch, signature};

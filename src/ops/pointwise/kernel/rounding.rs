@@ -1,7 +1,5 @@
 //! Rounding: `ceil`, `floor`, `frac`, `round`, `trunc`. Operands [out, x].
 
-#![forbid(unsafe_code)]
-
 use super::{functions, maps};
 use crate::ops::copy::kernel as copy;
 use crate::tensor::loops::elementwise::run;

@@ -1,8 +1,6 @@
 //! Signs and magnitudes: `abs`, `neg`, `copysign`, `sign`, `sgn`, `signbit`. The sign bit of 16 bit floats is changed without
 //! conversion.
 
-#![forbid(unsafe_code)]
-
 use num_complex::Complex;
 
 use super::complex_parts::parts;

@@ -1,8 +1,6 @@
 //! Special functions of `torch.special` and related ones: gamma, Bessel, normal distribution. Operands [out, x]. Computed in double
 //! precision, to which 16 bit floats are cast.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::tensor::{Elementary, Hub};
 

@@ -1,7 +1,5 @@
 //! Ternary operators, and `lerp`.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::tensor::{Field, Number};
 

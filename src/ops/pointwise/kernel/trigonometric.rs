@@ -1,7 +1,5 @@
 //! Trigonometric and hyperbolic functions and their inverses. Operands [out, x].
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::simd::math::complex;
 use crate::tensor::loops::fast_path::{self, FastPath};

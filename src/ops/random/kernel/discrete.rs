@@ -5,8 +5,6 @@
 //! of Binomial Random Variates", 1993 (BTRS), for large means; products of uniform numbers and sums of geometric ones for small
 //! means.
 
-#![forbid(unsafe_code)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::distribution::{open_unit, wide_unit};

@@ -1,7 +1,5 @@
 //! Distributions: maps from random 32-bit words to values.
 
-#![forbid(unsafe_code)]
-
 use super::WORDS;
 use crate::simd::math;
 use crate::tensor::{Bool, Field, Real};

@@ -2,8 +2,6 @@
 //!
 //! Elements are read as integers of their size: an element is 0 if all bits but the signs of floats are 0.
 
-#![forbid(unsafe_code)]
-
 use std::ops::{BitAnd, BitOr};
 
 use crate::tensor::inlined::inlined;

@@ -1,7 +1,5 @@
 //! `linalg_vector_norm`. Operands: [out, input]; scalars [ord]. The compute dtype is the input's; the output is real.
 
-#![forbid(unsafe_code)]
-
 use half::f16;
 
 use crate::tensor::inlined::inlined;

@@ -1,7 +1,5 @@
 //! `var`, `std`, `var_mean` and `std_mean`. Operands: [out, input] or [out, mean, input]; scalars [correction].
 
-#![forbid(unsafe_code)]
-
 use crate::tensor::loops::reduction::variance::{self, Variance};
 use crate::tensor::{Error, Launch, dispatch, signature};
 

@@ -3,8 +3,6 @@
 //! The batch is divided into parts, and a thread takes a part through the whole sequence, so that threads do not wait for each
 //! other after each step. The parts depend on the shapes alone, so that results do not depend on the number of threads.
 
-#![forbid(unsafe_code)]
-
 use smallvec::SmallVec;
 
 use super::elman_layer;

@@ -2,8 +2,6 @@
 //! Memory", 1997), GRU (Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in cuDNN's variant, where
 //! the reset gate multiplies the product of the hidden state) and Elman ("Finding Structure in Time", 1990).
 
-#![forbid(unsafe_code)]
-
 use crate::tensor::{Field, Real};
 
 /// The numbers of one unit before a step.

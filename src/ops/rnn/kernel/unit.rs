@@ -2,8 +2,6 @@
 //!
 //! A row of an operand is one or more vectors, each as long as the hidden state: one for each gate or state.
 
-#![forbid(unsafe_code)]
-
 use std::array;
 use std::mem::take;
 

@@ -1,7 +1,5 @@
 //! Products with a recurrent weight, which is prepared once for all steps.
 
-#![forbid(unsafe_code)]
-
 use super::unit::elements;
 use crate::ops::matmul::kernel::{self as matmul, packed};
 use crate::simd::leaf;
