@@ -205,7 +205,8 @@ pub const fn c(text: &'static str) -> &'static CStr {
 /// Leaves every call to PyTorch's composite implementation, although there is a CPU kernel, too.
 pub const COMPOSITION: Implementation = any_device(plain(|_, _| Err(CallError::Composite)));
 
-/// Lines of operators: kernel, function of a call, overloads. An operator that calls others has no kernel.
+/// Lines of operators: kernel, function of a call, overloads. In place of a kernel's name stand `_` for an operator that calls
+/// others, a name and a [`Task`] for [`Kernel::Either`], and `divided` for [`Kernel::Divided`].
 macro_rules! operators {
     ($($kernel:tt: $prepare:expr => $($($name:literal),+)|+;)*) => {
         pub static OPERATORS: [$crate::call::operator::Operator; [$($(stringify!($($name)+)),+),*].len()] = [$($(
@@ -217,6 +218,8 @@ macro_rules! operators {
         )+)*];
     };
     (@kernel _) => { $crate::call::operator::Kernel::Others };
+    (@kernel divided) => { $crate::call::operator::Kernel::Divided };
+    (@kernel ($name:literal, $task:expr)) => { $crate::call::operator::Kernel::Either($crate::tensor::Op::named($name), $task) };
     (@kernel $name:literal) => { $crate::call::operator::Kernel::Row($crate::tensor::Op::named($name)) };
 }
 pub(crate) use operators;

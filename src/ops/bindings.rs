@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use crate::call::operator::Operator;
 
 /// The lists of the families.
-static LISTS: [&[Operator]; 35] = [
+static LISTS: [&[Operator]; 34] = [
     &super::attention::operator::OPERATORS,
     &super::attention::operator::transformer::OPERATORS,
     &super::convolution::operator::OPERATORS,
@@ -32,7 +32,6 @@ static LISTS: [&[Operator]; 35] = [
     &super::pointwise::operator::table::NAMED,
     &super::pointwise::operator::table::POINTWISE,
     &super::pooling::operator::aten::TASKS,
-    &super::quantized::operator::INT_MM,
     &super::quantized::operator::OPERATORS,
     &super::random::operator::OPERATORS,
     &super::reductions::operator::OPERATORS,

@@ -5,10 +5,9 @@
 //! for all entries, or one for each. The factor multiplies every number.
 
 use crate::ops::pointwise::kernel::ternary::interpolate;
-use crate::tensor::loops;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::{Kernel, Lists, Step};
-use crate::tensor::{Element, Error, Field, Launch, Number, Operand, Ordered, Scalar, View, signature};
+use crate::tensor::{Element, Error, Field, Launch, Number, Operand, Ordered, Scalar, View, loops, signature};
 
 /// The description of a launch.
 struct Call<'a> {

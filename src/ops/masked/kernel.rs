@@ -1,8 +1,7 @@
 //! Selection by a mask: `masked_select`, `masked_scatter_`, `nonzero`. Masks and values are contiguous.
 
 use crate::simd::leaf;
-use crate::tensor::loops;
-use crate::tensor::{DType, Error, Launch, View, dispatch_size, signature};
+use crate::tensor::{DType, Error, Launch, View, dispatch_size, loops, signature};
 
 signature! {
     /// Counts the elements that are not 0. Operands [count (one Long), self].

@@ -6,10 +6,9 @@ use std::slice;
 use smallvec::{SmallVec, smallvec};
 
 use super::kernel::amp::update_scale as scale_kernel;
-use crate::call::callees;
 use crate::call::operator::{any_device, operators, plain};
 use crate::call::tensor_lists::{self, List, Lists};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure, typed};
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, callees, ensure, typed};
 use crate::tensor::{DType, Scalar};
 
 operators! {

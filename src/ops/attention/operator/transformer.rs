@@ -2,9 +2,8 @@
 //! `nn.TransformerEncoderLayer` call when no gradient is needed. They are composed of the operators that the modules call
 //! otherwise. Attention without a mask has memory linear in the length.
 
-use crate::call::callees;
 use crate::call::operator::{operators, plain};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure, take_if};
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, callees, ensure, take_if};
 use crate::tensor::{DType, FLOATING, Scalar};
 
 operators! {

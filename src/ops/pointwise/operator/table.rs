@@ -5,8 +5,7 @@ use crate::call::pointwise::{
     self, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars, UNARY,
     UNARY_FLOATING,
 };
-use crate::call::tensor_iterator;
-use crate::call::tensor_iterator::Types;
+use crate::call::tensor_iterator::{self, Types};
 use crate::call::{Arguments, Call, Outcome, typed};
 use crate::ops::loss::operator as loss;
 use crate::ops::masked::operator as masked;
