@@ -5,7 +5,7 @@ mod harness;
 
 use harness::{Operand, best, call, heading, introduce, line};
 use ndarray::Array2;
-use rustdev::tensor::dtype::Element;
+use rustdev::tensor::Element;
 
 fn main() {
     introduce("ns per element");

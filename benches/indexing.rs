@@ -3,8 +3,8 @@
 mod harness;
 
 use harness::{Operand, call, heading, indices, introduce, line, scattered};
-use rustdev::tensor::dtype::{Bool, Element};
 use rustdev::tensor::launch::Scalar::{self, Bool as Flag, Double, Long};
+use rustdev::tensor::{Bool, Element};
 
 const SIZES: [i64; 3] = [1_000, 64_000, 1_000_000];
 /// Elements of a row.

@@ -7,10 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use rustdev::runtime::parallel_for::{num_threads, set_num_threads};
-use rustdev::tensor::dtype::DType;
-use rustdev::tensor::launch::Record;
-use rustdev::tensor::op::Op;
-use rustdev::tensor::view::{Flags, View};
+use rustdev::tensor::{DType, Flags, Op, Record, View};
 
 const SHAPES: [[i64; 3]; 9] = [
     [16, 16, 16],

@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line, scattered};
-use rustdev::tensor::dtype::Element;
+use rustdev::tensor::Element;
 use rustdev::tensor::launch::Scalar::{self, Long};
 
 const EDGES: [i64; 3] = [32, 256, 2048];

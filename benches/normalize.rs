@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line, scattered};
-use rustdev::tensor::dtype::Element;
+use rustdev::tensor::Element;
 use rustdev::tensor::launch::Scalar::{Bool, Double, Long};
 
 /// Number of lines, and elements of each; for batch normalisation, number of channels and elements of each.

@@ -3,8 +3,7 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line};
-use rustdev::tensor::dtype::Element;
-use rustdev::tensor::launch::Scalar;
+use rustdev::tensor::{Element, Scalar};
 
 const SIZES: [i64; 3] = [1_000, 25_000, 1_000_000];
 const OPERATORS: [(&str, usize, &[f64]); 16] = [

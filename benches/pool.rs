@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line, scattered};
-use rustdev::tensor::dtype::Element;
+use rustdev::tensor::Element;
 use rustdev::tensor::launch::Scalar::Long;
 
 /// Number of channels, and height and width of their planes.

@@ -3,8 +3,8 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line, scattered};
-use rustdev::tensor::dtype::{Bool, Element};
 use rustdev::tensor::launch::Scalar::{self, Double, Long};
+use rustdev::tensor::{Bool, Element};
 
 const SIZES: [i64; 3] = [1_000, 64_000, 1_000_000];
 /// Names, and the scalars after the generator's state.

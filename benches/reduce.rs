@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line};
-use rustdev::tensor::dtype::Element;
+use rustdev::tensor::Element;
 
 /// Rows and columns.
 const SHAPES: [[i64; 2]; 4] = [[32, 32], [256, 256], [1500, 1000], [4096, 4096]];

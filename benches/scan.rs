@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line, scattered};
-use rustdev::tensor::dtype::Element;
+use rustdev::tensor::Element;
 use rustdev::tensor::launch::Scalar::Long;
 
 const SHAPES: [[i64; 2]; 4] = [[1, 1_000], [1, 1_000_000], [256, 256], [2048, 2048]];

@@ -3,7 +3,7 @@
 mod harness;
 
 use harness::{Operand, call, heading, introduce, line, scattered};
-use rustdev::tensor::dtype::Element;
+use rustdev::tensor::Element;
 use rustdev::tensor::launch::Scalar::{self, Long};
 
 const SIZES: [i64; 4] = [100, 4_000, 64_000, 1_000_000];

@@ -22,9 +22,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::runtime::name::Device;
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::{DType, HALVES};
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::tensor::{DType, HALVES, Op, Scalar};
 use crate::tuning::tasks::{MAX_PARTS, PART_NS};
 use callees::Callee;
 pub use tensors::{Dims, Format, Tensor, contiguous_strides, copied, dims};

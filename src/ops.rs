@@ -5,7 +5,7 @@
 //!
 //! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch); [`table`] lists all kernels. An operator is a
 //! function of a [`Call`](crate::call::Call): it checks the arguments, asks PyTorch's meta function for the outputs' sizes or
-//! computes them itself, and launches kernels. [`bindings`] lists all operators.
+//! computes them itself, and launches kernels. [`bindings`] has the lists of all families.
 
 pub mod attention;
 #[forbid(unsafe_code)]

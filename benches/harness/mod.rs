@@ -10,11 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustdev::runtime::parallel_for::num_threads;
 use rustdev::simd::isa;
-use rustdev::tensor::dtype::{DType, Element};
-use rustdev::tensor::launch::{Record, Scalar};
-use rustdev::tensor::number::Number;
-use rustdev::tensor::op::Op;
-use rustdev::tensor::view::{Flags, View};
+use rustdev::tensor::{DType, Element, Flags, Number, Op, Record, Scalar, View};
 
 /// The measuring time of one figure.
 const TIME: Duration = Duration::from_millis(50);

@@ -1,9 +1,9 @@
 // PyTorch's CPU kernels, as tasks on the device's streams (tier `aten`; aten_task.cpp) and as the zero-copy fallback
 // (fallback.cpp).
 //
-// A task runs on one of our threads over aliases of device memory, with one OpenMP thread, and `parallel_aten` divides it among our
-// pool. Most of these operators are declared in Rust (src/ops/bindings/tasks.rs), and bound by operators.cpp: `submit_boxed` runs
-// them over boxed arguments.
+// A task runs on one of our threads over aliases of device memory, with one OpenMP thread, and `parallel_aten` divides it among
+// our pool. Most of these operators are declared in Rust (lines of `tasks!` in src/ops/), and bound by operators.cpp:
+// `submit_boxed` runs them over boxed arguments.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -16,9 +16,7 @@ use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
 use crate::runtime::{Error, device, pools};
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
-use crate::tensor::view::MAX_DIMS;
+use crate::tensor::{MAX_DIMS, Op, Scalar};
 
 /// Enqueues a copy of a non-empty tensor to another tensor of the same sizes; at least one of the two is on a device. For a copy
 /// from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait, and pinned memory
@@ -149,8 +147,7 @@ mod tests {
     use super::super::rd_launch::RD_OPERAND_HOST;
     use super::super::{RD_OK, RD_UNSUPPORTED};
     use super::*;
-    use crate::tensor::dtype::DType;
-    use crate::tensor::view::Flags;
+    use crate::tensor::{DType, Flags};
 
     fn given(data: *mut c_void, dtype: DType, device: i32, sizes: &[i64], strides: &[i64]) -> rd_tensor {
         let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);

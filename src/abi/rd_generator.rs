@@ -15,7 +15,7 @@ use crate::runtime::generator::{self, Generator, PhiloxState};
 use crate::runtime::graph::capture::{self, Capture};
 use crate::runtime::sync::Arc;
 use crate::runtime::{device, fork, rng};
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// The state of a generator, opaque to C.
 pub type rd_generator = Generator;

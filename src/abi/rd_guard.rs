@@ -12,9 +12,7 @@ use super::{guard, rd_status};
 use crate::call::guards::{Argument, Change, Guard, Reader};
 use crate::call::tensors::{Dims, Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::{Complex64, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::number::{Hub, Number};
+use crate::tensor::{Complex64, Element, Error, Hub, Number, dispatch};
 
 /// The kernel gets the arguments as they are.
 pub const RD_CHANGE_NONE: i32 = 0;

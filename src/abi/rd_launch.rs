@@ -19,12 +19,11 @@ use crate::runtime::task::demand::Products;
 use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
 use crate::runtime::{device, observers, pools};
-use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::flops;
-use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
-use crate::tensor::op::Op;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::{
+    Cell, DType, DTypeSet, Flags, INLINE_OPERANDS, INLINE_SCALARS, Launch, Op, Operands, Piece, Record, Scalar, View,
+};
 
 mod host_copy;
 

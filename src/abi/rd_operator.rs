@@ -23,10 +23,7 @@ use crate::call::{
 use crate::ops::bindings::{definitions, operators};
 use crate::runtime::observers;
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::{Cell, Layout, Scalar};
-use crate::tensor::op::Op;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::{Cell, DType, Flags, Layout, Op, Scalar, View};
 
 /// From [`rd_operator_call`]: the call is to be served by PyTorch's composite implementation of the operator.
 pub const RD_COMPOSITE: rd_status = 10;

@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::tensors::Tensor;
 use super::{Call, CallError, Input, Outcome, ensure, wrap_dim};
-use crate::tensor::launch::Scalar;
+use crate::tensor::Scalar;
 use crate::tuning::sharing::CAST_FOR_EACH;
 
 /// How an element that an index addresses is updated; the numbers are the kernel's.

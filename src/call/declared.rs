@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 use crate::tensor::flops::Products;
 
 thread_local! {

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::{Call, CallError, Input, take_if};
-use crate::tensor::dtype::{BOOL, DType, DTypeSet, FLOAT8, FLOATING, INTEGRAL, ORDERED, UNSIGNED};
+use crate::tensor::{BOOL, DType, DTypeSet, FLOAT8, FLOATING, INTEGRAL, ORDERED, UNSIGNED};
 
 /// Every integer dtype except Bool.
 const INTEGERS: DTypeSet = INTEGRAL.and(UNSIGNED);

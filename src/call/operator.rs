@@ -4,9 +4,8 @@ use std::ffi::CStr;
 
 use super::guards::Guard;
 use super::pointwise::Pointwise;
-use super::{Arguments, Call, Outcome, take_if, tasks};
-use crate::tensor::dtype::{ANY, DTypeSet};
-use crate::tensor::op::Op;
+use super::{Arguments, Call, CallError, Outcome, take_if, tasks};
+use crate::tensor::{ANY, DTypeSet, Op};
 
 /// The items along the first dimension of a task's tensors: a task may be cut into parts along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,3 +201,25 @@ pub const fn c(text: &'static str) -> &'static CStr {
         Err(_) => panic!("names are ASCII"),
     }
 }
+
+/// Leaves every call to PyTorch's composite implementation, although there is a CPU kernel, too.
+pub const COMPOSITION: Implementation = any_device(plain(|_, _| Err(CallError::Composite)));
+
+/// Lines of operators: kernel, function of a call, overloads. In place of a kernel's name stand `_` for an operator that calls
+/// others, a name and a [`Task`] for [`Kernel::Either`], and `divided` for [`Kernel::Divided`].
+macro_rules! operators {
+    ($($kernel:tt: $prepare:expr => $($($name:literal),+)|+;)*) => {
+        pub static OPERATORS: [$crate::call::operator::Operator; [$($(stringify!($($name)+)),+),*].len()] = [$($(
+            $crate::call::operator::Operator {
+                names: &[$($name),+],
+                kernel: $crate::call::operator::operators!(@kernel $kernel),
+                prepare: $prepare,
+            },
+        )+)*];
+    };
+    (@kernel _) => { $crate::call::operator::Kernel::Others };
+    (@kernel divided) => { $crate::call::operator::Kernel::Divided };
+    (@kernel ($name:literal, $task:expr)) => { $crate::call::operator::Kernel::Either($crate::tensor::Op::named($name), $task) };
+    (@kernel $name:literal) => { $crate::call::operator::Kernel::Row($crate::tensor::Op::named($name)) };
+}
+pub(crate) use operators;

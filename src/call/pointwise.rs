@@ -2,7 +2,7 @@
 //!
 //! A [`Pointwise`] describes how an operator's operands are combined, which scalars its kernel gets, and which calls are
 //! refused. Operators whose dtypes depend on more than the operands' dtypes are functions here.
-//! [`pointwise_table`](crate::ops::bindings::pointwise) lists all operators.
+//! `src/ops/pointwise/operator/table.rs` lists all operators.
 
 use smallvec::SmallVec;
 
@@ -10,8 +10,7 @@ use super::dtypes::{greatest_finite, is_floating, is_whole};
 use super::tensor_iterator::{Elementwise, Rule, SAME, Types};
 use super::tensors::Tensor;
 use super::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure, take_if};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// The scalars that a kernel gets from the arguments that are no tensors, in their order. A string is passed as its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

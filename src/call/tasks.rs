@@ -2,13 +2,55 @@
 //!
 //! All other calls go to the fallback, which waits and whose kernels raise their own errors. Calls with empty operands do so,
 //! too, unless PyTorch has a meta function.
+//!
+//! Variants with `out=` stay with the fallback, and so do operators that report to the caller whether they converged: eigenvalues,
+//! singular values, least squares, `cholesky_inverse`.
+
+use std::ffi::CStr;
 
 use super::guards::Guard;
 use super::operator::{Batch, Implementation, Operator, Task, structured};
 use super::tensors::{Format, Tensor};
 use super::{Arguments, Call, CallError, Cut, Outcome, Parameters, Shape, Strides, Tensors, Value, take_if};
-use crate::tensor::dtype::{DType, FLOATING, HALVES};
+use crate::tensor::{DType, DTypeSet, FLOATING, HALVES, WIDE};
 use crate::tuning::tasks::LIBRARY_THREADS_NS;
+
+/// The dtypes of PyTorch's kernels of normalisation.
+pub const NORMED: DTypeSet = WIDE.and(DTypeSet::of(&[DType::BFloat16]));
+
+/// The overload that a task runs, if it is not the functional one.
+macro_rules! out {
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
+}
+pub(crate) use out;
+
+/// Lines of operators that PyTorch's CPU kernels compute: the functional overload, the overload that the task runs if it is
+/// another one, the dtypes of the first operand, the kind of batch, the function of a call, and the fields of [`Task`] that are
+/// true.
+macro_rules! tasks {
+    ($($name:literal $(=> $out:literal)?: $dtypes:expr, $batch:ident, $prepare:expr $(, $fact:ident)*;)*) => {
+        /// Operators that PyTorch's CPU kernels compute.
+        pub static TASKS: [$crate::call::operator::Operator; [$($name),*].len()] = [$($crate::call::operator::Operator {
+            names: &[$name],
+            kernel: $crate::call::operator::Kernel::Task($crate::call::operator::Task {
+                $($fact: true,)*
+                ..$crate::call::tasks::task($crate::call::tasks::out!($($out)?), $dtypes, $crate::call::operator::Batch::$batch)
+            }),
+            prepare: $prepare,
+        }),*];
+    };
+}
+pub(crate) use tasks;
+
+/// A task without facts.
+pub const fn task(out: Option<&'static CStr>, dtypes: DTypeSet, batch: Batch) -> Task {
+    Task { out, dtypes, batch, widens: false, guarded: false }
+}
 
 /// Makes the outputs of a call and lets PyTorch's kernel compute them as a task.
 pub fn run(operator: &Operator, task: &Task, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {

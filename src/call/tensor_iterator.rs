@@ -5,8 +5,7 @@ use smallvec::SmallVec;
 use super::dtypes::{can_cast, is_whole};
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides, strides_in_order};
 use super::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_devices, ensure};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// How the dtypes of operands are related.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

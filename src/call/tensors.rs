@@ -9,8 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{CallError, Outcome, ensure};
 use crate::runtime::name::name;
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::DType;
-use crate::tensor::view::Flags;
+use crate::tensor::{DType, Flags};
 
 /// Sizes or strides; up to four need no allocation.
 pub type Dims = SmallVec<[i64; INLINE]>;

@@ -1,7 +1,9 @@
-//! `_scaled_dot_product_*` forward and backward, `_native_multi_head_attention`, `_transformer_encoder_layer_fwd`.
+//! `_scaled_dot_product_flash_attention_for_cpu` and its gradient; `_native_multi_head_attention` and
+//! `_transformer_encoder_layer_fwd` (`operator/transformer.rs`).
+
+#![forbid(unsafe_code)]
 
 pub mod kernel;
-#[forbid(unsafe_code)]
 pub(crate) mod operator;
 #[cfg(test)]
 mod tests;

@@ -11,13 +11,10 @@ use ndarray::{ArrayD, IxDyn};
 
 use crate::runtime::parallel_for;
 use crate::simd::{Isa, for_each_isa};
-use crate::tensor::dtype::{Complex64, DType, DTypeSet, Element, FLOATING, UNSIGNED, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Piece, Record, Scalar};
 use crate::tensor::loops::lists;
-use crate::tensor::number::{Hub, Number};
-use crate::tensor::op::Op;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::{
+    Complex64, DType, DTypeSet, Element, Error, FLOATING, Flags, Hub, Number, Op, Piece, Record, Scalar, UNSIGNED, View, dispatch,
+};
 
 /// The strides of a test tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

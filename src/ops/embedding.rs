@@ -1,4 +1,4 @@
-//! `embedding_dense_backward`, `_embedding_bag` and its backward, `embedding_renorm_`. `embedding` itself is `index_select`.
+//! `embedding_dense_backward`, `_embedding_bag`, `embedding_renorm_`. PyTorch composes `embedding` of `index_select`.
 
 pub mod kernel;
 #[forbid(unsafe_code)]

@@ -1,7 +1,8 @@
 //! `_foreach_*`: operators over lists of tensors.
 
+#![forbid(unsafe_code)]
+
 pub mod kernel;
-#[forbid(unsafe_code)]
 pub(crate) mod operator;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
-//! `histogram`, `histc`, `bincount`.
+//! `histogram`, `histc`.
+
+#![forbid(unsafe_code)]
 
 pub mod kernel;
-#[forbid(unsafe_code)]
 pub(crate) mod operator;

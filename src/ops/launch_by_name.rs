@@ -2,9 +2,13 @@
 
 use std::ffi::CStr;
 
-use crate::call::{Call, CallError, Outcome, Tensor};
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::call::operator::{any_device, operators, plain};
+use crate::call::{Call, CallError, Outcome, Tensor, typed};
+use crate::tensor::{Op, Scalar};
+
+operators! {
+    _: any_device(plain(typed!(launch))) => c"rustdev::_launch";
+}
 
 /// The name and the rest of the schema.
 pub static DEFINITION: (&CStr, &CStr) =

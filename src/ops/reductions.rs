@@ -8,10 +8,8 @@
 
 pub mod kernel {
     pub mod amax;
-    pub mod argmax;
     pub mod count;
     pub mod norm;
-    pub mod product;
     pub mod sum;
     pub mod var;
 }

@@ -1,7 +1,8 @@
 //! `cumsum`, `cumprod`, `logcumsumexp`, `cummax`, `cummin`.
 
+#![forbid(unsafe_code)]
+
 pub mod kernel;
-#[forbid(unsafe_code)]
 pub(crate) mod operator;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! `_softmax`, `_log_softmax` and their gradients.
 
+#![forbid(unsafe_code)]
+
 pub mod kernel;
-#[forbid(unsafe_code)]
 pub(crate) mod operator;
 #[cfg(test)]
 mod tests;

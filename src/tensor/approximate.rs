@@ -2,9 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::dtype::{Complex32, Complex64};
 use super::inlined::inlined;
-use super::number::{Field, Number, Ordered, Real};
+use super::{Complex32, Complex64, Field, Number, Ordered, Real};
 use crate::simd::math::approximations;
 
 /// An `f32` whose functions are the approximations of [`approximations`], accurate enough for results that are rounded to 16 bits.

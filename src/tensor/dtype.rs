@@ -12,10 +12,8 @@ use std::fmt;
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use super::approximate::Approximate;
-use super::float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
 use super::inlined::inlined;
-use super::number::Number;
+use super::{Approximate, Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU, Number};
 use crate::simd::{convert, halves, scalar_convert};
 
 /// Single-precision complex number.
@@ -622,7 +620,7 @@ pub(crate) use dispatch_size;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::kernel_error::Error;
+    use crate::tensor::Error;
 
     #[test]
     fn numbers_are_those_of_c10() {

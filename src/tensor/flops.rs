@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::launch::{Launch, Scalar};
+use super::{Launch, Scalar};
 
 /// Products of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,8 +104,7 @@ fn depthwise(name: &str, launch: &Launch<'_>) -> Products {
 mod tests {
     use super::*;
     use crate::ops::check::{Strides, Tensor};
-    use crate::tensor::dtype::DType;
-    use crate::tensor::launch::{Layout, of_views};
+    use crate::tensor::{DType, Layout, of_views};
 
     fn products(name: &str, sizes: &[&[usize]], scalars: &[Scalar]) -> Products {
         let tensors: Vec<_> = sizes.iter().map(|sizes| Tensor::new(DType::Float, sizes, Strides::Contiguous)).collect();

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::dtype::DType;
+use super::DType;
 
 /// Kinds of failures, for callers that distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,9 @@
 //! elementwise launches (all operands have the same sizes) are sorted and merged for the loops while they are copied: innermost
 //! first, adjacent ones merged where every operand allows it. Most launches fit into the record; larger ones are boxed.
 
-use super::kernel_error::Error;
+use super::output::Taken;
+use super::{Complex64, DType, Error, Flags, Number, Output, View};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use super::dtype::{Complex64, DType};
-use super::number::Number;
-use super::output::{Output, Taken};
-use super::view::{Flags, View};
 
 /// A number that changes between the runs of a launch. It is read when the kernel asks for it.
 #[derive(Clone, Copy, Debug)]

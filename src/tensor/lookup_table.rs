@@ -7,12 +7,9 @@
 
 use std::sync::Arc;
 
-use super::dtype::DType;
-use super::kernel_error::Error;
-use super::launch::{INLINE_SCALARS, Launch, Layout, Scalar, of_views};
 use super::loops::table_lookup::{self, LookupTable};
 use super::op::Run;
-use super::view::{Flags, View};
+use super::{DType, Error, Flags, INLINE_SCALARS, Launch, Layout, Scalar, View, of_views};
 use crate::runtime::sync::Mutex;
 use crate::tuning::algorithms::{LOOKUP_TABLE_WORTH, MAX_LOOKUP_TABLES, MIN_LOOKED_UP};
 
@@ -123,7 +120,7 @@ fn fill(kernel: Run, launch: &Launch<'_>) -> Result<Arc<LookupTable>, Error> {
 mod tests {
     use super::*;
     use crate::ops::check::{self, Case, Make, any_bits, doubles};
-    use crate::tensor::dtype::HALVES;
+    use crate::tensor::HALVES;
 
     /// The bytes of the results for a tensor of this many elements.
     fn results(make: &Make, name: &str, scalars: &[f64], count: usize) -> Vec<u8> {

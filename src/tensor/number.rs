@@ -7,8 +7,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::dtype::{Bool, Complex32, Complex64, Element};
 use super::inlined::inlined;
+use super::{Bool, Complex32, Complex64, Element};
 use crate::simd::float_to_int::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 use crate::simd::math::{self, complex};
 

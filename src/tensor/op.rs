@@ -5,11 +5,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::dtype::{DType, DTypeSet};
-use super::kernel_error::Error;
-use super::launch::{Launch, Layout, Scalar};
-use super::lookup_table;
-use super::signature::Signature;
+use super::{DType, DTypeSet, Error, Launch, Layout, Scalar, Signature, lookup_table};
 
 /// A kernel's function: runs one launch. The text of an error is for the user.
 pub type Run = fn(&Launch<'_>) -> Result<(), Error>;

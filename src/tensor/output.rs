@@ -8,8 +8,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::loops::parallel;
-use super::part::Narrowed;
-use super::view::View;
+use super::{Narrowed, View};
 
 /// An output of a launch. It cannot be copied:
 ///
@@ -155,7 +154,7 @@ impl Taken<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::dtype::DType;
+    use crate::tensor::DType;
 
     #[test]
     fn parts_are_all_of_an_output() {

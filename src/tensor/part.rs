@@ -3,7 +3,7 @@
 //! A [`View`] borrows its sizes and strides. The types of this module own the ones that they change, and each index names an
 //! element of the original view.
 
-use super::view::{MAX_DIMS, View};
+use super::{MAX_DIMS, View};
 
 /// A view restricted to a range of indices of each dimension.
 pub struct Narrowed<'a> {
@@ -86,7 +86,7 @@ impl<'a> Flipped<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::dtype::DType;
+    use crate::tensor::DType;
 
     fn with_view<R>(body: impl FnOnce(&View<'_>) -> R) -> R {
         let (mut words, strides) = (std::array::from_fn::<u16, 12, _>(|at| at as u16), [6, 2]);

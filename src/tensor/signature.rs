@@ -7,11 +7,7 @@
 
 use smallvec::SmallVec;
 
-use super::dtype::DTypeSet;
-use super::kernel_error::Error;
-use super::launch::Launch;
-use super::output::Output;
-use super::view::View;
+use super::{DTypeSet, Error, Launch, Output, View};
 
 /// The minimum and maximum of a count; a maximum of [`u16::MAX`] means any.
 #[derive(Clone, Copy)]
@@ -266,7 +262,7 @@ pub(crate) use signature;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::dtype::FLOATING;
+    use crate::tensor::FLOATING;
 
     fn takes(text: &'static str, operands: usize, scalars: usize) -> bool {
         Signature::new(text, FLOATING).takes(operands, scalars)

@@ -3,9 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::approximate::Approximate;
-use super::dtype::{Complex32, Complex64};
-use super::number::{Field, Hub, Number, Real};
+use super::{Approximate, Complex32, Complex64, Field, Hub, Number, Real};
 use crate::simd::math;
 
 macro_rules! analytic {

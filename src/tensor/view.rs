@@ -5,9 +5,7 @@
 //! `src/abi` this is the shim, which calls the launch and whose tensors PyTorch has validated, and the stream, in whose order
 //! memory is reused.
 
-use crate::tensor::kernel_error::Error;
-
-use super::dtype::DType;
+use crate::tensor::{DType, Error};
 
 /// The maximum number of dimensions of an operand (PyTorch's own limit).
 pub const MAX_DIMS: usize = 64;

@@ -9,7 +9,7 @@ use rustdev::runtime::config::order::Order;
 use rustdev::runtime::debugging::{faults, schedule};
 use rustdev::runtime::event::Event;
 use rustdev::runtime::task::{Closure, Task};
-use rustdev::tensor::dtype::DType;
+use rustdev::tensor::DType;
 
 type Seen = Arc<Mutex<Vec<u32>>>;
 

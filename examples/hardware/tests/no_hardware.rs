@@ -10,7 +10,7 @@ use rustdev::hardware;
 use rustdev::runtime::device;
 use rustdev::runtime::pools;
 use rustdev::runtime::task::{Closure, Task};
-use rustdev::tensor::dtype::DType;
+use rustdev::tensor::DType;
 use slow_device::SlowDevice;
 use slow_device::speed::Speed;
 

@@ -16,7 +16,7 @@ use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
 use rustdev::runtime::stream::Stream;
 use rustdev::runtime::task::{Closure, Task};
 use rustdev::runtime::{Error, device, pools};
-use rustdev::tensor::dtype::DType;
+use rustdev::tensor::DType;
 use slow_device::speed::Speed;
 use slow_device::{Fault, SlowDevice};
 

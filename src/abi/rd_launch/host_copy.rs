@@ -13,10 +13,7 @@ use super::{Failure, KernelCall, invalid};
 use crate::runtime::pools;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::{Task, Work};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Record;
-use crate::tensor::op::Op;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::{DType, Flags, Op, Record, View};
 
 /// True if a launch is such a copy.
 pub(super) fn is_meant(call: &KernelCall) -> bool {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::Argument;
 use crate::call::{CallError, Dims, Format, Outcome, Tensor, Value, ensure, wrap_dim};
-use crate::tensor::launch::Scalar;
+use crate::tensor::Scalar;
 
 /// The name of an argument.
 type Name = &'static str;

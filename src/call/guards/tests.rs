@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::call::tensors::{Format, Tensor};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 
 /// The elements of tensors, by handle.
 type Memory = HashMap<usize, Vec<i64>>;

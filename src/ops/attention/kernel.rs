@@ -8,7 +8,6 @@
 //! Operands are [batch, heads, length, size], with any strides. A head of keys and values serves a group of heads of queries. With
 //! `is_causal` query i attends to keys 0..=i. A query that attends to no key has the result 0 and a logsumexp of 0.
 
-#![forbid(unsafe_code)]
 mod backward;
 mod forward;
 
@@ -17,13 +16,9 @@ use std::ops::Range;
 use crate::ops::matmul::kernel::Entry;
 use crate::ops::matmul::kernel::register_tile::COLUMNS;
 use crate::simd::leaf;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, strided};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Launch, Number, Real, Scalar, View};
 
 pub use backward::attention_backward;
 pub use forward::attention;

@@ -9,16 +9,14 @@ use smallvec::SmallVec;
 use super::kernel::attention as kernel;
 use crate::call::callees;
 use crate::call::declared;
-use crate::call::operator::{Batch, Kernel, Operator, Task, plain};
+use crate::call::operator::{Batch, Task, operators, plain};
+use crate::call::tasks::task;
 use crate::call::{
     Arguments, Call, CallError, Cut, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device, ensure, take_if,
 };
 use crate::simd::has_float16_tiles;
-use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::flops::Products;
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
-use crate::tensor::view::Flags;
+use crate::tensor::{DType, FLOATING, Flags, Scalar};
 
 const NAME: &str = "scaled_dot_product_attention";
 
@@ -26,20 +24,13 @@ const NAME: &str = "scaled_dot_product_attention";
 const PRODUCT: f64 = 0.03;
 
 /// PyTorch's kernel checks itself what it supports.
-const LIBRARY: Task = Task { out: None, dtypes: FLOATING, batch: Batch::None, widens: false, guarded: false };
+const LIBRARY: Task = task(None, FLOATING, Batch::None);
 
-pub static OPERATORS: [Operator; 2] = [
-    Operator {
-        names: &[c"_scaled_dot_product_flash_attention_for_cpu"],
-        kernel: Kernel::Either(Op::named(c"_scaled_dot_product_flash_attention_for_cpu"), LIBRARY),
-        prepare: plain(forward),
-    },
-    Operator {
-        names: &[c"_scaled_dot_product_flash_attention_for_cpu_backward"],
-        kernel: Kernel::Either(Op::named(c"_scaled_dot_product_flash_attention_for_cpu_backward"), LIBRARY),
-        prepare: plain(backward),
-    },
-];
+operators! {
+    (c"_scaled_dot_product_flash_attention_for_cpu", LIBRARY): plain(forward) => c"_scaled_dot_product_flash_attention_for_cpu";
+    (c"_scaled_dot_product_flash_attention_for_cpu_backward", LIBRARY): plain(backward) =>
+        c"_scaled_dot_product_flash_attention_for_cpu_backward";
+}
 
 fn check_size(what: &str, tensor: Tensor<'_>, sizes: &[i64]) -> Outcome {
     let found = tensor.sizes();

@@ -4,8 +4,7 @@ use ndarray::{ArrayD, IxDyn};
 
 use crate::ops::check::{Case, Make, Tensor, agree, real, run, values};
 use crate::simd::for_each_isa;
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
 
 const FORWARD: &str = "_scaled_dot_product_flash_attention_for_cpu";
 const BACKWARD: &str = "_scaled_dot_product_flash_attention_for_cpu_backward";

@@ -13,14 +13,9 @@ use crate::ops::matmul::kernel::Entry;
 use crate::ops::matmul::kernel::register_tile::{AVX2_ROWS, tile};
 use crate::ops::movement::kernel::unfold::Windows;
 use crate::simd::{self, Isa, leaf};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, parallel};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Launch, Number, Real, View, signature};
 use crate::tuning::algorithms::{CONVOLUTION_COLUMNS, CONVOLUTION_PANELS, CONVOLUTION_PARTS, CONVOLUTION_TERMS};
 
 signature! {

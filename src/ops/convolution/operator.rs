@@ -10,7 +10,7 @@
 
 use crate::call::callees::{self, kernel};
 use crate::call::declared;
-use crate::call::operator::{Kernel, Operator, plain};
+use crate::call::operator::{operators, plain};
 use crate::call::{
     Arguments, Call, CallError, Dims, Format, Outcome, Partition, Shape, Strides, Tensor, Value, check_same_device, dims, ensure,
     parts_worth,
@@ -18,8 +18,8 @@ use crate::call::{
 use crate::ops::movement::operator::unfold::Windows;
 use crate::runtime::name::name;
 use crate::simd::{self, Isa};
-use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tensor::flops::Products;
+use crate::tensor::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEW_POSITIONS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 mod onednn_limits;
@@ -30,10 +30,10 @@ const NAME: &str = "convolution";
 
 const NARROW: DTypeSet = HALVES.and(FLOAT8);
 
-pub static OPERATORS: [Operator; 2] = [
-    Operator { names: &[c"convolution_overrideable"], kernel: Kernel::Divided, prepare: plain(forward) },
-    Operator { names: &[c"convolution_backward_overrideable"], kernel: Kernel::Divided, prepare: plain(backward) },
-];
+operators! {
+    divided: plain(forward) => c"convolution_overrideable";
+    divided: plain(backward) => c"convolution_backward_overrideable";
+}
 
 /// An error unless the operand has the input's device and dtype.
 fn check_operand(input: Tensor<'_>, operand: Tensor<'_>, what: &str) -> Outcome {

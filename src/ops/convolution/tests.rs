@@ -5,7 +5,7 @@ mod depthwise;
 use ndarray::{ArrayD, IxDyn};
 
 use crate::ops::check::{Case, Strides, Tensor, agree, close, longs, run, values};
-use crate::tensor::dtype::{Complex64, DType, FLOATING};
+use crate::tensor::{Complex64, DType, FLOATING};
 
 /// Kernel, dilation, padding and stride, each of height and width.
 type Geometry = [[usize; 2]; 4];

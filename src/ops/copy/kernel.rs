@@ -1,11 +1,7 @@
 //! Copies, casts and fills.
 
-#![forbid(unsafe_code)]
-
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill;
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, Launch, signature};
 
 signature! {
     /// `aten::copy_`: out = input, cast to out's dtype. Operands [out, input], of any two dtypes; the conjugate and negative flags of
@@ -28,8 +24,7 @@ fn check(launch: &Launch<'_>, operands: usize) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use crate::ops::check::{Case, Make, Strides, Tensor, agree, agree_if, real, rounded, run, values};
-    use crate::tensor::dtype::{Complex64, DType, DTypeSet, EVERY};
-    use crate::tensor::kernel_error::ErrorKind;
+    use crate::tensor::{Complex64, DType, DTypeSet, EVERY, ErrorKind};
 
     #[test]
     fn every_dtype_becomes_every_other() {

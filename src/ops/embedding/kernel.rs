@@ -3,14 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::simd::{leaf, prefetch};
-use crate::tensor::dtype::{Complex64, DType, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::parallel;
-use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Complex64, DType, Element, Error, Field, Hub, Launch, Number, Ordered, Real, View, dispatch, signature};
 use crate::tuning::algorithms::ADDED_TOGETHER;
 use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROW_BYTES, PREFETCHED_ROWS};
 use crate::tuning::sharing::MAX_PIECE_NS;

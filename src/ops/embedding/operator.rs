@@ -3,10 +3,16 @@
 use super::kernel::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::call::addressing::{Addressing, Operation, Update};
 use crate::call::callees;
-use crate::call::{Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure};
+use crate::call::operator::{operators, plain};
+use crate::call::{Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure, typed};
 use crate::ops::indexing::operator::gather_scatter::is_index;
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
+
+operators! {
+    c"embedding_dense_backward": plain(backward) => c"embedding_dense_backward";
+    c"_embedding_bag": plain(bag) => c"_embedding_bag" | c"_embedding_bag_forward_only";
+    c"embedding_renorm_": plain(typed!(renorm)) => c"embedding_renorm_";
+}
 
 const SUM: i64 = 0;
 const MAX: i64 = 2;

@@ -1,14 +1,8 @@
 //! Range factories: `arange`, `linspace`, and the indices of `repeat_interleave`.
 
 use crate::simd::leaf;
-use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
-use crate::tensor::number::{Hub, Number};
-use crate::tensor::output::Output;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Complex64, DType, Element, Error, Hub, INTEGRAL, Launch, Number, Output, Scalar, View, dispatch, signature};
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::RANGE_PIECE;
 

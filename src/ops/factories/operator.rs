@@ -3,10 +3,22 @@
 
 use super::kernel::{arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel};
 use crate::call::callees::{self, kernel};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, ensure};
+use crate::call::operator::{any_dtype, operators, plain};
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, ensure, typed};
 use crate::ops::movement::kernel::triangle::tril_indices as triangle_kernel;
-use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, INTEGRAL, Scalar, UNSIGNED};
+
+operators! {
+    c"arange": plain(typed!(arange)) => c"arange.start_out";
+    c"arange": plain(typed!(range)) => c"range.out";
+    c"eye": plain(eye) => c"eye.out" | c"eye.m_out";
+    c"linspace": plain(typed!(linspace)) => c"linspace.out";
+    c"logspace": plain(typed!(logspace)) => c"logspace.out";
+    c"tril_indices": plain(triangle_indices) => c"tril_indices";
+    c"triu_indices": plain(triangle_indices) => c"triu_indices";
+    c"repeat_interleave": any_dtype(plain(typed!(repeated))) => c"repeat_interleave.Tensor";
+    _: plain(typed!(trace)) => c"trace";
+}
 
 const NO_INPUTS: &[Tensor<'_>] = &[];
 

@@ -4,18 +4,10 @@
 //! element may follow: a factor in device memory. Scalars: [tensors of a list, whether it is in place, numbers], with one number
 //! for all entries, or one for each. The factor multiplies every number.
 
-#![forbid(unsafe_code)]
-
 use crate::ops::pointwise::kernel::ternary::interpolate;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::{Kernel, Lists, Step};
-use crate::tensor::number::{Field, Number, Ordered};
-use crate::tensor::signature::{Operand, signature};
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Field, Launch, Number, Operand, Ordered, Scalar, View, loops, signature};
 
 /// The description of a launch.
 struct Call<'a> {

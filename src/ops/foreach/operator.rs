@@ -5,13 +5,18 @@ use std::slice;
 use smallvec::{SmallVec, smallvec};
 
 use crate::call::dtypes::{is_floating, is_integer, limits};
-use crate::call::operator::c;
-use crate::call::operator::{Kernel, Operator, any_device, plain};
+use crate::call::operator::{Kernel, Operator, any_device, c, operators, plain};
 use crate::call::tensor_lists::{self, List, Lists};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Value};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Value, typed};
+use crate::tensor::{DType, Op, Scalar};
+
+operators! {
+    c"_foreach_copy_": any_device(plain(typed!(copy))) => c"_foreach_copy_";
+    c"_foreach_max": any_device(plain(typed!(max))) => c"_foreach_max";
+    c"_foreach_norm.Scalar": any_device(plain(typed!(norm))) => c"_foreach_norm.Scalar";
+    c"_foreach_pow.ScalarAndTensor": any_device(plain(typed!(powers))) => c"_foreach_pow.ScalarAndTensor";
+    c"_foreach_zero_": any_device(plain(elementwise)) => c"_foreach_zero_";
+}
 
 /// The arguments of a call: lists, numbers, and a one-element tensor that serves as a number.
 #[derive(Default)]
@@ -189,10 +194,10 @@ macro_rules! first {
 }
 
 /// Lines of operators: function, overload, overload of the kernel, names. An operator's name may be followed by that of its kernel.
-macro_rules! operators {
+macro_rules! elementwise {
     ($($run:ident $overload:literal $kernel_overload:literal => $($name:ident $(= $kernel:ident)?)+;)*) => {
         /// Operators with a functional variant and an in-place one.
-        pub static OPERATORS: [Operator; [$($(stringify!($name)),+),*].len()] = [$($(
+        pub static ELEMENTWISE: [Operator; [$($(stringify!($name)),+),*].len()] = [$($(
             Operator {
                 names: &[name!(stringify!($name), $overload), name!(stringify!($name), "_", $overload)],
                 kernel: Kernel::Row(Op::named(name!(first!($($kernel)? $name), $kernel_overload))),
@@ -203,7 +208,7 @@ macro_rules! operators {
 }
 
 // A kernel does not distinguish whether numbers come as a number, as a list or as a tensor.
-operators! {
+elementwise! {
     elementwise "" "" => abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round
         rsqrt sigmoid sign sin sinh sqrt tan tanh trunc;
     elementwise ".List" ".List" => add clamp_max = minimum clamp_min = maximum div lerp maximum minimum mul pow sub;

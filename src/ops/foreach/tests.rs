@@ -2,8 +2,7 @@
 
 use crate::ops::check::{Case, Make, Tensor, agree, doubles, real, values};
 use crate::ops::table::TABLE;
-use crate::tensor::dtype::{FLOAT, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{FLOAT, FLOATING, Scalar};
 
 const SIZES: [usize; 4] = [3, 0, 64, 200];
 

@@ -5,9 +5,16 @@
 
 use smallvec::smallvec;
 
-use crate::call::tasks::{contiguous, result};
-use crate::call::{Call, CallError, Dims, Format, Outcome, Shape, Tensor};
-use crate::tensor::dtype::DType;
+use crate::call::operator::plain;
+use crate::call::tasks::{contiguous, result, tasks};
+use crate::call::{Call, CallError, Dims, Format, Outcome, Shape, Tensor, typed};
+use crate::tensor::{DType, WIDE, WIDE_COMPLEX};
+
+tasks! {
+    c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(typed!(complex_to_complex));
+    c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, plain(typed!(real_to_complex));
+    c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, plain(typed!(complex_to_real));
+}
 
 /// The dimensions by descending stride.
 fn by_stride(strides: &[i64], mut dims: Vec<usize>) -> Vec<usize> {

@@ -1,15 +1,9 @@
 //! Histograms. The counts of fixed blocks of values are added in `f64` and in the order of the blocks.
 
-#![forbid(unsafe_code)]
-
 use crate::runtime::sync::Mutex;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::parallel;
-use crate::tensor::number::{Hub, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Hub, Launch, Real, signature};
 use crate::tuning::sharing::{GRAIN, MAX_HISTOGRAM_BLOCKS};
 
 signature! {

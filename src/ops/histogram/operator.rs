@@ -2,10 +2,16 @@
 
 use super::kernel::histogram as kernel;
 use crate::call::callees::{self, kernel};
+use crate::call::operator::{any_dtype, operators, plain};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if};
 use crate::runtime::name::name;
-use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, INTEGRAL, Scalar, UNSIGNED};
+
+operators! {
+    c"histogram": any_dtype(plain(histc)) => c"histc", c"histc.out";
+    c"histogram": any_dtype(plain(in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
+    c"histogram": any_dtype(plain(between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
+}
 
 /// How the bin of a value is found; the numbers are the kernel's.
 #[derive(Clone, Copy, Debug)]

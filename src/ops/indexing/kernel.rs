@@ -7,7 +7,7 @@
 mod scatter;
 
 use crate::tensor::loops::indexed::{Indexed, Rules};
-use crate::tensor::signature::signature;
+use crate::tensor::signature;
 pub use scatter::{update, update_wrapped};
 
 signature! {

@@ -6,11 +6,16 @@ pub mod gather_scatter;
 use smallvec::SmallVec;
 
 use crate::call::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
-use crate::call::callees;
+use crate::call::operator::{operators, plain};
 use crate::call::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, strides_in_order};
-use crate::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, ensure, take_if};
-use crate::tensor::dtype::{DType, FLOAT8};
+use crate::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, callees, ensure, take_if, typed};
+use crate::tensor::{DType, FLOAT8};
 use gather_scatter::is_index;
+
+operators! {
+    c"index": plain(typed!(index)) => c"index.Tensor", c"index.Tensor_out";
+    c"index_put": plain(put) => c"index_put_" | c"_index_put_impl_";
+}
 
 /// The indices of a call, one for each of the leading dimensions; `None` for a dimension that is not indexed.
 type Indices<'a> = SmallVec<[Option<Tensor<'a>>; 4]>;

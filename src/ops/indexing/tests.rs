@@ -3,9 +3,7 @@
 use ndarray::{ArrayD, IxDyn};
 
 use crate::ops::check::{Case, Make, Strides, Tensor, agree, any_threads, find, longs, real, run, values};
-use crate::tensor::dtype::{DType, DTypeSet, FLOAT, FLOATING, HALVES};
-use crate::tensor::kernel_error::ErrorKind;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, DTypeSet, ErrorKind, FLOAT, FLOATING, HALVES, Scalar};
 
 const STORE: i64 = 0;
 const ADD: i64 = 1;

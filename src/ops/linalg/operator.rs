@@ -1,11 +1,55 @@
 //! Batches of matrices: triangular systems, Householder reflections, products and exponentials. Operators of rows: margin losses,
 //! sequences and segments with given lengths, weight normalisation, distances and `renorm`.
 
-use crate::call::tasks::{contiguous, of_meta, result, results, take_filled, with_elements};
+use crate::call::operator::{plain, structured};
+use crate::call::tasks::{
+    NORMED, OF_META, OF_META_UNCHECKED, contiguous, like, of_meta, result, results, take_filled, tasks, with_elements,
+};
 use crate::call::{Arguments, Call, Format, Outcome, Shape, Tensor, Value, broadcast, take_if};
 use crate::ops::loss::operator::NONE;
-use crate::tensor::dtype::DType;
-use crate::tensor::view::Flags;
+use crate::tensor::{DType, DTypeSet, FIELD, FLOATING, Flags, INTEGRAL, WIDE, WIDE_COMPLEX};
+
+/// The dtypes of LAPACK.
+const LAPACK: DTypeSet = WIDE.and(WIDE_COMPLEX);
+
+tasks! {
+    c"linalg_inv_ex" => c"linalg_inv_ex.inverse": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"linalg_cholesky_ex" => c"linalg_cholesky_ex.L": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"linalg_lu_factor_ex" => c"linalg_lu_factor_ex.out": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"linalg_lu" => c"linalg_lu.out": LAPACK, Matrices, OF_META;
+    // Real only: for complex numbers the result may have its conjugate bit set.
+    c"linalg_lu_solve" => c"linalg_lu_solve.out": WIDE, Matrices, OF_META;
+    c"linalg_qr" => c"linalg_qr.out": LAPACK, Matrices, OF_META;
+    c"linalg_ldl_factor_ex" => c"linalg_ldl_factor_ex.out": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"_linalg_det" => c"_linalg_det.result": LAPACK, Matrices, OF_META;
+    c"_linalg_slogdet" => c"_linalg_slogdet.sign": LAPACK, Matrices, OF_META;
+    c"_linalg_solve_ex" => c"_linalg_solve_ex.result": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"triangular_solve" => c"triangular_solve.X": LAPACK, Matrices, OF_META;
+    c"lu_unpack" => c"lu_unpack.out": LAPACK, Matrices, OF_META;
+    c"linalg_ldl_solve" => c"linalg_ldl_solve.out": LAPACK, Matrices, OF_META, guarded;
+    c"linalg_solve_triangular" => c"linalg_solve_triangular.out": LAPACK, Matrices, plain(solve_triangular);
+    c"linalg_householder_product" => c"linalg_householder_product.out": LAPACK, Matrices, plain(householder_product);
+    c"ormqr" => c"ormqr.out": LAPACK, Matrices, plain(ormqr);
+    c"_cholesky_solve_helper": LAPACK, Matrices, plain(cholesky_solve);
+    c"linalg_matrix_exp": LAPACK, Matrices, plain(matrix_exponential), widens;
+    c"linalg_cross" => c"linalg_cross.out": LAPACK.and(INTEGRAL), None, OF_META, widens;
+    c"addbmm": LAPACK.and(INTEGRAL), None, plain(sum_of_products), widens;
+    c"renorm" => c"renorm.out": FIELD, None, structured(renorm);
+    c"_cdist_forward": WIDE, Matrices, plain(of_rows);
+    c"_cdist_backward": WIDE, None, plain(of_rows_backward);
+    c"_pdist_forward": WIDE, None, plain(of_pairs);
+    c"_pdist_backward": WIDE, None, plain(like::<1>);
+    c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, plain(multi_margin), widens;
+    c"multi_margin_loss_backward" => c"multi_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
+    c"multilabel_margin_loss_forward" => c"multilabel_margin_loss_forward.output": WIDE, None, plain(multilabel_margin), widens;
+    c"multilabel_margin_loss_backward" => c"multilabel_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
+    c"_ctc_loss": WIDE, None, plain(ctc_loss), guarded;
+    c"_ctc_loss_backward": WIDE, None, plain(like::<1>), guarded;
+    c"segment_reduce": WIDE, None, plain(segment_reduce), guarded, widens;
+    c"_segment_reduce_backward": FLOATING, None, plain(like::<2>), guarded;
+    c"_weight_norm_interface": NORMED, None, plain(weight_norm), widens;
+    c"_weight_norm_interface_backward": NORMED, None, plain(weight_norm_backward), widens;
+}
 
 fn are_matrices(a: Tensor<'_>, b: Tensor<'_>) -> bool {
     a.ndim() >= 2 && b.ndim() >= 2

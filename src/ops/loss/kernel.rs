@@ -2,24 +2,17 @@
 //! loss and to the total weight. Sums are computed in `f64` over fixed blocks of rows, so that the bits do not depend on the
 //! threads.
 
-#![forbid(unsafe_code)]
-
 pub mod elementwise;
 
 use std::borrow::Cow;
 
 use crate::runtime::sync::Mutex;
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
-use crate::tensor::number::{Field, Hub, Number};
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{DType, Element, Error, Field, Hub, Launch, Number, View, signature};
 use crate::tuning::sharing::LOSS_PIECE;
 
 signature! {
@@ -159,9 +152,7 @@ fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::ops::check::{Case, Make, Tensor, agree, values};
-    use crate::tensor::dtype::{DType, FLOATING};
-    use crate::tensor::kernel_error::ErrorKind;
-    use crate::tensor::launch::Scalar;
+    use crate::tensor::{DType, ErrorKind, FLOATING, Scalar};
 
     fn case(make: &Make, targets: &[f64], reduction: i64) -> Case {
         let (dtype, samples) = (make.dtype(), targets.len());

@@ -6,12 +6,24 @@ use std::iter;
 use smallvec::SmallVec;
 
 use super::kernel::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
-use crate::call::callees;
+use crate::call::operator::{any_dtype, operators, plain, structured};
 use crate::call::pointwise::ensure_computed;
 use crate::call::tensor_iterator::{Elementwise, Rule, SAME, Types};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, ensure, take_if};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, callees, ensure, take_if, typed};
+use crate::tensor::{DType, Scalar};
+
+operators! {
+    c"nll_loss_forward": structured(nll) => c"nll_loss_forward", c"nll_loss_forward.output";
+    c"nll_loss_forward": plain(nll_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
+    c"nll_loss_backward": structured(nll_backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
+    c"binary_cross_entropy": any_dtype(plain(entropy)) => c"binary_cross_entropy", c"binary_cross_entropy.out";
+    c"binary_cross_entropy_backward": any_dtype(plain(entropy_backward)) =>
+        c"binary_cross_entropy_backward", c"binary_cross_entropy_backward.grad_input";
+    c"log_sigmoid_forward": any_dtype(plain(typed!(log_sigmoid))) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
+    c"log_sigmoid_backward": any_dtype(plain(typed!(log_sigmoid_backward))) =>
+        c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
+    c"nll_loss_backward": plain(nll_of_images_backward) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
+}
 
 /// Numbers of `at::Reduction`.
 pub const NONE: i64 = 0;

@@ -1,12 +1,7 @@
 //! Selection by a mask: `masked_select`, `masked_scatter_`, `nonzero`. Masks and values are contiguous.
 
 use crate::simd::leaf;
-use crate::tensor::dtype::{DType, dispatch_size};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::loops;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{DType, Error, Launch, View, dispatch_size, loops, signature};
 
 signature! {
     /// Counts the elements that are not 0. Operands [count (one Long), self].

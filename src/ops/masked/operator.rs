@@ -4,13 +4,23 @@ use smallvec::smallvec;
 
 use super::kernel::nonzero as nonzero_kernel;
 use crate::call::callees::kernel;
+use crate::call::operator::{operators, plain};
 use crate::call::pointwise::launch_with;
 use crate::call::tensor_iterator::{self, Elementwise, Rule, Types};
 use crate::call::{
     Call, CallError, Format, Input, Outcome, Shape, Strides, Tensor, broadcast, check_devices, check_same_device, ensure, take_if,
+    typed,
 };
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
+
+operators! {
+    c"masked_select": plain(typed!(select)) => c"masked_select", c"masked_select.out";
+    c"where": plain(typed!(fill)) => c"masked_fill_.Scalar";
+    c"where": plain(typed!(fill_with_tensor)) => c"masked_fill_.Tensor";
+    c"masked_scatter": plain(typed!(scatter)) => c"masked_scatter_";
+    c"nonzero": plain(typed!(nonzero)) => c"nonzero", c"nonzero.out";
+    c"nonzero": plain(typed!(nonzero_static)) => c"nonzero_static", c"nonzero_static.out";
+}
 
 /// The number of elements that are not 0.
 fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, CallError> {

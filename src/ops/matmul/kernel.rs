@@ -32,10 +32,7 @@ mod skinny;
 mod tile;
 mod widened;
 
-use crate::tensor::dtype::{Complex32, Complex64, DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::signature::signature;
+use crate::tensor::{Complex32, Complex64, DType, Element, Error, Launch, signature};
 use problem::{Form, Matrix, Problem};
 
 pub use skinny::Entry;

@@ -4,8 +4,17 @@
 //! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
 //! the errors.
 
-use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, check_same_device, ensure, take_if};
-use crate::tensor::launch::Scalar;
+use crate::call::operator::{any_dtype, operators, structured};
+use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, check_same_device, ensure, take_if, typed};
+use crate::tensor::Scalar;
+
+operators! {
+    c"mm": any_dtype(structured(typed!(multiply::<2>))) => c"mm", c"mm.out";
+    c"bmm": any_dtype(structured(typed!(multiply::<3>))) => c"bmm", c"bmm.out";
+    c"addmm": any_dtype(structured(multiply_and_add::<2, 2>)) => c"addmm", c"addmm_", c"addmm.out";
+    c"baddbmm": any_dtype(structured(multiply_and_add::<3, 3>)) => c"baddbmm", c"baddbmm_", c"baddbmm.out";
+    c"addmv": any_dtype(structured(multiply_and_add::<2, 1>)) => c"addmv", c"addmv_", c"addmv.out";
+}
 
 /// The operands of a product; `ndims`: the required numbers of dimensions of `a` and `b`.
 struct Product<'a> {

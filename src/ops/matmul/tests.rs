@@ -5,8 +5,7 @@ use ndarray::ArrayD;
 
 use crate::ops::check::Strides::Contiguous;
 use crate::ops::check::{Case, Make, Tensor, agree, any_threads, find, longs, run, values};
-use crate::tensor::dtype::{Complex64, DType, DTypeSet, FLOATING};
-use crate::tensor::view::Flags;
+use crate::tensor::{Complex64, DType, DTypeSet, FLOATING, Flags};
 
 /// [m, n, k]: empty, single elements, and sizes around lanes, strips and tiles.
 const SIZES: [[usize; 3]; 11] = [

@@ -11,8 +11,41 @@ use smallvec::SmallVec;
 use super::kernel::cat_flip_roll::{cat as cat_kernel, flip as flip_kernel};
 use super::kernel::triangle::tril as triangle_kernel;
 use crate::call::callees;
-use crate::call::{Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device_in, ensure, wrap_dim};
-use crate::tensor::launch::Scalar;
+use crate::call::operator::{COMPOSITION, any_dtype, operators, plain, structured, structured_as};
+use crate::call::{
+    Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device_in, ensure, typed, wrap_dim,
+};
+use crate::tensor::Scalar;
+
+operators! {
+    c"reflection_pad": structured(typed!(pad::<false>)) =>
+        c"reflection_pad1d", c"reflection_pad1d.out" | c"reflection_pad3d", c"reflection_pad3d.out";
+    c"reflection_pad": structured_as(c"replication_pad2d", typed!(pad::<true>)) =>
+        c"reflection_pad2d", c"reflection_pad2d.out";
+    c"replication_pad": structured(typed!(pad::<false>)) =>
+        c"replication_pad1d", c"replication_pad1d.out" | c"replication_pad2d", c"replication_pad2d.out" | c"replication_pad3d",
+        c"replication_pad3d.out";
+    c"reflection_pad_backward": structured(typed!(reflect_lines_backward)) =>
+        c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
+    c"reflection_pad_backward": structured(typed!(pad_backward_of_meta)) =>
+        c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"reflection_pad_backward": plain(typed!(pad_backward::<2>)) =>
+        c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
+    c"replication_pad_backward": structured(typed!(pad_backward_of_meta)) =>
+        c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
+    c"replication_pad_backward": plain(typed!(pad_backward::<2>)) =>
+        c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
+    c"replication_pad_backward": plain(typed!(pad_backward::<3>)) =>
+        c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
+    c"cat": structured(typed!(cat)) => c"cat", c"cat.out";
+    c"flip": plain(typed!(flip)) => c"flip";
+    c"roll": plain(typed!(roll)) => c"roll";
+    c"tril": structured(typed!(triangle)) => c"tril", c"tril_", c"tril.out";
+    c"triu": structured(typed!(triangle)) => c"triu", c"triu_", c"triu.out";
+    c"copy_": any_dtype(plain(typed!(shuffle))) => c"channel_shuffle" | c"native_channel_shuffle";
+    // operators for which PyTorch's composite implementation is used, though the CPU has kernels
+    _: COMPOSITION => c"_stack" | c"_stack.out" | c"narrow_copy" | c"pixel_shuffle" | c"pixel_unshuffle";
+}
 
 /// `c10::MemoryFormat::Preserve`.
 const PRESERVE: i64 = 1;

@@ -1,7 +1,7 @@
 //! The movement kernels over parameters, layouts and elements of every size.
 
 use crate::ops::check::{Case, Make, Strides, Tensor, agree, any_threads, doubles, find, longs, real, run, values};
-use crate::tensor::dtype::{DType, DTypeSet, FIELD};
+use crate::tensor::{DType, DTypeSet, FIELD};
 
 /// One dtype for each size of elements.
 const SIZES: DTypeSet = DTypeSet::of(&[DType::Bool, DType::BFloat16, DType::Float, DType::Long, DType::ComplexDouble]);

@@ -1,8 +1,7 @@
 //! Layer normalisation and its gradients over sizes, dtypes and numbers of threads.
 
 use crate::ops::check::{Case, Make, Tensor, agree, any_threads, values};
-use crate::tensor::dtype::{DType, DTypeSet, FLOATING, WIDE};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, DTypeSet, FLOATING, Scalar, WIDE};
 
 /// A contiguous tensor of positive values.
 fn positive(make: &Make, dtype: DType, sizes: &[usize], seed: usize) -> Tensor {

@@ -9,19 +9,14 @@
 //! The formulas are those of PyTorch's CPU kernels. Scaled gradients are written back unscaled; a step with an overflow does
 //! nothing.
 
-#![forbid(unsafe_code)]
-
 pub mod adagrad;
 pub mod adam;
 pub mod amp;
 pub mod sgd;
 
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::Lists;
-use crate::tensor::number::Real;
-use crate::tensor::signature::{Operand, signature};
+use crate::tensor::{Error, Launch, Operand, Real, signature};
 
 signature! {
     shared(..lists)[tensors, has_rate, has_scale, has_overflow, ..settings] in FLOATING;

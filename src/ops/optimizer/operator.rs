@@ -6,12 +6,21 @@ use std::slice;
 use smallvec::{SmallVec, smallvec};
 
 use super::kernel::amp::update_scale as scale_kernel;
-use crate::call::callees;
+use crate::call::operator::{any_device, operators, plain};
 use crate::call::tensor_lists::{self, List, Lists};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure};
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, callees, ensure, typed};
 use crate::runtime::name as backend;
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
+
+operators! {
+    c"_fused_adagrad_": any_device(plain(adagrad)) => c"_fused_adagrad_", c"_fused_adagrad_.tensor_lr";
+    c"_fused_adam_": any_device(plain(adam)) => c"_fused_adam_", c"_fused_adam_.tensor_lr";
+    c"_fused_adamw_": any_device(plain(adam)) => c"_fused_adamw_", c"_fused_adamw_.tensor_lr";
+    c"_fused_sgd_": any_device(plain(sgd)) => c"_fused_sgd_", c"_fused_sgd_.tensor_lr";
+    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(typed!(unscale))) =>
+        c"_amp_foreach_non_finite_check_and_unscale_";
+    c"_amp_update_scale_": any_device(plain(update_scale)) => c"_amp_update_scale_";
+}
 
 /// The learning rate: a number, or 0 and the tensor that the kernel reads.
 fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tensor<'a>>), CallError> {

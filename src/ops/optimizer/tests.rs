@@ -1,8 +1,7 @@
 //! The fused optimizers: settings, dtypes, sizes around blocks and pieces.
 
 use crate::ops::check::{Case, Make, Tensor, agree, real, run, values};
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
 
 /// Elements of the tensors of each entry, around those of blocks.
 const SIZES: [usize; 6] = [1, 0, 63, 64, 130, 1100];

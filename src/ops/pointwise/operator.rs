@@ -1,6 +1,8 @@
 //! Pointwise operators that are more than a rule of promotion: `clamp`, powers, conversions between complex numbers and their parts,
 //! `glu` and its gradient, `addr`.
 
+pub mod table;
+
 use smallvec::SmallVec;
 
 use crate::call::callees::{self, kernel};
@@ -10,8 +12,7 @@ use crate::call::pointwise::{
 };
 use crate::call::tensor_iterator::{Elementwise, Rule, SAME, Types, check_cast};
 use crate::call::{Arguments, Call, CallError, Input, Outcome, Strides, Tensor, Value, ensure, take_if, wrap_dim};
-use crate::tensor::dtype::{COMPONENTS, DType, FLOAT8, HALVES};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{COMPONENTS, DType, FLOAT8, HALVES, Scalar};
 
 /// An error if the dtype cannot represent the limit. For integers only a limit that excludes every value is refused.
 fn check_limit(call: &Call<'_>, dtype: DType, limit: Scalar, is_min: bool) -> Outcome {

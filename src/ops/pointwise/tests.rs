@@ -6,9 +6,7 @@ use ndarray::ArrayD;
 
 use crate::ops::check::{self, Case, Make, agree_if, any_bits, close, doubles, near, real, tolerance, values};
 use crate::ops::table::TABLE;
-use crate::tensor::dtype::{Complex64, DType, DTypeSet, FIELD, FLOAT, FLOATING, INTEGRAL, REAL};
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::tensor::{Complex64, DType, DTypeSet, FIELD, FLOAT, FLOATING, INTEGRAL, Op, REAL, Scalar};
 
 /// The scalars of the rows that have some; `T` stands for true and `F` for false.
 const SCALARS: &[(&str, &[&[f64]])] = &[

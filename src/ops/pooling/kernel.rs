@@ -4,20 +4,14 @@
 //! elements of a window are compared row by row: the first of equal maxima wins; if there are NaN, the last NaN wins. Indices count
 //! the elements of a plane.
 
-#![forbid(unsafe_code)]
-
 use crate::ops::movement::kernel::unfold::Windows;
 use crate::simd::leaf;
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::loops::row::{self, Row};
 use crate::tensor::loops::rows;
-use crate::tensor::number::{Number, Ordered};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Launch, Number, Ordered, dispatch, signature};
 use crate::tuning::algorithms::POOLED_IN_LANES;
 use crate::tuning::sharing::GRAIN;
 
@@ -338,7 +332,7 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use crate::ops::check::{Case, Tensor, agree, longs, with_nan};
-    use crate::tensor::dtype::{DType, FLOATING};
+    use crate::tensor::{DType, FLOATING};
 
     /// Windows of 2 x 3 with steps of 1 x 2 and a padding of 1 over planes of 3 x 150.
     #[test]

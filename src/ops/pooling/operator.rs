@@ -3,10 +3,16 @@
 pub mod aten;
 
 use super::kernel::max_pool2d_backward as kernel;
+use crate::call::operator::{operators, structured};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, ensure, take_if};
 use crate::ops::movement::operator::unfold::Windows;
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
+
+operators! {
+    c"max_pool2d_with_indices": structured(max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
+    c"max_pool2d_with_indices_backward": structured(max_pool2d_backward) =>
+        c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
+}
 
 /// How the kernels interpret the images.
 struct Layout {

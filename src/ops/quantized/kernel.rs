@@ -15,14 +15,9 @@ pub use integer_product::cost as int_mm_cost;
 
 use crate::ops::matmul::kernel::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::simd::leaf;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::row::Row;
-use crate::tensor::output::Output;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Launch, Output, View, signature};
 
 signature! {
     /// `aten::_weight_int8pack_mm`: out = x @ (weights * scales)ᵀ. Operands [out (M, N), x (M, K), weights (N, K) of `Char`, scales

@@ -2,27 +2,22 @@
 //!
 //! `ensure!` without a text raises the error of PyTorch's CPU kernel, which makes the same checks.
 
-use crate::call::operator::{Batch, Kernel, Operator, Task, any_dtype, plain};
+use crate::call::operator::{Batch, Task, any_dtype, operators, plain};
+use crate::call::tasks::task;
 use crate::call::{Call, CallError, Cut, Format, Outcome, Strides, Tensor, ensure, typed};
 use crate::simd::{self, Isa};
-use crate::tensor::dtype::{DType, DTypeSet};
-use crate::tensor::launch::Scalar;
-use crate::tensor::op::Op;
+use crate::tensor::{DType, DTypeSet, Scalar};
+
+operators! {
+    (c"_int_mm", LIBRARY): any_dtype(plain(typed!(int_mm))) => c"_int_mm", c"_int_mm.out";
+    c"_weight_int8pack_mm": any_dtype(plain(typed!(weight_int8pack_mm))) => c"_weight_int8pack_mm";
+    c"_weight_int4pack_mm_for_cpu": any_dtype(plain(typed!(weight_int4pack_mm))) => c"_weight_int4pack_mm_for_cpu";
+    c"_convert_weight_to_int4pack_for_cpu": any_dtype(plain(typed!(convert_weight_to_int4pack))) =>
+        c"_convert_weight_to_int4pack_for_cpu";
+}
 
 /// PyTorch's kernel for 8 bit integers.
-const LIBRARY: Task = Task {
-    out: Some(c"_int_mm.out"),
-    dtypes: DTypeSet::of(&[DType::Char, DType::Byte]),
-    batch: Batch::None,
-    widens: false,
-    guarded: false,
-};
-
-pub static OPERATORS: [Operator; 1] = [Operator {
-    names: &[c"_int_mm", c"_int_mm.out"],
-    kernel: Kernel::Either(Op::named(c"_int_mm"), LIBRARY),
-    prepare: any_dtype(plain(typed!(int_mm))),
-}];
+const LIBRARY: Task = task(Some(c"_int_mm.out"), DTypeSet::of(&[DType::Char, DType::Byte]), Batch::None);
 
 /// True if PyTorch's kernel for 8 bit integers is oneDNN's, whose instructions multiply four of them at once.
 fn has_library() -> bool {

@@ -5,7 +5,7 @@ use num_complex::Complex64;
 
 use crate::ops::check::{Strides, Tensor, close, longs, real, run, tolerance, values};
 use crate::simd::for_each_isa;
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 const DTYPES: [DType; 3] = [DType::Float, DType::Half, DType::BFloat16];
 /// M, N, K: fewer rows than are multiplied directly and more; whole and partial strips, tiles, blocks and lanes.

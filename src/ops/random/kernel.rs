@@ -4,8 +4,6 @@
 //! Each chunk of elements draws from its own subsequences, so that the values depend on neither threads nor instruction sets, and a
 //! longer tensor begins with the values of a shorter one.
 
-#![forbid(unsafe_code)]
-
 pub mod discrete;
 pub(super) mod distribution;
 
@@ -17,14 +15,10 @@ use half::{bf16, f16};
 
 use crate::runtime::rng;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::{Bool, DType, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::elementwise::{self, Map};
 use crate::tensor::loops::row::RowMut;
-use crate::tensor::number::{Number, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, DType, Element, Error, Launch, Number, Real, dispatch, signature};
 
 signature! {
     uniform(out)[seed, offset, from, to] in FLOATING;

@@ -4,13 +4,37 @@
 mod integers;
 
 use super::kernel as kernels;
-use crate::call::callees;
 use crate::call::dtypes::{greatest_finite, is_floating};
+use crate::call::operator::{any_device, any_dtype, operators, plain};
 use crate::call::tensors::{Dims, Format, Tensor, dims, joint_strides};
-use crate::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
-use crate::tensor::dtype::{COMPLEX, DType, FLOATING, WIDE};
-use crate::tensor::launch::Scalar;
+use crate::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Tensors, Value, broadcast, callees, ensure, typed};
+use crate::tensor::{COMPLEX, DType, FLOATING, Scalar, WIDE};
 use integers::range;
+
+operators! {
+    // random numbers, which check dtypes first: a refused call must not reserve random numbers
+    c"log_normal_": any_dtype(plain(log_normal)) => c"log_normal_";
+    c"geometric_": any_dtype(plain(geometric)) => c"geometric_";
+    c"cauchy_": any_dtype(plain(cauchy)) => c"cauchy_";
+    c"random_": any_dtype(plain(typed!(random))) => c"random_";
+    c"bernoulli_": any_dtype(plain(typed!(bernoulli))) => c"bernoulli_.Tensor";
+    c"bernoulli_": any_dtype(plain(typed!(bernoulli_out))) => c"bernoulli.out";
+    c"poisson": any_dtype(plain(typed!(poisson))) => c"poisson";
+    c"randperm": any_dtype(plain(typed!(permutation))) => c"randperm.generator_out";
+    c"binomial": any_dtype(plain(typed!(binomial))) => c"binomial";
+    c"multinomial": any_device(plain(typed!(multinomial))) => c"multinomial", c"multinomial.out";
+    c"uniform_": any_dtype(plain(typed!(uniform))) => c"uniform_";
+    c"normal_": any_dtype(plain(typed!(normal))) => c"normal_";
+    c"exponential_": any_dtype(plain(exponential)) => c"exponential_";
+    c"bernoulli_.float": any_dtype(plain(bernoulli_scalar)) => c"bernoulli_.float";
+    c"random_": any_dtype(plain(typed!(random_from))) => c"random_.from";
+    c"random_": any_dtype(plain(typed!(random_to))) => c"random_.to";
+    c"native_dropout": any_dtype(plain(typed!(dropout))) => c"native_dropout";
+    c"native_dropout_backward": any_dtype(plain(typed!(dropout_backward))) => c"native_dropout_backward";
+    _: plain(normal_of_tensors) =>
+        c"normal.Tensor_float", c"normal.Tensor_float_out" | c"normal.float_Tensor", c"normal.float_Tensor_out" |
+        c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+}
 
 /// Random numbers that every launch reserves, whatever its size: one Philox block of each subsequence.
 const NUMBERS: u64 = 4;

@@ -4,9 +4,7 @@
 use super::kernel::WORDS;
 use super::kernel::distribution::{Bernoulli, Cauchy, Distribution, Exponential, Geometric, Integers, Normal};
 use crate::ops::check::{Case, Make, agree, agree_if, any_threads, doubles, find, longs, real, round_trip, run, values};
-use crate::tensor::dtype::{Bool, DType, FLOATING};
-use crate::tensor::launch::Scalar;
-use crate::tensor::number::{Hub, Number};
+use crate::tensor::{Bool, DType, FLOATING, Hub, Number, Scalar};
 
 const COUNT: usize = 20_000;
 

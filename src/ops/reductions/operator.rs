@@ -5,10 +5,40 @@
 
 use crate::call::callees::{self, kernel};
 use crate::call::dtypes::is_floating;
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Tensors, Value, ensure, take_if, wrap_dim};
+use crate::call::operator::{any_dtype, operators, plain, structured};
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Tensors, Value, ensure, take_if, typed, wrap_dim};
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, Scalar, UNSIGNED};
+
+operators! {
+    c"sum": any_dtype(plain(typed!(sum_of_all))) => c"sum";
+    c"mean": any_dtype(plain(typed!(mean_of_all))) => c"mean";
+    c"sum": any_dtype(structured(typed!(sum))) => c"sum.dim_IntList", c"sum.IntList_out";
+    c"mean": any_dtype(structured(typed!(mean))) => c"mean.dim", c"mean.out";
+    c"prod": any_dtype(structured(typed!(sum))) => c"prod.dim_int", c"prod.int_out";
+    c"prod": any_dtype(plain(typed!(sum_of_all))) => c"prod";
+    c"amax": structured(typed!(amax)) => c"amax", c"amax.out";
+    c"amin": structured(typed!(amax)) => c"amin", c"amin.out";
+    c"all": any_dtype(structured(typed!(logical_of_all))) => c"all", c"all.all_out";
+    c"all": any_dtype(structured(typed!(logical))) => c"all.dim", c"all.out" | c"all.dims", c"all.dims_out";
+    c"any": any_dtype(structured(typed!(logical_of_all))) => c"any", c"any.all_out";
+    c"any": any_dtype(structured(typed!(logical))) => c"any.dim", c"any.out" | c"any.dims", c"any.dims_out";
+    c"linalg_vector_norm": any_dtype(structured(vector_norm)) => c"linalg_vector_norm", c"linalg_vector_norm.out";
+    c"nansum": any_dtype(plain(typed!(nansum))) => c"nansum", c"nansum.out";
+    c"count_nonzero": plain(typed!(count_nonzero)) => c"count_nonzero.dim_IntList" | c"count_nonzero";
+    c"max.dim": structured(typed!(pair)) => c"max.dim", c"max.dim_max";
+    c"min.dim": structured(typed!(pair)) => c"min.dim", c"min.dim_min";
+    c"aminmax": structured(typed!(pair)) => c"aminmax", c"aminmax.out";
+    c"amax": plain(typed!(max)) => c"max", c"max.unary_out";
+    c"amin": plain(typed!(max)) => c"min", c"min.unary_out";
+    c"argmax": structured(typed!(argmax)) => c"argmax", c"argmax.out";
+    c"argmin": structured(typed!(argmax)) => c"argmin", c"argmin.out";
+    c"var": any_dtype(plain(variance::<false>)) => c"var.correction", c"var.correction_out";
+    c"std": any_dtype(plain(variance::<false>)) => c"std.correction", c"std.correction_out";
+    c"var": any_dtype(plain(variance::<true>)) => c"var_mean.correction";
+    c"std": any_dtype(plain(variance::<true>)) => c"std_mean.correction";
+    _: plain(typed!(norm)) => c"norm.ScalarOpt_dim";
+}
 
 /// The input of a reduction, and the set of reduced dimensions as a bit mask.
 struct Reduction<'a> {

@@ -3,7 +3,7 @@
 use ndarray::{ArrayD, Dimension, IxDyn};
 
 use crate::ops::check::{self, Case, Make, Tensor, agree, any_threads, doubles, real, with_nan};
-use crate::tensor::dtype::{Complex64, DType, DTypeSet, FLOAT};
+use crate::tensor::{Complex64, DType, DTypeSet, FLOAT};
 
 /// Sizes, and the reduced dimensions: around lanes, blocks and strips of columns.
 const CASES: [(&[usize], &[usize]); 10] = [

@@ -4,7 +4,6 @@
 //! gradients of weights and inputs, as matrix products. [`steps`] has what differs between cells, [`sequence`] the loop over the
 //! steps, and [`unit`] the loop over the units of the hidden state.
 
-#![forbid(unsafe_code)]
 mod sequence;
 mod steps;
 mod unit;
@@ -15,8 +14,7 @@ use sequence::layer;
 use steps::{Elman, ElmanGradient, Gru, GruGradient, Lstm, LstmCell, LstmCellGradient, LstmGradient};
 use unit::cell;
 
-use crate::tensor::kernel_error::Error;
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, signature};
 
 signature! {
     /// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias],

@@ -2,8 +2,7 @@
 //! with layers of one step.
 
 use crate::ops::check::{self, Strides, Tensor};
-use crate::tensor::dtype::{DType, FLOATING, HALVES};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, HALVES, Scalar};
 
 const STEPS: usize = 5;
 const SIZE: usize = 19;

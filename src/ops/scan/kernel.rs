@@ -6,21 +6,14 @@
 //! from the totals of the blocks before them. `logcumsumexp` works in blocks too: sums of exponentials relative to a common bound,
 //! then logarithms. Groups and blocks depend on the length alone, except for the choice of the bound.
 
-#![forbid(unsafe_code)]
-
 use std::marker::PhantomData;
 
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, math};
-use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
-use crate::tensor::number::{Hub, Number, Ordered};
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Complex32, Complex64, DType, Element, Error, Hub, Launch, Number, Ordered, View, dispatch, signature};
 use crate::tuning::sharing::{DIVIDED_SCAN, GRAIN};
 
 signature! {

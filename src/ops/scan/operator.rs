@@ -1,7 +1,16 @@
 //! Scans along a dimension. The kernels get [outputs..., input] and the scalar [dim].
 
-use crate::call::{Call, Outcome, Strides, Tensor, Value, wrap_dim};
+use crate::call::operator::{any_dtype, operators, plain, structured};
+use crate::call::{Call, Outcome, Strides, Tensor, Value, typed, wrap_dim};
 use crate::ops::softmax::operator::launch;
+
+operators! {
+    c"cumsum": any_dtype(structured(typed!(scan))) => c"cumsum", c"cumsum_", c"cumsum.out";
+    c"cumprod": any_dtype(structured(typed!(scan))) => c"cumprod", c"cumprod_", c"cumprod.out";
+    c"_logcumsumexp": plain(typed!(logcumsumexp)) => c"_logcumsumexp", c"_logcumsumexp.out";
+    c"_cummax_helper": plain(typed!(cummax)) => c"_cummax_helper";
+    c"_cummin_helper": plain(typed!(cummax)) => c"_cummin_helper";
+}
 
 pub fn scan(call: &Call<'_>, input: Tensor<'_>, dim: i64, _dtype: Value<'_>) -> Outcome {
     let out = call.output(0, &call.shape()?, Strides::Shared)?;

@@ -3,7 +3,7 @@
 use ndarray::{ArrayD, Dimension, IxDyn};
 
 use crate::ops::check::{self, Case, Make, agree, any_threads, longs, real, rounded, values, with_nan};
-use crate::tensor::dtype::{DType, DTypeSet, FLOATING, WIDE};
+use crate::tensor::{DType, DTypeSet, FLOATING, WIDE};
 
 const CASES: [(&[usize], usize); 8] =
     [(&[1], 0), (&[5], 0), (&[300], 0), (&[3, 70], 1), (&[70, 3], 0), (&[4, 33, 5], 1), (&[2, 2, 129], 2), (&[40, 33], 0)];

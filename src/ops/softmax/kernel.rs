@@ -5,16 +5,10 @@
 //! one, along a contiguous dimension, or several at once, across a strided one, and whether operands are read in place.
 //! `tensor/loops/lines/passes.rs` has both loops over lines; the vector loops are those over lanes in this file.
 
-#![forbid(unsafe_code)]
-
 use crate::simd::Aligned;
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::LANES;
 use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
-use crate::tensor::number::{Field, Number, Ordered, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Field, Launch, Number, Ordered, Real, dispatch, signature};
 
 signature! {
     /// `aten::_softmax`.

@@ -2,8 +2,18 @@
 //!
 //! As for reductions, calls that are clearly valid skip PyTorch's meta function.
 
-use crate::call::{Call, CallError, Outcome, Strides, Tensor, take_if, wrap_dim};
-use crate::tensor::dtype::DType;
+use crate::call::operator::{any_dtype, operators, structured};
+use crate::call::{Call, CallError, Outcome, Strides, Tensor, take_if, typed, wrap_dim};
+use crate::tensor::DType;
+
+operators! {
+    c"_softmax": any_dtype(structured(typed!(softmax))) => c"_softmax", c"_softmax.out";
+    c"_log_softmax": any_dtype(structured(typed!(softmax))) => c"_log_softmax", c"_log_softmax.out";
+    c"_softmax_backward_data": any_dtype(structured(typed!(softmax_backward))) =>
+        c"_softmax_backward_data", c"_softmax_backward_data.out";
+    c"_log_softmax_backward_data": any_dtype(structured(typed!(softmax_backward))) =>
+        c"_log_softmax_backward_data", c"_log_softmax_backward_data.out";
+}
 
 /// A contiguous output with the input's sizes and the dtype `usual`; without that or with `out=`, the meta function's output.
 fn output<'a>(call: &Call<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, CallError> {

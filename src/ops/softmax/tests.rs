@@ -1,7 +1,7 @@
 //! Softmax and its gradients over dimensions, layouts and dtypes.
 
 use crate::ops::check::{Case, Tensor, agree, longs};
-use crate::tensor::dtype::{DType, FLOATING};
+use crate::tensor::{DType, FLOATING};
 
 const CASES: [(&[usize], usize); 8] =
     [(&[1], 0), (&[7], 0), (&[3, 100], 1), (&[100, 3], 0), (&[4, 33, 5], 1), (&[2, 40, 64], 1), (&[2, 300], 1), (&[3, 20, 50], 1)];

@@ -10,12 +10,30 @@ use super::kernel::searchsorted as kernels;
 use super::kernel::sort as sort_kernel;
 use crate::call::callees;
 use crate::call::dtypes::common_dtype;
+use crate::call::operator::{any_dtype, operators, plain, structured};
 use crate::call::{
-    Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if, wrap_dim,
+    Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if, typed, wrap_dim,
 };
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
 use crate::tuning::algorithms::{MAX_SELECTED, SHARED_SORT_LINE};
+
+operators! {
+    c"kthvalue": plain(typed!(kthvalue)) => c"kthvalue.values";
+    c"median": plain(typed!(median)) => c"median";
+    c"median": plain(typed!(median_along)) => c"median.dim_values";
+    c"nanmedian": plain(typed!(median)) => c"nanmedian";
+    c"nanmedian": plain(typed!(median_along)) => c"nanmedian.dim_values";
+    c"mode": plain(typed!(mode)) => c"mode", c"mode.values";
+    c"sort.stable": plain(typed!(sort)) => c"sort.stable", c"sort.values_stable";
+    c"topk": plain(typed!(topk)) => c"topk", c"topk.values";
+    c"searchsorted": any_dtype(plain(searchsorted)) =>
+        c"searchsorted.Tensor", c"searchsorted.Tensor_out" | c"searchsorted.Scalar", c"searchsorted.Scalar_out";
+    c"searchsorted": any_dtype(plain(typed!(bucketize))) =>
+        c"bucketize.Tensor", c"bucketize.Tensor_out" | c"bucketize.Scalar";
+    c"isin": any_dtype(structured(typed!(isin))) =>
+        c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out" | c"isin.Scalar_Tensor";
+    _: plain(typed!(is_number)) => c"isin.Tensor_Scalar";
+}
 
 /// The dimension to select along. It is not empty if anything is selected.
 struct Line<'a> {

@@ -2,8 +2,7 @@
 
 use super::kernel::sort::workspace;
 use crate::ops::check::{Case, Make, Strides, Tensor, agree, any_threads, find, longs, run, values, with_nan};
-use crate::tensor::dtype::{DType, ORDERED};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, ORDERED, Scalar};
 
 /// A launch with the results [values, indices] of `count` elements for each line of the contiguous input.
 fn select(make: &Make, lines: usize, [len, count]: [usize; 2], scalars: &[i64]) -> Case {

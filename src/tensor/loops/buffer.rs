@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::rc::Rc;
 
 use crate::simd::Aligned;
-use crate::tensor::dtype::Element;
+use crate::tensor::Element;
 use crate::tuning::caches::{BLOCK, FEW_SCRATCH, KEPT_SCRATCH_BYTES, MAX_KEPT_SCRATCH};
 
 /// A block of elements of any dtype. A loop writes through its address while the buffer owns it.

@@ -11,10 +11,7 @@ use super::Buffer;
 use super::strided::copy_run;
 use crate::simd::nontemporal::Stores;
 use crate::simd::{halves, leaf};
-use crate::tensor::dtype::{DType, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::number::{Hub, Number};
-use crate::tensor::view::View;
+use crate::tensor::{DType, Element, Error, Hub, Number, View, dispatch};
 use crate::tuning::caches::CAST_RUN;
 
 /// Casts `count` elements.

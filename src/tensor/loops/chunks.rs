@@ -6,9 +6,7 @@
 
 use super::index_space::{MAX_OPERANDS, Space};
 use super::staging::{Patches, check_dtypes};
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::{DType, Element, Error, Launch};
 use crate::tuning::caches::BLOCK;
 
 /// Called with one chunk: its number, inputs and outputs of type `T`, outputs of type `U`.

@@ -9,11 +9,8 @@ use super::strided::{self, StridedPtr};
 use super::{Buffer, cast, parallel};
 use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{self, Launch, Layout};
-use crate::tensor::number::Number;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::{Error, Flags, Number, View, dispatch};
 use crate::tuning::caches::TRANSPOSE_TILE;
 use crate::tuning::sharing::{COPY_PIECE_BYTES, GRAIN};
 

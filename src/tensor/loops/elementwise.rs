@@ -9,11 +9,7 @@ use super::words::is_paired;
 use super::{Buffer, cast, grain, parallel};
 use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::number::Number;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::{DType, Element, Error, Flags, Launch, Number, View};
 use crate::tuning::caches::{BLOCK, ELEMENTWISE_BLOCK};
 
 /// An operator of `N` inputs of type `T`, with its parameters.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::runtime::sync::Mutex;
-use crate::tensor::kernel_error::Error;
+use crate::tensor::Error;
 
 /// Keeps the first failure among the threads of a loop.
 #[derive(Default)]

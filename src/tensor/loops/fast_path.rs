@@ -8,10 +8,7 @@ use super::elementwise::{Inputs, Types, drive, drive_in_runs, has_wider_number};
 use super::words::is_paired;
 use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::number::Number;
+use crate::tensor::{Element, Error, Launch, Number};
 use crate::tuning::caches::{ELEMENTWISE_BLOCK, FAST_PATH_BLOCK};
 
 /// A function of `N` numbers with a fast and a slow path. Mark the methods `#[inline(always)]`.

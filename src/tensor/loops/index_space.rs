@@ -1,8 +1,7 @@
 //! [`Space`]: the index space of several operands, divided into patches.
 
 use super::{grain, parallel};
-use crate::tensor::launch::Launch;
-use crate::tensor::view::MAX_DIMS;
+use crate::tensor::{Launch, MAX_DIMS};
 use crate::tuning::caches::{BLOCK, PATCH_ROWS};
 
 /// The maximum number of operands of a loop over patches.

@@ -19,10 +19,7 @@ use line_plan::{Operand, Plan};
 
 use super::{grain, parallel};
 use crate::simd::leaf;
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::output::Output;
-use crate::tensor::view::View;
+use crate::tensor::{DType, Element, Error, Output, View};
 use crate::tuning::sharing::{GRAIN, LONG_PIECES_FROM};
 
 pub use values::{SharedValues, Values, ValuesMut};

@@ -15,11 +15,8 @@ use super::words::{from_bits, is_paired, to_bits};
 use crate::runtime::parallel_for;
 use crate::runtime::task::Span;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{self, Launch, Layout, Record, Scalar};
-use crate::tensor::number::Number;
-use crate::tensor::view::Flags;
+use crate::tensor::{DType, Element, Error, Flags, Number};
 use crate::tuning::caches::LIST_BLOCK;
 use crate::tuning::sharing::{GRAIN, SHARED_REDUCTION};
 
@@ -349,7 +346,7 @@ fn walk(ends: &[usize], begin: usize, end: usize, body: ListBody<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::view::View;
+    use crate::tensor::View;
 
     /// True if two lists of two tensors of four floats at these addresses are disjoint; the first list is written.
     fn are_apart(addresses: [usize; 4]) -> bool {

@@ -1,10 +1,7 @@
 //! Loops over long lines: a kernel divides each line among the threads, one line after the other, with a workspace.
 
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::row::Row;
-use crate::tensor::output::Output;
-use crate::tensor::view::{MAX_DIMS, View};
+use crate::tensor::{Element, Error, MAX_DIMS, Output, View};
 
 /// Called with one line: input, output, indices, workspace.
 pub type LineBody<'a, T> = &'a mut dyn FnMut(&[T], &mut [T], &mut [i64], &mut [u128]);

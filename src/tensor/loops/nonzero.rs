@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::parallel;
 use crate::simd::leaf;
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::number::Number;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Number, View, dispatch};
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::GRAIN;
 

@@ -19,9 +19,7 @@ pub mod variance;
 
 use reduction_plan::Plan;
 
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::{DType, Element, Error, Launch};
 
 /// The maximum number of outputs of a reduction.
 pub const MAX_OUTPUTS: usize = 2;

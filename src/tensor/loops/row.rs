@@ -7,10 +7,7 @@ use std::marker::PhantomData;
 use super::index_space::Steps;
 use super::parallel;
 use super::strided::{self, StridedPtr};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::output::Output;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Output, View};
 
 /// A row of an operand, for reading.
 #[derive(Clone, Copy)]

@@ -5,10 +5,7 @@
 
 use super::row::{Row, RowMut};
 use super::{cast, parallel};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::output::Output;
-use crate::tensor::view::{MAX_DIMS, View};
+use crate::tensor::{Element, Error, MAX_DIMS, Output, View};
 use crate::tuning::sharing::GRAIN;
 
 /// Sets every element of a contiguous output.
@@ -97,8 +94,7 @@ mod tests {
 
     use super::super::row::tests::output;
     use super::*;
-    use crate::tensor::dtype::DType;
-    use crate::tensor::view::Flags;
+    use crate::tensor::{DType, Flags};
 
     #[test]
     fn every_row_is_visited_once() {

@@ -6,10 +6,7 @@
 use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
 use super::{Buffer, cast};
-use crate::tensor::dtype::DType;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::view::Flags;
+use crate::tensor::{DType, Error, Flags, Launch};
 
 /// Checks that every operand's dtype is convertible.
 pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), Error> {

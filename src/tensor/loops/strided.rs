@@ -8,7 +8,7 @@ use crate::simd::nontemporal::Stores;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Isa, isa};
 use crate::simd::{leaf, vectorize};
-use crate::tensor::dtype::{Element, dispatch_size};
+use crate::tensor::{Element, dispatch_size};
 
 /// Bytes of a block of a contiguous copy.
 const RUN: usize = 128;

@@ -1,8 +1,7 @@
 //! Lookup of 16 bit values in a table of all results of a function: [`run`].
 
 use super::elementwise::{Types, drive};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::{Error, Launch};
 
 /// The result for every pattern of 16 bits.
 pub type LookupTable = [u16; 1 << 16];

@@ -2,8 +2,7 @@
 //!
 //! Each element is widened and rounded in its half of the word, so that no vector instruction moves elements between lanes.
 
-use crate::tensor::dtype::Element;
-use crate::tensor::number::Number;
+use crate::tensor::{Element, Number};
 
 /// True if elements have 16 bits and a computing type of 32 bits.
 pub const fn is_paired<E: Element>() -> bool {

@@ -9,10 +9,7 @@ use std::time::Duration;
 use rustdev::abi::rd_launch::KernelCall;
 use rustdev::runtime::stream::Stream;
 use rustdev::runtime::{device, pools};
-use rustdev::tensor::dtype::DType;
-use rustdev::tensor::launch::Record;
-use rustdev::tensor::op::Op;
-use rustdev::tensor::view::{Flags, View};
+use rustdev::tensor::{DType, Flags, Op, Record, View};
 use slow_device::SlowDevice;
 use slow_device::speed::Speed;
 

@@ -5,15 +5,9 @@ use std::ops::Range;
 use super::{Call, Loaded, Score, add_mask, load_rows, store};
 use crate::ops::matmul::kernel::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::simd::{across, leaf};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::failure::Failure;
-use crate::tensor::number::{Field, Number};
-use crate::tensor::output::Output;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Field, Launch, Number, Output, View, signature};
 use crate::tuning::caches::{ATTENTION_KEYS, ATTENTION_QUERIES};
 
 signature! {

@@ -2,10 +2,14 @@
 //! `nn.TransformerEncoderLayer` call when no gradient is needed. They are composed of the operators that the modules call
 //! otherwise. Attention without a mask has memory linear in the length.
 
-use crate::call::callees;
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, ensure, take_if};
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::call::operator::{operators, plain};
+use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, callees, ensure, take_if};
+use crate::tensor::{DType, FLOATING, Scalar};
+
+operators! {
+    _: plain(multi_head_attention) => c"_native_multi_head_attention";
+    _: plain(encoder_layer) => c"_transformer_encoder_layer_fwd";
+}
 
 /// The last two arguments of both operators: which elements take no part (true), and the layout of that mask.
 struct Mask<'a> {

@@ -12,17 +12,11 @@ use std::ops::Range;
 use crate::ops::movement::kernel::unfold::Windows;
 use crate::runtime::sync::Mutex;
 use crate::simd::{self, Isa, leaf};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::row::{self, Row};
 use crate::tensor::loops::{Memory, parallel};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::output::Output;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Launch, Number, Output, Real, Scalar, View, signature};
 use crate::tuning::sharing::{DEPTHWISE_PARTS, GRAIN};
 
 signature! {

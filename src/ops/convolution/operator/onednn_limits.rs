@@ -10,10 +10,8 @@
 //! elements (95 x 95 passed, 97 x 97 crashed the process, with any number of channels). Such geometries are rare, so they are
 //! computed in float32 on every processor.
 
-#![forbid(unsafe_code)]
-
 use crate::simd::{has_bfloat16_products, has_float16_tiles};
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// Elements of a volume's plane up to which oneDNN's gradients for AMX are trusted.
 const LARGEST_PLANE: i64 = 4096;

@@ -1,8 +1,7 @@
 //! Depthwise convolutions over kernels, geometries, dtypes and layouts.
 
 use crate::ops::check::{Case, Strides, Tensor, agree, longs};
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
 
 /// Sizes (N, H, W, C) of images; kernel, dilation, padding and stride, each of height and width.
 const CASES: [([usize; 4], [[usize; 2]; 4]); 9] = [

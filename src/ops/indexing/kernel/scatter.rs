@@ -1,15 +1,10 @@
 //! Scatters: how a target element is combined with its source.
 
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::cast;
 use crate::tensor::loops::indexed::{Folding, Indexed, Rules, Update, store};
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
-use crate::tensor::number::{Number, Ordered};
-use crate::tensor::signature::{Operand, signature};
-use crate::tensor::view::Flags;
+use crate::tensor::{Element, Error, Flags, Launch, Number, Operand, Ordered, Scalar, dispatch, signature};
 
 signature! {
     /// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_fill_`,

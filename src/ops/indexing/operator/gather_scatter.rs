@@ -3,9 +3,29 @@
 
 use crate::call::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
 use crate::call::callees::{self, kernel};
-use crate::call::{Arguments, Call, CallError, Dims, Format, Input, Outcome, Strides, Tensor, Value, ensure, take_if, wrap_dim};
-use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
-use crate::tensor::launch::Scalar;
+use crate::call::operator::{operators, plain, structured};
+use crate::call::{
+    Arguments, Call, CallError, Dims, Format, Input, Outcome, Strides, Tensor, Value, ensure, take_if, typed, wrap_dim,
+};
+use crate::tensor::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL, Scalar};
+
+operators! {
+    c"scatter": structured(scatter) =>
+        c"scatter.src", c"scatter_.src", c"scatter.src_out" | c"scatter.value", c"scatter_.value", c"scatter.value_out";
+    c"scatter_reduce": structured(scatter) =>
+        c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out" | c"scatter.value_reduce", c"scatter_.value_reduce",
+        c"scatter.value_reduce_out" | c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
+    c"scatter_add": structured(scatter) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
+    c"index_add": structured(scatter) => c"index_add", c"index_add_", c"index_add.out";
+    c"index_copy": structured(scatter) => c"index_copy", c"index_copy_", c"index_copy.out";
+    c"index_reduce": structured(scatter) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
+    c"index_fill": plain(typed!(index_fill)) => c"index_fill_.int_Scalar";
+    c"index_fill": plain(typed!(index_fill_tensor)) => c"index_fill_.int_Tensor";
+    c"gather": structured(typed!(gather)) => c"gather", c"gather.out";
+    c"index_select": plain(typed!(select)) => c"index_select", c"index_select.out";
+    c"take": plain(typed!(take)) => c"take", c"take.out";
+    c"put": plain(typed!(put)) => c"put_";
+}
 
 /// True for the dtypes of indices.
 pub fn is_index(tensor: Tensor<'_>) -> bool {

@@ -1,16 +1,11 @@
 //! Losses before their reduction, and their gradients. A gradient's scalar `norm` is 1, or 1 over the number of elements for a
 //! mean.
 
-#![forbid(unsafe_code)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ops::pointwise::kernel::functions;
-use crate::tensor::dtype::{FLOATING, dispatch};
-use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::elementwise::{Map, run};
-use crate::tensor::number::{Integer, Number, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, FLOATING, Integer, Number, Real, dispatch, signature};
 
 signature! {
     /// `aten::smooth_l1_loss_backward`.

@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 };
 
 use super::problem::Matrix;
-use crate::tensor::dtype::Element;
+use crate::tensor::Element;
 
 /// Columns of a register.
 pub const LANES: usize = 16;

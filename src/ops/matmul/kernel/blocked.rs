@@ -12,7 +12,7 @@ use super::avx512_tile::{self, LANES, Lane, Operands, Pitched, ROWS, Target, WID
 use super::problem::{Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
 use crate::simd::{self, leaf};
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};

@@ -4,8 +4,7 @@ use gemm::Parallelism;
 
 use super::problem::{Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
-use crate::tensor::dtype::Element;
-use crate::tensor::number::Number;
+use crate::tensor::{Element, Number};
 
 /// Runs a product of `T`, one of the types that `gemm` supports.
 pub fn run<T: Element + Number>(problem: &Problem) {

@@ -14,9 +14,8 @@ use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
 use super::widened::Store;
 use crate::simd::{self, Isa, vectorize};
-use crate::tensor::dtype::{DType, DTypeSet, Element};
-use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::Memory;
+use crate::tensor::{DType, DTypeSet, Element, Error};
 use crate::tuning::products::{
     LIBRARY_COLUMNS_AMD, LIBRARY_MULTIPLY_ADDS, LIBRARY_MULTIPLY_ADDS_16_BIT, LIBRARY_ROWS_AMD, LIBRARY_TILE_SIDE,
     ONEDNN_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS_16_BIT, VECTOR_MULTIPLY_ADDS,

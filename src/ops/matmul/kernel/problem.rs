@@ -2,13 +2,9 @@
 
 use super::library;
 use super::tile::Tile;
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Scalar;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};
-use crate::tensor::number::Number;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::{DType, Element, Error, Flags, Number, Scalar, View};
 use crate::tuning::products::SKINNY_ROWS;
 
 /// The operands of a product.

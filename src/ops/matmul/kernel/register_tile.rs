@@ -5,7 +5,7 @@
 
 use super::skinny::Entry;
 use crate::simd::{self, Isa, Leaf, vectorize};
-use crate::tensor::number::Number;
+use crate::tensor::Number;
 
 /// The divisor of the number of columns.
 pub const COLUMNS: usize = 16;

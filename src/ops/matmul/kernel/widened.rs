@@ -7,8 +7,7 @@ use super::direct;
 use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::Element;
-use crate::tensor::number::Number;
+use crate::tensor::{Element, Number};
 use crate::tuning::products::{WIDENED_DEPTH, WIDENED_TILE_SIDE};
 
 thread_local! {

@@ -1,12 +1,9 @@
 //! `cat`, `flip` and `roll`: copies between parts of the operands, in one task.
 
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill::{copy_dense, copy_view};
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::parallel;
-use crate::tensor::part::{Flipped, Narrowed};
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, Flipped, Launch, Narrowed, signature};
 use crate::tuning::sharing::{CAT_PIECE_NS, SHARED_INPUT_BYTES};
 
 signature! {

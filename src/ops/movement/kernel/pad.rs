@@ -3,15 +3,9 @@
 //! A padded dimension is a map from output indices to input indices. Gradients are gathered: an input element adds the gradients of
 //! the output elements that repeat it, in index order, so that the sum does not depend on the number of threads.
 
-use crate::tensor::dtype::{Complex64, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::{Row, is_line};
 use crate::tensor::loops::rows;
-use crate::tensor::number::Number;
-use crate::tensor::output::Output;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Complex64, Element, Error, Launch, Number, Output, Scalar, View, dispatch, signature};
 use crate::tuning::sharing::GRAIN;
 
 signature! {

@@ -1,12 +1,8 @@
 //! Triangles of matrices, the indices of their elements, and identity matrices.
 
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
-use crate::tensor::number::Number;
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Launch, Number, dispatch, signature};
 
 signature! {
     eye(out)[] in EVERY;

@@ -3,14 +3,9 @@
 //! Gradients are gathered: an element adds the elements of its windows in order, so that the sum does not depend on the number of
 //! threads.
 
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
-use crate::tensor::number::Number;
-use crate::tensor::signature::signature;
-use crate::tensor::view::{MAX_DIMS, View};
+use crate::tensor::{Element, Error, Launch, MAX_DIMS, Number, View, dispatch, signature};
 
 signature! {
     im2col(out; input)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in ANY;

@@ -1,7 +1,14 @@
 //! Sliding windows over images: `im2col`, `col2im` and the gradient of `unfold`.
 
-use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, ensure, wrap_dim};
+use crate::call::operator::{operators, plain};
+use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, ensure, typed, wrap_dim};
 use crate::ops::movement::kernel::unfold::{im2col as kernel, unfold_backward as unfold_kernel};
+
+operators! {
+    c"im2col": plain(im2col) => c"im2col", c"im2col.out";
+    c"col2im": plain(col2im) => c"col2im", c"col2im.out";
+    c"unfold_backward": plain(typed!(unfold_backward)) => c"unfold_backward";
+}
 
 /// Windows over the last two dimensions: (height, width) of each parameter.
 pub struct Windows {

@@ -5,23 +5,16 @@
 //! pieces of fixed lengths, whose sums are added in `f64` and in the order of the pieces, so that the bits do not depend on the
 //! threads.
 
-#![forbid(unsafe_code)]
-
 mod batch_norm;
 mod group_norm;
 
 use super::mean_variance::{self, Pair, wide};
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, leaf};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Scalar;
 use crate::tensor::loops::lines::ValuesMut;
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
-use crate::tensor::number::{Field, Number, Real};
-use crate::tensor::output::Output;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Field, Number, Output, Real, Scalar, View};
 use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::{CHANNEL_NORM_ROWS, GRAIN, MEAN_VARIANCE_PIECE};
 

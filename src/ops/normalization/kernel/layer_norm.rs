@@ -2,20 +2,13 @@
 //! their gradients have their own dtypes. The gradients of the weights are summed over blocks of rows, and the blocks in their
 //! order, so that the bits do not depend on the threads.
 
-#![forbid(unsafe_code)]
-
 use super::channel_norm::map_run;
 use super::mean_variance;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, across};
-use crate::tensor::dtype::{DType, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::lines::{self, LANES, Lines, SharedValues, Values, ValuesMut};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::part::Narrowed;
-use crate::tensor::signature::signature;
+use crate::tensor::{DType, Element, Error, Launch, Narrowed, Number, Real, dispatch, signature};
 use crate::tuning::sharing::{LAYER_NORM_ROWS, MAX_LAYER_NORM_BLOCKS};
 
 signature! {

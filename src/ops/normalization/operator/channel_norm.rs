@@ -2,14 +2,25 @@
 //! normalisation, with a column for each channel.
 
 use super::layer_norm::{check_dtypes, statistics_dtype};
+use crate::call::operator::{any_dtype, operators, plain};
 use crate::call::{Arguments, Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, check_same_device, ensure, take_if};
 use crate::ops::normalization::kernel::channel_norm::{
     native_batch_norm as kernel, native_batch_norm_backward as backward_kernel, native_group_norm as group_kernel,
     native_group_norm_backward as group_backward_kernel,
 };
 use crate::runtime::name::name;
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, Scalar};
+
+operators! {
+    // normalisation, whose functions check dtypes after PyTorch's own checks
+    c"native_batch_norm": any_dtype(plain(batch_norm)) => c"native_batch_norm" | c"_native_batch_norm_legit";
+    c"native_batch_norm": any_dtype(plain(batch_norm_without_statistics)) => c"_native_batch_norm_legit.no_stats";
+    c"native_batch_norm": any_dtype(plain(batch_norm_with_reserve::<true>)) => c"_batch_norm_with_update";
+    c"native_batch_norm": any_dtype(plain(batch_norm_with_reserve::<false>)) => c"_batch_norm_no_update";
+    c"native_batch_norm_backward": any_dtype(plain(batch_norm_backward)) => c"native_batch_norm_backward" | c"batch_norm_backward";
+    c"native_group_norm": any_dtype(plain(group_norm)) => c"native_group_norm";
+    c"native_group_norm_backward": any_dtype(plain(group_norm_backward)) => c"native_group_norm_backward";
+}
 
 /// The memory layout of samples with channels in dimension 1.
 struct Samples {

@@ -1,14 +1,8 @@
 //! Adagrad (Duchi, Hazan and Singer 2011).
 
-#![forbid(unsafe_code)]
-
 use super::{Gradient, SharedSettings};
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Launch, Number, Real, dispatch, signature};
 
 signature! {
     fused_adagrad(..lists)[tensors, has_rate, has_scale, has_overflow, lr, lr_decay, weight_decay, eps, maximize] in FLOATING;

@@ -1,14 +1,8 @@
 //! Adam and AdamW (Kingma and Ba 2014; Loshchilov and Hutter 2017; AMSGrad: Reddi et al. 2018).
 
-#![forbid(unsafe_code)]
-
 use super::{Gradient, SharedSettings};
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lists::{self, Step};
-use crate::tensor::number::Real;
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Launch, Real, Scalar, dispatch, signature};
 
 signature! {
     /// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, maximum second moments (AMSGrad only), gradients], step

@@ -1,14 +1,8 @@
 //! Gradient scaling of automatic mixed precision: unscales gradients, finds infinities, and updates the scale.
 
-#![forbid(unsafe_code)]
-
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::lists::{self, Lists, Step};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::signature::{Operand, signature};
+use crate::tensor::{Element, Error, Launch, Number, Operand, Real, dispatch, signature};
 
 signature! {
     unscale(..gradients)[tensors] in FLOATING;
@@ -76,8 +70,7 @@ pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use crate::ops::check::{Case, Tensor, agree, values};
-    use crate::tensor::dtype::{DType, FLOATING};
-    use crate::tensor::launch::Scalar;
+    use crate::tensor::{DType, FLOATING, Scalar};
 
     #[test]
     fn gradients_are_unscaled_and_looked_at() {

@@ -1,14 +1,8 @@
 //! Stochastic gradient descent, with optional momentum.
 
-#![forbid(unsafe_code)]
-
 use super::{Gradient, SharedSettings};
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Launch, Number, Real, dispatch, signature};
 
 signature! {
     fused_sgd(..lists)[tensors, has_rate, has_scale, has_overflow, weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step] in FLOATING;

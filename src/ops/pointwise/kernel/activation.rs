@@ -1,11 +1,7 @@
 //! Activation functions.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::number::{Field, Ordered, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, Field, Ordered, Real, signature};
 
 signature! {
     /// `aten::gelu`: x times the normal distribution function of x; `approximate` is 0 for erf, 1 for tanh.

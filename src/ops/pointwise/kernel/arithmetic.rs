@@ -1,17 +1,11 @@
 //! Arithmetic.
 
-#![forbid(unsafe_code)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::maps;
-use crate::tensor::dtype::{Element, FLOATING, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run, run_with_number};
 use crate::tensor::loops::fast_path::{self, FastPath};
-use crate::tensor::number::{Field, Integer, Number, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, FLOATING, Field, Integer, Launch, Number, Real, dispatch, signature};
 
 signature! {
     /// `aten::add`: lhs + alpha * rhs.

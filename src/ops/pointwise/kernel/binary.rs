@@ -1,14 +1,9 @@
 //! Binary operators beyond arithmetic: `gcd`, `lcm`, `heaviside`, `ldexp`, `nextafter`. Operands [out, lhs, rhs].
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::simd::convert;
-use crate::tensor::dtype::{DType, HalfBits};
 use crate::tensor::loops::elementwise::{Map, run};
-use crate::tensor::number::{Integer, Ordered};
-use crate::tensor::signature::signature;
-use crate::tensor::transcendental::Elementary;
+use crate::tensor::{DType, Elementary, HalfBits, Integer, Ordered, signature};
 
 signature! {
     /// `aten::ldexp` with integer exponents: lhs 2^rhs. 16 bit floats are computed as `Float`, because they do not hold every

@@ -1,9 +1,7 @@
 //! Bitwise operations; logical ones on Bool.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
-use crate::tensor::number::{Bits, Integer};
+use crate::tensor::{Bits, Integer};
 
 functions! {
     /// `aten::bitwise_and`.

@@ -1,14 +1,8 @@
 //! `clamp`, `clamp_min` and `clamp_max`. A NaN input stays NaN, and a NaN bound makes the result NaN.
 
-#![forbid(unsafe_code)]
-
 use super::{functions, maps};
-use crate::tensor::dtype::{DType, Element, INTEGRAL, UNSIGNED, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::elementwise::run;
-use crate::tensor::number::{Hub, Ordered};
-use crate::tensor::signature::signature;
+use crate::tensor::{DType, Element, Error, Hub, INTEGRAL, Launch, Ordered, Scalar, UNSIGNED, dispatch, signature};
 
 signature! {
     /// `aten::clamp`: min(max(x, min), max).

@@ -1,12 +1,9 @@
-//! Comparisons. The result is Bool; operands are compared in the compute dtype. NaN is unequal to everything.
+//! Comparisons, whose result is Bool; operands are compared in the compute dtype, and NaN is unequal to everything. The minimum and
+//! maximum of two numbers.
 
-#![forbid(unsafe_code)]
-
-use super::maps;
-use crate::tensor::dtype::Bool;
+use super::{functions, maps};
 use crate::tensor::loops::elementwise::run_with_number;
-use crate::tensor::number::{Number, Ordered};
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, Number, Ordered, signature};
 
 signature! {
     /// `aten::eq`: lhs == rhs.
@@ -30,4 +27,15 @@ maps! {
     LessEqual, Ordered => Bool, |[lhs, rhs]| (lhs <= rhs).into();
     Greater, Ordered => Bool, |[lhs, rhs]| (rhs < lhs).into();
     GreaterEqual, Ordered => Bool, |[lhs, rhs]| (rhs <= lhs).into();
+}
+
+functions! {
+    /// `aten::fmax`: the maximum; if one is NaN, the other one.
+    fmax, Fmax, ORDERED, Ordered, [], |[lhs, rhs]| if lhs >= rhs || rhs.is_nan() { lhs } else { rhs };
+    /// `aten::fmin`: the minimum; if one is NaN, the other one.
+    fmin, Fmin, ORDERED, Ordered, [], |[lhs, rhs]| if lhs <= rhs || rhs.is_nan() { lhs } else { rhs };
+    /// `aten::maximum`: the maximum; NaN if either is NaN.
+    maximum, Maximum, ORDERED, Ordered in Acc, [], |[lhs, rhs]| lhs.maximum(rhs);
+    /// `aten::minimum`: the minimum; NaN if either is NaN.
+    minimum, Minimum, ORDERED, Ordered in Acc, [], |[lhs, rhs]| lhs.minimum(rhs);
 }

@@ -1,16 +1,9 @@
 //! Complex numbers and their parts: `angle`, `complex`, `polar`; and `nan_to_num`, which treats each part separately.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::ops::copy::kernel as copy;
-use crate::tensor::dtype::{ComplexHalf, DType, INTEGRAL};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::elementwise::{Map, run};
-use crate::tensor::number::Number;
-use crate::tensor::signature::signature;
-use crate::tensor::transcendental::Elementary;
+use crate::tensor::{ComplexHalf, DType, Elementary, Error, INTEGRAL, Launch, Number, Scalar, signature};
 use num_complex::Complex;
 
 signature! {

@@ -1,16 +1,9 @@
 //! Elementary functions: exponentials, logarithms, roots, powers. Operands [out, x], except for functions of two inputs; 16 bit
 //! floats are computed in `f32`.
 
-#![forbid(unsafe_code)]
-
 use super::{functions, maps};
-use crate::tensor::dtype::{Complex64, Element, INTEGRAL, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::run;
-use crate::tensor::number::{Field, Integer, Real};
-use crate::tensor::signature::signature;
-use crate::tensor::transcendental::{Analytic, Elementary};
+use crate::tensor::{Analytic, Complex64, Element, Elementary, Error, Field, INTEGRAL, Integer, Launch, Real, dispatch, signature};
 
 signature! {
     /// `aten::pow` of tensors: base^exponent.

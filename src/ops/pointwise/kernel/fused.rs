@@ -1,9 +1,7 @@
 //! The custom operators of the namespace `rustdev`: several ATen operators in one pass over memory.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
-use crate::tensor::number::Real;
+use crate::tensor::Real;
 
 functions! {
     /// `rustdev::residual_add`: residual + (x + bias), rounded once.

@@ -1,14 +1,12 @@
 //! Gradients of activation functions: `*_backward`.
 //!
-//! Operands are in the order of the arguments, except those of `glu_backward` and `log_sigmoid_backward`. PyTorch's meta functions
-//! of `threshold_backward` and `leaky_relu_backward` have them in another order: `swapped` in `src/ops/bindings/pointwise.rs`.
-
-#![forbid(unsafe_code)]
+//! Operands are in the order of the arguments, except those of `glu_backward` and `log_sigmoid_backward`. PyTorch's meta
+//! functions of `threshold_backward` and `leaky_relu_backward` have them in another order: `swapped` in
+//! `src/ops/pointwise/operator/table.rs`.
 
 use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, normal};
 use super::functions;
-use crate::tensor::number::{Field, Number, Ordered, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Field, Number, Ordered, Real, signature};
 
 signature! {
     /// `aten::gelu_backward`; `approximate` is 0 for erf, 1 for tanh.

@@ -1,15 +1,9 @@
 //! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it
 //! is not 0.
 
-#![forbid(unsafe_code)]
-
 use super::maps;
-use crate::tensor::dtype::{Bool, FLOATING, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
-use crate::tensor::number::{Number, Ordered};
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, Error, FLOATING, Launch, Number, Ordered, dispatch, signature};
 
 signature! {
     /// `aten::logical_and`.

@@ -1,16 +1,10 @@
 //! Rounding: `ceil`, `floor`, `frac`, `round`, `trunc`. Operands [out, x].
 
-#![forbid(unsafe_code)]
-
 use super::{functions, maps};
 use crate::ops::copy::kernel as copy;
-use crate::tensor::dtype::{Element, FLOATING, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::run;
-use crate::tensor::number::{Number, Real};
 use crate::tensor::op::Run;
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, FLOATING, Launch, Number, Real, dispatch, signature};
 
 signature! {
     /// `aten::ceil`: rounds up to an integer.

@@ -1,20 +1,15 @@
 //! Signs and magnitudes: `abs`, `neg`, `copysign`, `sign`, `sgn`, `signbit`. The sign bit of 16 bit floats is changed without
 //! conversion.
 
-#![forbid(unsafe_code)]
-
 use num_complex::Complex;
 
 use super::complex_parts::parts;
 use super::{functions, maps};
-use crate::tensor::dtype::{Bool, ComplexHalf, DType, FLOATING, HALVES, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
-use crate::tensor::number::{Number, Ordered, Real};
 use crate::tensor::op::Run;
-use crate::tensor::signature::signature;
-use crate::tensor::transcendental::Elementary;
+use crate::tensor::{
+    Bool, ComplexHalf, DType, Elementary, Error, FLOATING, HALVES, Launch, Number, Ordered, Real, dispatch, signature,
+};
 
 signature! {
     /// `aten::abs` of real numbers; the least integer wraps to itself.

@@ -1,11 +1,8 @@
 //! Special functions of `torch.special` and related ones: gamma, Bessel, normal distribution. Operands [out, x]. Computed in double
 //! precision, to which 16 bit floats are cast.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
-use crate::tensor::number::Hub;
-use crate::tensor::transcendental::Elementary;
+use crate::tensor::{Elementary, Hub};
 
 /// The coefficients of x^12, x^10, ... 1 in the Taylor series of sin(x) / x.
 const BESSEL_J0: [f64; 7] =

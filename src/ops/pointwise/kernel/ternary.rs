@@ -1,9 +1,7 @@
 //! Ternary operators, and `lerp`.
 
-#![forbid(unsafe_code)]
-
 use super::functions;
-use crate::tensor::number::{Field, Number};
+use crate::tensor::{Field, Number};
 
 /// Linear interpolation, exact at `start` and `end`.
 #[inline(always)]

@@ -1,17 +1,10 @@
 //! Trigonometric and hyperbolic functions and their inverses. Operands [out, x].
 
-#![forbid(unsafe_code)]
-
 use super::functions;
 use crate::simd::math::complex;
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::fast_path::{self, FastPath};
-use crate::tensor::number::{Field, Hub, Number, Real};
 use crate::tensor::op::Run;
-use crate::tensor::signature::signature;
-use crate::tensor::transcendental::{Analytic, Elementary};
+use crate::tensor::{Analytic, Elementary, Error, Field, Hub, Launch, Number, Real, dispatch, signature};
 
 signature! {
     /// `aten::sin`.

@@ -1,8 +1,64 @@
 //! Pooling, unpooling and grid samplers of images and volumes by PyTorch's kernels.
 
-use crate::call::tasks::{contiguous, result, results, take_filled, with_elements};
+use crate::call::operator::plain;
+use crate::call::tasks::{NORMED, OF_META, contiguous, like, result, results, take_filled, tasks, with_elements};
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, take_if};
-use crate::tensor::dtype::DType;
+use crate::tensor::{BYTE, DType, DTypeSet, FLOATING, LONG, REAL, WIDE};
+
+const PIXELS: DTypeSet = FLOATING.and(BYTE);
+const WIDE_PIXELS: DTypeSet = WIDE.and(BYTE);
+
+tasks! {
+    c"avg_pool2d" => c"avg_pool2d.out": FLOATING.and(LONG), Images, OF_META;
+    c"avg_pool2d_backward" => c"avg_pool2d_backward.grad_input": WIDE, Images, OF_META, widens;
+    c"avg_pool3d" => c"avg_pool3d.out": WIDE.and(LONG), Images, OF_META, widens;
+    c"avg_pool3d_backward" => c"avg_pool3d_backward.grad_input": WIDE, Images, OF_META, widens;
+    c"_adaptive_avg_pool2d" => c"adaptive_avg_pool2d.out": FLOATING, Images, plain(adaptive_average::<2>);
+    c"_adaptive_avg_pool3d" => c"adaptive_avg_pool3d.out": WIDE, Images, plain(adaptive_average::<3>), widens;
+    c"_adaptive_avg_pool2d_backward": WIDE, Images, plain(adaptive_average_backward::<2>), widens;
+    c"_adaptive_avg_pool3d_backward" => c"adaptive_avg_pool3d_backward.grad_input": WIDE, Images, plain(adaptive_average_backward::<3>), widens;
+    c"adaptive_max_pool2d" => c"adaptive_max_pool2d.out": FLOATING, Images, OF_META;
+    c"adaptive_max_pool2d_backward" => c"adaptive_max_pool2d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
+    c"adaptive_max_pool3d" => c"adaptive_max_pool3d.out": NORMED, Images, OF_META, widens;
+    c"adaptive_max_pool3d_backward" => c"adaptive_max_pool3d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
+    c"fractional_max_pool2d" => c"fractional_max_pool2d.output": FLOATING, Images, OF_META;
+    c"fractional_max_pool2d_backward" => c"fractional_max_pool2d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
+    c"fractional_max_pool3d" => c"fractional_max_pool3d.output": FLOATING, Images, OF_META;
+    c"fractional_max_pool3d_backward" => c"fractional_max_pool3d_backward.grad_input": WIDE, Images, plain(like::<1>), guarded, widens;
+    c"max_pool3d_with_indices" => c"max_pool3d_with_indices.out": REAL, Images, plain(max_pool3d);
+    c"max_pool3d_with_indices_backward" => c"max_pool3d_with_indices_backward.grad_input":
+        WIDE, Images, plain(max_pool3d_backward), guarded, widens;
+    c"max_unpool2d" => c"max_unpool2d.out": FLOATING, Images, plain(max_unpool::<2>);
+    c"max_unpool3d" => c"max_unpool3d.out": FLOATING, Images, plain(max_unpool::<3>);
+    c"upsample_nearest1d" => c"upsample_nearest1d.out": PIXELS, Images, OF_META;
+    c"upsample_nearest1d_backward" => c"upsample_nearest1d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_nearest2d" => c"upsample_nearest2d.out": PIXELS, Images, OF_META;
+    c"upsample_nearest2d_backward" => c"upsample_nearest2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_nearest3d" => c"upsample_nearest3d.out": PIXELS, Images, OF_META;
+    c"upsample_nearest3d_backward" => c"upsample_nearest3d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_nearest_exact1d" => c"_upsample_nearest_exact1d.out": PIXELS, Images, OF_META;
+    c"_upsample_nearest_exact1d_backward" => c"_upsample_nearest_exact1d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_nearest_exact2d" => c"_upsample_nearest_exact2d.out": PIXELS, Images, OF_META;
+    c"_upsample_nearest_exact2d_backward" => c"_upsample_nearest_exact2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_nearest_exact3d" => c"_upsample_nearest_exact3d.out": PIXELS, Images, OF_META;
+    c"_upsample_nearest_exact3d_backward" => c"_upsample_nearest_exact3d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_bilinear2d" => c"upsample_bilinear2d.out": PIXELS, Images, OF_META;
+    c"upsample_bilinear2d_backward" => c"upsample_bilinear2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_bicubic2d" => c"upsample_bicubic2d.out": PIXELS, Images, OF_META;
+    c"upsample_bicubic2d_backward" => c"upsample_bicubic2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_linear1d" => c"upsample_linear1d.out": WIDE, Images, OF_META, widens;
+    c"upsample_linear1d_backward" => c"upsample_linear1d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_trilinear3d" => c"upsample_trilinear3d.out": FLOATING, Images, OF_META;
+    c"upsample_trilinear3d_backward" => c"upsample_trilinear3d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_bilinear2d_aa" => c"_upsample_bilinear2d_aa.out": WIDE_PIXELS, Images, OF_META, widens;
+    c"_upsample_bilinear2d_aa_backward" => c"_upsample_bilinear2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
+    c"_upsample_bicubic2d_aa" => c"_upsample_bicubic2d_aa.out": WIDE_PIXELS, Images, OF_META, widens;
+    c"_upsample_bicubic2d_aa_backward" => c"_upsample_bicubic2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
+    c"grid_sampler_2d" => c"grid_sampler_2d.out": WIDE, Images, plain(grid_sampler::<2>), widens;
+    c"grid_sampler_3d" => c"grid_sampler_3d.out": WIDE, Images, plain(grid_sampler::<3>), widens;
+    c"grid_sampler_2d_backward": WIDE, Images, plain(grid_sampler_backward), guarded, widens;
+    c"grid_sampler_3d_backward": WIDE, Images, plain(grid_sampler_backward), guarded, widens;
+}
 
 /// True for images with `SPATIAL` dimensions, with or without a batch.
 fn are_images<const SPATIAL: usize>(images: Tensor<'_>) -> bool {

@@ -9,10 +9,8 @@ use std::arch::x86_64::{
 
 use super::{DEPTH, check, elements, int_mm};
 use crate::simd::{self, Isa, leaf};
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::{Memory, strided};
+use crate::tensor::{DType, Element, Error, Launch};
 
 /// Columns of a strip, and of a tile.
 const STRIP: usize = 32;

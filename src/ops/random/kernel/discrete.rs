@@ -5,21 +5,15 @@
 //! of Binomial Random Variates", 1993 (BTRS), for large means; products of uniform numbers and sums of geometric ones for small
 //! means.
 
-#![forbid(unsafe_code)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::distribution::{open_unit, wide_unit};
 use super::{State, WORDS};
 use crate::runtime::rng;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::Bool;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::lines::Values;
-use crate::tensor::output::Output;
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, Error, Launch, Output, signature};
 use crate::tuning::sharing::GRAIN;
 
 signature! {

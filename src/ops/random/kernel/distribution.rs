@@ -1,11 +1,8 @@
 //! Distributions: maps from random 32-bit words to values.
 
-#![forbid(unsafe_code)]
-
 use super::WORDS;
 use crate::simd::math;
-use crate::tensor::dtype::Bool;
-use crate::tensor::number::{Field, Real};
+use crate::tensor::{Bool, Field, Real};
 
 /// A distribution of values of type `T`.
 pub(in crate::ops::random) trait Distribution<T>: Copy + Sync {

@@ -1,12 +1,11 @@
-//! `amax`, `amin` and `aminmax`. Operands: [out, input].
-
-#![forbid(unsafe_code)]
+//! `amax`, `amin`, `aminmax`, `argmax`, `argmin`, `max.dim` and `min.dim`. Operands: [outputs..., input], over the input's sizes. The
+//! outputs have stride 0 in the reduced dimensions; those of the last four, whose indices are Long, reduce one dimension.
 
 use crate::tensor::inlined::inlined;
+use crate::tensor::loops::reduction::argminmax;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
-use crate::tensor::number::Ordered;
-use crate::tensor::signature::signature;
+use crate::tensor::{Ordered, signature};
 
 signature! {
     /// `aten::amax`: the maximum; NaN if any value is NaN.
@@ -20,6 +19,14 @@ signature! {
             [if greatest.is_nan() { greatest } else { least }, greatest]
         })
     };
+    /// `aten::max.dim`: the maxima and their first indices; NaN counts as the maximum.
+    max_dim(values, indices; input)[] in REAL | BOOL => |launch, T| argminmax::run::<T, true>(launch);
+    /// `aten::min.dim`: the minima and their first indices; NaN counts as the minimum.
+    min_dim(values, indices; input)[] in REAL | BOOL => |launch, T| argminmax::run::<T, false>(launch);
+    /// `aten::argmax`: the first index of the maximum.
+    argmax(indices; input)[] in REAL => |launch| max_dim(launch);
+    /// `aten::argmin`: the first index of the minimum.
+    argmin(indices; input)[] in REAL => |launch| min_dim(launch);
 }
 
 /// The minimum; unspecified if a value is NaN, which the caller detects by the maximum.

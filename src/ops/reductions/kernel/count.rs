@@ -2,17 +2,11 @@
 //!
 //! Elements are read as integers of their size: an element is 0 if all bits but the signs of floats are 0.
 
-#![forbid(unsafe_code)]
-
 use std::ops::{BitAnd, BitOr};
 
-use crate::tensor::dtype::{Bool, Complex64, DType};
 use crate::tensor::inlined::inlined;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
-use crate::tensor::number::Number;
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, Complex64, DType, Error, Launch, Number, signature};
 
 signature! {
     /// `aten::count_nonzero`. The output is Long.

@@ -1,17 +1,10 @@
 //! `linalg_vector_norm`. Operands: [out, input]; scalars [ord]. The compute dtype is the input's; the output is real.
 
-#![forbid(unsafe_code)]
-
 use half::f16;
 
-use crate::tensor::dtype::{Complex32, Complex64, DType, dispatch};
 use crate::tensor::inlined::inlined;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold, fold};
-use crate::tensor::number::{Field, Number, Ordered, Real};
-use crate::tensor::signature::signature;
-use crate::tensor::transcendental::Elementary;
+use crate::tensor::{Complex32, Complex64, DType, Elementary, Error, Field, Launch, Number, Ordered, Real, dispatch, signature};
 
 signature! {
     /// `aten::linalg_vector_norm`.

@@ -1,11 +1,9 @@
-//! `sum`, `nansum` and `mean`. Operands: [out, input].
+//! `sum`, `nansum`, `mean` and `prod`. Operands: [out, input].
 
-#![forbid(unsafe_code)]
+use half::{bf16, f16};
 
-use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::loops::reduction::fold::{self, fold};
-use crate::tensor::number::{Field, Hub, Number, Ordered};
-use crate::tensor::signature::signature;
+use crate::tensor::{DType, Field, Hub, Number, Ordered, dispatch, signature};
 
 signature! {
     /// `aten::sum`. Integers wrap; Bool: whether any is true.
@@ -20,6 +18,14 @@ signature! {
     nansum(out; input)[] in FLOATING => |launch, T| fold::run::<T, T, _>(launch, NanSum);
     /// `aten::mean`.
     mean(out; input)[] in FIELD => |launch, T| fold::run::<T, T, _>(launch, Mean);
+    /// `aten::prod`. Integers wrap; Bool: whether all are true.
+    prod(out; input)[] in REAL | BOOL | FIELD => |launch| {
+        match launch.compute() {
+            DType::Half => fold::run::<f16, f16, _>(launch, WideProd),
+            DType::BFloat16 => fold::run::<bf16, bf16, _>(launch, WideProd),
+            dtype => dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Prod)),
+        }
+    };
 }
 
 fold! {
@@ -38,4 +44,12 @@ fold! {
     /// The sum, divided by the number of values.
     Mean: [V: Field] V => V => V,
     V::ZERO, |value| value, |left, right| left.add(right), |sum, count| sum.div(V::from_i64(count as i64));
+
+    /// The product.
+    Prod: [V: Number] V => V => V,
+    V::ONE, |value| value, |left, right| left.mul(right), |product, _| product;
+
+    /// The product of `f32` and 16 bit floats in double precision, whose range holds intermediate products.
+    WideProd: [] f32 => f64 => f32,
+    1.0, |value| value.into(), |left, right| left * right, |product, _| product.to();
 }

@@ -1,12 +1,7 @@
 //! `var`, `std`, `var_mean` and `std_mean`. Operands: [out, input] or [out, mean, input]; scalars [correction].
 
-#![forbid(unsafe_code)]
-
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::variance::{self, Variance};
-use crate::tensor::signature::signature;
+use crate::tensor::{Error, Launch, dispatch, signature};
 
 signature! {
     /// `aten::var` and `aten::var_mean`.

@@ -3,8 +3,6 @@
 //! The batch is divided into parts, and a thread takes a part through the whole sequence, so that threads do not wait for each
 //! other after each step. The parts depend on the shapes alone, so that results do not depend on the number of threads.
 
-#![forbid(unsafe_code)]
-
 use smallvec::SmallVec;
 
 use super::elman_layer;
@@ -12,13 +10,8 @@ use super::steps::Step;
 use super::unit::{BatchStep, Input, Written, elements, in_parts, target};
 use super::weights::{Factor, convert, prepared};
 use crate::simd;
-use crate::tensor::dtype::{DType, Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
-use crate::tensor::number::Number;
-use crate::tensor::output::Output;
-use crate::tensor::view::View;
+use crate::tensor::{DType, Element, Error, Launch, Number, Output, View, dispatch};
 use crate::tuning::algorithms::SEQUENCE_ROWS_16_BIT;
 use crate::tuning::sharing::{MAX_SEQUENCE_PARTS, SEQUENCE_PART_ROWS};
 

@@ -2,9 +2,7 @@
 //! Memory", 1997), GRU (Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in cuDNN's variant, where
 //! the reset gate multiplies the product of the hidden state) and Elman ("Finding Structure in Time", 1990).
 
-#![forbid(unsafe_code)]
-
-use crate::tensor::number::{Field, Real};
+use crate::tensor::{Field, Real};
 
 /// The numbers of one unit before a step.
 pub struct Unit<T, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize> {

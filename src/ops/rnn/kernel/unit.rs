@@ -2,8 +2,6 @@
 //!
 //! A row of an operand is one or more vectors, each as long as the hidden state: one for each gate or state.
 
-#![forbid(unsafe_code)]
-
 use std::array;
 use std::mem::take;
 
@@ -12,14 +10,9 @@ use smallvec::SmallVec;
 
 use super::steps::{Step, Unit};
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::row::{Row, RowMut};
-use crate::tensor::number::Number;
-use crate::tensor::output::Output;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Launch, Number, Output, View, dispatch};
 use crate::tuning::sharing::CELL_PIECE;
 
 /// Evaluates an expression for the indices of an array of at most 17 elements. There is no loop, so that arrays of slices become

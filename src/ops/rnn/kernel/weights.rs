@@ -1,15 +1,11 @@
 //! Products with a recurrent weight, which is prepared once for all steps.
 
-#![forbid(unsafe_code)]
-
 use super::unit::elements;
 use crate::ops::matmul::kernel::{self as matmul, packed};
 use crate::simd::leaf;
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, strided};
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, View};
 
 leaf! {
     /// `to = from`, rounded to `P`.

@@ -4,7 +4,17 @@
 use std::array;
 
 use crate::call::callees::{self, Callee};
-use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, Value, ensure};
+use crate::call::operator::{any_dtype, operators, plain};
+use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, Value, ensure, typed};
+
+operators! {
+    // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback
+    c"_thnn_fused_lstm_cell": any_dtype(plain(lstm_cell)) => c"_thnn_fused_lstm_cell";
+    c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(lstm_cell_backward)) =>
+        c"_thnn_fused_lstm_cell_backward_impl";
+    _: plain(gru_cell) => c"_thnn_fused_gru_cell";
+    _: plain(typed!(gru_cell_backward)) => c"_thnn_fused_gru_cell_backward";
+}
 
 /// The number of gates of an LSTM.
 pub const LSTM_GATES: i64 = 4;

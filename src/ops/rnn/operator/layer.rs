@@ -9,10 +9,25 @@ use smallvec::{SmallVec, smallvec};
 
 use super::cell::{LSTM_GATES, of_sum, of_two, sum_of_rows};
 use crate::call::callees::{self, Callee};
+use crate::call::operator::{any_device, operators, plain};
 use crate::call::tensor_lists::List;
 use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Tensors, Value, ensure};
-use crate::tensor::dtype::{DType, FLOATING};
-use crate::tensor::launch::Scalar;
+use crate::tensor::{DType, FLOATING, Scalar};
+
+operators! {
+    c"lstm_layer": plain(forward::<LSTM>) => c"rustdev::lstm_layer";
+    c"lstm_layer_backward": plain(backward::<LSTM>) => c"rustdev::lstm_layer_backward";
+    c"gru_layer": plain(forward::<GRU>) => c"rustdev::gru_layer";
+    c"gru_layer_backward": plain(backward::<GRU>) => c"rustdev::gru_layer_backward";
+    c"elman_layer": plain(forward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer";
+    c"elman_layer_backward": plain(backward::<RNN_TANH>) => c"rustdev::rnn_tanh_layer_backward";
+    c"elman_layer": plain(forward::<RNN_RELU>) => c"rustdev::rnn_relu_layer";
+    c"elman_layer_backward": plain(backward::<RNN_RELU>) => c"rustdev::rnn_relu_layer_backward";
+    _: any_device(plain(network::<LSTM>)) => c"lstm.input";
+    _: any_device(plain(network::<GRU>)) => c"gru.input";
+    _: any_device(plain(network::<RNN_TANH>)) => c"rnn_tanh.input";
+    _: any_device(plain(network::<RNN_RELU>)) => c"rnn_relu.input";
+}
 
 /// `weights`: weights of the inputs and of the hidden state, then both biases, if any. `states`: the hidden state and, for an
 /// LSTM, the cell state. Results: the output, the final states (views of other results), and intermediate values for the

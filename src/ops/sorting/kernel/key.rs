@@ -6,8 +6,8 @@
 
 use half::{bf16, f16};
 
-use crate::tensor::dtype::{Bool, Element};
 use crate::tensor::inlined::inlined;
+use crate::tensor::{Bool, Element};
 
 /// An element that can be sorted.
 pub trait Key: Element {

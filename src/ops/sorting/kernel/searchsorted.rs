@@ -4,12 +4,9 @@
 
 use super::key::Key;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::{Bool, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::loops::rows;
-use crate::tensor::signature::signature;
+use crate::tensor::{Bool, Error, Launch, dispatch, signature};
 use crate::tuning::algorithms::SEARCHED_TOGETHER;
 
 signature! {

@@ -6,11 +6,8 @@ use std::cell::RefCell;
 
 use super::key::{Key, Order, Pair};
 use super::radix;
-use crate::tensor::dtype::{DType, dispatch};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::{lines, long_lines};
-use crate::tensor::signature::signature;
+use crate::tensor::{DType, Error, Launch, dispatch, signature};
 use crate::tuning::algorithms::COMPARED_LINE;
 
 signature! {

@@ -10,14 +10,10 @@ use super::radix::as_words;
 use super::sort::with_memory;
 use crate::runtime::sync::Mutex;
 use crate::simd::leaf;
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::RowMut;
 use crate::tensor::loops::rows;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Error, Launch, View, dispatch, signature};
 use crate::tuning::algorithms::{SELECT_DIGIT_BITS, SELECTED_AS_PAIRS};
 use crate::tuning::sharing::SELECT_PIECE;
 

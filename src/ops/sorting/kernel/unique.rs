@@ -4,13 +4,8 @@
 
 use super::key::Key;
 use super::sort::sort_line;
-use crate::tensor::dtype::dispatch;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
-use crate::tensor::output::Output;
-use crate::tensor::signature::signature;
-use crate::tensor::view::View;
+use crate::tensor::{Error, Launch, Output, View, dispatch, signature};
 use crate::tuning::sharing::UNIQUE_PIECE_ROWS;
 
 signature! {

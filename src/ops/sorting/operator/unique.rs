@@ -4,10 +4,20 @@ use std::ffi::CStr;
 
 use super::sorted;
 use crate::call::callees::{self, kernel};
-use crate::call::{Arguments, Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, dims, ensure, wrap_dim};
+use crate::call::operator::{operators, plain};
+use crate::call::{
+    Arguments, Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, dims, ensure, typed, wrap_dim,
+};
 use crate::ops::sorting::kernel::unique as kernels;
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 use crate::tuning::algorithms::UNIQUE_LINE;
+
+operators! {
+    c"unique_groups": plain(unique) => c"_unique" | c"_unique2";
+    c"unique_groups": plain(unique_dim::<false>) => c"unique_dim";
+    c"unique_groups": plain(unique_dim::<true>) => c"unique_dim_consecutive";
+    c"unique_groups": plain(typed!(unique_consecutive)) => c"unique_consecutive";
+}
 
 const REASON: &CStr = c"unique (the result's size is read on the host)";
 

@@ -12,9 +12,7 @@ use super::Indexed;
 use super::indexed_update::part_space;
 use crate::runtime::parallel_for;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::view::MAX_DIMS;
+use crate::tensor::{Element, Error, MAX_DIMS};
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::FOLDED_COLS;
 

@@ -14,9 +14,7 @@ use super::{Index, Indexed, MAX_OPERANDS, out_of_bounds};
 use crate::runtime::parallel_for;
 use crate::simd::leaf;
 use crate::simd::nontemporal::Stores;
-use crate::tensor::dtype::{DType, dispatch_size};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::{DType, Error, Launch, dispatch_size};
 use crate::tuning::caches::{BLOCK, FAR_TARGET_BYTES, UPDATE_BLOCK};
 use crate::tuning::sharing::{DIVIDED_UPDATE_NS, UPDATE_LANE_BYTES, UPDATE_ROW_BYTES, UPDATE_SAMPLES};
 

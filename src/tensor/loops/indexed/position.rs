@@ -3,7 +3,7 @@
 use super::super::strided::StridedPtr;
 use super::Rules;
 use crate::simd::leaf;
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// The type of an index.
 pub trait IndexType: Copy + Into<i64> {}

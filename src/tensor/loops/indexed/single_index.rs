@@ -4,7 +4,7 @@ use super::super::strided::StridedPtr;
 use super::indexed_update::{Update, change};
 use super::position::{IndexType, Slots};
 use crate::simd::leaf;
-use crate::tensor::dtype::DType;
+use crate::tensor::DType;
 
 /// A patch of the addressed operand, of the other operand and of the index.
 #[derive(Clone, Copy)]

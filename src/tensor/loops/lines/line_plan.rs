@@ -1,11 +1,10 @@
 //! The plan of a loop over lines: which lines make a batch.
 
 use super::LANES;
-use crate::tensor::dtype::DType;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::staging::Stage;
 use crate::tensor::loops::strided::StridedPtr;
-use crate::tensor::view::{MAX_DIMS, View};
+use crate::tensor::{DType, MAX_DIMS, View};
 use crate::tuning::caches::{CAST_LINES_SCRATCH_BYTES, LINES_SCRATCH_BYTES, MAX_LINES, MAX_STRIPS, MIN_GATHERED_LINES};
 
 /// An operand, and the dtype of its lines.

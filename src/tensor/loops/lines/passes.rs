@@ -10,13 +10,9 @@ use super::line_batch::Batch;
 use super::line_plan::Plan;
 use super::{LANES, Strip, drive, operands};
 use crate::simd::{across, leaf, prefetch};
-use crate::tensor::dtype::Element;
 use crate::tensor::inlined::inlined;
-use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::words::{narrow, widen};
-use crate::tensor::number::Number;
-use crate::tensor::output::Output;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, Number, Output, View};
 use crate::tuning::caches::KEPT_STRIP_ROWS;
 
 /// The values of a row, or the states of each lane.

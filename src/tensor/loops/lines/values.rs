@@ -4,12 +4,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::tensor::dtype::{Element, FLOATING, dispatch};
-use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::cast;
-use crate::tensor::number::{Hub, Number};
-use crate::tensor::output::Output;
-use crate::tensor::view::View;
+use crate::tensor::{Element, Error, FLOATING, Hub, Number, Output, View, dispatch};
 
 /// A vector operand with elements of any dtype, which are read by index.
 pub struct Values<'a, T> {

@@ -7,10 +7,7 @@ use super::fold::{Fold, fold_column};
 use super::minmax_fold::MinMax;
 use super::{BlockFold, FoldBlock, Targets, drive, load};
 use crate::simd::{Aligned, Leaf, vectorize};
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::number::{Number, Ordered};
+use crate::tensor::{DType, Element, Error, Launch, Number, Ordered};
 use crate::tuning::reductions::ARGMINMAX_COLS;
 
 /// Finds the maxima or minima of the launch's input, cast to `E`, along the only reduced dimension. Outputs: [indices], of dtype

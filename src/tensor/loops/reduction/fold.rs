@@ -4,10 +4,7 @@ use std::marker::PhantomData;
 
 use super::{BlockFold, FoldBlock, Targets, drive, load};
 use crate::simd::{Aligned, across, leaf};
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::number::{Hub, Number};
+use crate::tensor::{DType, Element, Error, Hub, Launch, Number};
 use crate::tuning::reductions::{ALTERNATING_BYTES, TWO_FOLDS_COLS};
 
 /// A reduction over values of type `V`. Mark its methods `#[inline(always)]`.

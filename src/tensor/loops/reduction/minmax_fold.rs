@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::fold::Fold;
+use crate::tensor::Ordered;
 use crate::tensor::inlined::inlined;
-use crate::tensor::number::Ordered;
 
 /// Folds to the maximum or minimum, or to NaN if any value is NaN.
 #[derive(Clone, Copy)]

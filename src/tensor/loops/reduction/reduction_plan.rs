@@ -5,9 +5,7 @@
 use smallvec::SmallVec;
 
 use super::{BlockFold, FoldBlock, MAX_OUTPUTS, Targets};
-use crate::tensor::dtype::DType;
-use crate::tensor::launch::Launch;
-use crate::tensor::view::View;
+use crate::tensor::{DType, Launch, View};
 use crate::tuning::caches::BLOCK;
 use crate::tuning::reductions::{
     MAX_FOLDED_ROWS, MIN_FOLDED_ROWS, MIN_RUN, NARROW_TILE_COLS, ONCE_READ_RUN, PACKED_TILE_COLS, PATCH_ELEMENTS, TILE_RUNS,

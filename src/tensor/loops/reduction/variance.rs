@@ -6,10 +6,7 @@ use std::marker::PhantomData;
 
 use super::{BlockFold, FoldBlock, Targets, drive, load};
 use crate::simd::{Aligned, across, leaf};
-use crate::tensor::dtype::{DType, Element};
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
-use crate::tensor::number::{Field, Hub, Number, Real};
+use crate::tensor::{DType, Element, Error, Field, Hub, Launch, Number, Real};
 use crate::tuning::reductions::VARIANCE_COLS;
 
 /// The parameters of the result.

@@ -1,12 +1,8 @@
 //! Batch normalisation: each channel has one mean and variance, computed over all samples or given.
 
 use super::{Affine, Combined, Scaled, Shape, elements, inverse, map, moments, narrow, optional, products, target};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
-use crate::tensor::number::Real;
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Launch, Real, signature};
 
 signature! {
     /// `aten::native_batch_norm`. The matrices out and x have a row for each sample and channel, or a column for each channel. In

@@ -6,13 +6,9 @@ use super::{
 use crate::ops::normalization::kernel::mean_variance;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::Element;
-use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::{parallel, rows};
-use crate::tensor::number::{Number, Real};
-use crate::tensor::signature::signature;
+use crate::tensor::{Element, Error, Launch, Number, Real, Scalar, signature};
 use crate::tuning::sharing::{GRAIN, MEAN_VARIANCE_PIECE};
 
 signature! {

@@ -5,13 +5,12 @@ use crate::call::pointwise::{
     self, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars, UNARY,
     UNARY_FLOATING,
 };
-use crate::call::tensor_iterator;
-use crate::call::tensor_iterator::Types;
+use crate::call::tensor_iterator::{self, Types};
 use crate::call::{Arguments, Call, Outcome, typed};
 use crate::ops::loss::operator as loss;
 use crate::ops::masked::operator as masked;
 use crate::ops::pointwise::operator as functions;
-use crate::tensor::op::Op;
+use crate::tensor::Op;
 
 /// The overloads of an operator: `all` three (functional, in place, `out`), `pure` (not in place), `functional` alone,
 /// `inplace` (no `out`), `gradient` (`grad_input`), `tensor` (overloads `Tensor`), `tensor_out` (with the plain `out`),
