@@ -152,8 +152,10 @@ def fallback_allowlist() -> list[str]:
 def _full_names(operators: Iterable[str]) -> list[str]:
     if isinstance(operators, str):
         operators = [operators]
-    known = {name for full in torch._C._dispatch_get_all_op_names() for name in (full, full.partition(".")[0])}
     names = [name if "::" in name else f"aten::{name}" for name in operators]
+    if not names:  # the usual way to reset a list
+        return names
+    known = {name for full in torch._C._dispatch_get_all_op_names() for name in (full, full.partition(".")[0])}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ValueError(f"PyTorch has no operator {', '.join(unknown)}")

@@ -8,6 +8,7 @@ its device. It takes the place of rustdev's own device: ``import torch`` imports
 :func:`register` with its extension module.
 """
 
+import functools
 import sys
 import types
 import warnings
@@ -53,6 +54,7 @@ class Unavailable(types.ModuleType):
         raise RuntimeError(f"the device {self._backend} is not available: {self._reason}") from self._reason
 
 
+@functools.cache
 def _backends() -> list[EntryPoint]:
     return sorted(entry_points(group="rustdev.backends"))
 
