@@ -114,11 +114,15 @@ def _profiled(profile: _Profile) -> dict[str, Callable[..., Any]]:
     def is_bf16_supported(including_emulation: bool = True) -> bool:
         return including_emulation or profile.has_bfloat16
 
+    def is_tf32_supported() -> bool:
+        return profile.has_bfloat16
+
     return {
         "get_device_properties": properties,
         "get_device_name": get_device_name,
         "get_device_capability": get_device_capability,
         "is_bf16_supported": is_bf16_supported,
+        "is_tf32_supported": is_tf32_supported,
     }
 
 

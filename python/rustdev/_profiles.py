@@ -1,5 +1,6 @@
 """Profiles of GPUs that the devices can imitate, by ``RUSTDEV_PROFILE`` or ``rustdev.as_cuda(profile=...)``."""
 
+import sys
 from typing import NamedTuple
 
 from . import _rustdev
@@ -42,3 +43,10 @@ def _imitated() -> _Profile | None:
     """Return the profile named by ``RUSTDEV_PROFILE``; None if it is not set."""
     name = _rustdev.profile()
     return None if name is None else _PROFILES[name]
+
+
+def _presented() -> _Profile | None:
+    """Return the profile of the open scope of ``rustdev.as_cuda``, else that of ``RUSTDEV_PROFILE``; None without either."""
+    scopes = sys.modules.get(f"{__package__}._cuda_scope")
+    installation = scopes._installation if scopes else None
+    return _profile(installation.profile) if installation and installation.profile else _imitated()

@@ -259,8 +259,12 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_tf32_supported() -> bool:
-    """Return whether float32 matrix products may use TF32. Always False: products have the precision of PyTorch's CPU device."""
-    return False
+    """Return whether the imitated GPU (``RUSTDEV_PROFILE``), if any, has TF32, as those with bfloat16 do.
+
+    Matrix products of float32 never use it: they have the precision of PyTorch's CPU device.
+    """
+    profile = _imitated()
+    return profile is not None and profile.has_bfloat16
 
 
 def get_arch_list() -> list[str]:

@@ -35,13 +35,16 @@ class Programs:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        #: Time limit of a process in seconds, and variables beside those of this process.
+        self.timeout = 300
+        self.environment = {"RUSTDEV_DEVICE_COUNT": "2", "OMP_NUM_THREADS": "2"}
 
     def run(self, *arguments: str, check: bool = True) -> str:
         """Run Python with arguments and return what it printed to both streams."""
-        environment = os.environ | {"RUSTDEV_DEVICE_COUNT": "2", "OMP_NUM_THREADS": "2"}
+        environment = os.environ | self.environment
         environment.pop("ACCELERATE_TORCH_DEVICE", None)
         result = subprocess.run(
-            [sys.executable, *arguments], cwd=self.directory, env=environment, text=True, timeout=300, check=False,
+            [sys.executable, *arguments], cwd=self.directory, env=environment, text=True, timeout=self.timeout, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         assert not check or result.returncode == 0, result.stdout

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from conftest import Programs
 
-LIBRARIES = ("accelerate", "lightning", "safetensors", "torchao", "transformers")
+LIBRARIES = ("accelerate", "deepspeed", "lightning", "safetensors", "torchao", "transformers")
 
 
 def test_no_library_is_imported(programs: Programs) -> None:

@@ -19,13 +19,24 @@ with torch.rustdev.as_cuda():
     as_cuda = [torch.cuda.get_device_name(), torch.cuda.get_device_capability(), torch.cuda.mem_get_info()[1]]
 with torch.rustdev.as_cuda(profile="t4-16g"):
     other = [torch.cuda.get_device_name(), torch.cuda.get_device_capability(), torch.cuda.get_device_properties().total_memory]
+    other += [torch.cuda.is_bf16_supported(including_emulation=False), torch.cuda.is_tf32_supported()]
 print(json.dumps({
     "name": properties.name, "capability": torch.rustdev.get_device_capability(), "major": properties.major,
     "memory": properties.total_memory, "info": torch.accelerator.get_memory_info()[1], "short": short,
     "bfloat16": [torch.rustdev.is_bf16_supported(), torch.rustdev.is_bf16_supported(including_emulation=False)],
+    "tf32": torch.rustdev.is_tf32_supported(),
     "threads": properties.multi_processor_count == torch.rustdev.get_num_threads(), "as_cuda": as_cuda, "other": other,
     "sum": torch.ones(4, dtype=torch.bfloat16, device="rustdev").sum().item(),
 }))
+"""
+COMPILED = """
+import contextlib, sys, torch
+name, dtype, device = sys.argv[1], getattr(torch, sys.argv[2]), sys.argv[3]
+with torch.rustdev.as_cuda(profile=name) if device == "cuda" else contextlib.nullcontext():
+    x = torch.ones(5, dtype=dtype, device=device)
+    y = torch.compile(lambda x: x + 1)(x)
+    assert y.tolist() == [2] * 5
+    print(torch._inductor.metrics.generated_kernel_count)
 """
 GIB = 1 << 30
 
@@ -50,10 +61,25 @@ def test_the_device_imitates_a_gpu(profile: str, name: str, capability: list[int
     assert found["memory"] == found["info"] == memory
     assert found["short"]
     assert found["bfloat16"] == [True, has_bfloat16]
+    assert found["tf32"] == has_bfloat16
     assert found["threads"]
     assert found["as_cuda"] == [f"{name} ({own})", capability, memory]
-    assert found["other"] == [f"Tesla T4 ({own})", [7, 5], 16 * GIB]
+    assert found["other"] == [f"Tesla T4 ({own})", [7, 5], 16 * GIB, False, False]
     assert found["sum"] == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["rustdev", "cuda"])
+@pytest.mark.parametrize(
+    ("profile", "dtype", "is_compiled"),
+    [("t4-16g", "bfloat16", False), ("t4-16g", "float16", True), ("a100-80g", "bfloat16", True)],
+)
+def test_graphs_of_bfloat16_are_compiled_where_the_gpu_has_it(profile: str, dtype: str, is_compiled: bool, device: str) -> None:
+    result = run(COMPILED, profile, dtype, device, **({"RUSTDEV_PROFILE": profile} if device == "rustdev" else {}))
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) == is_compiled
+    warning = f"UserWarning: Tesla T4 ({rustdev.get_device_name()}) does not support bfloat16 compilation natively, skipping"
+    assert (warning in result.stderr) != is_compiled
 
 
 def test_a_memory_limit_goes_before_the_profiles_memory() -> None:

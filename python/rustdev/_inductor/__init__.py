@@ -8,6 +8,7 @@ them. The rest is imported with the first graph for the device, when Inductor ca
 | ``interface`` | the device interface of Dynamo and Inductor |
 | ``layouts`` | the strides of convolution results for fake tensors |
 | ``backend`` | the registration with Inductor |
+| ``old_gpus`` | what is not compiled on imitated GPUs |
 | ``choices`` | operators that are not compiled, and other differences from the CPU |
 | ``scheduling``, ``loops`` | the C++ code of fused operators |
 | ``wrapper`` | the code that allocates memory and calls kernels |
@@ -79,6 +80,12 @@ def _allow_flex_attention(module: ModuleType) -> None:
     flex_attention.allow(module)
 
 
+def _skip_bfloat16(compile_fx: ModuleType) -> None:
+    from .old_gpus import skip_bfloat16
+
+    skip_bfloat16(compile_fx)
+
+
 def _skip_our_frames(trace_rules: ModuleType) -> None:
     """Make Dynamo skip this package. Else it would trace our functions with fake tensors, for example in ``fork_rng``."""
     trace_rules.add("rustdev")
@@ -94,5 +101,6 @@ def _install() -> None:
     _after_import("torch._inductor.decomposition", _keep_operators)
     _after_import("torch._dynamo.device_interface", _add_interface)
     _after_import("torch._dynamo.trace_rules", _skip_our_frames)
+    _after_import("torch._inductor.compile_fx", _skip_bfloat16)
     _after_import("torch._inductor.codecache", _build_whole_files)
     _after_import("torch.nn.attention.flex_attention", _allow_flex_attention)

@@ -19,6 +19,7 @@ from ..device import (
     set_device,
     synchronize,
 )
+from .old_gpus import has_bfloat16
 
 
 def _hash_of_generator() -> str:
@@ -62,8 +63,12 @@ class Interface(DeviceInterface):
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:
-        """Return True: bfloat16 is always supported."""
-        return True
+        """Return whether graphs may have bfloat16.
+
+        Args:
+            including_emulation: If False, return whether the GPU that the device imitates, if any, supports bfloat16 natively.
+        """
+        return including_emulation or has_bfloat16()
 
     @staticmethod
     def get_cpp_device_options(
@@ -95,5 +100,6 @@ class Interface(DeviceInterface):
             "version": _rustdev.__version__,
             "instruction_set": _rustdev.instruction_set(),
             "generator": _hash_of_generator(),
+            "bfloat16": has_bfloat16(),
             "torchao": integration.cache_key() if integration else None,
         }

@@ -1,6 +1,6 @@
-"""Support for libraries that choose the device from a fixed list of names: those of Hugging Face, Lightning, and torchao.
+"""Support for libraries that choose the device from a fixed list of names, of Hugging Face, Lightning, DeepSpeed and torchao.
 
-Two lines opt a program in, before or after it imports these libraries:
+Two lines opt a program in, before or after it imports these libraries, and before DeepSpeed:
 
     import rustdev.integrations
 
@@ -15,6 +15,7 @@ unchanged, what works with this call, and what does not work.
 | ``transformers`` | bfloat16 in the Trainer, the device of pipelines |
 | ``safetensors`` | the device's name for its reader |
 | ``lightning`` | an accelerator, a strategy and a precision plugin; it imports Lightning |
+| ``deepspeed`` | an accelerator, and the operator of its Adam; it imports DeepSpeed |
 | ``torchao`` | products of int8 weights, and a configuration for 4 bits a weight; it imports torchao |
 """
 
@@ -92,6 +93,10 @@ _PATCHES = (
         "It has no entry point for accelerators, gives one that it does not know the CPU, and autocasts for CUDA.",
     ),
     _Patch(
+        "deepspeed", (0, 19), (1, 0), "deepspeed.accelerator.real_accelerator", ("deepspeed", "use_accelerator"),
+        "It has a list of accelerators, and chooses the CPU.",
+    ),
+    _Patch(
         "torchao", (0, 18), (0, 19), "torchao.quantization", ("torchao", "multiply_int8"),
         "It converts int8 weights to the activations' dtype, and multiplies int8 activations as int32, on devices but its own.",
     ),
@@ -100,11 +105,11 @@ _PATCHES = (
 
 @functools.cache
 def enable() -> None:
-    """Enable the device in accelerate, transformers, safetensors, Lightning and torchao, in each when it is imported.
+    """Enable the device in accelerate, transformers, safetensors, Lightning, DeepSpeed and torchao, in each when it is imported.
 
-    accelerate, transformers' Trainer and pipelines, and Lightning's Trainer then use the device by default, as they use a GPU. To
-    this end ``ACCELERATE_TORCH_DEVICE`` is set unless it is set already. A second call has no effect. An unsupported release of a
-    library is not patched, with a warning.
+    accelerate, transformers' Trainer and pipelines, Lightning's Trainer and DeepSpeed then use the device by default, as they use a
+    GPU. To this end ``ACCELERATE_TORCH_DEVICE`` is set unless it is set already. A second call has no effect. An unsupported
+    release of a library is not patched, with a warning. Call it before DeepSpeed is imported, which chooses its device then.
     """
     os.environ.setdefault("ACCELERATE_TORCH_DEVICE", NAME)
     for patch in _PATCHES:
