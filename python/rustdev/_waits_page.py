@@ -3,7 +3,8 @@
 import html
 import json
 
-from ._page import document, table
+from rustdev_conformance.page import document, table
+
 from .profiler import Task
 from .waits import Wait, WaitReport, _bytes, _Span, _summary
 
