@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import torch
 from rustdev_conformance import compare as engine
+from rustdev_conformance.compare import CPU as CPU
 from rustdev_conformance.compare import faults, precise
 from torch.utils import _pytree as pytree
 
