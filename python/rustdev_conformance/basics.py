@@ -25,9 +25,15 @@ def accelerator(device: Device) -> None:
     assert torch.accelerator.is_available()
     assert torch.accelerator.device_count() >= 1
     assert 0 <= torch.accelerator.current_device_index() < torch.accelerator.device_count()
-    torch.accelerator.synchronize()
     with torch.accelerator.device_index(0):
         assert torch.accelerator.current_device_index() == 0
+
+
+@check("device/synchronize")
+def synchronize(device: Device) -> None:
+    device.need_accelerator()
+    with claimed("torch.accelerator.synchronize"):
+        torch.accelerator.synchronize()
 
 
 @check("device/module")
@@ -36,7 +42,6 @@ def module(device: Device) -> None:
     assert device.function("is_available")() is True
     assert isinstance(count, int)
     assert count >= 1, f"device_count() is {count}"
-    device.function("synchronize")()
 
 
 @check("device/current_device")
@@ -73,7 +78,7 @@ def second_device(device: Device) -> None:
         raise Absent("there is one device")
     first, second = (torch.arange(4.0, device=f"{device.name}:{index}") for index in (0, 1))
     assert second.device.index == 1
-    assert second.to(first.device).tolist() == [0, 1, 2, 3]
+    assert second.to(first.device).cpu().tolist() == [0, 1, 2, 3]
     assert (second * 2).device == second.device
     try:
         first + second

@@ -2,6 +2,7 @@
 
 import contextlib
 import fnmatch
+import functools
 import importlib
 import importlib.metadata
 import re
@@ -75,11 +76,8 @@ class Device:
         return cast("Callable[..., Any]", value)
 
     def synchronize(self) -> None:
-        """Wait for the device's work."""
-        if self.is_accelerator:
-            torch.accelerator.synchronize()
-        elif callable(wait := getattr(getattr(torch, self.name, None), "synchronize", None)):
-            wait()
+        """Wait for the device's work, where the device has a function for it."""
+        _waiting(self.name, self.is_accelerator)()
 
     def load(self) -> None:
         """Import what registers the device; ValueError in one sentence if it is not there afterwards."""
@@ -96,6 +94,7 @@ class Device:
                 break
         try:
             torch.empty(1, device=self.name).fill_(1)
+            self.synchronize()
         except Exception as error:
             told = "; ".join([*str(error).splitlines()[:1], *failures] if self._is_known() else failures)
             raise ValueError(
@@ -108,6 +107,20 @@ class Device:
         except RuntimeError:
             return False
         return kind in ("cpu", "meta") or hasattr(torch, kind)
+
+
+@functools.cache
+def _waiting(name: str, is_accelerator: bool) -> Callable[[], Any]:
+    """Return what waits for a device's work."""
+    for wait in (
+        torch.accelerator.synchronize if is_accelerator else None,
+        getattr(getattr(torch, name, None), "synchronize", None),
+    ):
+        with contextlib.suppress(Exception):
+            if callable(wait):
+                wait()
+                return wait
+    return lambda: None
 
 
 @contextlib.contextmanager

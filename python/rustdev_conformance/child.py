@@ -33,8 +33,8 @@ def fallbacks(device: checks.Device) -> int | None:
 
 def blamed(error: BaseException) -> str:
     """Return an exception in one line, with the line of the kit or of the device that raised it."""
-    text = " ".join(str(error).split())
     frames = [it for it in traceback.extract_tb(error.__traceback__) if "rustdev_conformance" in it.filename]
+    text = " ".join(str(error).split()) or (frames[-1].line if frames else "")
     where = f" [{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}]" if frames else ""
     return f"{type(error).__name__}: {text}"[:MOST] + where
 

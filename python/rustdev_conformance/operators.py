@@ -73,9 +73,7 @@ def samples(op: Any, device: Device, dtype: torch.dtype, **options: Any) -> Iter
 def is_random(run: Callable[[], Any]) -> tuple[Any, Exception | None, bool]:
     """Return a call's result or exception, and whether it draws random numbers."""
     before = torch.default_generator.manual_seed(0).get_state()
-    # The database's own operators would set the seed and put it back, so that nobody could tell.
-    with mock.patch.object(common_methods_invocations, "wrapper_set_seed", lambda call, *args, **kwargs: call(*args, **kwargs)):
-        result, refusal = outcome(run, lambda: None)
+    result, refusal = outcome(run, lambda: None)
     return result, refusal, not torch.equal(before, torch.default_generator.get_state())
 
 
@@ -95,6 +93,8 @@ class Comparison:
         self.compared = self.refused = self.other_strides = 0
         self.random = False
 
+    # The database's own operators would set the seed and put it back, so that nobody could tell that they are random.
+    @mock.patch.object(common_methods_invocations, "wrapper_set_seed", lambda call, *args, **kwargs: call(*args, **kwargs))
     def hold(self, given: Any, what: str, *, strides: bool = True) -> None:
         """Compare one call. What the CPU refuses is not compared."""
         if any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves(given)):

@@ -21,7 +21,7 @@ def receive(device: Device, queue: Any, answers: Any) -> None:
     """Add to a tensor that another process sends, and say what it held."""
     device.load()
     value = queue.get()
-    held = value.tolist()
+    held = value.cpu().tolist()
     value.add_(10)
     device.synchronize()
     answers.put((str(value.device.type), held))
@@ -49,7 +49,7 @@ def sharing(device: Device) -> None:
         where, held = answers.get(timeout=SECONDS)
         assert where == device.name, f"the tensor is on {where} in the other process"
         assert held == [0, 1, 2, 3], held
-        assert value.tolist() == [10, 11, 12, 13], f"{value.tolist()} after the other process added 10: it has a copy"
+        assert value.cpu().tolist() == [10, 11, 12, 13], f"{value.cpu().tolist()} after the other process added 10: it has a copy"
         queue.put(None)
         process.join(SECONDS)
     finally:
@@ -81,7 +81,7 @@ def work(rank: int, device: Device, store: str, name: str) -> None:
 def all_reduce(rank: int, where: torch.device) -> None:
     value = torch.full((1000,), float(rank + 1), device=where)
     dist.all_reduce(value)
-    assert value.unique().tolist() == [3], value.unique().tolist()
+    assert value.unique().cpu().tolist() == [3], value.unique().cpu().tolist()
     dist.all_reduce(value, op=dist.ReduceOp.MAX)
     assert value[0].item() == 3
 
@@ -89,25 +89,25 @@ def all_reduce(rank: int, where: torch.device) -> None:
 def broadcast(rank: int, where: torch.device) -> None:
     value = torch.full((5,), float(rank), device=where)
     dist.broadcast(value, src=1)
-    assert value.tolist() == [1] * 5, value.tolist()
+    assert value.cpu().tolist() == [1] * 5, value.cpu().tolist()
 
 
 def all_gather(rank: int, where: torch.device) -> None:
     parts = [torch.zeros(2, device=where) for _ in range(RANKS)]
     dist.all_gather(parts, torch.full((2,), float(rank), device=where))
-    assert [it.tolist() for it in parts] == [[0, 0], [1, 1]], parts
+    assert [it.cpu().tolist() for it in parts] == [[0, 0], [1, 1]], parts
 
 
 def reduce_scatter(rank: int, where: torch.device) -> None:
     result = torch.zeros(3, device=where)
     dist.reduce_scatter_tensor(result, torch.arange(6.0, device=where))
-    assert result.tolist() == [6.0 * rank + 2 * it for it in range(3)], result.tolist()
+    assert result.cpu().tolist() == [6.0 * rank + 2 * it for it in range(3)], result.cpu().tolist()
 
 
 def all_to_all(rank: int, where: torch.device) -> None:
     result = torch.zeros(2, device=where)
     dist.all_to_all_single(result, torch.tensor([10.0 * rank, 10.0 * rank + 1], device=where))
-    assert result.tolist() == [rank, 10 + rank], result.tolist()
+    assert result.cpu().tolist() == [rank, 10 + rank], result.cpu().tolist()
 
 
 def messages(rank: int, where: torch.device) -> None:
@@ -116,7 +116,7 @@ def messages(rank: int, where: torch.device) -> None:
         dist.send(value, dst=1)
     else:
         dist.recv(value, src=0)
-    assert value.tolist() == [0] * 4
+    assert value.cpu().tolist() == [0] * 4
     dist.barrier()
 
 
@@ -126,7 +126,7 @@ def data_parallel(rank: int, where: torch.device) -> None:
     parallel = torch.nn.parallel.DistributedDataParallel(module, device_ids=None if where.type == "cpu" else [where.index])
     parallel(torch.full((1, 3), float(rank), device=where)).sum().backward()
     assert module.weight.grad is not None
-    assert module.weight.grad.tolist() == [[0.5, 0.5, 0.5]], module.weight.grad.tolist()
+    assert module.weight.grad.cpu().tolist() == [[0.5, 0.5, 0.5]], module.weight.grad.cpu().tolist()
 
 
 COLLECTIVES: dict[str, Callable[[int, torch.device], None]] = {

@@ -139,7 +139,7 @@ def replay(device: Device) -> None:
         torch.accelerator.synchronize()
         graph.replay()
         torch.accelerator.synchronize()
-        assert result.tolist() == [2 * number + 1] * 8, f"{result.tolist()} of a replay with {number}"
+        assert result.cpu().tolist() == [2 * number + 1] * 8, f"{result.cpu().tolist()} of a replay with {number}"
 
 
 @check("profiler/host_rows")
@@ -161,7 +161,7 @@ def device_rows(device: Device) -> str:
     value = torch.ones(SIZE, SIZE, device=device.name)
     with torch.profiler.profile(activities=[host, *kinds]) as profile:
         (value @ value).sum().item()
-        torch.accelerator.synchronize()
+        device.synchronize()
     rows = [it for it in profile.events() if "CPU" not in str(it.device_type)]
     if not rows:
         raise Absent("the profiler shows no rows of the device")

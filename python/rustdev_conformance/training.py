@@ -40,9 +40,9 @@ def backward(device: Device) -> None:
 def grad(device: Device) -> None:
     value = torch.tensor([1.0, 2.0, 3.0], device=device.name, requires_grad=True)
     (first,) = torch.autograd.grad((value**3).sum(), value, create_graph=True)
-    assert first.tolist() == [3, 12, 27]
+    assert first.cpu().tolist() == [3, 12, 27]
     (second,) = torch.autograd.grad(first.sum(), value)
-    assert second.tolist() == [6, 12, 18], f"{second.tolist()} as the second derivative"
+    assert second.cpu().tolist() == [6, 12, 18], f"{second.cpu().tolist()} as the second derivative"
     with torch.no_grad():
         assert not (value * 2).requires_grad
     with torch.inference_mode():
@@ -57,11 +57,11 @@ def hooks(device: Device) -> None:
     value.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.device))
     (value * 3).sum().backward()
     assert value.grad is not None
-    assert value.grad.tolist() == [6, 6, 6]
+    assert value.grad.cpu().tolist() == [6, 6, 6]
     assert [it.type for it in seen] == [device.name] * 2
     with torch.autograd.graph.save_on_cpu():
         (value * value).sum().backward()
-    assert value.grad.tolist() == [10, 10, 10]
+    assert value.grad.cpu().tolist() == [10, 10, 10]
 
 
 @check("autograd/checkpoint")
@@ -117,10 +117,10 @@ def gradcheck(device: Device) -> None:
 @check("autograd/functional")
 def functional(device: Device) -> None:
     value = torch.arange(1.0, 4.0, device=device.name)
-    assert torch.func.grad(lambda it: (it**2).sum())(value).tolist() == [2, 4, 6]
-    assert torch.vmap(lambda it: it * 2)(value).tolist() == [2, 4, 6]
-    assert torch.func.jacrev(lambda it: it * it)(value).diagonal().tolist() == [2, 4, 6]
-    assert torch.func.jvp(lambda it: it**2, (value,), (torch.ones_like(value),))[1].tolist() == [2, 4, 6]
+    assert torch.func.grad(lambda it: (it**2).sum())(value).cpu().tolist() == [2, 4, 6]
+    assert torch.vmap(lambda it: it * 2)(value).cpu().tolist() == [2, 4, 6]
+    assert torch.func.jacrev(lambda it: it * it)(value).diagonal().cpu().tolist() == [2, 4, 6]
+    assert torch.func.jvp(lambda it: it**2, (value,), (torch.ones_like(value),))[1].cpu().tolist() == [2, 4, 6]
 
 
 @check("autograd/anomaly")
@@ -157,6 +157,7 @@ def half_of(device: Device) -> torch.dtype:
     with claimed("autocast"):
         if not torch.amp.is_autocast_available(device.name):
             raise Absent(f"torch.amp.is_autocast_available({device.name!r}) is False")
+        torch.autocast(device.name)
         return torch.get_autocast_dtype(device.name)
 
 
@@ -217,7 +218,7 @@ def grad_scaler(device: Device) -> None:
 def loader(device: Device) -> None:
     data = torch.utils.data.TensorDataset(torch.arange(10.0))
     batches = [batch.to(device.name, non_blocking=True) for (batch,) in torch.utils.data.DataLoader(data, batch_size=4)]
-    assert torch.cat(batches).tolist() == list(range(10))
+    assert torch.cat(batches).cpu().tolist() == list(range(10))
 
 
 @check("data/pin_memory", "core")
@@ -232,4 +233,4 @@ def pin_memory(device: Device) -> None:
         )
         batches = [batch for (batch,) in loader]
         assert all(batch.is_pinned() for batch in batches), f"a batch is not pinned, with {workers} workers"
-        assert torch.cat([batch.to(device.name, non_blocking=True) for batch in batches]).tolist() == list(range(10))
+        assert torch.cat([batch.to(device.name, non_blocking=True) for batch in batches]).cpu().tolist() == list(range(10))

@@ -129,6 +129,23 @@ def test_a_device_that_works_passes(device: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_backend_in_python_has_a_scorecard(tmp_path: Path) -> None:
+    only = (
+        "ops/add/float32",
+        "ops/floor/float32",
+        "ops/cumsum/float32",
+        "modules/nn_Linear/train",
+        "device/accelerator",
+        "events/order",
+    )
+    arguments = [word for pattern in only for word in ("--only", pattern)]
+    run = kit("--device", "toy", "--import", "toy_device", *arguments, "--output", tmp_path)
+    assert run.returncode == 1, run.stderr
+    outcomes = {name: it["outcome"] for name, it in checks_of(tmp_path).items()}
+    assert outcomes == dict(zip(only, ("pass", "fail", "unsupported", "pass", "pass", "absent"), strict=True))
+
+
+@pytest.mark.slow
 def test_wrong_kernels_are_found(tmp_path: Path) -> None:
     only = [word for name in ("neg", "sin", "tan", "cos") for word in ("--only", f"ops/{name}/float32")]
     run = kit("--device", "rustdev", "--import", "broken_kernels", *only, "--output", tmp_path)
