@@ -117,6 +117,9 @@ def main(arguments: Sequence[str], program: str = "rustdev_conformance") -> int:
     except run.RefusedError as refusal:
         print(f"{program}: {refusal}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted after {len(done)} checks", file=sys.stderr)
+        return 130
     if not results:
         print(f"{program}: no check has a name like {', '.join(options.only)}; --list prints them", file=sys.stderr)
         return 2

@@ -121,11 +121,12 @@ def run(
     children = [Child(options) for _ in range(jobs)]
     results: dict[str, dict[str, Any]] = {}
     failures: list[BaseException] = []
+    pending: collections.deque[str] = collections.deque()
     lock = threading.Lock()
     try:
         ready = children[0].begin()
         names = list(ready["checks"])
-        pending = collections.deque(names)
+        pending.extend(names)
 
         def work(number: int) -> None:
             is_ready = number == 0
@@ -141,7 +142,7 @@ def run(
                 with lock:
                     results[name] = result
                     tell(result, len(names))
-                if not is_ready:
+                if not is_ready and pending:
                     children[number].end()
                     children[number] = Child(options)
 
@@ -160,6 +161,7 @@ def run(
         if failures:
             raise failures[0]
     finally:
+        pending.clear()
         for child in children:
             child.end()
     return ready["about"], [results[name] for name in names if name in results]
