@@ -75,7 +75,7 @@ def parser_of(program: str) -> argparse.ArgumentParser:
         type=known_failures,
         default={},
         metavar="FILE",
-        help="table of names with reasons, in TOML: failures that are expected",
+        help="table of names with reasons, in TOML or JSON: failures that are expected",
     )
     parser.add_argument("--list", action="store_true", help="print the names of the checks instead")
     return parser

@@ -23,12 +23,12 @@ MOST = 800
 
 
 def fallbacks(device: checks.Device) -> int | None:
-    """Return how many calls took the fallback to the CPU, where the device's module counts them."""
+    """Return how many calls fell back to the CPU, where the device's module has them by operator: numbers, or their ``calls``."""
     count = getattr(getattr(torch, device.name, None), "fallback_stats", None)
     if not callable(count):
         return None
     counted = count()
-    return sum(value for value in counted.values() if isinstance(value, int)) if isinstance(counted, dict) else None
+    return sum(int(getattr(calls, "calls", calls)) for calls in counted.values())
 
 
 def blamed(error: BaseException) -> str:

@@ -117,7 +117,7 @@ def test_known_failures_are_no_failures(tmp_path: Path) -> None:
 @pytest.mark.parametrize("device", ["cpu", "rustdev"])
 def test_a_device_that_works_passes(device: str, tmp_path: Path) -> None:
     only = ["device", "tensors", "events", "autograd/backward", "ops/add/*", "grad/matmul/float32", "layouts/cat/float32"]
-    only += ["errors/cat", "extremes/exp/float32", "optimizers/SGD"]
+    only += ["errors/cat", "extremes/exp/float32", "optimizers/SGD", "ops/linalg.eigvals/float32"]
     arguments = [word for pattern in only for word in ("--only", pattern)]
     run = kit("--device", device, *arguments, "--output", tmp_path, module="rustdev_conformance")
     assert run.returncode == 0, run.stdout + run.stderr
@@ -125,7 +125,7 @@ def test_a_device_that_works_passes(device: str, tmp_path: Path) -> None:
     assert card["counts"]["pass"] > 30
     assert card["groups"]["ops"]["pass"] >= 12
     assert (card["groups"]["events"]["absent"] == 3) == (device == "cpu")
-    assert (card["fallbacks"] is None) == (device == "cpu")
+    assert card["fallbacks"] == (1 if device == "rustdev" else None)
 
 
 @pytest.mark.slow
