@@ -13,7 +13,7 @@ from torch.testing._internal.opinfo.core import BinaryUfuncInfo, DecorateInfo, R
 from torch.utils import _pytree as pytree
 
 from rustdev_conformance.agreement import agree
-from rustdev_conformance.checks import Check, Device, Skipped, add
+from rustdev_conformance.checks import REFUSALS, Check, Device, Skipped, add
 from rustdev_conformance.compare import (
     UNDEFINED,
     UNSTABLE_INDICES,
@@ -69,7 +69,10 @@ def samples(op: Any, device: Device, dtype: torch.dtype, **options: Any) -> Iter
     """Yield the samples of an operator, of the CPU, that the level looks at."""
     if any(it is onlyCUDA for it in op.decorators):
         raise Skipped("the database has it for CUDA alone")
-    yield from itertools.islice(op.sample_inputs("cpu", dtype, **options), device.samples)
+    try:
+        yield from itertools.islice(op.sample_inputs("cpu", dtype, **options), device.samples)
+    except Exception as error:
+        raise Skipped(f"the database cannot make samples: {str(error)[:200]}") from error
 
 
 def is_random(run: Callable[[], Any]) -> tuple[Any, Exception | None, bool]:
@@ -139,7 +142,12 @@ class Comparison:
         self.other_strides += strides and not same
 
     def _copied(self, given: Any) -> Any:
-        mine = copied(given, self.device.name)
+        try:
+            mine = copied(given, self.device.name)
+        except (RuntimeError, TypeError) as refusal:
+            if not REFUSALS.search(str(refusal)):
+                raise
+            raise NotImplementedError(f"arguments cannot be copied to the device: {str(refusal)[:300]}") from refusal
         return (mine[0], given[1], mine[2]) if self.op.name in HOST_INDICES else mine
 
     def note(self) -> str:
