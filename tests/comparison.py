@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
+from rustdev_conformance import compare as engine
+from rustdev_conformance.compare import CPU as CPU
+from rustdev_conformance.compare import faults, precise
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COMPLEX = [torch.complex64, torch.complex128]
 EVERY = [torch.bool, *INTEGERS, *FLOATS, *COMPLEX]
-#: As an argument of a compared function: the device that it is called on.
-CPU = torch.device("cpu")
 
 #: A tolerance for all dtypes, or one for each; those that a table leaves out have none.
 Tolerance: TypeAlias = "float | dict[torch.dtype, float]"
@@ -31,18 +30,6 @@ TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-6, t
 TOLERANCE |= {torch.complex64: 1e-6, torch.complex128: 1e-12}
 #: The same of sums of up to some thousand numbers.
 SUMS = TOLERANCE | {torch.float32: 1e-5, torch.complex64: 1e-5}
-
-#: The dtypes of the same call without rounding, as far as it can be had.
-PRECISE = dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64)
-PRECISE |= dict.fromkeys((torch.complex32, torch.complex64), torch.complex128)
-#: Units in the last place by which equal results may differ: PyTorch's relative tolerances.
-STEPS = {torch.float16: 2.0, torch.bfloat16: 2.0, torch.float32: 16.0, torch.float64: 4.5e8}
-#: Tolerance of sums in the widest dtypes, relative to the largest of the results and to 1.
-WIDEST = 1e-7
-#: How often inputs are moved by rounding errors, to see what these do to the result.
-NUDGES = 8
-#: Factor by which the error may exceed the CPU's worst where rounding explains it: equally good algorithms differ by as much.
-LUCK = 4
 
 #: What tensors that are not dense are made of.
 PARTS = {
@@ -81,61 +68,8 @@ def make_tensor(
 
 
 def copied(tree: Any, device: str = "rustdev") -> Any:
-    """Return a tree with copies of its tensors of the CPU on a device, with their strides and all of their memory.
-
-    A tensor that occurs twice is copied once, and views of one memory stay views of one memory. Devices in the tree are replaced by
-    that device, and modules are copied to it.
-    """
-    made: dict[int, torch.Tensor] = {}
-    memories: dict[tuple[int, torch.dtype], torch.Tensor] = {}
-
-    def moved(value: torch.Tensor) -> torch.Tensor:
-        plain = value.detach()
-        is_made = not isinstance(value, UninitializedTensorMixin)
-        if not is_made or plain.layout is not torch.strided or plain.is_quantized or plain.is_nested:
-            return plain.to(device, copy=True)
-        storage = plain.untyped_storage()
-        key = storage.data_ptr() or id(value), plain.dtype
-        if key not in memories:
-            memories[key] = torch.empty(0, dtype=plain.dtype, device="cpu").set_(storage).to(device, copy=True)
-        view = memories[key].as_strided(plain.size(), plain.stride(), plain.storage_offset())
-        view = view.conj() if plain.is_conj() else view
-        return torch._neg_view(view) if plain.is_neg() else view
-
-    def one(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if id(value) not in made:
-                made[id(value)] = moved(value).requires_grad_(value.requires_grad) if value.is_cpu else value
-            return made[id(value)]
-        if isinstance(value, torch.nn.Module):
-            return copy.deepcopy(value).to(device)
-        return torch.device(device) if isinstance(value, str | torch.device) and value in ("cpu", CPU) else value
-
-    return pytree.tree_map(one, tree)
-
-
-def precise(tree: Any, eps: float = 0.0, seed: int = 0) -> Any:
-    """Return copies of a tree's tensors in the widest dtype, and arguments that name a dtype likewise.
-
-    Every number is moved by at most ``eps`` of itself; which way, the seed says.
-    """
-    made: dict[int, torch.Tensor] = {}
-    generator = torch.Generator().manual_seed(seed)
-
-    def widened(value: torch.Tensor) -> torch.Tensor:
-        wide = value.detach().to(PRECISE.get(value.dtype, value.dtype), copy=True)
-        if eps and wide.layout is torch.strided and (wide.is_floating_point() or wide.is_complex()):
-            wide = wide * (1 + eps * (2 * torch.rand(wide.shape, generator=generator, dtype=torch.float64) - 1))
-        return wide.requires_grad_(value.requires_grad)
-
-    def one(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return made[id(value)] if id(value) in made else made.setdefault(id(value), widened(value))
-        if isinstance(value, torch.nn.Module):
-            return copy.deepcopy(value).double()
-        return PRECISE.get(value, value) if isinstance(value, torch.dtype) else value
-
-    return pytree.tree_map(one, tree)
+    """Return a tree with copies of its tensors of the CPU on a device, as those of the conformance kit are made."""
+    return engine.copied(tree, device)
 
 
 def layouts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -201,100 +135,6 @@ def assert_same(
         if signs and theirs.is_floating_point():
             zeros = (mine == 0) & (theirs == 0)
             assert torch.equal(mine.signbit() & zeros, theirs.signbit() & zeros), "signs of zeros"
-
-
-def same(one: torch.Tensor, other: torch.Tensor, *, signs: bool = False) -> torch.Tensor:
-    """Return where two tensors have the same numbers, or are both NaN; zeros have signs where these count."""
-    if one.is_complex():
-        mine, theirs = (torch.view_as_real(it.resolve_conj().resolve_neg()) for it in (one, other))
-        either = (one.isinf() & other.isinf()) | (one.isnan() & other.isnan())
-        # A complex number with a part that is NaN is NaN, and one with an infinite part is the infinity: C99's Annex G.
-        return same(mine, theirs, signs=signs).all(-1) | either & ((mine == theirs) | mine.isnan() | theirs.isnan()).all(-1)
-    if not one.is_floating_point():
-        return one == other
-    # The CPU has few operators for floats of 8 bits.
-    one, other = (it.float() if it.itemsize == 1 else it for it in (one, other))
-    alike = (one == other) | (one.isnan() & other.isnan())
-    return alike & ((one != 0) | (one.signbit() == other.signbit())) if signs else alike
-
-
-def steps(magnitude: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return how far apart numbers of a real dtype may be about magnitudes, that are given in a wider one."""
-    limits = torch.finfo(dtype)
-    _, exponent = torch.frexp(magnitude.clamp(limits.smallest_normal, limits.max))
-    return torch.exp2(exponent.double() - 1) * limits.eps * STEPS[dtype]
-
-
-def faults(
-    one: torch.Tensor,
-    other: torch.Tensor,
-    exact: Callable[[float, int], Any],
-    *,
-    unit: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    pointwise: bool = False,
-    signs: bool = False,
-    overflowing: bool = False,
-) -> torch.Tensor:
-    """Return where a result of the device is worse than the CPU's.
-
-    That is where it is further from the exact one than a unit, and than the CPU's: in the same place where operators work element
-    by element, else in its worst. Errors that roundings of the inputs explain are let pass as well. Distances count in units, so
-    that a bad large value excuses no bad small one.
-
-    Args:
-        one: the device's result, on the CPU.
-        other: the CPU's.
-        exact: returns what ``precise`` makes of the call, for some movement of its inputs and a seed.
-        unit: the tolerance of numbers of some magnitudes; some steps of the dtype if left out, so that small numbers count as much
-            as large ones.
-        pointwise: whether the operator works element by element.
-        signs: whether signs of zeros count.
-        overflowing: whether sums and products may overflow on their way, by the order of their terms and by fused multiply-add: all
-            that is not finite is the same then.
-    """
-    wrong = ~same(one, other, signs=signs)
-    if overflowing and not pointwise:
-        wrong &= one.isfinite() | other.isfinite()
-    real, wide = one.dtype.to_real() if one.is_complex() else one.dtype, PRECISE.get(one.dtype, one.dtype)
-    if not bool(wrong.any()) or not (unit or real in STEPS) or not (one.is_floating_point() or one.is_complex()):
-        return wrong
-    size = unit or functools.partial(steps, dtype=real)
-
-    def apart(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        if one.is_complex():
-            # Parts that are the same infinity, or NaN in both, leave the other parts to be compared.
-            parts = [torch.view_as_real(it.resolve_conj().resolve_neg()) for it in (one, other)]
-            alike = ~parts[1].isfinite() & same(*parts)
-            one, other = (torch.view_as_complex(it.masked_fill(alike, 0.0)) for it in parts)
-        return (one - other).abs() / size(other.abs())
-
-    def other_signs(other: torch.Tensor) -> torch.Tensor:
-        return ~same(one, other, signs=True) & same(one, other) if signs and not one.is_complex() else torch.zeros_like(wrong)
-
-    mine, theirs = one.to(wide), other.to(wide)
-    wrong &= ~(apart(mine, theirs) <= 1.0) | other_signs(other)
-    if unit is None and one.dtype not in PRECISE:
-        largest = theirs.abs().nan_to_num(0.0, posinf=0.0).amax().clamp(min=1.0)
-        return wrong if pointwise else wrong & ~((mine - theirs).abs() <= WIDEST * (theirs.abs() + largest))
-    reference = exact(0.0, 0) if bool(wrong.any()) else None
-    if not isinstance(reference, torch.Tensor) or reference.shape != one.shape or reference.dtype is not wide:
-        return wrong
-    reference = reference.detach()
-    rounded = reference.to(one.dtype)
-    off, usual = apart(mine, rounded.to(wide)), apart(theirs, rounded.to(wide))
-    # Where the CPU's is NaN and the exact one is not, only extreme values excuse a number (`unit` is left out).
-    bound = usual.nan_to_num(0.0 if unit else torch.inf, posinf=torch.inf)
-    wrong &= ~(same(one, rounded, signs=signs) | (off <= 1.0) | (off <= bound)) | other_signs(rounded)
-    worst = usual.nan_to_num(0.0, posinf=0.0).amax()
-    if not pointwise:
-        wrong &= ~(off <= worst)
-    # In 16 bits, what roundings of the inputs do is so much that it would explain any error of a tail.
-    if (real.itemsize < 4 and pointwise) or not bool(wrong.any()):
-        return wrong
-    eps = torch.finfo(one.dtype).eps
-    moved = torch.stack([apart(exact(eps, seed).to(wide), reference) for seed in range(NUDGES)]).nan_to_num(0.0).amax(0)
-    most = LUCK * worst.clamp(min=1.0) if unit else torch.inf
-    return wrong & ~((off <= 1.0 + (1 if pointwise else LUCK) * moved) & (off <= most))
 
 
 def assert_near(found: Any, exact: Any, rtol: float) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import tomllib
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("rustdev", "rustdev_autoload", "rustdev_pytest")
+PACKAGES = ("rustdev", "rustdev_autoload", "rustdev_conformance", "rustdev_pytest")
 
 
 def link(path: Path, target: Path) -> None:

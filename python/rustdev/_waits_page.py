@@ -3,8 +3,9 @@
 import html
 import json
 
+from rustdev_conformance.page import document, table
+
 from ._name import NAME
-from ._page import document, table
 from .profiler import Task
 from .waits import Wait, WaitReport, _bytes, _Span, _summary
 

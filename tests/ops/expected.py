@@ -306,7 +306,3 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
     ("linalg.lstsq", torch.float32): (1.3e-6, 5e-5),
     ("linalg.pinv", torch.float32): (1.3e-6, 5e-4),  # gradients of hermitian ones, by eigenvectors
 }
-
-#: Operators whose last result says where elements were: the device names the place that a stable sort has, the CPU any of those of
-#: equal elements.
-UNSTABLE_INDICES = {"argsort", "kthvalue", "mode", "sort", "topk"}

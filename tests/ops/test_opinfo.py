@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from comparison import COMPLEX, CPU, FLOATS, compare, make_tensor
-from expected import UNSTABLE_INDICES
+from rustdev_conformance.compare import UNSTABLE_INDICES
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 

@@ -46,6 +46,7 @@ def test_contents(unpacked: Path) -> None:
     for file in ("__init__.py", "py.typed", "_rustdev.pyi", "_rustdev.abi3.so", *headers):
         assert (unpacked / "rustdev" / file).is_file(), file
     assert (unpacked / "rustdev_autoload/__init__.py").is_file()
+    assert (unpacked / "rustdev_conformance/__main__.py").is_file()
     (information,) = unpacked.glob("*.dist-info")
     assert "[torch.backends]" in (information / "entry_points.txt").read_text()
     assert "Apache License" in (information / "licenses/LICENSE").read_text()

@@ -4,7 +4,8 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rustdev._page import document, table
+from rustdev_conformance.page import document, table
+
 from rustdev.memory import _size_text
 
 from .chart import COLOURS, chart

@@ -9,7 +9,8 @@ from typing import Any
 os.environ.setdefault("CONFORMANCE_SAMPLES", "1")
 
 import torch
-from against_cpu import AgainstCpu, arguments, call, copied, few, gradients, is_random, seeded
+from against_cpu import AgainstCpu, arguments, call, copied, few, is_random, seeded
+from rustdev_conformance.compare import gradients
 from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree

@@ -7,25 +7,33 @@ import contextlib
 import copy
 import functools
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 import torch
-from expected import EXPECTED, SOME_PROCESSORS, TOLERANCE, UNSTABLE_INDICES
+from expected import EXPECTED, SOME_PROCESSORS, TOLERANCE
+from rustdev_conformance.compare import (
+    UNDEFINED,
+    UNSTABLE_INDICES,
+    arguments,
+    call,
+    copied,
+    describe,
+    faults,
+    gradient,
+    is_plain,
+    outcome,
+    precise,
+    tensors,
+)
 from torch.testing._comparison import get_tolerances
 from torch.testing._internal import common_methods_invocations, common_utils
 from torch.testing._internal.common_device_type import onlyCPU
 from torch.testing._internal.common_utils import TestCase
 from torch.utils import _pytree as pytree
-
-sys.path.append(str(Path(__file__).parents[2]))
-
-from comparison import copied, faults, precise
 
 #: Looks at this many samples of each operator and dtype; all where it is not set.
 SAMPLES = int(os.environ.get("CONFORMANCE_SAMPLES", "0")) or None
@@ -33,8 +41,6 @@ SAMPLES = int(os.environ.get("CONFORMANCE_SAMPLES", "0")) or None
 SEEDS = 16
 #: Maximum number of differences in the message of a failing test.
 TOLD = 12
-#: Results without defined values.
-UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
 
 # Some entries of the database are for the CPU alone, which the device is held against.
@@ -48,18 +54,6 @@ def few(samples: Any) -> Iterator[Any]:
         if SAMPLES is not None and number >= SAMPLES:
             return
         yield sample
-
-
-def arguments(sample: Any) -> tuple[Any, Any, Any]:
-    """Return a sample as one tree."""
-    return sample.input, sample.args, sample.kwargs
-
-
-def call(op: Any, given: Any, device: str = "cpu", **more: Any) -> Any:
-    """Return what an operator makes of a sample's arguments, on a device where they name none."""
-    named = any(isinstance(leaf, torch.Tensor | torch.device) for leaf in pytree.tree_leaves((given, more)))
-    with contextlib.nullcontext() if named else torch.device(device):
-        return op(given[0], *given[1], **given[2], **more)
 
 
 def seeded(call: Callable[[], Any], seed: int = 0) -> Any:
@@ -117,62 +111,10 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-def gradients(results: Any, given: Any) -> list[torch.Tensor]:
-    """Return the gradients of all arguments that take one, for ones as those of the results."""
-    leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
-    outputs = [it for it in pytree.tree_leaves(results) if isinstance(it, torch.Tensor) and it.requires_grad]
-    if not leaves or not outputs:
-        return []
-    found = torch.autograd.grad(outputs, list(leaves.values()), [torch.ones_like(it) for it in outputs], allow_unused=True)
-    return [grad for grad in found if grad is not None]
-
-
-def gradient(op: Any, given: Any) -> list[torch.Tensor]:
-    """Return the gradients of an operator's call."""
-    return gradients(call(op, given), given)
-
-
-def tensors(tree: Any) -> list[torch.Tensor]:
-    """Return the tensors of a tree."""
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
-def is_plain(value: Any) -> bool:
-    """Return whether something is a tensor that has strides and can be copied as it is."""
-    is_dense = isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_quantized
-    return is_dense and value.is_cpu and not value.is_conj() and not value.is_neg()
-
-
 def whole(value: torch.Tensor) -> torch.Tensor:
     """Return all of the memory that a tensor is a part of."""
     memory = value.untyped_storage().nbytes() // value.element_size()
     return value.detach().as_strided((memory,), (1,), 0)
-
-
-def outcome(run: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Return a call's result, or its exception."""
-    try:
-        result = run()
-        torch.accelerator.synchronize()
-    except Exception as refusal:
-        # A call that is refused at last may have left tasks that fail.
-        with contextlib.suppress(torch.AcceleratorError):
-            torch.accelerator.synchronize()
-        return None, refusal
-    return result, None
-
-
-def describe(tree: Any) -> str:
-    """Return the sizes and strides of a tree's tensors, and everything else as it is."""
-
-    def told(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        if value.layout is not torch.strided:
-            return f"{value.layout} {tuple(value.shape)}"
-        return f"{str(value.dtype)[6:]}{list(value.shape)}:{list(value.stride())}+{value.storage_offset()}"
-
-    return str(pytree.tree_map(told, tree)).replace("'", "")[:300]
 
 
 Values = Callable[[int, torch.Tensor, torch.Tensor, Callable[[float, int], Any]], None]

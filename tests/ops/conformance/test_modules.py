@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from against_cpu import AgainstCpu, few, gradients, seeded
+from against_cpu import AgainstCpu, few, seeded
+from rustdev_conformance.compare import gradients
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_modules import module_db, modules
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 from against_cpu import AgainstCpu, call, gradient, is_random, outcome, seeded
-from comparison import LUCK, STEPS, faults
-from expected import UNSTABLE_INDICES
 from extremes import ALIKE, OVERFLOWING, Case, cases, change, is_pointwise
+from rustdev_conformance.compare import LUCK, STEPS, UNSTABLE_INDICES, faults
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput

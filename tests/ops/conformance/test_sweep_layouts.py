@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from against_cpu import SAMPLES, AgainstCpu, arguments, call, gradients, is_plain, is_random, outcome, tensors
+from against_cpu import SAMPLES, AgainstCpu, arguments, call, is_plain, is_random, outcome, tensors
 from layouts import LAYOUTS, chance, relaid, with_targets, without_a_dimension
+from rustdev_conformance.compare import gradients
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 

@@ -1,0 +1,23 @@
+"""The device with kernels that are wrong, for the conformance kit to find."""
+
+import rustdev  # noqa: F401 - the kernels take the place of its own
+import torch
+
+LIBRARY = torch.library.Library("aten", "IMPL")
+
+
+def wrong_values(value: torch.Tensor) -> torch.Tensor:
+    return value * -1.001
+
+
+def wrong_dtype(value: torch.Tensor) -> torch.Tensor:
+    return (value * 0.5).double()
+
+
+def no_kernel(value: torch.Tensor) -> torch.Tensor:
+    raise NotImplementedError("there is no kernel of tan")
+
+
+LIBRARY.impl("neg", wrong_values, "PrivateUse1")
+LIBRARY.impl("sin", wrong_dtype, "PrivateUse1")
+LIBRARY.impl("tan", no_kernel, "PrivateUse1")

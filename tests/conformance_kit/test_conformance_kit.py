@@ -1,0 +1,230 @@
+"""The conformance kit, ``python -m rustdev.conformance``: its outcomes, its comparison, its scorecard and its command."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rustdev_conformance import scorecard
+from rustdev_conformance.__main__ import known_failures, parser_of
+from rustdev_conformance.agreement import agree
+
+HERE = Path(__file__).parent
+#: How the checks of ``fake_checks`` end.
+FAKES = {
+    "pass": "pass", "fail": "fail", "crash": "crash", "hang": "hang", "exit": "crash", "absent": "absent", "claimed": "absent",
+    "unsupported": "unsupported", "skipped": "skipped", "after": "pass",
+}  # fmt: skip
+
+
+def kit(*arguments: str | Path, module: str = "rustdev.conformance") -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | {"PYTHONPATH": path})
+
+
+def checks_of(directory: Path) -> dict[str, dict[str, Any]]:
+    """Return the checks of a scorecard by their names."""
+    return {it["name"]: it for it in json.loads((directory / "scorecard.json").read_text())["checks"]}
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Return a run of the checks that end in every way, and the directory of its scorecard."""
+    directory = tmp_path_factory.mktemp("fakes")
+    arguments = ("--device", "cpu", "--import", "fake_checks", "--only", "fakes/*", "--timeout", "3", "--output", directory)
+    return kit(*arguments), directory
+
+
+Fakes = tuple[subprocess.CompletedProcess[str], Path]
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_after_crashes_and_hangs(fakes: Fakes) -> None:
+    run, directory = fakes
+    assert {name: it["outcome"] for name, it in checks_of(directory).items()} == {f"fakes/{name}": it for name, it in FAKES.items()}
+    assert run.returncode == 1
+    assert "SIGABRT" in checks_of(directory)["fakes/crash"]["message"]
+    assert "crashes" in checks_of(directory)["fakes/crash"]["message"], "the stack names the check"
+    assert "exit status 7" in checks_of(directory)["fakes/exit"]["message"]
+    assert "more than 3 s" in checks_of(directory)["fakes/hang"]["message"]
+    assert "streams" in checks_of(directory)["fakes/claimed"]["message"]
+
+
+@pytest.mark.slow
+def test_the_device_of_others_is_not_registered(fakes: Fakes) -> None:
+    assert checks_of(fakes[1])["fakes/pass"]["message"] == "privateuseone"
+
+
+@pytest.mark.slow
+def test_the_scorecard_has_counts_and_commands(fakes: Fakes) -> None:
+    card = json.loads((fakes[1] / "scorecard.json").read_text())
+    assert {
+        "version",
+        "device",
+        "hardware",
+        "torch",
+        "python",
+        "level",
+        "seconds",
+        "counts",
+        "groups",
+        "fallbacks",
+        "checks",
+    } == set(card)
+    assert card["version"] == 1
+    assert card["torch"] == torch.__version__
+    assert card["counts"] == card["groups"]["fakes"]
+    assert card["counts"] == {"pass": 2, "fail": 1, "crash": 2, "hang": 1, "unsupported": 1, "known": 0, "absent": 2, "skipped": 1}
+    for it in card["checks"]:
+        assert set(it) == {"name", "outcome", "message", "seconds", "fallbacks", "command"}
+    page = (fakes[1] / "scorecard.html").read_text()
+    assert "&lt;b&gt;wrong" in page
+    assert "<b>wrong" not in page
+    assert "python -m rustdev.conformance --device cpu --import fake_checks --only fakes/crash" in page
+    assert "src=" not in page, "the page is one file"
+
+
+@pytest.mark.slow
+def test_the_command_of_a_failure_repeats_it_alone(fakes: Fakes, tmp_path: Path) -> None:
+    words = shlex.split(checks_of(fakes[1])["fakes/fail"]["command"])
+    assert words[:3] == ["python", "-m", "rustdev.conformance"]
+    run = kit(*words[3:], "--output", tmp_path)
+    assert run.returncode == 1
+    assert {name: it["outcome"] for name, it in checks_of(tmp_path).items()} == {"fakes/fail": "fail"}
+
+
+@pytest.mark.slow
+def test_known_failures_are_no_failures(tmp_path: Path) -> None:
+    known = tmp_path / "known.toml"
+    known.write_text('"fakes/f*" = "this one is known"\n')
+    arguments = ("--device", "cpu", "--import", "fake_checks", "--only", "fakes/fail", "--only", "fakes/pass")
+    run = kit(*arguments, "--known", known, "--output", tmp_path)
+    assert run.returncode == 0, run.stderr
+    found = checks_of(tmp_path)
+    assert found["fakes/fail"]["outcome"] == "known"
+    assert found["fakes/fail"]["message"].startswith("this one is known")
+    assert found["fakes/pass"]["outcome"] == "pass"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu", "rustdev"])
+def test_a_device_that_works_passes(device: str, tmp_path: Path) -> None:
+    only = ["device", "tensors", "events", "autograd/backward", "ops/add/*", "grad/matmul/float32", "layouts/cat/float32"]
+    only += ["errors/cat", "extremes/exp/float32", "optimizers/SGD", "ops/linalg.eigvals/float32"]
+    arguments = [word for pattern in only for word in ("--only", pattern)]
+    run = kit("--device", device, *arguments, "--output", tmp_path, module="rustdev_conformance")
+    assert run.returncode == 0, run.stdout + run.stderr
+    card = json.loads((tmp_path / "scorecard.json").read_text())
+    assert card["counts"]["pass"] > 30
+    assert card["groups"]["ops"]["pass"] >= 12
+    assert (card["groups"]["events"]["absent"] == 3) == (device == "cpu")
+    assert card["fallbacks"] == (1 if device == "rustdev" else None)
+
+
+@pytest.mark.slow
+def test_a_backend_in_python_has_a_scorecard(tmp_path: Path) -> None:
+    only = (
+        "ops/add/float32",
+        "ops/floor/float32",
+        "ops/cumsum/float32",
+        "modules/nn_Linear/train",
+        "device/accelerator",
+        "events/order",
+    )
+    arguments = [word for pattern in only for word in ("--only", pattern)]
+    run = kit("--device", "toy", "--import", "toy_device", *arguments, "--output", tmp_path)
+    assert run.returncode == 1, run.stderr
+    outcomes = {name: it["outcome"] for name, it in checks_of(tmp_path).items()}
+    assert outcomes == dict(zip(only, ("pass", "fail", "unsupported", "pass", "pass", "absent"), strict=True))
+
+
+@pytest.mark.slow
+def test_wrong_kernels_are_found(tmp_path: Path) -> None:
+    only = [word for name in ("neg", "sin", "tan", "cos") for word in ("--only", f"ops/{name}/float32")]
+    run = kit("--device", "rustdev", "--import", "broken_kernels", *only, "--output", tmp_path)
+    assert run.returncode == 1
+    found = checks_of(tmp_path)
+    outcomes = {name.split("/")[1]: it["outcome"] for name, it in found.items()}
+    assert outcomes == {"neg": "fail", "sin": "fail", "tan": "unsupported", "cos": "pass"}
+    assert "not close" in found["ops/neg/float32"]["message"]
+    assert "float64" in found["ops/sin/float32"]["message"]
+
+
+@pytest.mark.slow
+def test_a_device_that_is_not_there_has_one_sentence(tmp_path: Path) -> None:
+    run = kit("--device", "nosuch", "--only", "device", "--output", tmp_path)
+    assert run.returncode == 2
+    assert run.stdout == ""
+    (said,) = run.stderr.splitlines()
+    assert said == "rustdev.conformance: there is no device 'nosuch'; --import MODULE names what registers it"
+
+
+@pytest.mark.slow
+def test_a_pattern_without_checks_is_refused() -> None:
+    run = kit("--device", "cpu", "--only", "device/nosuch")
+    assert run.returncode == 2
+    assert "no check has a name like device/nosuch" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--device", "my chip"], ["--device", "x", "--level", "none"], ["--device", "x", "--jobs", "0"]],
+    ids=" ".join,
+)
+def test_bad_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        parser_of("rustdev.conformance").parse_args(arguments)
+    assert refusal.value.code == 2
+    assert "usage: python -m rustdev.conformance" in capsys.readouterr().err
+
+
+def test_a_table_of_known_failures_has_reasons(tmp_path: Path) -> None:
+    for name, text in (("known.json", '{"ops/a": "b"}'), ("known.toml", '"ops/a" = "b"')):
+        (tmp_path / name).write_text(text)
+        assert known_failures(str(tmp_path / name)) == {"ops/a": "b"}
+    (tmp_path / "known.json").write_text('["ops/a"]')
+    for name in ("known.json", "none.toml"):
+        with pytest.raises(Exception, match=name):
+            known_failures(str(tmp_path / name))
+
+
+def test_results_are_compared() -> None:
+    one = torch.tensor([1.0, 2.0])
+    assert agree([one, 3], [one.clone(), 3], "cpu")
+    assert not agree(torch.ones(2, 3), torch.ones(3, 2).T, "cpu"), "other strides are noted"
+    assert agree(one * float("nan"), one * float("nan"), "cpu")
+    assert agree(one * 2, one, "cpu", has_values=False)
+    assert agree((one, one.long() * 2), (one, one.long()), "cpu", is_unstable=True)
+    assert agree(one * 1.1, one, "cpu", tolerance=(0.2, 0.0))
+    for found, device in (
+        (one * 1.1, "cpu"), (one.double(), "cpu"), (one[:1], "cpu"), (one, "rustdev"), (one.tolist(), "cpu"), ([one, one], "cpu"),
+        (one.clone().requires_grad_(), "cpu"), (one * float("nan"), "cpu"),
+    ):  # fmt: skip
+        with pytest.raises(AssertionError):
+            agree(found, one, device)
+
+
+def test_results_that_are_no_further_from_exact_ones_than_the_cpus_are_right() -> None:
+    exact = torch.tensor([1.0], dtype=torch.float64)
+    found, expected = torch.tensor([1.0]), torch.tensor([1.01])
+    assert agree(found, expected, "cpu", lambda eps, seed: [exact])
+    with pytest.raises(AssertionError):
+        agree(expected * 2, expected, "cpu", lambda eps, seed: [exact])
+
+
+def test_the_table_of_text_has_a_line_for_each_group() -> None:
+    results = [
+        {"name": name, "outcome": outcome, "message": "", "seconds": 0.0, "fallbacks": None, "command": ""}
+        for name, outcome in (("ops/add/float32", "pass"), ("grad/add/float32", "fail"), ("ops/sub/float32", "pass"))
+    ]
+    about = {"device": "x", "hardware": "chip", "torch": "2", "python": "3", "level": "core", "seconds": 1.5}
+    lines = scorecard.text(scorecard.card(about, results)).splitlines()
+    assert lines[0] == "x (chip), PyTorch 2, level core, 1.5 s"
+    assert [line.split() for line in lines[1:]] == [["pass", "fail"], ["ops", "2", "0"], ["grad", "0", "1"], ["all", "2", "1"]]
