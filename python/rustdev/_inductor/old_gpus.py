@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .._name import NAME
 from .._profiles import _presented
 from ..device import _name_of
 
@@ -41,7 +42,7 @@ def skip_bfloat16(compile_fx: ModuleType) -> None:
         for node in itertools.chain(graph.graph_inputs.values(), graph.graph_outputs):
             get_device = getattr(node, "get_device", None)
             device = get_device() if get_device else None
-            if device is not None and device.type == "rustdev" and node.get_dtype() is torch.bfloat16:
+            if device is not None and device.type == NAME and node.get_dtype() is torch.bfloat16:
                 warnings.warn(f"{_name_of(_presented())} does not support bfloat16 compilation natively, skipping", stacklevel=2)
                 raise SkipFrame("BF16 is not supported")
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from .. import graphs, memory, nvtx, streams
 from .. import random as numbers
+from .._name import NAME
 from ..device import current_device, device_count, is_available, is_bf16_supported, set_device, synchronize
 
 __all__ = ["RustdevAccelerator", "use_accelerator"]
@@ -63,7 +64,7 @@ class _Adam:
 
 def _tensor(dtype: torch.dtype) -> property:
     """Return a property that is the legacy constructor of tensors of a dtype."""
-    return property(lambda self: functools.partial(torch.tensor, dtype=dtype, device="rustdev"))
+    return property(lambda self: functools.partial(torch.tensor, dtype=dtype, device=NAME))
 
 
 def _constant(value: object) -> Callable[[object], Any]:
@@ -75,7 +76,7 @@ class RustdevAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]
     """DeepSpeed's accelerator for the device. Its methods have the names and meanings of DeepSpeed's for CUDA."""
 
     def __init__(self) -> None:
-        self._name, self._communication_backend_name, self._compile_backend = "rustdev", "rdccl", "inductor"
+        self._name, self._communication_backend_name, self._compile_backend = NAME, "rdccl", "inductor"
 
     is_synchronized_device = use_host_timers = resolves_data_dependency = handles_memory_backpressure = _constant(False)
     is_fp16_supported = _constant(True)
@@ -123,7 +124,7 @@ class RustdevAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]
 
     def device_name(self, device_index: int | None = None) -> str:
         """Return the name of a device, or of the kind of device."""
-        return "rustdev" if device_index is None else f"rustdev:{device_index}"
+        return NAME if device_index is None else f"{NAME}:{device_index}"
 
     def device(self, device_index: int | None = None) -> torch.device:
         """Return a device. Default: the kind of device."""
@@ -175,7 +176,7 @@ class RustdevAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]
 
     def on_accelerator(self, tensor: Tensor) -> bool:
         """Return whether a tensor is on the device."""
-        return tensor.device.type == "rustdev"
+        return tensor.device.type == NAME
 
     def op_builder_dir(self) -> str:
         """Return the package of the operators' builders."""
