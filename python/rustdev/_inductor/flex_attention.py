@@ -33,10 +33,11 @@ def allow(module: ModuleType) -> None:
     operators = importlib.import_module("torch._higher_order_ops.flex_attention")
     from torch._subclasses.functional_tensor import FunctionalTensorMode
 
-    validate = module._validate_device
+    # The traced function has the globals of PyTorch's module.
+    validate, name = module._validate_device, NAME
 
     def _validate_device(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
-        if query.device.type != NAME:
+        if query.device.type != name:
             validate(query, key, value)
 
     # Dynamo does not trace functions of this package's files.
