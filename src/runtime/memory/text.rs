@@ -48,10 +48,9 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal,
         text.extend([" This process may use ", &allowed, " of the capacity (set_per_process_memory_fraction)."]);
     }
     if refusal == Refusal::Machine {
-        let limit = variable("MEMORY_LIMIT");
-        text += &format!(" The machine itself refused the memory: {limit} may be set too high for it.");
+        text.extend([" The machine itself refused the memory: ", &variable("MEMORY_LIMIT"), " may be set too high for it."]);
     } else if cached > allocated / 4 && cached >= asked {
-        text += &format!(" The free memory is fragmented: max_split_size_mb in {} may help.", variable("ALLOC_CONF"));
+        text.extend([" The free memory is fragmented: max_split_size_mb in ", &variable("ALLOC_CONF"), " may help."]);
     }
     if !largest.is_empty() {
         let names: Vec<_> = largest.iter().map(|(label, bytes)| format!("{label:?} ({})", size(*bytes))).collect();
