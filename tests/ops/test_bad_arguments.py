@@ -24,7 +24,9 @@ GUARDED = {name for line in GUARDED for name in re.findall(r'"(\w+)"', line)}
 #: How calls end, by the error's type and a pattern of its text, and the calls below it; lines further in go on with the last one.
 #: Kernels of the device's own, poolings, convolutions, losses, sequences, mathematics; sparse tensors whose indices nobody checked.
 CALLS = r"""
-RuntimeError: expected .* size|do(es)? not fit|same batch|same size
+RuntimeError: expected .* size|do(es)? not fit|same batch|same size|size mismatch|2D tensor expected
+    T().addr_(T(5), T(10))
+    T(5, 9).addr_(T(5), T(10))
     A._adaptive_avg_pool3d_backward(T(8, 4, 3, 7), T(8, 4, 3, 0))
     A.avg_pool3d_backward(T(0, 1, 2, 3, 2), T(1, 1, 4, 5, 4), [2, 3, 1], [2, 1, 2], [0, 0, 0], False, True, None)
     A.adaptive_max_pool2d_backward(T(3, 4, 1, 3), T(0, 4, 1, 4), Z(3, 4, 1, 3))

@@ -192,7 +192,14 @@ pub fn addr(call: &Call<'_>, input: Tensor<'_>, first: Tensor<'_>, second: Tenso
     let is_in_place = given.is_some_and(|out| out.handle() == input.handle());
     take_if(input.ndim() <= 2 || is_in_place)?;
     let matrix = if is_in_place { input } else { input.expanded(&sizes)? };
-    ensure!(matrix.has_sizes(&sizes));
+    ensure!(matrix.ndim() == 2, "2D tensor expected, got {}D tensor for input", matrix.ndim());
+    ensure!(
+        matrix.has_sizes(&sizes),
+        "size mismatch, input: {:?}, v1: {:?}, v2: {:?}",
+        matrix.sizes(),
+        first.sizes(),
+        second.sizes()
+    );
     let inputs = [matrix, first.unsqueeze(1), second].map(Into::into);
     let operands = Elementwise::of(Rule::with_host_number(Types::Common), &inputs, given, call)?;
     ensure_computed(operands.compute(), call)?;
