@@ -176,7 +176,7 @@ test-backend: dev ## a package as `python -m rustdev.new_backend` writes it: bui
 	$(PY) -m venv target/mychip-venv
 	$(PY) -c "import site; print('import site; site.addsitedir(' + repr(site.getsitepackages()[0]) + ')')" \
 	    > "$$(echo target/mychip-venv/lib/python*/site-packages)/rustdev-environment.pth"
-	VIRTUAL_ENV='$(CURDIR)/target/mychip-venv' PATH="$(CURDIR)/target/mychip-venv/bin:$$PATH" PYO3_PYTHON= $(MAKE) -C target/mychip test
+	VIRTUAL_ENV='$(CURDIR)/target/mychip-venv' PATH="$(CURDIR)/target/mychip-venv/bin:$$PATH" PYO3_PYTHON= $(MAKE) -C target/mychip test conformance
 
 test-libraries: dev $(STAMPS)/libraries ## the tests with Hugging Face's libraries, Lightning and others, which it installs
 	$(PY) -m pytest tests/libraries $(PYTEST)
