@@ -99,6 +99,11 @@ with model.no_sync():
     model(torch.ones(64, 256, device="rustdev")).sum().backward()
 model(torch.ones(64, 256, device="rustdev")).sum().backward()
 dist.destroy_process_group()
+dist.init_process_group("rdccl")  # the same store and name as before
+total = torch.ones(2, device="rustdev")
+dist.all_reduce(total)
+assert total.tolist() == [2, 2]
+dist.destroy_process_group()
 print("over")
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _distributed_c10d as c10d
-from torch._C._distributed_c10d import Backend, ProcessGroupGloo, Work
+from torch._C._distributed_c10d import Backend, PrefixStore, ProcessGroupGloo, Store, Work
 
 from .. import _rustdev
 from .._name import NAME
@@ -76,6 +76,14 @@ class _Batch:
         self.device = 0
 
 
+def _own_part(group: Any) -> Store:
+    """Return a part of a group's store that an earlier group of the same name, since destroyed, has not used.
+
+    Gloo would read that group's addresses. All ranks have counted themselves before a group is connected.
+    """
+    return PrefixStore(str((group.store.add("rdccl", 1) - 1) // group.group_size), group.store)
+
+
 class ProcessGroupRdccl(Backend):
     """Process group backend for collectives and point-to-point messages of device tensors.
 
@@ -130,7 +138,7 @@ class ProcessGroupRdccl(Backend):
         gloo: Any = (
             AbsentRanks(group.group_rank, group.group_size)
             if is_alone
-            else ProcessGroupGloo(group.store, group.group_rank, group.group_size, timeout=group.timeout)
+            else ProcessGroupGloo(_own_part(group), group.group_rank, group.group_size, timeout=group.timeout)
         )
         options = Backend.Options("rdccl", group.timeout)
         options.group_name = group.group_id
