@@ -376,8 +376,7 @@ impl Work for KernelCall {
     }
 
     fn products(&self) -> Option<Products> {
-        let launch = self.launch();
-        flops::of(self.op.text(), &launch).map(|products| products_of(products, launch.dtype(products.factor)))
+        flops::of(self.op.text(), &self.launch())
     }
 
     fn row(&self) -> Option<&dyn Row> {
@@ -426,12 +425,6 @@ impl Work for KernelCall {
     fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
         visit(self);
     }
-}
-
-/// The products of a kernel over factors of a dtype, for the runtime.
-pub(super) fn products_of(products: flops::Products, dtype: DType) -> Products {
-    let flops::Products { count, rows, columns, depth, executed, counted, is_attention, factor: _ } = products;
-    Products { count, rows, columns, depth, executed, counted, is_attention, dtype: dtype.torch_name() }
 }
 
 /// The memory kind of an operand of a copy, relative to the other operand.

@@ -6,7 +6,6 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use super::rd_device::device_index;
-use super::rd_launch::products_of;
 use super::{guard, rd_status, shield};
 use crate::call::declared;
 use crate::runtime::error::Cause;
@@ -270,6 +269,6 @@ pub unsafe extern "C" fn rd_stream_submit_aten(
     let accesses = unsafe { copied(accesses, num_accesses) };
     // SAFETY: the caller's promise.
     let name = unsafe { task_name(name) };
-    let products = declared::products().map(|(products, dtype)| products_of(products, dtype));
-    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind: Kind::Aten, products })
+    let (context, products) = (Context { context, destroy }, declared::products());
+    submit(device, stream, name, cost, Foreign { run, context, accesses, kind: Kind::Aten, products })
 }

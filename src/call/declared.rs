@@ -3,22 +3,21 @@
 
 use std::cell::Cell;
 
-use crate::tensor::DType;
-use crate::tensor::flops::Products;
+use crate::runtime::task::demand::Products;
 
 thread_local! {
-    static DECLARED: Cell<Option<(Products, DType)>> = const { Cell::new(None) };
+    static DECLARED: Cell<Option<Products>> = const { Cell::new(None) };
 }
 
-/// Makes a request of the shim, whose task computes these products of factors of a dtype.
-pub fn during<R>(products: Products, dtype: DType, request: impl FnOnce() -> R) -> R {
-    let before = DECLARED.replace(Some((products, dtype)));
+/// Makes a request of the shim, whose task computes these products.
+pub fn during<R>(products: Products, request: impl FnOnce() -> R) -> R {
+    let before = DECLARED.replace(Some(products));
     let result = request();
     DECLARED.set(before);
     result
 }
 
 /// The products of the task that this thread submits, if the operator has declared them.
-pub fn products() -> Option<(Products, DType)> {
+pub fn products() -> Option<Products> {
     DECLARED.get()
 }

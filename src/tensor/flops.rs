@@ -6,23 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Launch, Scalar};
-
-/// Products of one size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Products {
-    /// The number of products, and the sizes of each: rows x depth times depth x columns.
-    pub count: u64,
-    pub rows: u64,
-    pub columns: u64,
-    pub depth: u64,
-    /// Floating-point operations that a GPU executes on its units for products.
-    pub executed: u64,
-    /// Floating-point operations as `torch.utils.flop_counter` counts them.
-    pub counted: u64,
-    pub is_attention: bool,
-    /// The operand whose dtype is that of the factors.
-    pub factor: usize,
-}
+use crate::runtime::task::demand::Products;
 
 /// The products of a launch of the operator with that name; `None` for other operators.
 pub fn of(name: &str, launch: &Launch<'_>) -> Option<Products> {
@@ -58,14 +42,22 @@ fn product(launch: &Launch<'_>, is_counted: bool) -> Products {
         executed,
         counted: if is_counted { executed } else { 0 },
         is_attention: false,
-        factor: a,
+        dtype: launch.dtype(a).torch_name(),
     }
 }
 
 /// A product of rows with quantised weights.
 fn of_rows(launch: &Launch<'_>) -> Products {
     let (rows, columns, depth) = (size(launch, 0, 1), size(launch, 0, 0), size(launch, 1, 0));
-    Products { count: 1, rows, columns, depth, executed: 2 * rows * columns * depth, factor: 1, ..Products::default() }
+    Products {
+        count: 1,
+        rows,
+        columns,
+        depth,
+        executed: 2 * rows * columns * depth,
+        dtype: launch.dtype(1).torch_name(),
+        ..Products::default()
+    }
 }
 
 /// An attention of `products` products. Its queries are operand `query`, followed by keys and values.
@@ -74,7 +66,7 @@ fn attention(launch: &Launch<'_>, query: usize, products: u64) -> Products {
     let counted = products * 2 * launch.numel(query) as u64 * columns;
     let executed = if launch.scalar_or(0, Scalar::Bool(false)).is_true() { counted / 2 } else { counted };
     let count = launch.numel(query) as u64 / (rows * depth).max(1);
-    Products { count, rows, columns, depth, executed, counted, is_attention: true, factor: query }
+    Products { count, rows, columns, depth, executed, counted, is_attention: true, dtype: launch.dtype(query).torch_name() }
 }
 
 /// A convolution of images as the product of its windows with its weights.
@@ -84,7 +76,16 @@ fn convolution(launch: &Launch<'_>) -> Products {
     let depth = launch.numel(2) as u64 / channels;
     let executed = 2 * launch.numel(0) as u64 * depth;
     let (rows, columns) = (launch.numel(0) as u64 / channels, channels / groups);
-    Products { count: groups, rows, columns, depth, executed, counted: executed, is_attention: false, factor: 1 }
+    Products {
+        count: groups,
+        rows,
+        columns,
+        depth,
+        executed,
+        counted: executed,
+        is_attention: false,
+        dtype: launch.dtype(1).torch_name(),
+    }
 }
 
 /// A depthwise convolution, which a GPU computes without its units for products.
@@ -97,7 +98,7 @@ fn depthwise(name: &str, launch: &Launch<'_>) -> Products {
         _ if launch.scalar_or(10, Scalar::Bool(false)).is_true() => 2 * launch.numel(1) as u64 * taps,
         _ => 2 * launch.numel(0) as u64 * taps,
     };
-    Products { counted, ..Products::default() }
+    Products { counted, dtype: launch.dtype(0).torch_name(), ..Products::default() }
 }
 
 #[cfg(test)]

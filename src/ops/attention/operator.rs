@@ -14,8 +14,8 @@ use crate::call::tasks::task;
 use crate::call::{
     Arguments, Call, CallError, Cut, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device, ensure, take_if,
 };
+use crate::runtime::task::demand::Products;
 use crate::simd::has_float16_tiles;
-use crate::tensor::flops::Products;
 use crate::tensor::{DType, FLOATING, Flags, Scalar};
 
 const NAME: &str = "scaled_dot_product_attention";
@@ -98,10 +98,11 @@ impl<'a> Operands<'a> {
     fn leave_to_library(&self, call: &Call<'_>, products: u8) -> Outcome {
         let [batch, heads, rows, depth] = [0, 1, 2, 3].map(|dim| self.query.sizes()[dim].unsigned_abs());
         let (count, columns) = (batch * heads, self.key.sizes()[2].unsigned_abs());
+        let dtype = self.query.dtype().torch_name();
         let counted = 2 * u64::from(products) * count * rows * columns * depth;
         let executed = if self.is_causal { counted / 2 } else { counted };
-        let declared = Products { count, rows, columns, depth, executed, counted, is_attention: true, factor: 0 };
-        declared::during(declared, self.query.dtype(), || call.leave_to_task(self.cut(products.into())))
+        let declared = Products { count, rows, columns, depth, executed, counted, is_attention: true, dtype };
+        declared::during(declared, || call.leave_to_task(self.cut(products.into())))
     }
 
     /// The mask expanded to the scores, in their dtype.

@@ -17,8 +17,8 @@ use crate::call::{
 };
 use crate::ops::movement::operator::unfold::Windows;
 use crate::runtime::name::name;
+use crate::runtime::task::demand::Products;
 use crate::simd::{self, Isa};
-use crate::tensor::flops::Products;
 use crate::tensor::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEW_POSITIONS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
@@ -180,7 +180,7 @@ impl Convolution<'_> {
         dtype == DType::Float && !self.transposed && self.groups == 1 && depth * height * width >= ONEDNN_VOLUME
     }
 
-    /// The products of a pass. `wanted`: the gradients of input and weight that a backward pass computes; `None` forward.
+    /// The products of a pass, in the dtype of the call, in which a card computes. `wanted`: the gradients of input and weight that a backward pass computes; `None` forward.
     fn products(&self, output: Tensor<'_>, wanted: Option<&[bool]>) -> Products {
         let (input, weight) = (self.input.sizes(), self.weight.sizes());
         let product = |sizes: &[i64]| sizes.iter().map(|size| size.unsigned_abs()).product::<u64>();
@@ -195,7 +195,16 @@ impl Convolution<'_> {
         };
         let (rows, columns, depth) = (batch * windows, weight[0].unsigned_abs() / groups, product(&weight[1..]));
         let executed = if self.is_by_channel() { 0 } else { executed };
-        Products { count: groups, rows, columns, depth, executed, counted, is_attention: false, factor: 0 }
+        Products {
+            count: groups,
+            rows,
+            columns,
+            depth,
+            executed,
+            counted,
+            is_attention: false,
+            dtype: self.input.dtype().torch_name(),
+        }
     }
 
     /// Lets the task compute over the arguments. 16 bit floats are widened to `Float` if their kernels are slow or unreliable.
@@ -213,11 +222,10 @@ impl Convolution<'_> {
         let is_slow = direction == Direction::Backward && self.is_by_channel();
         if !HALVES.contains(dtype) || (is_native(dtype, direction, call.has_amx()) && !is_slow && self.is_safe(output, direction)) {
             let division = self.division(output, channels, direction, dtype);
-            return declared::during(products, dtype, || call.divide(arguments, &division));
+            return declared::during(products, || call.divide(arguments, &division));
         }
         let (widened, division) = (call.widened(arguments)?, self.division(output, channels, direction, DType::Float));
-        // The card computes in the dtype of the call.
-        declared::during(products, dtype, || call.divide(&widened, &division))
+        declared::during(products, || call.divide(&widened, &division))
     }
 
     /// True if the 16 bit kernels compute this convolution correctly.
