@@ -37,11 +37,13 @@ __all__ = ["executable", "python", "run", "run_fresh"]
 #: The beginnings of variables that are read after the fork.
 READ_LATE = (
     "RUSTDEV_", "TEST_RUSTDEV_", "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCH_TEST_DEVICES", "PYTORCH_ALLOC_CONF", "PYTEST_CURRENT_TEST",
-    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_",
+    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_", "OMP_NUM_THREADS",
+    # of torchrun
+    "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_ERROR_HANDLING",
 )  # fmt: skip
 #: Variables with which libraries have threads before the fork.
 SANITIZERS = ("LD_PRELOAD", "ASAN_OPTIONS", "TSAN_OPTIONS")
-#: Options of Python that a fork follows. Each takes a value.
+#: Options of Python that a fork follows, beside `-u`. Each takes a value.
 OPTIONS = ("-c", "-m", "-W")
 #: Variable by which `sys.executable` of a child is `executable` as well.
 NESTED = "TEST_RUSTDEV_NESTED"
@@ -202,8 +204,8 @@ def _fork() -> int:
 
 def _is_followed(arguments: tuple[str, ...]) -> bool:
     """Whether a fork can do what the arguments of Python say."""
-    while arguments[:1] == ("-W",):
-        arguments = arguments[2:]
+    while arguments[:1] in (("-W",), ("-u",)):
+        arguments = arguments[2 if arguments[0] == "-W" else 1 :]
     return bool(arguments) and (arguments[0] in OPTIONS or not arguments[0].startswith("-"))
 
 
@@ -238,9 +240,13 @@ def _execute(arguments: tuple[str, ...], path: list[str]) -> None:
         arguments: Arguments of Python.
         path: The module search path behind its first entry.
     """
-    while arguments[0] == "-W":
-        warnings.simplefilter(arguments[1])  # type: ignore[arg-type]
-        arguments = arguments[2:]
+    while arguments[0] in ("-W", "-u"):
+        if arguments[0] == "-W":
+            warnings.simplefilter(arguments[1])  # type: ignore[arg-type]
+            arguments = arguments[2:]
+        else:
+            sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+            arguments = arguments[1:]
     option = arguments[0]
     sys.argv[:] = [option, *arguments[2:]] if option in OPTIONS else arguments
     main = sys.modules["__main__"] = ModuleType("__main__")
@@ -267,7 +273,7 @@ def _execute(arguments: tuple[str, ...], path: list[str]) -> None:
 
 def _main() -> None:
     """Serve; in a child, set up what the request wants, and run its program."""
-    import torch  # noqa: F401
+    import torch
 
     gc.collect()
     gc.freeze()  # the children's collections leave these objects alone
@@ -281,6 +287,8 @@ def _main() -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
+    if threads := environment.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))
     if environment.get(NESTED):
         sys.executable = sys.argv[2]
     _Torch()

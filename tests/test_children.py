@@ -22,7 +22,7 @@ def test_environment_and_device() -> None:
     assert children.run(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "False True\n"
     program = "import os; print(os.getppid())"
     assert children.run(program).stdout != f"{os.getpid()}\n", "it is not forked"
-    assert children.run(program, OMP_NUM_THREADS="1").stdout == f"{os.getpid()}\n", "another Python is due"
+    assert children.run(program, MKL_NUM_THREADS="1").stdout == f"{os.getpid()}\n", "another Python is due"
 
 
 def test_scripts_modules_and_warnings(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import children
 import pytest
 import torch
 import torch.distributed as dist
@@ -57,9 +57,8 @@ def test_options_of_other_backends_are_refused() -> None:
 
 
 def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *arguments]
-    variables = os.environ | {"OMP_NUM_THREADS": "1"} | environment
-    result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=180)
+    command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *arguments]
+    result = children.python(*command, nested=True, timeout=180, OMP_NUM_THREADS="1", **environment)
     assert result.returncode == 0, result.stderr
     return result
 
