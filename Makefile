@@ -259,9 +259,11 @@ lint-rust: dev
 	PYO3_PYTHON='$(PY)' $(CLIPPY)
 	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release -p rustdev-module -- -D warnings
 
-lint-fast: lint-fast-rust lint-fast-python lint-workflows ## the lints that need no built module: rustfmt, clippy, ruff, mypy, workflows
+# clippy needs no torch, which is installed meanwhile.
+lint-fast: ## the lints that need no built module: rustfmt, clippy, ruff, mypy, workflows
+	@$(MAKE) -j 2 lint-fast-rust torch
+	@$(MAKE) lint-fast-python lint-workflows
 
-# torch is not needed: `make -j 2 lint-fast-rust torch` installs it meanwhile.
 lint-fast-rust: | $(PY)
 	cargo fmt --all --check
 	PYO3_PYTHON='$(PY)' $(CLIPPY)

@@ -45,7 +45,7 @@ GIVEN = {
     "queue": "queue = torch.multiprocessing.get_context('spawn').SimpleQueue()",
 }
 #: Names that stand for something of the reader's.
-READERS_OWN = {"train.py", "script.py", "program.py", "package.train", "PATH", "../pytorch", "module"}
+READERS_OWN = {"train.py", "script.py", "program.py", "package.train", "torchtitan.train", "PATH", "../pytorch", "module"}
 #: Commands that are run: they take a second and change nothing.
 RUN = {"make", "make help", "python -m rustdev.info"}
 #: Commands of other projects, whose arguments are not looked at.
