@@ -1,13 +1,12 @@
 """The conformance kit, ``python -m rustdev.conformance``: its outcomes, its comparison, its scorecard and its command."""
 
 import json
-import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import children
 import pytest
 import torch
 from rustdev_conformance import scorecard
@@ -24,9 +23,7 @@ FAKES = {
 
 def kit(*arguments: str | Path, module: str = "rustdev.conformance") -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | {"PYTHONPATH": path})
+    return children.python("-m", module, *arguments, path=HERE, nested=True)
 
 
 def checks_of(directory: Path) -> dict[str, dict[str, Any]]:
