@@ -76,7 +76,7 @@ pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult
 /// a backend with a name of its own calls this.
 ///
 /// # Errors
-/// Those of [`name::choose`] and [`register_on`].
+/// The errors of [`name::choose`] and [`register_on`].
 pub fn register_as(
     module: &Bound<'_, PyModule>,
     name: &'static str,

@@ -1,4 +1,4 @@
-"""Whether the results of a call on a device are those of the CPU."""
+"""Comparison of the results of a call on a device with those of the CPU."""
 
 import functools
 from collections.abc import Callable

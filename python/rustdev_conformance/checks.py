@@ -1,4 +1,4 @@
-"""What a check is and how it ends, the device that it runs on, and the list of all checks."""
+"""Checks and the ways in which they end, the device that they run on, and the list of all checks."""
 
 import contextlib
 import fnmatch
@@ -57,7 +57,7 @@ class Device:
 
     @property
     def is_accelerator(self) -> bool:
-        """Whether this is the device of ``torch.accelerator``."""
+        """True if this is the device of ``torch.accelerator``."""
         current = torch.accelerator.current_accelerator()
         return current is not None and current.type == self.name
 

@@ -31,7 +31,7 @@ SMOKE = (
 
 
 class Entry:
-    """What ``Comparison`` knows of a database's entry that is no operator."""
+    """An entry of a database that is no operator, as ``Comparison`` takes it."""
 
     decorators = ()
 
@@ -76,7 +76,7 @@ def train(info: Any, options: dict[str, Any], device: str, dtype: torch.dtype = 
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        # What is to be maximized has a maximum.
+        # A loss that is to be maximized has a maximum.
         loss = torch.stack([((parameter - 1) ** 2).sum() for parameter in parameters]).sum() * (
             -1 if options.get("maximize") else 1
         )

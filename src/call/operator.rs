@@ -70,7 +70,7 @@ pub struct Implementation {
     pub dense: Option<DenseCalls>,
 }
 
-/// What computes an operator.
+/// The code that computes an operator.
 pub enum Kernel {
     Row(&'static Op),
     Task(Task),

@@ -1,6 +1,6 @@
-"""What torch.compile does not do on the GPU that a profile imitates: graphs that take or return bfloat16 before capability 8.0.
+"""Graphs with bfloat16 on an imitated GPU before capability 8.0, which torch.compile leaves alone.
 
-Inductor warns of them, as it does on such a GPU, and the function runs without being compiled.
+Inductor warns of a graph that takes or returns bfloat16, as it does on such a GPU, and the function runs without being compiled.
 """
 
 import functools

@@ -197,7 +197,7 @@ class RustdevAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]
 
     def export_envs(self) -> list[str]:
         """Return the beginnings of the environment variables that DeepSpeed's launcher passes to other machines."""
-        return ["RUSTDEV"]
+        return [NAME.upper()]
 
     def visible_devices_envs(self) -> list[str]:
         """Return the environment variables that select devices. There are none: each process has devices of its own."""
@@ -227,7 +227,7 @@ class RustdevAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]
 
 
 def _refuse(self: Any, verbose: bool = True) -> None:
-    raise ValueError("DeepSpeed has no such operator for the device rustdev")
+    raise ValueError(f"DeepSpeed has no such operator for the device {NAME}")
 
 
 @functools.cache

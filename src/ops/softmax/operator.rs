@@ -1,6 +1,6 @@
 //! Softmax and its gradients. The kernels get [output, inputs...] and the scalar [dim].
 //!
-//! As for reductions, calls that are clearly valid skip PyTorch's meta function.
+//! Calls that are clearly valid skip PyTorch's meta function, as those of reductions do.
 
 use crate::call::operator::{any_dtype, operators, structured};
 use crate::call::{Call, CallError, Outcome, Strides, Tensor, take_if, typed, wrap_dim};
