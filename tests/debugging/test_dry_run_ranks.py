@@ -125,7 +125,8 @@ def test_ranks_of_torchrun_have_the_peaks_of_a_computed_run(tmp_path: Path) -> N
         import os, runpy, sys, torch
         sys.path.insert(0, {str(EXAMPLES)!r})
         runpy.run_path(os.path.join(sys.path[0], "ddp.py"), run_name="__main__")
-        print("peaks", os.environ["RANK"], torch.rustdev.max_memory_allocated(), torch.rustdev.max_memory_reserved())
+        peaks = torch.rustdev.max_memory_allocated(), torch.rustdev.max_memory_reserved()
+        print(f"\\npeaks {{os.environ['RANK']}} {{peaks}}\\n", end="")  # one write: both ranks write to one pipe
     """
     (tmp_path / "program.py").write_text(textwrap.dedent(program))
     outputs = [torchrun(tmp_path, "program.py", "--epochs", "1", RUSTDEV_COMPUTE=mode).stdout for mode in ("none", "")]

@@ -103,7 +103,7 @@ total = torch.ones(2, device="rustdev")
 dist.all_reduce(total)
 assert total.tolist() == [2, 2]
 dist.destroy_process_group()
-print("over")
+print("over\\n", end="")  # one write: both ranks write to one pipe
 """
 
 
