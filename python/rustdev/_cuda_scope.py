@@ -22,6 +22,7 @@ from . import _rustdev, memory
 from ._cuda_mode import _CudaMode, _mapped, _modes_of_scope, _put_on_stack, _take_off_stack
 from ._cuda_names import _replacements
 from ._name import NAME
+from ._ops.float8_products import refuse_without_float8
 from ._profiles import _profile
 from ._utils import _ThreadStack
 from .device import device_count, get_device_properties
@@ -80,6 +81,8 @@ class _Installation:
     def install(self) -> None:
         """Make the changes."""
         named = _profile(self.profile) if self.profile else None
+        if named and not named.has_float8:
+            refuse_without_float8()
         replaced: dict[int, Any] = {}
         # The list is complete before any replacement is set, as some wrap functions that others replace. The table of builtins is
         # made of the functions in PyTorch's modules, so it must be made before they are replaced, too.

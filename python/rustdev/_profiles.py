@@ -24,6 +24,11 @@ class _Profile(NamedTuple):
         """Whether the GPU supports bfloat16 natively."""
         return self.capability >= (8, 0)
 
+    @property
+    def has_float8(self) -> bool:
+        """Whether the GPU multiplies float8."""
+        return self.capability >= (8, 9)
+
 
 _PROFILES = {name: _Profile(gpu, capability, memory) for name, gpu, capability, memory in _rustdev.profiles()}
 

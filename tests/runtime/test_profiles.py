@@ -38,6 +38,16 @@ with torch.rustdev.as_cuda(profile=name) if device == "cuda" else contextlib.nul
     assert y.tolist() == [2] * 5
     print(torch._inductor.metrics.generated_kernel_count)
 """
+FLOAT8 = """
+import contextlib, torch
+a, scale = torch.zeros(16, 16, dtype=torch.float8_e4m3fn, device="rustdev"), torch.ones((), device="rustdev")
+for profile in (None, "a100-80g", "l4-24g"):
+    with torch.rustdev.as_cuda(profile=profile) if profile else contextlib.nullcontext():
+        try:
+            print(torch._scaled_mm(a, a.t(), scale, scale, out_dtype=torch.bfloat16).sum().item())
+        except RuntimeError as error:
+            print(error)
+"""
 GIB = 1 << 30
 
 
@@ -80,6 +90,16 @@ def test_graphs_of_bfloat16_are_compiled_where_the_gpu_has_it(profile: str, dtyp
     assert int(result.stdout) == is_compiled
     warning = f"UserWarning: Tesla T4 ({rustdev.get_device_name()}) does not support bfloat16 compilation natively, skipping"
     assert (warning in result.stderr) != is_compiled
+
+
+def test_products_of_float8_are_refused_where_the_gpu_lacks_them() -> None:
+    refusal = "torch._scaled_mm is only supported from compute capability 8.9 on, and {} has {}"
+    t4, a100 = refusal.format("Tesla T4", "7.5"), refusal.format("NVIDIA A100-SXM4-80GB", "8.0")
+    for environment, outside in (({}, "0.0"), ({"RUSTDEV_PROFILE": "t4-16g"}, t4), ({"RUSTDEV_PROFILE": "h100-80g"}, "0.0")):
+        result = run(FLOAT8, **environment)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines() == [outside, a100, "0.0"]
+        assert not result.stderr
 
 
 def test_a_memory_limit_goes_before_the_profiles_memory() -> None:

@@ -7,6 +7,7 @@ is a family of operators and registers them on import, before the CPU fallback i
 # ruff: noqa: F401 - imported for their registrations
 
 from .. import _rustdev
+from .._profiles import _imitated
 from . import (
     accelerator_only,
     bincount,
@@ -14,6 +15,7 @@ from . import (
     custom,
     embedding_bag,
     flash_attention,
+    float8_products,
     product_dtype,
     sparse_coo,
     sync_batch_norm,
@@ -21,3 +23,5 @@ from . import (
 )
 
 _rustdev.register_fallback()
+if (_profile := _imitated()) and not _profile.has_float8:
+    float8_products.refuse_without_float8()
