@@ -5,6 +5,10 @@
 
 #include <ATen/core/GraphImplInterface.h>
 
+#include <algorithm>
+#include <cctype>
+#include <string>
+
 #include "check.h"
 
 namespace rustdev {
@@ -47,13 +51,17 @@ class Graph final : public at::GraphImplInterface {
   Owned<rd_graph, rd_graph_destroy> graph_;
 };
 
+// PyTorch looks graphs up by the upper-case name of the device.
+[[maybe_unused]] const bool registered = [] {
+  std::string name = rd_backend_name();
+  std::transform(name.begin(), name.end(), name.begin(), ::toupper);
+  at::GraphImplRegistry()->Register(name, [](at::GraphImplArgs args) -> std::unique_ptr<at::GraphImplInterface> {
+    return std::make_unique<Graph>(args);
+  });
+  return true;
+}();
+
 }  // namespace
 }  // namespace rustdev
-
-namespace at {
-
-REGISTER_GRAPH_IMPL(RUSTDEV, rustdev::Graph)
-
-}  // namespace at
 
 #endif
