@@ -40,7 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _clean_state() -> Iterator[None]:
     """Leave each test the first device, default streams and a known seed, and let no failure of a task leak into the next one."""
-    torch.manual_seed(0)
+    torch.rustdev.manual_seed_all(0)
+    torch.default_generator.manual_seed(0)  # `torch.manual_seed` notes the stack for each kind of accelerator, which takes longer
     yield
     for index in range(torch.rustdev.device_count()):
         torch.rustdev.synchronize(index)

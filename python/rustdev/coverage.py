@@ -1,5 +1,6 @@
 """Operator coverage: the tier of each operator, and the rules and statistics of the CPU fallback."""
 
+import functools
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -155,11 +156,17 @@ def _full_names(operators: Iterable[str]) -> list[str]:
     names = [name if "::" in name else f"aten::{name}" for name in operators]
     if not names:  # the usual way to reset a list
         return names
-    known = {name for full in torch._C._dispatch_get_all_op_names() for name in (full, full.partition(".")[0])}
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    if not _operators().issuperset(names):
+        _operators.cache_clear()  # operators can have been defined since
+    if unknown := [name for name in names if name not in _operators()]:
         raise ValueError(f"PyTorch has no operator {', '.join(unknown)}")
     return names
+
+
+@functools.cache
+def _operators() -> frozenset[str]:
+    """Return the names of all operators, with and without their overloads."""
+    return frozenset(name for full in torch._C._dispatch_get_all_op_names() for name in (full, full.partition(".")[0]))
 
 
 def op_calls() -> dict[str, int]:

@@ -26,6 +26,7 @@ from rustdev_conformance.compare import (
     precise,
     tensors,
 )
+from rustdev_conformance.database import op_db
 from rustdev_conformance.layouts import LAYOUTS, relaid
 
 #: The operators of the level smoke.
@@ -240,7 +241,7 @@ def level_of(op: Any, dtype: torch.dtype | None, *, smoke: bool) -> str:
 
 def every() -> Iterator[Check]:
     """Yield the checks of all operators."""
-    for op in common_methods_invocations.op_db:
+    for op in op_db:
         if onlyCPU in op.decorators:
             continue
         for dtype in sorted(op.supported_dtypes("cpu"), key=str):

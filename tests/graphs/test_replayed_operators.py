@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from rustdev_conformance.database import op_db
 from torch.utils import _pytree as pytree
 
 #: Their results are what memory holds.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from rustdev_conformance.database import op_db
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:

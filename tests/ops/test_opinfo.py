@@ -18,7 +18,8 @@ import pytest
 import torch
 from comparison import COMPLEX, CPU, FLOATS, compare, make_tensor
 from rustdev_conformance.compare import UNSTABLE_INDICES
-from torch.testing._internal.common_methods_invocations import op_db
+from rustdev_conformance.database import op_db
+from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ TOLERANCE = {torch.bfloat16: 2e-2}
 
 # What decomposes into operators that have no kernel of ours, or reads values; gradients too.
 MAY_FALL_BACK = ["conj_physical", "polygamma", "linalg_lu_solve", "geqrf", "segment_reduce"]
-by_name = {"ids": lambda value: getattr(value, "formatted_name", str(value))}
+by_name = {"ids": lambda value: value.formatted_name if isinstance(value, OpInfo) else str(value)}
 
 #: How often the elements of each dimension are repeated in larger samples, and the elements that results may have.
 FACTORS, MOST = (4001, 67, 31, 13, 7, 3), 100_000

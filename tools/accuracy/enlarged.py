@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from rustdev_conformance.database import op_db
 from torch.utils import _pytree as pytree
 
 from .measure import Call

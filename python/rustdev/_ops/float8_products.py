@@ -19,6 +19,6 @@ def refuse_without_float8() -> None:
 def _product(compute: Any, *args: Any, **kwargs: Any) -> Any:
     profile = _presented()
     if profile and not profile.has_float8:
-        major, minor = profile.capability
-        raise RuntimeError(f"torch._scaled_mm is only supported from compute capability 8.9 on, and {profile.name} has {major}.{minor}")
+        has = ".".join(map(str, profile.capability))
+        raise RuntimeError(f"torch._scaled_mm is only supported from compute capability 8.9 on, and {profile.name} has {has}")
     return compute(*args, **kwargs)

@@ -11,8 +11,8 @@ os.environ.setdefault("CONFORMANCE_SAMPLES", "1")
 import torch
 from against_cpu import AgainstCpu, arguments, call, copied, few, is_random, seeded
 from rustdev_conformance.compare import gradients
+from rustdev_conformance.database import op_db
 from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)

@@ -29,6 +29,7 @@ from rustdev_conformance.compare import (
     precise,
     tensors,
 )
+from rustdev_conformance.database import op_db
 from torch.testing._comparison import get_tolerances
 from torch.testing._internal import common_methods_invocations, common_utils
 from torch.testing._internal.common_device_type import onlyCPU
@@ -44,7 +45,7 @@ TOLD = 12
 
 
 # Some entries of the database are for the CPU alone, which the device is held against.
-for entry in common_methods_invocations.op_db:
+for entry in op_db:
     entry.decorators = tuple(decorator for decorator in entry.decorators if decorator is not onlyCPU)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from against_cpu import AgainstCpu, arguments, call, copied, few, gradient, is_random, seeded, tensors
+from rustdev_conformance.database import op_db
 from torch.autograd import forward_ad
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 every_dtype = ops(op_db, dtypes=OpDTypes.supported)

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 from against_cpu import AgainstCpu, arguments, call, few, gradient, seeded
+from rustdev_conformance.database import op_db
 from sparse_calls import CALLS, DEADLY, DTYPES, KINDS, described, names, outcome_of
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import parametrize
 
 LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)

@@ -10,8 +10,8 @@ import torch
 from against_cpu import AgainstCpu, call, gradient, is_random, outcome, seeded
 from extremes import ALIKE, OVERFLOWING, Case, cases, change, is_pointwise
 from rustdev_conformance.compare import LUCK, STEPS, UNSTABLE_INDICES, faults
+from rustdev_conformance.database import op_db
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils import _pytree as pytree
 

@@ -13,8 +13,8 @@ import torch
 from against_cpu import SAMPLES, AgainstCpu, arguments, call, is_plain, is_random, outcome, tensors
 from layouts import LAYOUTS, chance, relaid, with_targets, without_a_dimension
 from rustdev_conformance.compare import gradients
+from rustdev_conformance.database import op_db
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
-from torch.testing._internal.common_methods_invocations import op_db
 
 #: Looks at so many samples of each operator.
 MOST = min(SAMPLES or 12, 12)
