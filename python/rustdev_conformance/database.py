@@ -7,7 +7,7 @@ It sets the seed of every kind of accelerator, each of which formats the stack. 
 import sys
 import unittest
 from collections.abc import Callable
-from types import FrameType, SimpleNamespace
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -32,6 +32,8 @@ def _running_test() -> Callable[..., Any] | None:
 
 
 core.extract_test_fn = common_utils.extract_test_fn = _running_test
+_without_text = ModuleType("traceback")
+_without_text.format_stack = list  # type: ignore[attr-defined]
 for _accelerator in (torch.cuda, torch.xpu, torch.mtia):
-    _accelerator.traceback = SimpleNamespace(format_stack=list)  # type: ignore[attr-defined]
+    _accelerator.traceback = _without_text  # type: ignore[attr-defined]
 op_db = common_methods_invocations.op_db

@@ -129,7 +129,10 @@ def test_ranks_of_torchrun_have_the_peaks_of_a_computed_run(tmp_path: Path) -> N
         print(f"\\npeaks {{os.environ['RANK']}} {{peaks}}\\n", end="")  # one write: both ranks write to one pipe
     """
     (tmp_path / "program.py").write_text(textwrap.dedent(program))
-    outputs = [torchrun(tmp_path, "program.py", "--epochs", "1", RUSTDEV_COMPUTE=mode).stdout for mode in ("none", "")]
+    outputs = [
+        torchrun(tmp_path, "program.py", "--epochs", "1", RUSTDEV_COMPUTE=mode, RUSTDEV_LAUNCH_BLOCKING="1").stdout
+        for mode in ("none", "")
+    ]
     dry, computed = (sorted(line for line in output.splitlines() if line.startswith("peaks")) for output in outputs)
     assert dry == computed
     assert len(dry) == 2
