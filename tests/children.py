@@ -16,6 +16,7 @@ import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import logging
 import marshal
 import os
 import runpy
@@ -45,6 +46,8 @@ READ_LATE = (
 SANITIZERS = ("LD_PRELOAD", "ASAN_OPTIONS", "TSAN_OPTIONS")
 #: Options of Python that a fork follows, beside `-u`. Each takes a value.
 OPTIONS = ("-c", "-m", "-W")
+#: Modules by which torch imports all of its compiler. Programs do by their first optimizer, or the first compiled function.
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
 #: Variable by which `sys.executable` of a child is `executable` as well.
 NESTED = "TEST_RUSTDEV_NESTED"
 #: The size of a request: arguments and an environment.
@@ -144,12 +147,11 @@ def _server(early: frozenset[tuple[str, str]]) -> str:
     return str(command)
 
 
-def _serve(listener: socket.socket) -> Any:
+def _serve(listener: socket.socket, early: dict[str, str]) -> Any:
     """Fork for each request, and tell its client how the child ended; in a child, return arguments, environment and directory.
 
     The child of a client that is gone is killed. The server ends with its standard input, and all children with it.
     """
-    early = _early(dict(os.environ))
     poll = select.poll()
     for file in (0, listener.fileno()):
         poll.register(file, select.POLLIN)
@@ -233,6 +235,45 @@ class _Torch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module._import_device_backends()
 
 
+class _Compiler(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports the compiler, and hides its modules until a program imports one of them.
+
+    They are then imported in the order of before, so that hooks of imports are called for each. Triton is left out, as it complains
+    about its objects at the end of a process; a program that compiles Triton's kernels takes `run_fresh`.
+    """
+
+    def __init__(self) -> None:
+        before = set(sys.modules)
+        sys.modules["triton"] = None  # type: ignore[assignment]
+        logging.disable()
+        for name in COMPILER:
+            importlib.import_module(name)
+        logging.disable(logging.NOTSET)
+        del sys.modules["triton"]
+        sys.modules["torch.utils._triton"].has_triton_package.cache_clear()
+        self.modules = {it: sys.modules[it] for it in sys.modules if it not in before and it.split(".")[0] == "torch"}
+        self.is_hidden = True
+
+    def hide(self) -> None:
+        """Have imports find the modules here."""
+        for name, module in self.modules.items():
+            del sys.modules[name]
+            parent, _, child = name.rpartition(".")
+            if parent in sys.modules and vars(sys.modules[parent]).get(child) is module:
+                delattr(sys.modules[parent], child)
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        return importlib.util.spec_from_loader(name, self) if name in self.modules else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = self.modules[module.__name__]
+        if self.is_hidden:
+            self.is_hidden = False
+            for name in self.modules:
+                importlib.import_module(name)
+
+
 def _execute(arguments: tuple[str, ...], path: list[str]) -> None:
     """Do what Python does with arguments; an exception is shown without the frames of this file.
 
@@ -273,8 +314,10 @@ def _execute(arguments: tuple[str, ...], path: list[str]) -> None:
 
 def _main() -> None:
     """Serve; in a child, set up what the request wants, and run its program."""
+    early = _early(dict(os.environ))
     import torch
 
+    compiler = _Compiler()
     gc.collect()
     gc.freeze()  # the children's collections leave these objects alone
     library = ctypes.CDLL(None)
@@ -282,7 +325,7 @@ def _main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     inherited = set(filter(None, os.environ["PYTHONPATH"].split(os.pathsep)))
     path = [entry for entry in sys.path[1:] if entry not in inherited]
-    arguments, environment, directory = _serve(socket.socket(fileno=int(sys.argv[1])))
+    arguments, environment, directory = _serve(socket.socket(fileno=int(sys.argv[1])), early)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
@@ -291,6 +334,7 @@ def _main() -> None:
         torch.set_num_threads(int(threads))
     if environment.get(NESTED):
         sys.executable = sys.argv[2]
+    compiler.hide()
     _Torch()
     _execute(arguments, path)
 

@@ -17,10 +17,11 @@ class _AfterImport(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find the module by PathFinder, with a loader that also calls the function."""
+        """Find the module by the finders behind this one, with a loader that also calls the function."""
         if fullname != self.name:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        spec = next(filter(None, (it.find_spec(fullname, path, target) for it in others)), None)
         if spec is None or spec.loader is None:
             return spec
         load = spec.loader.exec_module
@@ -29,7 +30,7 @@ class _AfterImport(MetaPathFinder):
             load(module)
             if self in sys.meta_path:  # removed here, not in find_spec, which libraries also call to test for installed modules
                 sys.meta_path.remove(self)
-                self.then(module)
+                self.then(sys.modules[self.name])  # a module can have put another in its place
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
