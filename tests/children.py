@@ -38,7 +38,7 @@ __all__ = ["executable", "python", "run", "run_fresh"]
 #: The beginnings of variables that are read after the fork.
 READ_LATE = (
     "RUSTDEV_", "TEST_RUSTDEV_", "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCH_TEST_DEVICES", "PYTORCH_ALLOC_CONF", "PYTEST_CURRENT_TEST",
-    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_", "OMP_NUM_THREADS",
+    "PYTHONPATH", "PWD", "RECORDED", "CONFORMANCE_", "OMP_NUM_THREADS", "TORCHINDUCTOR_CACHE_DIR",
     # of torchrun
     "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_ERROR_HANDLING",
 )  # fmt: skip
@@ -251,16 +251,20 @@ class _Compiler(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         logging.disable(logging.NOTSET)
         del sys.modules["triton"]
         sys.modules["torch.utils._triton"].has_triton_package.cache_clear()
-        self.modules = {it: sys.modules[it] for it in sys.modules if it not in before and it.split(".")[0] == "torch"}
+        found = [name for name in sys.modules if name not in before and name.split(".")[0] == "torch"]
+        # pytest would execute a module with the name of a test again
+        self.modules = {name: sys.modules[name] for name in found if ".test_" not in name}
         self.is_hidden = True
 
     def hide(self) -> None:
         """Have imports find the modules here."""
-        for name, module in self.modules.items():
+        parts = [(sys.modules[parent], child) for parent, _, child in (name.rpartition(".") for name in self.modules)]
+        # Not always the module: a package can have something else by the name.
+        self.attributes = [(parent, child, vars(parent)[child]) for parent, child in parts if child in vars(parent)]
+        for parent, child, _ in self.attributes:
+            delattr(parent, child)
+        for name in self.modules:
             del sys.modules[name]
-            parent, _, child = name.rpartition(".")
-            if parent in sys.modules and vars(sys.modules[parent]).get(child) is module:
-                delattr(sys.modules[parent], child)
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
@@ -272,6 +276,8 @@ class _Compiler(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self.is_hidden = False
             for name in self.modules:
                 importlib.import_module(name)
+            for parent, child, value in self.attributes:
+                setattr(parent, child, value)
 
 
 def _execute(arguments: tuple[str, ...], path: list[str]) -> None:
