@@ -54,6 +54,7 @@ def need_inductor(device: Device) -> None:
 
     init_backend_registration()
     if get_scheduling_for_device(device.name) is None:
+        assert not device.offered(["_inductor_backend_init"]), "_inductor_backend_init has registered no code generation"
         raise Absent(f"Inductor has no code generation for {device.name}")
 
 

@@ -14,6 +14,7 @@ from rustdev_conformance import scorecard
 from rustdev_conformance.__main__ import known_failures, parser_of
 from rustdev_conformance.agreement import agree
 from rustdev_conformance.checks import Absent, Device, claimed
+from rustdev_conformance.compiling import need_inductor
 
 HERE = Path(__file__).parent
 #: How the checks of ``fake_checks`` end.
@@ -147,14 +148,16 @@ def test_a_backend_in_python_has_a_scorecard(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_wrong_kernels_are_found(tmp_path: Path) -> None:
-    only = [word for name in ("neg", "sin", "tan", "cos") for word in ("--only", f"ops/{name}/float32")]
-    run = kit("--device", "rustdev", "--import", "broken_kernels", *only, "--only", "graphs", "--output", tmp_path)
+    names = [*(f"ops/{name}/float32" for name in ("neg", "sin", "tan", "cos")), "graphs", "processes"]
+    only = [word for name in names for word in ("--only", name)]
+    run = kit("--device", "rustdev", "--import", "broken_kernels", *only, "--output", tmp_path)
     assert run.returncode == 1
     found = checks_of(tmp_path)
     outcomes = {name.split("/")[1]: it["outcome"] for name, it in found.items() if name.startswith("ops")}
     assert outcomes == {"neg": "fail", "sin": "fail", "tan": "unsupported", "cos": "pass"}
     assert "not close" in found["ops/neg/float32"]["message"]
     assert found["graphs/replay"]["outcome"] == "fail", "the device's module has graphs"
+    assert found["processes/sharing"]["outcome"] == "fail", "the device's module has ipc_collect"
     assert "float64" in found["ops/sin/float32"]["message"]
 
 
@@ -233,6 +236,16 @@ def test_errors_of_the_device_are_not_absent(error: Exception) -> None:
     assert raised.value is error
     with pytest.raises(Absent), claimed("streams", Device("rustdev"), refusal=re.escape(str(error))):
         raise error
+
+
+@pytest.mark.slow
+def test_code_generation_that_is_not_registered_is_absent_unless_the_module_registers_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch._inductor.codegen.common.get_scheduling_for_device", lambda name: None)
+    monkeypatch.setattr("torch._inductor.codegen.common.init_backend_registration", lambda: None)
+    with pytest.raises(Absent, match="cpu"):
+        need_inductor(Device("cpu"))
+    with pytest.raises(AssertionError, match="_inductor_backend_init"):
+        need_inductor(Device("rustdev"))
 
 
 def test_results_are_compared() -> None:
