@@ -32,7 +32,7 @@ def accelerator(device: Device) -> None:
 @check("device/synchronize")
 def synchronize(device: Device) -> None:
     device.need_accelerator()
-    with claimed("torch.accelerator.synchronize"):
+    with claimed("torch.accelerator.synchronize", device, "synchronize"):
         torch.accelerator.synchronize()
 
 
@@ -120,7 +120,7 @@ def generated_methods(device: Device) -> None:
 @check("device/properties")
 def properties(device: Device) -> str:
     device.need_accelerator()
-    with claimed("torch.accelerator.get_device_capability"):
+    with claimed("torch.accelerator.get_device_capability", device, "get_device_capability"):
         found = torch.accelerator.get_device_capability()
     return f"dtypes: {len(found['supported_dtypes'])}" if "supported_dtypes" in found else str(found)[:80]
 

@@ -21,11 +21,15 @@ GROUPS = {
     "autograd": "training", "amp": "training", "ops": "operators", "grad": "operators", "layouts": "operators",
     "extremes": "operators", "errors": "operators",
 }  # fmt: skip
-#: What messages of PyTorch and of backends have in common that refuse a whole capability.
-REFUSALS = re.compile(
-    r"support|implement|register|is not a DeviceAllocator|device \w+ is invalid|has no attribute|"
-    r"not (?:available|enabled|compiled)|[Cc]annot access|without (?:an )?accelerator|no accelerator"
+#: PyTorch's own answers where a device has registered nothing: of the base classes of guards, hooks and allocators, of autocast.
+#: A text of the device itself is an error of the device, because what refuses a call may claim the capability.
+UNREGISTERED = re.compile(
+    r"Backend doesn['`]t support |You should register `PrivateUse1HooksInterface`|backend doesn't support events|"
+    r"is not a DeviceAllocator|^Graph is not supported on device type|^Tried to use AMP with the `|"
+    r"unsupported autocast device_type|PyTorch is not linked with support for"
 )
+#: Texts by which devices refuse a dtype or a layout as a whole.
+NO_SUCH_DTYPE = re.compile(r"(?is)(?=.*(?:support|convert|implement)).*(?:dtype|layout|fp64|float|double|complex|sparse|quant)")
 
 
 class Absent(Exception):  # noqa: N818 - no error: the device does not claim to have it
@@ -65,6 +69,11 @@ class Device:
         """Leave a check that is about accelerators."""
         if not self.is_accelerator:
             raise Absent(f"{self.name} is not the device of torch.accelerator")
+
+    def offered(self, names: Iterable[str]) -> list[str]:
+        """Return those of the names that the module of an extension device has; none of PyTorch's own devices."""
+        is_extension = self.name == torch._C._get_privateuse1_backend_name()
+        return [name for name in names if is_extension and hasattr(getattr(torch, self.name, None), name)]
 
     def function(self, name: str) -> Callable[..., Any]:
         """Return a function of the device's module, by a dotted name."""
@@ -124,14 +133,25 @@ def _waiting(name: str, is_accelerator: bool) -> Callable[[], Any]:
 
 
 @contextlib.contextmanager
-def claimed(what: str) -> Iterator[None]:
-    """Leave the check as absent if what is inside is refused as a whole."""
+def claimed(what: str, device: Device, *names: str, refusal: str = "") -> Iterator[None]:
+    """Leave the check as absent if PyTorch refuses what is inside, because the device has not registered the capability.
+
+    Args:
+        what: The capability.
+        device: The device.
+        names: Names by which a device's module offers the capability. An extension device that has one of them claims it: the
+            refusal is a failure.
+        refusal: The texts, as a pattern, by which a device or a library refuses the capability as a whole.
+    """
     try:
         yield
-    except Exception as refusal:
-        if isinstance(refusal, NotImplementedError) or REFUSALS.search(str(refusal)):
-            raise Absent(f"{what}: {' '.join(str(refusal).split())[:200]}") from refusal
-        raise
+    except Exception as error:
+        text = " ".join(str(error).split())[:200]
+        if not (UNREGISTERED.search(str(error)) or (refusal and re.search(refusal, str(error)))):
+            raise
+        if offered := device.offered(names):
+            raise AssertionError(f"torch.{device.name} has {', '.join(offered)}, and PyTorch refuses {what}: {text}") from error
+        raise Absent(f"{what}: {text}") from error
 
 
 @dataclass(frozen=True)

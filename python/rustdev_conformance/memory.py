@@ -16,7 +16,7 @@ MIB = 1 << 20
 @check("memory/statistics")
 def statistics(device: Device) -> None:
     device.need_accelerator()
-    with claimed("memory statistics"):
+    with claimed("memory statistics", device, "memory_allocated", "memory_stats"):
         before = torch.accelerator.memory_allocated()
     value = torch.empty(4 * MIB, dtype=torch.uint8, device=device.name)
     assert torch.accelerator.memory_allocated() - before >= 4 * MIB, "memory_allocated() does not have a new tensor"
@@ -34,12 +34,12 @@ def statistics(device: Device) -> None:
 @check("memory/empty_cache")
 def empty_cache(device: Device) -> None:
     device.need_accelerator()
-    with claimed("memory statistics"):
+    with claimed("memory statistics", device, "memory_allocated", "memory_stats"):
         torch.accelerator.memory_reserved()
     value = torch.empty(64 * MIB, dtype=torch.uint8, device=device.name)
     del value
     device.synchronize()
-    with claimed("empty_cache"):
+    with claimed("empty_cache", device, "empty_cache"):
         torch.accelerator.empty_cache()
     assert torch.accelerator.memory_reserved() < torch.accelerator.memory_allocated() + 64 * MIB, "the cache is kept"
 
@@ -47,7 +47,7 @@ def empty_cache(device: Device) -> None:
 @check("memory/get_memory_info")
 def get_memory_info(device: Device) -> str:
     device.need_accelerator()
-    with claimed("get_memory_info"):
+    with claimed("get_memory_info", device, "mem_get_info"):
         free, total = torch.accelerator.get_memory_info()
     assert 0 <= free <= total, (free, total)
     return f"{free // MIB} MiB free of {total // MIB} MiB"
@@ -78,7 +78,7 @@ def reuse(device: Device) -> None:
 @check("memory/pin_memory")
 def pin_memory(device: Device) -> None:
     device.need_accelerator()
-    with claimed("pin_memory"):
+    with claimed("pin_memory", device):
         host = torch.arange(1000.0).pin_memory()
     assert host.is_pinned()
     assert not torch.ones(2).is_pinned()
@@ -89,7 +89,7 @@ def pin_memory(device: Device) -> None:
 
 def generator_of(device: Device) -> torch.Generator:
     """Return a generator of the device."""
-    with claimed("generators"):
+    with claimed("generators", device, "default_generators"):
         return torch.Generator(device=device.name)
 
 
@@ -197,7 +197,7 @@ def safetensors(device: Device) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory, "tensors"))
         save_file({"value": torch.arange(6.0).to(device.name)}, path)
-        with claimed("safetensors on the device"):
+        with claimed("safetensors on the device", device, refusal=r"device \w+ is invalid"):
             loaded = load_file(path, device=device.name)
     assert loaded["value"].device.type == device.name
     assert loaded["value"].cpu().tolist() == [0, 1, 2, 3, 4, 5]

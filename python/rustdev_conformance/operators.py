@@ -13,7 +13,7 @@ from torch.testing._internal.opinfo.core import BinaryUfuncInfo, DecorateInfo, R
 from torch.utils import _pytree as pytree
 
 from rustdev_conformance.agreement import agree
-from rustdev_conformance.checks import REFUSALS, Check, Device, Skipped, add
+from rustdev_conformance.checks import NO_SUCH_DTYPE, Check, Device, Skipped, add
 from rustdev_conformance.compare import (
     UNDEFINED,
     UNSTABLE_INDICES,
@@ -146,7 +146,7 @@ class Comparison:
         try:
             mine = copied(given, self.device.name)
         except (RuntimeError, TypeError) as refusal:
-            if not REFUSALS.search(str(refusal)):
+            if not NO_SUCH_DTYPE.search(str(refusal)):
                 raise
             raise NotImplementedError(f"arguments cannot be copied to the device: {str(refusal)[:300]}") from refusal
         return (mine[0], given[1], mine[2]) if self.op.name in HOST_INDICES else mine

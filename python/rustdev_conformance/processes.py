@@ -41,7 +41,9 @@ def sharing(device: Device) -> None:
 
         ForkingPickler.dumps(value)
     except Exception as refusal:
-        raise Absent(f"a tensor cannot be sent to a process: {str(refusal)[:200]}") from refusal
+        told = f"a tensor cannot be sent to a process: {str(refusal)[:200]}"
+        assert not device.offered(["ipc_collect"]), f"torch.{device.name} has ipc_collect, and {told}"
+        raise Absent(told) from refusal
     process = context.Process(target=receive, args=(device, queue, answers), daemon=True)
     process.start()
     try:

@@ -13,14 +13,14 @@ SIZE = 512
 def new_stream(device: Device) -> torch.Stream:
     """Return a stream of the device."""
     device.need_accelerator()
-    with claimed("streams"):
+    with claimed("streams", device, "Stream"):
         return torch.Stream(device=device.name)
 
 
 def new_event(device: Device, **options: bool) -> torch.Event:
     """Return an event of the device that was recorded."""
     device.need_accelerator()
-    with claimed("events"):
+    with claimed("events", device, "Event"):
         event = torch.Event(device=device.name, **options)
         event.record()
         event.synchronize()
@@ -100,7 +100,7 @@ def elapsed_time(device: Device) -> str:
         value = value @ value / SIZE
     end.record()
     end.synchronize()
-    with claimed("elapsed_time"):
+    with claimed("elapsed_time", device):
         took = begin.elapsed_time(end)
     assert took >= 0, f"{took} ms"
     return f"{took:.3f} ms"
@@ -120,7 +120,7 @@ def captured(device: Device) -> Any:
     kind = getattr(torch.accelerator, "Graph", None)
     if kind is None:
         raise Absent("torch.accelerator has no Graph")
-    with claimed("graphs"):
+    with claimed("graphs", device, "graph", "Graph", "make_graphed_callables"):
         return kind()
 
 
@@ -130,7 +130,7 @@ def replay(device: Device) -> None:
     value = torch.ones(8, device=device.name)
     (value * 2 + 1).cpu()
     torch.accelerator.synchronize()
-    with claimed("graphs"), stream:
+    with stream:
         graph.capture_begin()
         result = value * 2 + 1
         graph.capture_end()
@@ -164,6 +164,7 @@ def device_rows(device: Device) -> str:
         device.synchronize()
     rows = [it for it in profile.events() if "CPU" not in str(it.device_type)]
     if not rows:
+        assert not device.offered(["profiler"]), f"torch.{device.name} has profiler, and there are no rows of the device"
         raise Absent("the profiler shows no rows of the device")
     assert all(it.time_range.elapsed_us() >= 0 for it in rows)
     return f"{len(rows)} rows"

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from rustdev_conformance.checks import Absent, Device, check, claimed
+from rustdev_conformance.checks import NO_SUCH_DTYPE, Absent, Device, check, claimed
 
 
 def network(device: Device) -> tuple[torch.nn.Module, torch.nn.Module]:
@@ -109,7 +109,7 @@ def custom_function(device: Device) -> None:
 
 @check("autograd/gradcheck", "core")
 def gradcheck(device: Device) -> None:
-    with claimed("float64"):
+    with claimed("float64", device, refusal=NO_SUCH_DTYPE.pattern):
         value = torch.rand(3, 4, dtype=torch.float64).to(device.name).requires_grad_()
     assert torch.autograd.gradcheck(lambda it: it.tanh().matmul(it.T).logsumexp(1), value)
 
@@ -154,7 +154,7 @@ def training(device: Device) -> None:
 
 def half_of(device: Device) -> torch.dtype:
     """Return the dtype of autocast."""
-    with claimed("autocast"):
+    with claimed("autocast", device, "amp", "get_amp_supported_dtype"):
         if not torch.amp.is_autocast_available(device.name):
             raise Absent(f"torch.amp.is_autocast_available({device.name!r}) is False")
         torch.autocast(device.name)
@@ -224,7 +224,7 @@ def loader(device: Device) -> None:
 @check("data/pin_memory", "core")
 def pin_memory(device: Device) -> None:
     device.need_accelerator()
-    with claimed("pin_memory"):
+    with claimed("pin_memory", device):
         torch.ones(1).pin_memory()
     data = torch.utils.data.TensorDataset(torch.arange(10.0))
     for workers in (0, 1):

@@ -40,7 +40,7 @@ def absent(device: Device) -> None:
 
 @check("fakes/claimed")
 def not_claimed(device: Device) -> None:
-    with claimed("streams"):
+    with claimed("streams", device):
         raise RuntimeError("Backend doesn't support create a new Stream.")
 
 

@@ -1,6 +1,7 @@
 """The conformance kit, ``python -m rustdev.conformance``: its outcomes, its comparison, its scorecard and its command."""
 
 import json
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -12,6 +13,8 @@ import torch
 from rustdev_conformance import scorecard
 from rustdev_conformance.__main__ import known_failures, parser_of
 from rustdev_conformance.agreement import agree
+from rustdev_conformance.checks import Absent, Device, claimed
+from rustdev_conformance.compiling import need_inductor
 
 HERE = Path(__file__).parent
 #: How the checks of ``fake_checks`` end.
@@ -134,23 +137,27 @@ def test_a_backend_in_python_has_a_scorecard(tmp_path: Path) -> None:
         "modules/nn_Linear/train",
         "device/accelerator",
         "events/order",
+        "graphs/replay",
     )
     arguments = [word for pattern in only for word in ("--only", pattern)]
     run = kit("--device", "toy", "--import", "toy_device", *arguments, "--output", tmp_path)
     assert run.returncode == 1, run.stderr
     outcomes = {name: it["outcome"] for name, it in checks_of(tmp_path).items()}
-    assert outcomes == dict(zip(only, ("pass", "fail", "unsupported", "pass", "pass", "absent"), strict=True))
+    assert outcomes == dict(zip(only, ("pass", "fail", "unsupported", "pass", "pass", "absent", "absent"), strict=True))
 
 
 @pytest.mark.slow
 def test_wrong_kernels_are_found(tmp_path: Path) -> None:
-    only = [word for name in ("neg", "sin", "tan", "cos") for word in ("--only", f"ops/{name}/float32")]
+    names = [*(f"ops/{name}/float32" for name in ("neg", "sin", "tan", "cos")), "graphs", "processes"]
+    only = [word for name in names for word in ("--only", name)]
     run = kit("--device", "rustdev", "--import", "broken_kernels", *only, "--output", tmp_path)
     assert run.returncode == 1
     found = checks_of(tmp_path)
-    outcomes = {name.split("/")[1]: it["outcome"] for name, it in found.items()}
+    outcomes = {name.split("/")[1]: it["outcome"] for name, it in found.items() if name.startswith("ops")}
     assert outcomes == {"neg": "fail", "sin": "fail", "tan": "unsupported", "cos": "pass"}
     assert "not close" in found["ops/neg/float32"]["message"]
+    assert found["graphs/replay"]["outcome"] == "fail", "the device's module has graphs"
+    assert found["processes/sharing"]["outcome"] == "fail", "the device's module has ipc_collect"
     assert "float64" in found["ops/sin/float32"]["message"]
 
 
@@ -190,6 +197,55 @@ def test_a_table_of_known_failures_has_reasons(tmp_path: Path) -> None:
     for name in ("known.json", "none.toml"):
         with pytest.raises(Exception, match=name):
             known_failures(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Backend doesn't support create a new Stream.",
+        "Backend doesn`t support getDefaultGenerator()",
+        "You should register `PrivateUse1HooksInterface`by `RegisterPrivateUse1HooksInterface` and implement `getNewGenerator`",
+        'INTERNAL ASSERT FAILED at "CachingDeviceAllocator.h":280. Allocator for mychip is not a DeviceAllocator.',
+        "Graph is not supported on device type: mychip",
+        "Tried to use AMP with the `mychip` backend, but the backend has not registered a module",
+    ],
+)
+def test_what_is_not_registered_is_absent_unless_the_module_offers_it(refusal: str) -> None:
+    for device, names in (("cpu", ("Stream",)), ("rustdev", ()), ("rustdev", ("no_such_name",))):
+        with pytest.raises(Absent, match="graphs"), claimed("graphs", Device(device), *names):
+            raise RuntimeError(refusal)
+    device = Device("rustdev")
+    with pytest.raises(AssertionError, match="has graph, and PyTorch refuses"), claimed("graphs", device, "no_such_name", "graph"):
+        raise RuntimeError(refusal)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("a capture does not support a wait: register the tensor before"),
+        RuntimeError("streams of mychip are not implemented for this driver"),
+        RuntimeError("the queue of device 0 is not available"),
+        AttributeError("'NoneType' object has no attribute 'record'"),
+        NotImplementedError("Could not run 'aten::record_stream' with arguments from the 'mychip' backend."),
+    ],
+    ids=str,
+)
+def test_errors_of_the_device_are_not_absent(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, claimed("streams", Device("rustdev")):
+        raise error
+    assert raised.value is error
+    with pytest.raises(Absent), claimed("streams", Device("rustdev"), refusal=re.escape(str(error))):
+        raise error
+
+
+@pytest.mark.slow
+def test_code_generation_that_is_not_registered_is_absent_unless_the_module_registers_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch._inductor.codegen.common.get_scheduling_for_device", lambda name: None)
+    monkeypatch.setattr("torch._inductor.codegen.common.init_backend_registration", lambda: None)
+    with pytest.raises(Absent, match="cpu"):
+        need_inductor(Device("cpu"))
+    with pytest.raises(AssertionError, match="_inductor_backend_init"):
+        need_inductor(Device("rustdev"))
 
 
 def test_results_are_compared() -> None:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +27,17 @@ def test_the_package_has_the_name_everywhere(tmp_path: Path) -> None:
     for path in written:
         if path.suffix == ".py":
             compile(path.read_text(), path, "exec")
+
+
+def test_the_page_shows_what_the_package_has(tmp_path: Path) -> None:
+    written = "\n".join(textwrap.dedent(path.read_text()) for path in new_backend.write("mychip", tmp_path / "mychip"))
+    lines = {line.strip() for line in written.splitlines()}
+    page = (Path(__file__).parents[2] / "docs/own-backend.md").read_text()
+    for language, least in (("rust", 10), ("python", 20)):
+        blocks = re.findall(rf"^```{language}[^\n]*\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        shown = [line.strip() for block in blocks for line in block.splitlines() if line.strip()]
+        assert [line for line in shown if line not in lines] == []
+        assert len(shown) > least
 
 
 def test_without_a_checkout_the_package_takes_the_release(tmp_path: Path) -> None:
