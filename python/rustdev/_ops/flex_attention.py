@@ -28,6 +28,8 @@ __all__ = ["backward", "forward", "is_noop", "operators"]
 _SCORES = 2**20
 #: Fewest queries of a tile, where there are several.
 _QUERIES = 128
+#: The work that a tile takes for itself, as a number of scores.
+_TILE = 2**17
 #: Size of the one block that PyTorch makes where no mask is given.
 _NO_BLOCKS = 1 << 30
 #: States of a block of scores. ``mask_mod`` applies to partial blocks.
@@ -148,31 +150,33 @@ class _Attention:
         batches, heads, queries, _ = self.query.shape
         states, rows, columns = self._blocks()
         of_batch, of_head = states.size(0) > 1, states.size(1) > 1
-        keys = max(1, int((states != _ABSENT).double().mean().item() * self.key.size(2)))
-        scores, group = min(queries, _QUERIES) * keys, heads // self.key.size(1)
+        start = torch.arange(0, queries, _QUERIES, device="cpu")
+        seen = (states[:, :, start // rows] | states[:, :, (start + _QUERIES - 1).clamp(max=queries - 1) // rows]) != _ABSENT
+        scores = max(1, int(seen.double().mean().item() * self.key.size(2) * min(queries, _QUERIES)))
+        group = heads // self.key.size(1)
         # The heads of a tile have whole groups, or are in one.
         shared = [n for n in range(1, heads + 1) if heads % n == 0 and (n % group == 0 or group % n == 0) and n * scores <= _SCORES]
         per_head = 1 if of_head or not shared else shared[-1]
         per_batch = 1 if of_batch or per_head < heads else max(1, min(batches, _SCORES // (heads * scores)))
-        step = max(1, _SCORES // (per_batch * per_head * keys) // _QUERIES) * _QUERIES
+        step = _step(seen, columns * per_batch * per_head)
         is_empty = True
         starts = itertools.product(range(0, batches, per_batch), range(0, heads, per_head), range(0, queries, step))
         for batch, head, query in starts:
             end = min(query + step, queries)
             of_tile = states[batch * of_batch, head * of_head, query // rows : (end - 1) // rows + 1]
             of_keys = of_tile.repeat_interleave(columns, 1)[:, : self.key.size(2)]
-            seen = of_keys.any(0).nonzero().flatten()
-            if not seen.numel():
+            of_some = of_keys.any(0).nonzero().flatten()
+            if not of_some.numel():
                 continue
             is_empty = False
-            masked = (of_keys[:, seen].amin(0) < _FULL).nonzero().flatten().tolist() or [0, -1]
-            first, last = int(seen[0]), int(seen[-1])
+            masked = (of_keys[:, of_some].amin(0) < _FULL).nonzero().flatten().tolist() or [0, -1]
+            first, last = int(of_some[0]), int(of_some[-1])
             yield _Tile(
                 slice(batch, min(batch + per_batch, batches)),
                 slice(head, head + per_head),
                 slice(query, end),
                 slice(head // group, (head + per_head - 1) // group + 1),
-                slice(first, last + 1) if last - first == seen.numel() - 1 else seen.to(self.query.device),
+                slice(first, last + 1) if last - first == of_some.numel() - 1 else of_some.to(self.query.device),
                 slice(masked[0], masked[-1] + 1),
             )
         if is_empty:  # The gradients of buffers have their sizes from a tile.
@@ -200,6 +204,28 @@ class _Attention:
         states = self._states[tuple(of_tile)][:, :, (query // self._rows).unsqueeze(1), key // self._columns]
         hidden: Tensor = (seen & (states == _PARTIAL)).logical_or_(states == _FULL).logical_not_()
         return hidden
+
+
+def _step(seen: Tensor, width: int) -> int:
+    """Return the number of queries of a tile for which the tiles' work is least: more queries have fewer tiles, with more keys.
+
+    Args:
+        seen: Which blocks each ``_QUERIES`` queries see: bool (B or 1, H or 1, parts, blocks), on the host.
+        width: Number of scores that a tile has for a query and a block.
+    """
+    step = best = _QUERIES
+    least = math.inf
+    while True:
+        scores = seen.sum(3) * (step * width)
+        work = (scores + _TILE).sum().item()
+        if step > _QUERIES and scores.max().item() > _SCORES:
+            return best
+        if work <= least:
+            best, least = step, work
+        if seen.size(2) == 1:
+            return best
+        pairs = torch.nn.functional.pad(seen, (0, 0, 0, seen.size(2) % 2))
+        seen, step = pairs[:, :, ::2] | pairs[:, :, 1::2], 2 * step
 
 
 def _grouped(rows: Tensor, keys: Tensor) -> Tensor:
