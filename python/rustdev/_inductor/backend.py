@@ -6,7 +6,7 @@ from torch._inductor.codegen import common, wrapper_fxir
 from torch._inductor.scheduler import BaseSchedulerNode
 
 from .._name import NAME
-from . import choices
+from . import choices, flex_attention
 from .scheduling import Scheduling
 from .wrapper import CppWrapper, Wrapper
 
@@ -46,5 +46,6 @@ def register() -> None:
     choices.choose_layouts_and_variances()
     choices.call_accumulations()
     choices.keep_lowered()
+    flex_attention.lower()
     common.register_backend_for_device(NAME, Scheduling, Wrapper, CppWrapper, wrapper_fxir.WrapperFxCodegen)
     common.register_device_op_overrides(NAME, _Overrides())

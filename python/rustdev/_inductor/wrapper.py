@@ -123,6 +123,7 @@ class Wrapper(_Calls, PythonWrapperCodegen):
         """Generate the imports before the kernels."""
         super().write_header()
         self.imports.writeline("from rustdev._inductor.kernels import kernel as rustdev_kernel")
+        self.imports.writeline("from rustdev._inductor.flex_attention import function as flex_attention_function")
         if config.triton.cudagraphs:
             self.imports.writeline("from rustdev._inductor.replays import Replays")
 
