@@ -224,7 +224,7 @@ coverage: dev ## write docs/coverage.md and docs/features.md: what serves each o
 loom: ## the models of queue, back-pressure, events, gate, exit and free lists, over all interleavings
 	LOOM_MAX_PREEMPTIONS=2 RUSTFLAGS='--cfg loom' cargo test --locked -q --release --lib --target-dir target/loom loom
 
-HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+HOST = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 SANITIZED = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer' \
 	cargo test --locked -q --profile sanitize --lib --target $(HOST) --target-dir target/$(1)
 

@@ -31,7 +31,7 @@ def _running_test() -> Callable[..., Any] | None:
     return None
 
 
-core.extract_test_fn = common_utils.extract_test_fn = _running_test
+core.extract_test_fn = common_utils.extract_test_fn = _running_test  # type: ignore[attr-defined]
 _without_text = ModuleType("traceback")
 _without_text.format_stack = list  # type: ignore[attr-defined]
 for _accelerator in (torch.cuda, torch.xpu, torch.mtia):
