@@ -1,5 +1,6 @@
 """tests/children.py: what becomes of a program in a forked process is what becomes of it in a Python."""
 
+import json
 import os
 import subprocess
 import time
@@ -23,6 +24,19 @@ def test_environment_and_device() -> None:
     program = "import os; print(os.getppid())"
     assert children.run(program).stdout != f"{os.getpid()}\n", "it is not forked"
     assert children.run(program, MKL_NUM_THREADS="1").stdout == f"{os.getpid()}\n", "another Python is due"
+
+
+def test_the_compiler_is_there_when_it_is_imported() -> None:
+    program = """
+        import json, sys, torch
+        before = "torch._dynamo" in sys.modules or "_dynamo" in vars(torch)
+        torch.compile(lambda: 1, backend="eager")()
+        of_module = {name: type(value).__name__ for name, value in sorted(vars(torch._dynamo).items())}
+        print(json.dumps([before, torch._dynamo.__spec__.origin, of_module]))
+        """
+    forked, fresh = (json.loads(run(program, check=True).stdout) for run in (children.run, children.run_fresh))
+    assert forked[:2] == fresh[:2]
+    assert forked[2].items() >= fresh[2].items()
 
 
 def test_scripts_modules_and_warnings(tmp_path: Path) -> None:
