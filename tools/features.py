@@ -47,7 +47,8 @@ BEYOND = (
     ),
     (
         "`torch.nn.attention.flex_attention`",
-        "the dense computation, eager and compiled, forward and backward",
+        "by tiles, eager and compiled, forward and backward: memory is linear in the lengths, and masked blocks cost nothing "
+        "([compile.md](compile.md#flexattention))",
         "compile/test_flex_attention.py",
     ),
     ("Triton with `TRITON_INTERPRET=1`", "[questions.md](questions.md#does-triton-work)", "compile/test_triton.py"),
