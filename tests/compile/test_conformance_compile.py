@@ -9,24 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: One of each kind that Inductor has: loops, reductions, windows, indices, scans, sorting, products, random numbers, norms.
-OPERATORS = (
-    "addmm",
-    "amax",
-    "argmax",
-    "cat",
-    "cumsum",
-    "gather",
-    "index_add",
-    "masked_scatter",
-    "nn_functional_avg_pool2d",
-    "nn_functional_conv_transpose2d",
-    "nn_functional_interpolate_bilinear",
-    "nn_functional_nll_loss",
-    "sort",
-    "std",
-    "where",
-)
+#: A loop with a reduction, a scan, indices, and a product: enough to see that the suite runs and compares.
+OPERATORS = ("addmm", "cumsum", "index_add", "std")
 
 
 @pytest.mark.slow
@@ -43,4 +27,4 @@ def test_a_selection_of_operators(tmp_path: Path) -> None:
     passed = [test for test, line in results.items() if line["outcome"] == "passed"]
     for name in OPERATORS:
         assert any(f"_forward_{name}_rustdev" in test for test in passed), name
-    assert sum("_backward_" in test for test in passed) >= len(OPERATORS) - 3
+    assert sum("_backward_" in test for test in passed) >= len(OPERATORS)
