@@ -35,8 +35,8 @@ def summary(results: Results) -> str:
     entries = [entry for entry in results.values() if entry]
     checks = [entry["check"]["outcome"] == "killed" for entry in entries if "check" in entry]
     killed = sum(killer(entry) is not None for entry in entries)
-    text = f"Of {len(results)} mutants {len(entries)} have been run; the tests kill {killed} of these."
-    return f"{text} Those of `make check` kill {sum(checks)} of {len(checks)}." if checks else text
+    text = f"{len(entries)} of {len(results)} mutants have been run; the tests kill {killed} of these."
+    return f"{text} The tests of `make check` kill {sum(checks)} of {len(checks)}." if checks else text
 
 
 def write(path: Path, results: Results) -> None:
