@@ -92,7 +92,7 @@ class Recorder(TorchDispatchMode):
 
 def record() -> None:
     """Run the operator database and fuzz_calls.txt on the CPU, and write the recorded calls to a file."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    from rustdev_conformance.database import op_db
 
     recorder = Recorder()
     for op in op_db:

@@ -20,8 +20,11 @@ class _AfterImport(MetaPathFinder):
         """Find the module by the finders behind this one, with a loader that also calls the function."""
         if fullname != self.name:
             return None
-        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        spec = next(filter(None, (it.find_spec(fullname, path, target) for it in others)), None)
+        finders = list(sys.meta_path)
+        if self in finders:  # unless another thread has loaded the module meanwhile
+            del finders[: finders.index(self) + 1]
+        found = (it.find_spec(fullname, path, target) for it in finders if hasattr(it, "find_spec"))
+        spec = next(filter(None, found), None)
         if spec is None or spec.loader is None:
             return spec
         load = spec.loader.exec_module

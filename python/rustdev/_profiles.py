@@ -21,12 +21,12 @@ class _Profile(NamedTuple):
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether the GPU supports bfloat16 natively."""
+        """True if the GPU supports bfloat16 natively."""
         return self.capability >= (8, 0)
 
     @property
     def has_float8(self) -> bool:
-        """Whether the GPU multiplies float8."""
+        """True if the GPU multiplies float8."""
         return self.capability >= (8, 9)
 
 

@@ -11,26 +11,15 @@ from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 collect_ignore = ["conformance"]
 
 
-def with_headers(cache: Path) -> Path:
-    """Give a new cache the precompiled headers of this process, which take seconds to compile."""
-    headers = Path(default_cache_dir(), "precompiled_headers")
-    headers.mkdir(parents=True, exist_ok=True)
-    (cache / headers.name).symlink_to(headers)
-    return cache
-
-
 @pytest.fixture(scope="session")
 def _fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let nothing that an earlier run compiled be found, but precompiled headers."""
+    headers, cache = Path(default_cache_dir(), "precompiled_headers"), tmp_path_factory.mktemp("inductor")
+    headers.mkdir(parents=True, exist_ok=True)
+    (cache / headers.name).symlink_to(headers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(with_headers(tmp_path_factory.mktemp("inductor"))))
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
         yield
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    """Return the folder of a cache without code."""
-    return with_headers(tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ UNSEEN = {
 
 
 def is_right(planted: Planted, order: str) -> bool:
-    # What memory holds from a run before would be right: a program that reads too early finds other numbers.
+    # Memory of an earlier run holds the right results. A program that reads too early shall find other numbers.
     others = [torch.full((16,), -1.0, device=f"rustdev:{device}") for device in range(2) for _ in range(64)]
     synchronize()
     del others

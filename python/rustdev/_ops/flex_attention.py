@@ -67,7 +67,7 @@ class _Tile(NamedTuple):
 
 
 class _Scores(NamedTuple):
-    """What is computed for a tile.
+    """Intermediate tensors of a tile.
 
     Attributes:
         query, key, value: Scaled queries (B, G, H/G * queries, D), keys (B or 1, G, keys, D), values (B or 1, G, keys, E).
@@ -86,7 +86,7 @@ class _Scores(NamedTuple):
 
 
 class _Attention:
-    """What both passes share. It computes in float32, or in float64 for float64.
+    """Operands and tiles, which forward and backward share. Computes in float32, or in float64 for float64.
 
     Args:
         query: Queries (B, H, Lq, D).
