@@ -145,3 +145,16 @@ def test_convolutions_keep_their_layouts() -> None:
     assert result.is_contiguous()
     assert "copy_" not in code
     torch.testing.assert_close(result.cpu(), model.cpu()(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_frozen_convolutions_are_channels_last(is_frozen: bool) -> None:
+    model = nn.Sequential(nn.Conv2d(4, 6, 1), nn.ReLU(), nn.Conv2d(6, 6, 3, groups=6), nn.Hardswish()).eval()
+    x = numbers(2, 4, 7, 5)
+    with torch.no_grad(), torch._inductor.config.patch(freezing=is_frozen):
+        expected = model(x)
+        result, codes = run_and_get_code(torch.compile(model.to(DEVICE)), x.to(DEVICE))
+    torch.testing.assert_close(result.cpu(), expected)
+    assert result.stride() == expected.stride()
+    assert ("(2, 6, 7, 5), (210, 1, 30, 6)" in codes[0]) == is_frozen

@@ -336,6 +336,22 @@ def test_convolution_keeps_channels_last() -> None:
     torch.testing.assert_close(by_weight, result)
 
 
+#: Images (N, C, H, W), from those with few positions to those with many, and the number of output channels.
+IMAGES_OF_PRODUCTS = [((2, 5, 6, 7), 3), ((3, 16, 20, 20), 24), ((1, 8, 1, 700), 5), ((2, 8, 600, 1), 5), ((700, 6, 1, 1), 9)]
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(("sizes", "channels"), IMAGES_OF_PRODUCTS)
+def test_windows_of_one_element(sizes: tuple[int, ...], channels: int, memory_format: torch.memory_format) -> None:
+    image, layer = torch.randn(sizes).to(memory_format=memory_format), nn.Conv2d(sizes[1], channels, 1)
+    weight, bias = (it.detach() for it in layer.parameters())
+    compare(functional.conv2d, image, weight, bias, rtol=5e-5)
+    compare(functional.conv2d, image.double(), weight.double(), bias.double(), rtol=1e-12)
+    compare(functional.conv2d, image.bfloat16(), weight.bfloat16(), bias.bfloat16(), rtol=2e-2)
+    spread = torch.randn(sizes[0], 2 * sizes[1], sizes[2], sizes[3] + 1)[:, ::2, :, 1:]
+    compare(lambda x, w: functional.conv2d(x, w[::2]), spread, weight, rtol=5e-5)
+
+
 def test_convolution_errors_come_at_once() -> None:
     image, weight = torch.randn(2, 4, 9, 8), torch.randn(5, 3, 3, 3)
     compare_errors(nn.functional.conv2d, image, weight)

@@ -106,7 +106,9 @@ def call_accumulations() -> None:
 
 
 def choose_layouts_and_variances() -> None:
-    """Keep the layouts of convolutions, as the device's kernels handle all of them well, and compute variances in two passes.
+    """Choose channels last for frozen convolutions, keep the layouts of others, and compute variances in two passes.
+
+    Convolutions of channels-last images are faster, but their weights are reordered: once if they are frozen, else at each call.
 
     Two functions cannot be changed by a registration: one tests whether oneDNN supports the device, the other for "cpu".
     """
@@ -119,7 +121,8 @@ def choose_layouts_and_variances() -> None:
     def decide_layout_opt(gm: torch.fx.GraphModule, *, is_inference: bool) -> bool:
         values = [node.meta.get("val") for node in gm.graph.nodes]
         if any(isinstance(value, torch.Tensor) and value.device.type == NAME for value in values):
-            return False
+            is_convolution = torch.ops.aten.convolution.default
+            return is_inference and config.freezing and any(node.target is is_convolution for node in gm.graph.nodes)
         return bool(decide(gm, is_inference=is_inference))
 
     def use_two_step_variance(x: Any, *args: Any, **kwargs: Any) -> bool:

@@ -1,5 +1,5 @@
 //! Convolutions of images as products: the weights of a group, a row for each output channel, times the windows of the images, a
-//! column for each position. Blocks of columns are packed into panels; the matrix of all windows is never stored (A. Anderson,
+//! column for each position. Windows of one element at every position are the image itself ([`as_product`]). Other blocks of columns are packed into panels; the matrix of all windows is never stored (A. Anderson,
 //! A. Vasudevan, C. Keane, D. Gregg, Low-memory GEMM-based convolution algorithms for deep neural networks, 2017).
 //!
 //! Sums are `f32` or `f64`, and rounded once. Each adds its terms in the order of channels and taps. How the output is divided depends
@@ -9,19 +9,20 @@ pub mod depthwise;
 
 use std::ops::Range;
 
-use crate::ops::matmul::kernel::Entry;
 use crate::ops::matmul::kernel::register_tile::{AVX2_ROWS, tile};
+use crate::ops::matmul::kernel::{self as matmul, Entry, Matrix, Problem};
 use crate::ops::movement::kernel::unfold::Windows;
 use crate::simd::{self, Isa, leaf};
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, parallel};
 use crate::tensor::{Element, Error, Launch, Number, Real, View, signature};
 use crate::tuning::algorithms::{CONVOLUTION_COLUMNS, CONVOLUTION_PANELS, CONVOLUTION_PARTS, CONVOLUTION_TERMS};
+use crate::tuning::tasks::FEW_POSITIONS;
 
 signature! {
     /// `aten::convolution` of images, not transposed. Operands [out (N, C', H', W'), image (N, C, H, W), weight (C', C /
-    /// groups, height, width), bias? (C')], contiguous, of one dtype. Scalars: those of
-    /// [`im2col`](fn@crate::ops::movement::kernel::unfold::im2col) and the groups.
+    /// groups, height, width), bias? (C')], contiguous, of one dtype; out and image may be channels-last if each position is a window.
+    /// Scalars: those of [`im2col`](fn@crate::ops::movement::kernel::unfold::im2col) and the groups.
     convolution(out; image, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, groups] in FLOATING =>
         |launch, E| forward::<E>(launch);
 }
@@ -70,11 +71,15 @@ impl Plan {
         if fits { Ok(plan.flattened()) } else { Err(wrong()) }
     }
 
-    /// If each window is one element and there is one for every element, the image as a single row.
+    /// True if each window is one element and there is one for every element.
+    fn is_pointwise(&self) -> bool {
+        let is_identity = |axis: &Windows| axis.kernel == 1 && axis.stride == 1 && axis.padding == 0;
+        [self.height, self.width].iter().zip(self.image).all(|(axis, size)| is_identity(axis) && axis.count == size)
+    }
+
+    /// The image as a single row if the windows are its elements.
     fn flattened(mut self) -> Self {
-        let is_pointwise =
-            |axis: Windows, size: usize| axis.kernel == 1 && axis.stride == 1 && axis.padding == 0 && axis.count == size;
-        if is_pointwise(self.height, self.image[0]) && is_pointwise(self.width, self.image[1]) {
+        if self.is_pointwise() {
             self.image = [1, self.image[0] * self.image[1]];
             (self.height.count, self.width.count) = (1, self.image[1]);
         }
@@ -229,9 +234,42 @@ leaf! {
     }
 }
 
+/// A convolution whose windows are single elements, as a matrix product for each image or, channels-last, for all of them. `None`
+/// for other convolutions, for few positions in contiguous layout and for 16 bit floats, which [`pack`] widens faster.
+fn as_product<E: Widened>(plan: &Plan, [out, image, weight]: [&View<'_>; 3], bias: Option<&View<'_>>) -> Option<Problem> {
+    let positions = plan.positions();
+    // The distance of adjacent positions. The stride of a dimension of one element has no meaning.
+    let step = |view: &View<'_>| match [view.size(2), view.size(3)] {
+        [1, 1] => Some(view.stride(0)),
+        [_, 1] => Some(view.stride(2)),
+        [height, width] => (height == 1 || view.stride(2) == view.stride(3) * width as isize).then(|| view.stride(3)),
+    };
+    let steps = step(out).zip(step(image)).filter(|_| !E::IS_CONVERTED_IN_RUNS && plan.groups == 1 && plan.is_pointwise())?;
+    let is_joined =
+        |view: &View<'_>, step: isize| plan.images == 1 || positions == 1 || view.stride(0) == step * positions as isize;
+    let are_joined = is_joined(out, steps.0) && is_joined(image, steps.1);
+    if plan.images * positions <= FEW_POSITIONS as usize && (positions == 1 || !are_joined) {
+        return None;
+    }
+    let matrix = |view: &View<'_>, row: isize, col: isize, batch: isize| Matrix { data: view.data(), row, col, batch, conj: false };
+    let of_images = |view: &View<'_>, step: isize| matrix(view, view.stride(1), step, view.stride(0));
+    let operands = [of_images(out, steps.0), matrix(weight, weight.stride(0), weight.stride(1), 0), of_images(image, steps.1)];
+    let bias = bias.map(|bias| matrix(bias, bias.stride(0), 0, 0));
+    let mut problem = Problem::plain(E::DTYPE, [plan.channels[1], positions, plan.channels[0]], operands, bias);
+    if are_joined {
+        problem.n = plan.images * positions;
+        return Some(problem.transposed());
+    }
+    problem.batch = plan.images;
+    Some(problem)
+}
+
 fn forward<E: Widened>(launch: &Launch<'_>) -> Result<(), Error> {
     let convolution::Operands { out, image, weight, bias } = convolution::Operands::of(launch)?;
     let plan = Plan::new(launch, &out, &image, &weight)?;
+    if let Some(problem) = as_product::<E>(&plan, [&out, &image, &weight], bias.as_ref()) {
+        return matmul::run(&problem);
+    }
     let other = || Error::operands("convolution: an operand of another dtype or layout");
     let images: &[E] = Row::flat(&image)?.as_slice().ok_or_else(other)?;
     let (mut widened, mut of_bias) = (Memory::of(0), Memory::of(0));

@@ -161,16 +161,24 @@ impl Convolution<'_> {
         Some(Windows { kernel: kernel?, dilation: dilation?, padding: padding?, stride: stride? })
     }
 
+    /// True if each window is one element of the image, and each element a window.
+    fn is_pointwise(&self) -> bool {
+        let are = |numbers: &[i64], number: i64| numbers.iter().all(|&other| other == number);
+        self.groups == 1 && are(&self.weight.sizes()[2..], 1) && are(self.stride, 1) && are(self.padding, 0)
+    }
+
     /// The windows of a 2-D convolution that `src/ops/convolution/kernel.rs` computes, on processors with AVX2 and without
-    /// AVX-512: 16 bit floats, which it widens as it packs them, `Double`, and calls of few positions, for which oneDNN
-    /// reorders the weights.
+    /// AVX-512: 16 bit floats, which it widens as it packs them, `Double`, calls of few positions, for which oneDNN
+    /// reorders the weights, and windows of one element, which are matrix products.
     fn packed_windows(&self, out: Tensor<'_>) -> Option<Windows> {
         let &[images, _, ref sizes @ ..] = out.sizes() else { return None };
-        let is_ours = match self.input.dtype() {
-            DType::Float => images * sizes.iter().product::<i64>() <= FEW_POSITIONS,
+        let (dtype, is_pointwise) = (self.input.dtype(), self.is_pointwise());
+        let is_ours = match dtype {
+            DType::Float => is_pointwise || images * sizes.iter().product::<i64>() <= FEW_POSITIONS,
             other => FLOATING.contains(other),
         };
-        let takes = is_ours && !self.transposed && simd::isa() == Isa::Avx2 && out.is_dense(Format::Contiguous);
+        let fits = out.is_dense(Format::Contiguous) || dtype == DType::Float && is_pointwise && out.is_dense(Format::ChannelsLast);
+        let takes = is_ours && fits && !self.transposed && simd::isa() == Isa::Avx2;
         if takes { self.windows() } else { None }
     }
 
@@ -259,9 +267,9 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         return depthwise(call, &windows, [out, convolution.input, convolution.weight], bias, false);
     }
     if let Some(windows) = convolution.packed_windows(out) {
-        let operands = [input, weight].map(|operand| call.dense(operand, Format::Contiguous));
-        let [input, weight] = operands;
-        let inputs = [Some(input?), Some(weight?), call.dense_given(bias)?];
+        let format = if out.is_dense(Format::Contiguous) { Format::Contiguous } else { Format::ChannelsLast };
+        let operands = [call.dense(input, format)?, call.dense(weight, Format::Contiguous)?];
+        let inputs = [Some(operands[0]), Some(operands[1]), call.dense_given(bias)?];
         let mut scalars = windows.scalars([2, 3].map(|dim| out.sizes()[dim])).list().to_vec();
         scalars.push(groups.into());
         return call.with_kernel(kernel!(c"convolution")).launch(&[out], &inputs, &scalars);

@@ -33,8 +33,9 @@ mod tile;
 mod widened;
 
 use crate::tensor::{Complex32, Complex64, DType, Element, Error, Launch, signature};
-use problem::{Form, Matrix, Problem};
+use problem::Form;
 
+pub use problem::{Matrix, Problem};
 pub use skinny::Entry;
 
 signature! {
@@ -69,7 +70,7 @@ fn with_addend(launch: &Launch<'_>, form: Form) -> Result<(), Error> {
 pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), Error> {
     assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
     let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);
-    run(&Problem::plain(T::DTYPE, [m, n, k], [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)]))
+    run(&Problem::plain(T::DTYPE, [m, n, k], [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)], None))
 }
 
 /// Nanoseconds of one thread for a product.
@@ -122,7 +123,8 @@ macro_rules! of_entries {
     }};
 }
 
-fn run(problem: &Problem) -> Result<(), Error> {
+/// Computes a product. Fails if its dtype has none.
+pub fn run(problem: &Problem) -> Result<(), Error> {
     if problem.batch * problem.m * problem.n == 0 {
         return Ok(());
     }

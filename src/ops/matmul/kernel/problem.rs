@@ -131,10 +131,10 @@ impl Problem {
         Ok(problem)
     }
 
-    /// `out = a @ b` with out (m, n), a (m, k), b (k, n), of a dtype that is not complex.
-    pub fn plain(dtype: DType, [m, n, k]: [usize; 3], [out, a, b]: [Matrix; 3]) -> Self {
-        let (addend, in_place, negative, conj) = (None, false, [false; 2], false);
-        let (beta, alpha) = (Scalar::Long(0), Scalar::Long(1));
+    /// `out = addend + a @ b` with out (m, n), a (m, k), b (k, n), of a dtype that is not complex.
+    pub fn plain(dtype: DType, [m, n, k]: [usize; 3], [out, a, b]: [Matrix; 3], addend: Option<Matrix>) -> Self {
+        let (in_place, negative, conj) = (false, [false; 2], false);
+        let (beta, alpha) = (Scalar::Long(addend.is_some().into()), Scalar::Long(1));
         Self { dtype, batch: 1, m, n, k, out, addend, in_place, a, b, beta, alpha, negative, conj }
     }
 
