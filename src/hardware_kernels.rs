@@ -48,7 +48,6 @@ pub struct Operand<'a> {
 }
 
 impl Operand<'_> {
-    /// The number of elements.
     pub fn numel(&self) -> usize {
         self.sizes.iter().map(|&size| usize::try_from(size).unwrap_or(0)).product()
     }
@@ -107,7 +106,6 @@ impl<'a> Call<'a> {
 
 type Kernel = Box<dyn Fn(&Call<'_>) -> Result<bool, Cause> + Send + Sync>;
 
-/// The kernels of the hardware.
 #[derive(Default)]
 pub struct Kernels(HashMap<&'static str, Kernel>);
 

@@ -304,7 +304,6 @@ pub mod algorithms {
     pub const COMPARED_LINE: usize = 4 * 1024;
     /// Elements of a line that is sorted by wide digits: it stays in the cache, and has more elements than there are buckets.
     pub const WIDE_DIGIT_LINES: Range<usize> = 8 * 1024..256 * 1024;
-    /// Bits of a wide digit.
     pub const WIDE_DIGIT_BITS: u32 = 11;
     /// Bits of a digit of all other lines.
     pub const NARROW_DIGIT_BITS: u32 = 8;

@@ -15,7 +15,6 @@ use super::stream::Stream;
 use super::sync::Arc;
 use super::trace::{Kind, Outcome, Row, Trace};
 
-/// The type of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// A computation, or other work that keeps the stream busy.
@@ -66,7 +65,6 @@ pub struct Activity {
 #[derive(Debug)]
 pub struct Activities {
     trace: Arc<Trace>,
-    /// The requested types.
     types: Vec<Type>,
     /// The number of the next row.
     index: usize,
@@ -77,7 +75,6 @@ pub struct Activities {
 }
 
 impl Activities {
-    /// The activities of some types in a trace.
     pub fn new(trace: Arc<Trace>, types: Vec<Type>) -> Self {
         let (ready, ranges, lines) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
         Self { trace, types, index: 0, ready, ranges, lines }

@@ -12,7 +12,6 @@ use super::sync::{LazyLock, Mutex};
 
 static COMPUTE_THREADS: Mutex<Vec<ComputeThread>> = Mutex::new(Vec::new());
 
-/// A compute thread.
 #[derive(Debug)]
 struct ComputeThread {
     thread: i32,
@@ -66,7 +65,6 @@ pub fn share(shares: usize) -> Option<usize> {
 mod system {
     const SIZE: usize = size_of::<libc::cpu_set_t>();
 
-    /// This thread.
     pub fn thread() -> i32 {
         // SAFETY: the call has no preconditions.
         unsafe { libc::gettid() }

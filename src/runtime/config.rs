@@ -24,7 +24,6 @@ pub use alloc_conf::AllocConf;
 pub use cluster::Cluster;
 pub use profiles::{PROFILES, Profile, Speed, find as find_profile};
 
-/// The most threads.
 pub const MAX_THREADS: usize = 1024;
 
 /// Two in the crate's own tests, which need copies between devices.
@@ -76,7 +75,6 @@ pub enum RaceMode {
     Error,
 }
 
-/// The settings of this process.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "settings that do not depend on each other")]
 pub struct Config {
@@ -90,9 +88,7 @@ pub struct Config {
     pub processes: u64,
     /// `RUSTDEV_NUM_THREADS` at start.
     pub num_threads: usize,
-    /// `RUSTDEV_LAUNCH_BLOCKING`.
     pub launch_blocking: bool,
-    /// `RUSTDEV_AUTOGRAD_THREADS`.
     pub autograd_threads: bool,
     /// `RUSTDEV_COMPUTE=none`: the process is a dry run.
     pub is_dry: bool,
@@ -118,7 +114,6 @@ pub struct Config {
     pub alloc_conf: AllocConf,
     /// `RUSTDEV_FAULTS`, a well-formed list.
     pub faults: Option<String>,
-    /// `RUSTDEV_TIMEOUT`.
     pub timeout: Option<Duration>,
     /// `RUSTDEV_SCHEDULE` at start.
     pub schedule: Option<Order>,
@@ -292,7 +287,6 @@ fn unlimited(devices: usize) -> Option<u64> {
     (30..=40).rev().map(|bits| 1 << bits).find(|memory| arena::can_reserve(*memory, devices))
 }
 
-/// The error for an invalid value.
 fn refused(name: &str, value: &str, accepts: &str) -> Error {
     Error::InvalidValue(format!("{name}={value:?} is not valid: it accepts {accepts}"))
 }

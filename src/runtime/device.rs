@@ -23,7 +23,6 @@ static DEVICES: LazyLock<&'static [Device]> = LazyLock::new(|| {
     registry::devices()
 });
 
-/// The number of devices.
 pub fn count() -> usize {
     config().device_count
 }
@@ -54,7 +53,6 @@ fn out_of_range(index: usize) -> Error {
     ))
 }
 
-/// Every device.
 #[inline]
 pub fn all() -> &'static [Device] {
     &DEVICES

@@ -27,7 +27,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// The text for the user.
     pub fn message(&self) -> &str {
         match self {
             Self::InvalidArgument(text)
@@ -66,7 +65,6 @@ impl std::error::Error for Named {
     }
 }
 
-/// The text of a panic's payload.
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()

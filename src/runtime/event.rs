@@ -23,7 +23,6 @@ use super::{Error, device, observers, sanitizer};
 enum Mark {
     /// On a stream, after its previous tasks.
     Queued(Arc<Recording>),
-    /// In the capture of a graph.
     Captured(Point),
 }
 

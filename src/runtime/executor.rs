@@ -15,7 +15,6 @@ use super::thread_pool::{Pool, num_threads, on_worker};
 use super::{affinity, exit, open_loops};
 use crate::tuning::waking::{LOOKS, SEARCH};
 
-/// The executor of the process.
 pub static EXECUTOR: Executor = Executor::new();
 
 /// A stream, as compute threads serve it.

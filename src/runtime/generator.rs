@@ -17,7 +17,6 @@ pub struct PhiloxState {
     pub offset: u64,
 }
 
-/// The state of a generator.
 #[derive(Debug)]
 pub struct Generator(Mutex<PhiloxState>);
 
@@ -34,12 +33,10 @@ impl Generator {
         start
     }
 
-    /// The current state.
     pub fn state(&self) -> PhiloxState {
         *self.0.lock()
     }
 
-    /// Sets the state.
     pub fn set_state(&self, state: PhiloxState) {
         *self.0.lock() = state;
     }

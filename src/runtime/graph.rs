@@ -137,7 +137,6 @@ impl Graph {
         Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _pools: pools, _held: hold }))
     }
 
-    /// The index of its device.
     pub fn device(&self) -> usize {
         self.0.device
     }
@@ -147,7 +146,6 @@ impl Graph {
         self.0.steps.is_empty()
     }
 
-    /// The number of its memory pool.
     pub fn pool(&self) -> u64 {
         self.0.pool
     }
@@ -364,7 +362,6 @@ fn run_one(task: &mut Task, mark: Option<&Mark>, is_dry: bool) -> Result<(), Cau
     outcome
 }
 
-/// One step of a replay.
 struct Replay {
     program: Arc<Program>,
     index: usize,

@@ -58,7 +58,6 @@ pub use super::task::Transfer;
 pub use super::trace::MemoryKind;
 pub use hardware_task::HardwareTask;
 
-/// The most devices.
 pub const MAX_DEVICES: usize = 64;
 
 /// What the devices are. All devices of a process are identical.

@@ -13,7 +13,6 @@ pub struct Latch<W> {
 }
 
 impl<W> Default for Latch<W> {
-    /// A closed latch.
     fn default() -> Self {
         Self { open: AtomicBool::new(false), waiting: Mutex::new(Vec::new()) }
     }
@@ -39,7 +38,6 @@ impl<W> Latch<W> {
         Ok(())
     }
 
-    /// Opens the latch and returns the waiters.
     pub fn open(&self) -> Vec<W> {
         let mut waiting = self.waiting.lock();
         // Under the lock, so that a waiter is either in the list already or sees the latch open.

@@ -44,7 +44,6 @@ use std::fmt;
 
 /// A stream as the pools see it: the numbers of submitted and completed tasks.
 pub trait Timeline: fmt::Debug + Sync {
-    /// The index of its device.
     fn device(&self) -> usize;
     /// Its id, unique within the device.
     fn id(&self) -> i64;

@@ -55,7 +55,6 @@ pub fn is_watched() -> bool {
     has(WATCHDOG)
 }
 
-/// True during a dry run.
 #[inline]
 pub fn is_dry() -> bool {
     has(DRY)

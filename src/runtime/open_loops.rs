@@ -69,7 +69,6 @@ pub fn look_on() -> Counted {
     Counted::new(&ONLOOKERS)
 }
 
-/// Counts a loop as open.
 pub fn open() -> Counted {
     Counted::new(&OPEN)
 }

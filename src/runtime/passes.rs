@@ -5,7 +5,6 @@
 
 use super::sync::{Condvar, Mutex, MutexGuard, unlocked, wait};
 
-/// The count of passes.
 #[derive(Debug, Default)]
 pub struct Passes {
     state: Mutex<State>,

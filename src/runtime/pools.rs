@@ -61,7 +61,6 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// The surroundings of a device's pool.
 struct DeviceSurroundings {
     device: usize,
     shared: Option<Arc<SharedBudget>>,

@@ -326,7 +326,6 @@ pub struct InlineOwner<'a, T> {
 }
 
 impl<T> InlineOwner<'_, T> {
-    /// The item's number.
     #[inline]
     pub fn number(&self) -> u64 {
         self.held / ITEM

@@ -67,7 +67,6 @@ impl<J, P> State<J, P> {
 }
 
 impl<J, P: Threads> ReadyList<J, P> {
-    /// An empty list.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
@@ -79,7 +78,6 @@ impl<J, P: Threads> ReadyList<J, P> {
         }
     }
 
-    /// An empty list.
     #[cfg(loom)]
     pub fn new() -> Self {
         Self {
@@ -141,7 +139,6 @@ impl<J, P: Threads> ReadyList<J, P> {
         taken
     }
 
-    /// True if a job is ready.
     #[inline]
     pub fn has_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed) > 0
@@ -153,13 +150,11 @@ impl<J, P: Threads> ReadyList<J, P> {
         self.urgent.load(Ordering::Relaxed) > 0
     }
 
-    /// The number of drainers.
     #[inline]
     pub fn drainers(&self) -> usize {
         self.drainers.load(Ordering::Relaxed)
     }
 
-    /// The number of searching drainers.
     #[inline]
     pub fn searching(&self) -> usize {
         self.searching.load(Ordering::Relaxed)

@@ -32,7 +32,6 @@ impl RunningTasks {
         true
     }
 
-    /// Ends a task.
     #[inline]
     pub fn end(&self) {
         // Release: pairs with the acquire in `close`, so that what the task wrote is visible.

@@ -30,7 +30,6 @@ mod streams;
 #[cfg(not(loom))]
 mod traces;
 
-/// Common data of the tests.
 #[cfg(not(loom))]
 mod common {
     use std::time::{Duration, Instant};
@@ -76,7 +75,6 @@ mod common {
         Task::new("kernel", cost, succeeding(body))
     }
 
-    /// A host callback.
     pub fn callback(body: impl FnMut() + Send + 'static) -> Task {
         Task::host("callback", succeeding(body))
     }
@@ -88,7 +86,6 @@ mod common {
         })
     }
 
-    /// A task that fails.
     pub fn failing(name: &'static str, cost: u64) -> Task {
         Task::new(name, cost, Closure::new(|| Err("no good".into())))
     }

@@ -115,7 +115,6 @@ pub fn mode() -> Option<RaceMode> {
     is_on().then(|| STATE.lock().mode)
 }
 
-/// All findings so far.
 pub fn findings() -> Vec<Finding> {
     settle_frees(None);
     STATE.lock().findings.clone()
@@ -324,7 +323,6 @@ pub fn host_waits(clock: Option<&VectorClock>) {
     }
 }
 
-/// Notes that the host waits for a stream.
 #[inline]
 pub fn host_waits_for(stream: &dyn Timeline) {
     if is_on() {

@@ -33,7 +33,6 @@ pub struct Work<'a> {
     pub body: LoopBody<'a>,
 }
 
-/// The loop body.
 pub type LoopBody<'a> = &'a (dyn Fn(usize) + Sync);
 
 /// A loop: `body(0..count)` in `shares` shares, claimed `grain` chunks at a time.
@@ -72,7 +71,6 @@ pub struct Slot {
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// A free slot.
     #[cfg(not(loom))]
     #[allow(clippy::new_without_default, reason = "statics need a constant")]
     pub const fn new() -> Self {
@@ -80,7 +78,6 @@ impl Slot {
         Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }
     }
 
-    /// A free slot.
     #[cfg(loom)]
     pub fn new() -> Self {
         let next = std::array::from_fn(|_| Next(AtomicUsize::new(0)));

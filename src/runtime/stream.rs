@@ -228,7 +228,6 @@ impl Stream {
         self.queue.submitted()
     }
 
-    /// The number of completed tasks.
     #[inline]
     pub fn completed(&self) -> u64 {
         self.queue.completed()

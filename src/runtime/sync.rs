@@ -51,19 +51,16 @@ use std::sync::{Condvar as RawCondvar, Mutex as RawMutex};
 pub struct Mutex<T>(RawMutex<T>);
 
 impl<T> Mutex<T> {
-    /// A lock around `value`.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Self(RawMutex::new(value))
     }
 
-    /// A lock around `value`.
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
         Self(RawMutex::new(value))
     }
 
-    /// Waits for the lock.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -87,13 +84,11 @@ impl<T> Mutex<T> {
 pub struct Condvar(RawCondvar);
 
 impl Condvar {
-    /// Wakes one waiting thread.
     #[inline]
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all waiting threads.
     #[inline]
     pub fn notify_all(&self) {
         self.0.notify_all();
@@ -136,18 +131,15 @@ pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// A cell with `value`.
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Passes a pointer for reading.
     #[inline]
     pub fn with<R>(&self, body: impl FnOnce(*const T) -> R) -> R {
         body(self.0.get())
     }
 
-    /// Passes a pointer for writing.
     #[inline]
     pub fn with_mut<R>(&self, body: impl FnOnce(*mut T) -> R) -> R {
         body(self.0.get())

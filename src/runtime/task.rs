@@ -391,7 +391,6 @@ impl dyn Work + '_ {
 pub struct Closure<F>(F);
 
 impl<F: FnMut() -> Result<(), Cause> + Send> Closure<F> {
-    /// Wraps `body`.
     pub fn new(body: F) -> Self {
         Self(body)
     }

@@ -24,7 +24,6 @@ pub fn on_worker() -> bool {
     IS_WORKER.get()
 }
 
-/// The number of threads for parallel work.
 #[inline]
 pub fn num_threads() -> usize {
     match COUNT.load(Ordering::Relaxed) {
@@ -67,7 +66,6 @@ mod rayon_pool {
             Self(Arc::new(builder.build().expect("the system starts the compute threads")))
         }
 
-        /// The number of threads.
         pub fn threads(&self) -> usize {
             self.0.current_num_threads()
         }

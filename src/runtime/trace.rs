@@ -65,9 +65,7 @@ pub enum Kind {
     Custom,
     /// A CPU kernel of `PyTorch` on the caller's thread.
     Fallback,
-    /// A host callback.
     Host,
-    /// A sleep.
     Sleep,
     /// A replay of a graph's kernels. The entry stands for the call only; each node has its own entry.
     Replay,
@@ -146,7 +144,6 @@ struct Entry {
     planned: OnceLock<(u64, u64)>,
 }
 
-/// One trace.
 #[derive(Debug)]
 pub struct Trace {
     /// Entries claimed so far, including those that found no room.
@@ -301,17 +298,14 @@ impl Mark {
         }
     }
 
-    /// Notes the end of the submission.
     pub fn submitted(&self) {
         self.write(|entry| entry.submitted.store(self.trace.now(), Ordering::Release));
     }
 
-    /// Notes the begin of the work.
     pub fn begin(&self) {
         self.write(|entry| entry.begin.store(now(), Ordering::Release));
     }
 
-    /// Notes the end of the work.
     pub fn end(&self, failed: bool) {
         self.write(|entry| {
             entry.failed.store(failed, Ordering::Relaxed);
@@ -334,7 +328,6 @@ impl Mark {
         self.write(|entry| _ = entry.planned.set((self.trace.of_host(begin), self.trace.of_host(end))));
     }
 
-    /// Notes that the work has failed.
     pub fn fail(&self) {
         self.write(|entry| entry.failed.store(true, Ordering::Relaxed));
     }
@@ -368,7 +361,6 @@ impl Trace {
         Some(&self.chunks.get(index / CHUNK)?.get()?[index % CHUNK])
     }
 
-    /// The number of entries.
     pub fn count(&self) -> usize {
         self.claimed.load(Ordering::Relaxed).min(self.chunks.len() * CHUNK)
     }

@@ -41,7 +41,6 @@ pub enum When {
     Always,
 }
 
-/// A list of faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultList {
     /// The faults, each with its source text.

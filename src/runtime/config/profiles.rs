@@ -18,7 +18,6 @@ pub struct Profile {
     pub name: String,
     /// The name that the GPU reports.
     pub gpu: String,
-    /// The compute capability.
     pub capability: (u32, u32),
     /// The memory in bytes.
     pub memory: u64,

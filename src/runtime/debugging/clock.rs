@@ -29,7 +29,6 @@ use crate::runtime::{Error, observers};
 static CLOCK_STATE: LazyLock<Mutex<Option<Clock>>> = LazyLock::new(|| Mutex::new(None));
 static FLOAT32: OnceLock<fn(bool) -> bool> = OnceLock::new();
 
-/// A running clock.
 #[derive(Debug)]
 struct Clock {
     profile: &'static Profile,
@@ -150,7 +149,6 @@ pub(super) fn wait(stream: &'static Stream, recording: &Recording) {
     });
 }
 
-/// The host waits for a stream.
 pub(super) fn host_waits_for(stream: &dyn Timeline) {
     with(|clock| clock.simulation.wait_for_track(stream.key()));
 }
@@ -208,7 +206,6 @@ pub fn wait_for(stream: &'static Stream, moment: &Moment) {
     with(|clock| clock.simulation.wait(stream.key(), stream.priority(), Arc::clone(moment)));
 }
 
-/// The host waits for the moment.
 pub fn host_waits_for_moment(moment: &Moment) {
     with(|clock| clock.simulation.wait_for_moment(moment));
 }

@@ -23,7 +23,6 @@ use crate::runtime::{Error, rng};
 /// How long a lazy wait that finds nothing to run restricts itself to the tasks it needs.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The order that is on, with its random state.
 static CURRENT: Mutex<Option<(Order, Draws)>> = Mutex::new(None);
 static LOG: Mutex<Option<File>> = Mutex::new(None);
 

@@ -35,7 +35,6 @@ struct Watch {
 
 static WATCHES: Mutex<BTreeMap<(usize, i64), Watch>> = Mutex::new(BTreeMap::new());
 
-/// Notes a submitted task.
 pub(super) fn note(stream: &Stream, number: u64, name: &'static str) {
     let (mut watches, completed) = (WATCHES.lock(), stream.completed());
     let names = &mut watches.entry(stream.key()).or_default().names;
@@ -71,7 +70,6 @@ fn condemn(stream: &Stream, completed: u64, text: String) {
     WATCHES.lock().entry(stream.key()).or_default().verdict = Some((completed, text));
 }
 
-/// Starts the watchdog's thread.
 pub(super) fn start(timeout: Duration) {
     observers::set(WATCHDOG, true);
     let interval = (timeout / 10).clamp(Duration::from_millis(1), Duration::from_millis(500));

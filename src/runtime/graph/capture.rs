@@ -123,7 +123,6 @@ impl Recorder for Capture {
         })
     }
 
-    /// Invalidates the capture.
     fn refuse(&self, what: &str) -> Error {
         let text = format!("{what} is not permitted while a stream is capturing");
         self.state.lock().invalid.get_or_insert_with(|| text.clone());

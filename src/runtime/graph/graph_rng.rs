@@ -33,7 +33,6 @@ struct Source {
 pub struct Generators(Vec<Source>);
 
 impl Generators {
-    /// The number of generators.
     pub fn count(&self) -> usize {
         self.0.len()
     }

@@ -65,7 +65,6 @@ impl Hold {
         Self(line)
     }
 
-    /// The timeline, as a pool sees it.
     pub fn timeline(&self) -> &'static dyn Timeline {
         self.0
     }

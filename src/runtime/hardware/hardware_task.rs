@@ -38,7 +38,6 @@ impl HardwareTask {
         self.lease.as_ref()?.waiting().first()?.as_ref()
     }
 
-    /// The index of its device.
     pub fn device(&self) -> usize {
         self.stream.device()
     }

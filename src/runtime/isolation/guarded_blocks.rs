@@ -22,7 +22,6 @@ use crate::runtime::{Error, exit};
 
 /// The least length of a guard in bytes; blocks are aligned to it, too.
 const GUARD: usize = 512;
-/// The value of a guard's bytes.
 const GUARD_BYTE: u8 = 0xfa;
 /// The value of the bytes of new and freed memory: NaN in every floating-point dtype, -1 in the signed integers.
 const POISON_BYTE: u8 = 0xff;
@@ -33,7 +32,6 @@ const CAPACITY: usize = 16 << 20;
 static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { live: BTreeMap::new(), freed: Quarantine::new() });
 
 struct Blocks {
-    /// Live blocks by address.
     live: BTreeMap<usize, GuardedBlock>,
     freed: Quarantine,
 }
@@ -59,7 +57,6 @@ impl GuardedBlock {
     }
 }
 
-/// A freed block.
 struct Freed {
     block: GuardedBlock,
     /// The source line of the free.
@@ -68,7 +65,6 @@ struct Freed {
     poisoned: Arc<AtomicBool>,
 }
 
-/// The freed blocks.
 struct Quarantine {
     order: VecDeque<usize>,
     blocks: BTreeMap<usize, Freed>,
@@ -231,7 +227,6 @@ fn submit(stream: &'static Stream, name: &'static str, work: impl Work + 'static
     let _ = stream.submit(Task::new(name, 0, work));
 }
 
-/// Fills a range.
 struct Fill {
     range: Range<usize>,
     value: u8,

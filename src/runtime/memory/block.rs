@@ -9,7 +9,6 @@
 /// The index of a block record.
 pub type BlockId = u32;
 
-/// No block.
 pub const NONE: BlockId = u32::MAX;
 
 /// Which kind of segment a block belongs to; the value is its index in [`super::stats::PerKind`].
@@ -22,7 +21,6 @@ pub enum Kind {
     Large = 2,
 }
 
-/// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -107,7 +105,6 @@ impl Block {
     }
 }
 
-/// The slab of block records.
 #[derive(Debug, Default)]
 pub struct Blocks {
     records: Vec<Block>,
@@ -115,7 +112,6 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Stores a record.
     #[inline]
     pub fn insert(&mut self, block: Block) -> BlockId {
         if let Some(id) = self.vacant.pop() {
@@ -126,7 +122,6 @@ impl Blocks {
         (self.records.len() - 1) as BlockId
     }
 
-    /// Frees a record.
     #[inline]
     pub fn remove(&mut self, id: BlockId) {
         self[id].state = State::Vacant;

@@ -39,7 +39,6 @@ pub const GENERAL: u64 = 0;
 /// The largest request: the size of a 47-bit address space.
 const LARGEST_REQUEST: usize = 1 << 47;
 
-/// The settings of the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The device's memory in bytes.
@@ -70,7 +69,6 @@ pub enum Refusal {
     Machine,
 }
 
-/// A request for memory.
 #[derive(Clone)]
 pub struct Request {
     pub stream: &'static dyn Timeline,

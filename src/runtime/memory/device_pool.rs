@@ -54,7 +54,6 @@ impl<F: Fn() -> Vec<&'static dyn Timeline> + Send + Sync> Surroundings for F {
     }
 }
 
-/// One device's memory.
 pub struct DevicePool {
     device: usize,
     pool: Mutex<Pool>,
@@ -240,7 +239,6 @@ impl DevicePool {
         )))
     }
 
-    /// The label of the live block that contains an address.
     pub fn label_over(&self, address: usize) -> Option<Label> {
         let pool = self.lock();
         pool.whereabouts(address).and_then(|found| pool.label(found.block))
@@ -280,7 +278,6 @@ impl DevicePool {
         info(&self.lock())
     }
 
-    /// The counters.
     pub fn stats(&self) -> Stats {
         let mut pool = self.lock();
         pool.reclaim();
@@ -292,7 +289,6 @@ impl DevicePool {
         with(&mut self.lock().stats)
     }
 
-    /// The settings of the pool.
     pub fn settings(&self) -> Settings {
         self.lock().settings
     }

@@ -65,7 +65,6 @@ impl FreeList {
         self.levels |= 1 << level;
     }
 
-    /// Removes a block.
     #[inline]
     pub fn remove(&mut self, blocks: &mut Blocks, id: BlockId) {
         let (before, after) = (blocks[id].list_before, blocks[id].list_after);

@@ -111,7 +111,6 @@ impl Pool {
         }
     }
 
-    /// True if the block is in the front cache.
     #[cfg(test)]
     pub(super) fn is_in_front_cache(&self, id: BlockId) -> bool {
         self.front_cache.all().contains(&id)

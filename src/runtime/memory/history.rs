@@ -52,7 +52,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// Every action.
     pub const ALL: [Self; 7] = [
         Self::Alloc,
         Self::FreeRequested,
@@ -104,7 +103,6 @@ pub struct Recording {
     pub skip: Vec<Action>,
 }
 
-/// The events of one device.
 #[derive(Default)]
 pub struct History {
     recording: Recording,

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use super::caching_pool::Pool;
 
-/// The text of a label.
 pub type Label = Arc<str>;
 
 impl Pool {

@@ -7,7 +7,6 @@
 
 use super::caching_pool::{GENERAL, Pool, Request, block_size};
 
-/// The traits of a private pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
     /// True if its free memory serves the general pool before an out-of-memory error.
@@ -22,7 +21,6 @@ impl Pool {
         self.traits.insert(private, traits);
     }
 
-    /// Stops a private pool from lending.
     pub fn stop_lending(&mut self, private: u64) {
         if let Some(traits) = self.traits.get_mut(&private) {
             traits.lends = false;

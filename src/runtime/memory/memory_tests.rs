@@ -44,7 +44,6 @@ impl Counter {
         leak(Self { id, ..Self::default() })
     }
 
-    /// Puts a task on the stream.
     pub fn submit(&self) {
         self.submitted.fetch_add(1, Ordering::AcqRel);
     }

@@ -46,7 +46,6 @@ static OBSERVED: AtomicU8 = AtomicU8::new(0);
 static USAGE: RwLock<Option<UsageObserver>> = RwLock::new(None);
 static SHORTAGE: RwLock<Vec<ShortageObserver>> = RwLock::new(Vec::new());
 
-/// Sets or removes the usage observer.
 pub fn set_usage_observer(observer: Option<UsageObserver>) {
     *USAGE.write().unwrap_or_else(PoisonError::into_inner) = observer;
     set(USAGES, observer.is_some());
@@ -71,7 +70,6 @@ pub fn observed() -> bool {
     OBSERVED.load(Ordering::Acquire) != 0
 }
 
-/// True if there is a usage observer.
 pub fn has_usage_observer() -> bool {
     OBSERVED.load(Ordering::Acquire) & USAGES != 0
 }

@@ -87,7 +87,6 @@ impl HostStats {
         [&mut self.active_requests, &mut self.active_bytes, &mut self.allocations, &mut self.allocated_bytes]
     }
 
-    /// Resets every peak to the current value.
     pub fn reset_peak(&mut self) {
         self.stats().into_iter().for_each(Stat::reset_peak);
         for time in [&mut self.host_alloc_time, &mut self.host_free_time] {
@@ -123,7 +122,6 @@ struct PinnedBlock {
 
 #[derive(Default)]
 struct Inner {
-    /// Blocks by address.
     blocks: BTreeMap<usize, PinnedBlock>,
     /// Addresses of cached blocks, by size.
     cached: HashMap<usize, Vec<usize>>,
@@ -131,7 +129,6 @@ struct Inner {
     stats: HostStats,
 }
 
-/// The pool of pinned host memory.
 #[derive(Default)]
 pub struct HostPool {
     inner: Mutex<Inner>,
@@ -206,7 +203,6 @@ impl HostPool {
         true
     }
 
-    /// Releases every cached block.
     pub fn empty_cache(&self) {
         let mut inner = self.inner.lock();
         inner.reclaim();
@@ -217,7 +213,6 @@ impl HostPool {
         }
     }
 
-    /// The counters.
     pub fn stats(&self) -> HostStats {
         let mut inner = self.inner.lock();
         inner.reclaim();

@@ -18,7 +18,6 @@ pub fn get_or_make(make: impl FnOnce() -> Result<Vec<DevicePool>, Error>) -> Res
     POOLS.get_or_init(make).as_deref().map_err(Clone::clone)
 }
 
-/// The pools of devices that exist.
 #[inline]
 pub fn all() -> &'static [DevicePool] {
     POOLS.get().and_then(|pools| pools.as_deref().ok()).unwrap_or_default()
@@ -41,7 +40,6 @@ pub fn label_over(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.label_over(pointer as usize)
 }
 
-/// The pool of pinned host memory.
 #[inline]
 pub fn host() -> &'static HostPool {
     &HOST

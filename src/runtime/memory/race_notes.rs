@@ -34,7 +34,6 @@ pub fn set_detector(detector: &'static dyn RaceDetector) {
     let _ = DETECTOR.set(detector);
 }
 
-/// The race detector, if it is on.
 pub fn detector() -> Option<&'static dyn RaceDetector> {
     if watches_races() { DETECTOR.get().copied() } else { None }
 }

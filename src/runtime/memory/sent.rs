@@ -19,7 +19,6 @@ use super::history::Context;
 /// A file that other processes can map.
 pub type SegmentFile = Arc<File>;
 
-/// The blocks that are sent.
 pub type Sends = HashMap<BlockId, Sent>;
 
 /// Mapped files of other processes: address to size.
@@ -37,7 +36,6 @@ pub struct Sent {
 
 /// The location of a live block, and its users.
 pub struct Whereabouts {
-    /// The address of the block.
     pub block: usize,
     /// The address and the size of its segment.
     pub segment: (usize, usize),

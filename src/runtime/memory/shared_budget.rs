@@ -23,7 +23,6 @@ impl SharedBudget {
         self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Returns reserved bytes.
     pub fn give_back(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -7,7 +7,6 @@ use super::caching_pool::Pool;
 use super::history::{Context, Entry};
 use super::label::Label;
 
-/// State of a block in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockState {
     /// Held by the caller.
@@ -18,7 +17,6 @@ pub enum BlockState {
     Inactive,
 }
 
-/// One block of a snapshot.
 pub struct BlockSnapshot {
     pub address: usize,
     pub size: usize,
@@ -29,7 +27,6 @@ pub struct BlockSnapshot {
     pub label: Option<Label>,
 }
 
-/// One segment of a snapshot.
 pub struct SegmentSnapshot {
     pub address: usize,
     pub size: usize,
@@ -52,7 +49,6 @@ pub struct Snapshot {
 }
 
 impl Pool {
-    /// A snapshot of the current state.
     pub fn snapshot(&self) -> Snapshot {
         let segments = self.segments.iter().map(|(&address, segment)| SegmentSnapshot {
             address,

@@ -20,7 +20,6 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Adds `amount`.
     #[inline]
     pub fn increase(&mut self, amount: usize) {
         let amount = amount as i64;
@@ -29,7 +28,6 @@ impl Stat {
         self.allocated += amount;
     }
 
-    /// Subtracts `amount`.
     #[inline]
     pub fn decrease(&mut self, amount: usize) {
         let amount = amount as i64;
@@ -38,7 +36,6 @@ impl Stat {
         debug_assert!(self.current >= 0, "a counter of the pool fell below zero");
     }
 
-    /// Adds the signed `amount`.
     #[inline]
     pub fn change(&mut self, amount: i64) {
         if amount >= 0 {
@@ -54,12 +51,10 @@ impl Stat {
         self.freed += amount as i64;
     }
 
-    /// Resets the peak to the current value.
     pub fn reset_peak(&mut self) {
         self.peak = self.current;
     }
 
-    /// Resets the totals.
     pub fn reset_accumulated(&mut self) {
         self.allocated = 0;
         self.freed = 0;
@@ -74,21 +69,18 @@ pub struct PerKind {
 }
 
 impl PerKind {
-    /// Adds `amount` of the kind `kind`.
     #[inline]
     pub fn increase(&mut self, kind: usize, amount: usize) {
         self.values[0].increase(amount);
         self.values[kind].increase(amount);
     }
 
-    /// Subtracts `amount` of the kind `kind`.
     #[inline]
     pub fn decrease(&mut self, kind: usize, amount: usize) {
         self.values[0].decrease(amount);
         self.values[kind].decrease(amount);
     }
 
-    /// Adds the signed `amount` of the kind `kind`.
     #[inline]
     pub fn change(&mut self, kind: usize, amount: i64) {
         self.values[0].change(amount);
@@ -138,9 +130,7 @@ pub struct Stats {
     pub num_ooms: i64,
     /// Times that the device was synchronised to reclaim memory.
     pub num_sync_all_streams: i64,
-    /// Segments committed.
     pub num_device_alloc: i64,
-    /// Segments released.
     pub num_device_free: i64,
 }
 
@@ -166,7 +156,6 @@ impl Stats {
         apply(&mut self.oversize_segments);
     }
 
-    /// Resets every peak to the current value.
     pub fn reset_peak(&mut self) {
         self.each(Stat::reset_peak);
     }

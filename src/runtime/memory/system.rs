@@ -45,7 +45,6 @@ impl Reservation {
     }
 }
 
-/// Host memory as a device's memory.
 impl DeviceMemory for Reservation {
     fn base(&self) -> usize {
         self.base

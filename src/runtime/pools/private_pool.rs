@@ -18,7 +18,6 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The number of users of each pool.
 static USES: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
-/// A new pool number.
 pub fn new_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

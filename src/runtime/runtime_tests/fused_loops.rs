@@ -20,7 +20,6 @@ struct Noted {
     number: usize,
     spans: Vec<Span>,
     fails: bool,
-    /// The gate that the first piece waits for.
     gate: Option<Gate>,
     log: Log,
 }

@@ -92,7 +92,6 @@ impl Detector {
         self.host.join(clock);
     }
 
-    /// Notes that the host has waited for a stream.
     pub fn host_waits_for(&mut self, stream: StreamKey) {
         let clock = self.clock(stream).clone();
         self.host.join(&clock);
@@ -168,7 +167,6 @@ impl Detector {
         found
     }
 
-    /// True if the stream has waited.
     pub fn has_waited(&mut self, awaited: Awaited) -> bool {
         self.clock(awaited.stream).get(awaited.slot) >= awaited.time
     }

@@ -72,7 +72,6 @@ pub struct Extent {
     pub was_freed: bool,
 }
 
-/// One report.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub fault: Fault,
@@ -82,7 +81,6 @@ pub struct Finding {
     pub memory: Extent,
 }
 
-/// The name of a stream in reports.
 pub fn stream_name(stream: Option<StreamKey>) -> String {
     match stream {
         None => "the host".to_owned(),

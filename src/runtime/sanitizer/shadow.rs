@@ -55,12 +55,10 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// An empty shadow.
     pub const fn new() -> Self {
         Self { ranges: BTreeMap::new() }
     }
 
-    /// Forgets everything.
     pub fn clear(&mut self) {
         self.ranges.clear();
     }
@@ -100,7 +98,6 @@ impl Shadow {
         keys.into_iter().filter_map(|key| self.ranges.remove_entry(&key)).collect()
     }
 
-    /// Adds an access. `clock` is its vector clock.
     pub fn add(&mut self, past: &Past, clock: &VectorClock) {
         let Footprint { begin, end, .. } = past.footprint;
         let taken = self.take(begin, end);

@@ -49,7 +49,6 @@ struct State<T> {
 }
 
 impl<T> Counters<T> {
-    /// Counters without sends.
     pub fn new(process: Process) -> Result<Self> {
         let file = file::create(c"rustdev-counters", BYTES)?;
         let (place, words) = (Place::of(&file, process)?, Words::map(&file, BYTES)?);

@@ -32,12 +32,10 @@ impl Place {
         Ok(Self { process, descriptor: file.as_raw_fd() as u32, device: facts.dev(), inode: facts.ino() })
     }
 
-    /// The place as words.
     pub fn words(&self) -> [u64; Self::WORDS] {
         [self.process.word(), u64::from(self.descriptor), self.device, self.inode]
     }
 
-    /// The place from words.
     pub fn of_words(words: [u64; Self::WORDS]) -> Self {
         let [process, descriptor, device, inode] = words;
         Self { process: Process::of_word(process), descriptor: descriptor as u32, device, inode }

@@ -13,7 +13,6 @@ use crate::runtime::sync::Arc;
 use crate::runtime::task::{DrainableStream, Lease, LeaseHolder, Task};
 use crate::runtime::{Error, blocking_pool, gate};
 
-/// The stopped streams.
 type Held = Latch<(&'static dyn DrainableStream, Lease)>;
 
 impl LeaseHolder for Held {

@@ -37,7 +37,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// A new page, without a recording.
     pub fn new() -> Result<Self> {
         Self::over(file::create(c"rustdev-event", BYTES)?)
     }

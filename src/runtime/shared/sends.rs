@@ -49,7 +49,6 @@ impl Shared {
     /// The length of the description in words.
     pub const WORDS: usize = 3 + 2 * Place::WORDS;
 
-    /// The description as words.
     pub fn words(&self) -> [u64; Self::WORDS] {
         let mut words = [0; Self::WORDS];
         words[..3].copy_from_slice(&[self.device as u64, self.size as u64, self.offset as u64]);
@@ -58,7 +57,6 @@ impl Shared {
         words
     }
 
-    /// The description from words.
     pub fn of_words(words: [u64; Self::WORDS]) -> Self {
         let [device, size, offset, file @ .., a, b, c, d] = words;
         let file = Place::of_words(file);

@@ -17,7 +17,6 @@ const POLL: Duration = Duration::from_micros(50);
 const NAP: Duration = Duration::from_millis(50);
 
 impl Stream {
-    /// As [`Stream::enqueue`].
     pub(super) fn enqueue_debugged(&'static self, task: Task) -> Result<u64, Error> {
         let task = match observer(DEBUGGING) {
             Some(observer) => observer.replace(self, task)?,

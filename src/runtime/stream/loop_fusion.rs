@@ -187,7 +187,6 @@ fn tell_all(mut begin: u64, tasks: &[Task], mark: &impl Fn(usize) -> Mark) {
     }
 }
 
-/// The memory of fused tasks.
 #[derive(Default)]
 struct Memory {
     /// Sorted; spans that differ only in `write` are merged.

@@ -21,7 +21,6 @@ thread_local! {
 
 static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| (0..config().device_count).map(Device::new).collect());
 
-/// Every device.
 #[inline]
 pub fn devices() -> &'static [Device] {
     &DEVICES
@@ -105,7 +104,6 @@ impl Device {
         self.pool[slot].get_or_init(|| Stream::leak(self.index, id_of(1 + slot), if slot < POOL_STREAMS { 0 } else { -1 }))
     }
 
-    /// Creates a stream.
     #[cfg(any(test, feature = "internals"))]
     pub fn create_stream(&self, priority: i32) -> &'static Stream {
         let _pass = Pass::take();

@@ -11,7 +11,6 @@ use crate::runtime::vector_clock::VectorClock;
 /// One recording of an event on a stream.
 #[derive(Debug)]
 pub struct Recording {
-    /// The stream that reaches it.
     pub(in crate::runtime) stream: &'static dyn DrainableStream,
     /// The number of its task in the stream; set before other threads see the recording.
     number: AtomicU64,

@@ -33,7 +33,6 @@ pub enum Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranks {
     pub count: u64,
-    /// The nodes that they are on.
     pub nodes: u64,
 }
 

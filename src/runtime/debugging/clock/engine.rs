@@ -44,7 +44,6 @@ pub enum Engine {
 /// The number of engines that count their busy time.
 pub const ENGINES: usize = 4;
 
-/// A piece of work.
 #[derive(Debug)]
 pub struct Job {
     pub engine: Engine,
@@ -92,7 +91,6 @@ struct Use {
     busy: [u64; ENGINES],
 }
 
-/// The simulation of one clock.
 #[derive(Debug, Default)]
 pub struct Simulation {
     host: u64,
