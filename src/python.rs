@@ -1,8 +1,8 @@
 //! Extension module `rustdev._rustdev`: the functions through which Python calls the runtime directly, without PyTorch.
 //!
-//! Each file serves one Python module and has a function `register` that adds its functions.
+//! Each file serves one Python module and has a function `register` that adds its functions, which
+//! `python/rustdev/_rustdev.pyi` documents.
 
-/// Adds functions to a module.
 macro_rules! add_functions {
     ($module:ident: $($name:ident),+) => {{
         $($module.add_function(wrap_pyfunction!($name, $module)?)?;)+

@@ -248,7 +248,7 @@ def is_started() -> bool:
     """Return whether the runtime is started in this process. The first use of a device starts it."""
 
 def total_memory() -> int:
-    """Return the memory budget of each device, in bytes."""
+    """Return the memory budget in bytes: of each device, or of all together if they share one."""
 
 def hardware_kernels() -> list[tuple[str, int, int]]:
     """Return the calls of kernels on hardware with kernels of its own: name, on the hardware, on the processor."""
@@ -292,7 +292,7 @@ def ipc_collect() -> None:
     """Release shared memory that no other process uses."""
 
 def event_share(event: int, records: bool) -> bytes:
-    """Share an event, given by its ``event_id``, and return its IPC handle."""
+    """Share an event, given by its ``event_id``, and return its IPC handle. ``records``: with its latest recording."""
 
 def event_open(event: int, handle: bytes) -> None:
     """Bind an event, given by its ``event_id``, to the shared event of another process."""
@@ -310,7 +310,7 @@ def sanitizer_collective(name: str, device: int, stream: int, ranges: list[tuple
     """Record a collective ordered after the work of a stream; ``ranges`` are (address, bytes, is written). None if disabled."""
 
 def sanitizer_begin(error: type[Exception], libraries: list[str]) -> None:
-    """Set the exception type and the directories of libraries, and enable the mode that ``RUSTDEV_SANITIZE`` names."""
+    """Set the exception type, set the directories that stacks omit, and enable the mode that ``RUSTDEV_SANITIZE`` names."""
 
 def sanitizer_enable(mode: str) -> None:
     """Enable the race detector in the mode ``"warn"`` or ``"error"``."""
@@ -380,12 +380,18 @@ def memory_free(address: int) -> None:
     """Free a block."""
 
 def memory_attach_shortage_observer(observer: Callable[[int, int, int, int], object]) -> None:
-    """Attach a function that is called with (device, requested bytes, total, free) before each out-of-memory error."""
+    """Attach a function that is called with (device, requested bytes, total, free) before each out-of-memory error.
+
+    Exceptions that it raises are printed.
+    """
 
 def memory_record_history(
     events: bool, detail: Literal["state", "alloc", "all"] | None, max_entries: int, skip: list[str], clear: bool
 ) -> None:
-    """Start, change or stop the recording of the memory history, on all devices."""
+    """Start, change or stop the recording of the memory history, on all devices, including those that are not in use yet.
+
+    Stacks are kept for the events of ``detail``; the actions named in ``skip`` are not recorded.
+    """
 
 def memory_snapshot(traces: bool) -> dict[str, Any]:
     """Return the segments, blocks, events and settings of all devices."""
@@ -492,7 +498,7 @@ def trace_set_limit(tasks: int) -> None:
 # src/python/py_waits.rs
 
 def waits_start(torch: list[str], libraries: list[str]) -> None:
-    """Begin counting the waits of the host for the devices.
+    """Begin counting the waits of the host for the devices. Overlapping countings share sums and spans.
 
     Args:
         torch: Directories of torch and of this package, with a trailing separator.

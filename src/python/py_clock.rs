@@ -29,7 +29,6 @@ fn profile_of(name: &str) -> Result<&'static Profile, Error> {
     config::find_profile(name).map_err(|reason| Error::InvalidValue(format!("the profile {name:?} is not valid: {reason}")))
 }
 
-/// Starts the clock of a profile, given by its name or the path of its file.
 #[pyfunction]
 fn clock_begin(profile: &str) -> Result<(), Error> {
     fork::check()?;
@@ -39,44 +38,37 @@ fn clock_begin(profile: &str) -> Result<(), Error> {
     clock::begin(profile)
 }
 
-/// Ends the clock and returns what it has counted; None if no clock runs.
 #[pyfunction]
 fn clock_end() -> Option<Counted> {
     clock::end().map(counted)
 }
 
-/// The counts of the running clock; None if none runs.
 #[pyfunction]
 fn clock_report() -> Option<Counted> {
     device::all();
     clock::report().map(counted)
 }
 
-/// The name of the profile whose clock runs.
 #[pyfunction]
 fn clock_profile() -> Option<&'static str> {
     clock::profile().map(|profile| profile.name.as_str())
 }
 
-/// The simulated time at which a collective ends.
 #[pyclass(frozen, module = "rustdev._rustdev")]
 struct SimulatedMoment(Moment);
 
 #[pymethods]
 impl SimulatedMoment {
-    /// Makes future work of a stream come after the moment.
     fn order(&self, device: usize, stream: i64) -> Result<(), Error> {
         clock::wait_for(find(device, stream)?, &self.0);
         Ok(())
     }
 
-    /// The host waits for the moment.
     fn wait(&self) {
         clock::host_waits_for_moment(&self.0);
     }
 }
 
-/// A collective of some ranks begins behind the work of a stream, on the stream of its communicator; None if no clock runs.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "a list of Python's becomes a vector")]
 fn clock_collective(
@@ -94,7 +86,6 @@ fn clock_collective(
 /// Memory in bytes, bytes per second of it, and (dtype, operations per second) of the tensor cores and of the other units.
 type Speed = (u64, f64, Vec<(&'static str, f64)>, Vec<(&'static str, f64)>);
 
-/// The speed of a profile, given by its name or the path of its file.
 #[pyfunction]
 fn profile_speed(profile: &str) -> Result<Speed, Error> {
     let Profile { memory, speed, .. } = profile_of(profile)?;

@@ -14,7 +14,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyCompletion>()
 }
 
-/// The end of work outside of streams. `prefix`: the start of the error message if the work fails.
 #[pyclass(module = "rustdev._rustdev", name = "Completion", frozen)]
 struct PyCompletion(rd_completion);
 
@@ -26,34 +25,28 @@ impl PyCompletion {
         Self(rd_completion(Arc::new(Completion::new(prefix))))
     }
 
-    /// The shim's handle of this object, valid as long as the object lives.
     #[getter]
     fn handle(&self) -> usize {
         std::ptr::from_ref(&self.0).expose_provenance()
     }
 
-    /// True if the work has ended, whether or not it failed.
     fn is_over(&self) -> bool {
         self.0.0.is_over()
     }
 
-    /// The error message, if the work has failed.
     fn failure(&self) -> Option<&str> {
         self.0.0.failure()
     }
 
-    /// Declares that the work writes to memory ranges (address, bytes) until it ends.
     fn note_writes(&self, ranges: Vec<(usize, usize)>) {
         self.0.0.note_writes(ranges.into_iter().map(|(address, bytes)| address..address + bytes).collect());
     }
 
-    /// Ends the work, as failed if `failure` is given.
     #[pyo3(signature = (failure = None))]
     fn end(&self, failure: Option<&str>) {
         self.0.0.end(failure);
     }
 
-    /// Waits for the end, at most for `seconds`. Returns True if the work has ended.
     #[pyo3(signature = (seconds = None))]
     fn wait(&self, seconds: Option<f64>) -> bool {
         // A timeout beyond the clock's range means no timeout.
@@ -61,14 +54,11 @@ impl PyCompletion {
         self.0.0.wait(deadline)
     }
 
-    /// Makes work that is put on a stream afterwards wait for the end. `fails`: a failure of the work becomes the stream's
-    /// error.
     #[pyo3(signature = (device, stream, fails = true))]
     fn hold(&self, device: usize, stream: i64, fails: bool) -> Result<(), Error> {
         self.0.0.hold(find(device, stream)?, fails)
     }
 
-    /// Makes a failure of the work the error of a stream that does not wait for it.
     fn fail(&self, device: usize, stream: i64) -> Result<(), Error> {
         self.0.0.fail(find(device, stream)?);
         Ok(())

@@ -25,12 +25,6 @@ fn cuda_mode_switch(is_on: bool) {
     IS_ON.store(is_on, Ordering::Relaxed);
 }
 
-/// Makes a function of `(func, types, args, kwargs)` that calls `func` with "cuda" mapped, for the `__torch_function__` of a
-/// mode.
-///
-/// `special`: maps functions that need more than changed device arguments to replacements, which are called with the function
-/// and its arguments. `device`: `torch.device`. `mapped`: returns the device for one of type "cuda". `renamed`: gets an
-/// exception whose message names the device, and changes it to CUDA's name.
 #[pyfunction]
 fn cuda_mode_calls<'py>(
     py: Python<'py>,
@@ -175,10 +169,6 @@ fn is_cuda(name: &Bound<'_, PyString>) -> bool {
     name.to_str().is_ok_and(|name| name.strip_prefix("cuda").is_some_and(|rest| rest.is_empty() || rest.starts_with(':')))
 }
 
-/// True if the caller is PyTorch's own code or this package's, which know the device by its real name. Other modes may be in
-/// between.
-///
-/// `depth`: the number of frames to skip.
 #[pyfunction]
 fn cuda_mode_is_asked_by_pytorch(py: Python<'_>, depth: usize) -> PyResult<bool> {
     // SAFETY: the GIL is held; null means that no Python function is running.

@@ -14,7 +14,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(module: dry_run_begin, dry_run_end, is_dry_run, faults_push, faults_remove, faults_loss, nccl_mode, schedule_switch)
 }
 
-/// Begins a dry run. `at_start`: only if the environment asks for one.
 #[pyfunction]
 fn dry_run_begin(at_start: bool) -> PyResult<()> {
     if at_start && !config().is_dry {
@@ -27,7 +26,6 @@ fn dry_run_begin(at_start: bool) -> PyResult<()> {
     Ok(())
 }
 
-/// Ends a dry run; returns whether none is left.
 #[pyfunction]
 fn dry_run_end() -> PyResult<bool> {
     let shim = loaded_shim()?;
@@ -43,7 +41,6 @@ fn is_dry_run() -> bool {
     observers::is_dry()
 }
 
-/// Activates a list of faults and returns its number.
 #[pyfunction]
 fn faults_push(faults: &str) -> Result<u64, Error> {
     fork::check()?;
@@ -52,26 +49,21 @@ fn faults_push(faults: &str) -> Result<u64, Error> {
     faults::push(faults)
 }
 
-/// Deactivates the list of faults with this number.
 #[pyfunction]
 fn faults_remove(number: u64) {
     faults::remove(number);
 }
 
-/// Counts a collective of a rank of this process. If the rank is to be lost in it, returns whether the process must exit, and a
-/// message.
 #[pyfunction]
 fn faults_loss(rank: u64) -> Option<(bool, String)> {
     faults::loss(rank).map(|(loss, text)| (loss == Loss::Exit, text))
 }
 
-/// The mode of ranks that call different collectives: "hang" or "error"; `None` if their calls are not compared.
 #[pyfunction]
 fn nccl_mode() -> Option<&'static str> {
     config().nccl
 }
 
-/// Activates an order of tasks, or deactivates it with None. Returns the previous one.
 #[pyfunction]
 fn schedule_switch(order: Option<&str>) -> Result<Option<String>, Error> {
     fork::check()?;

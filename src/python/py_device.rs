@@ -14,49 +14,41 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )
 }
 
-/// The number of devices; 0 in a forked child.
 #[pyfunction]
 fn device_count() -> usize {
     if fork::is_child() { 0 } else { device::count() }
 }
 
-/// The current device of this thread. This does not start the runtime.
 #[pyfunction]
 fn current_device() -> usize {
     device::current()
 }
 
-/// True if the runtime was started in this process, which the first use of a device does.
 #[pyfunction]
 fn is_started() -> bool {
     fork::is_started()
 }
 
-/// True in a forked child of a process that had started the runtime.
 #[pyfunction]
 fn is_fork_child() -> bool {
     fork::is_child()
 }
 
-/// The memory budget in bytes: of each device, or of all together if they share one.
 #[pyfunction]
 fn total_memory() -> u64 {
     pools::budget(config::config())
 }
 
-/// The name of the installed hardware; None for this processor.
 #[pyfunction]
 fn hardware_name() -> Option<&'static str> {
     hardware::properties().map(|properties| properties.name.as_str())
 }
 
-/// The calls of kernels by name, on hardware with kernels of its own: how many the hardware computed, and how many the processor.
 #[pyfunction]
 fn hardware_kernels() -> Vec<(&'static str, u64, u64)> {
     crate::hardware_kernels::counts()
 }
 
-/// The GPUs that devices can imitate: profile name, GPU name, compute capability, bytes of memory.
 #[pyfunction]
 fn profiles() -> Vec<(&'static str, &'static str, (u32, u32), u64)> {
     let own = config::config().profile.filter(|own| config::PROFILES.iter().all(|known| known.name != own.name));
@@ -64,19 +56,16 @@ fn profiles() -> Vec<(&'static str, &'static str, (u32, u32), u64)> {
     all.map(|profile| (profile.name.as_str(), profile.gpu.as_str(), profile.capability, profile.memory)).collect()
 }
 
-/// The name of the GPU that the devices imitate, if any.
 #[pyfunction]
 fn profile() -> Option<&'static str> {
     config::config().profile.map(|profile| profile.name.as_str())
 }
 
-/// The number of threads that devices compute with.
 #[pyfunction]
 fn num_threads() -> usize {
     parallel_for::num_threads()
 }
 
-/// Sets the number of threads that devices compute with.
 #[pyfunction]
 fn set_num_threads(count: i64) -> PyResult<()> {
     fork::check()?;
@@ -86,13 +75,11 @@ fn set_num_threads(count: i64) -> PyResult<()> {
     Ok(())
 }
 
-/// The instruction set that kernels use.
 #[pyfunction]
 fn instruction_set() -> &'static str {
     simd::isa().name()
 }
 
-/// The instruction sets of this processor for which kernels are compiled, the best one last.
 #[pyfunction]
 fn instruction_sets() -> Vec<&'static str> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect()

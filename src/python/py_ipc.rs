@@ -29,15 +29,12 @@ fn words_of<const N: usize>(handle: &[u8]) -> PyResult<[u64; N]> {
     }
 }
 
-/// Sends the memory at an address. Returns a handle for other processes and the number of the send; None if the host is writing
-/// to the memory.
 #[pyfunction]
 fn ipc_send(py: Python<'_>, address: usize) -> Result<Option<(Vec<u8>, u64)>, Error> {
     let sent = py.detach(|| sends::send(address))?;
     Ok(sent.map(|(shared, number)| (bytes_of(&shared.words()), number)))
 }
 
-/// Receives memory. Returns its address, and the object that gives it back, for `torch.ops.rustdev._received`.
 #[pyfunction]
 fn ipc_receive(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<(usize, usize)> {
     fork::check()?;
@@ -46,28 +43,23 @@ fn ipc_receive(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<(usize, u
     Ok((received.address(), rd_received::hand_over(received).expose_provenance()))
 }
 
-/// Gives back a send of memory that this process has already received.
 #[pyfunction]
 fn ipc_give_back(handle: &[u8], number: u64) -> PyResult<()> {
     fork::check()?;
     Ok(received::give_back(&Shared::of_words(words_of(handle)?), number)?)
 }
 
-/// Cancels sends that nobody has received or will receive.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "a list of Python's becomes a vector")]
 fn ipc_cancel(numbers: Vec<u64>) {
     sends::cancel(&numbers);
 }
 
-/// Reclaims memory that no other process uses any more.
 #[pyfunction]
 fn ipc_collect(py: Python<'_>) {
     py.detach(sends::collect);
 }
 
-/// Shares an event, given by its `event_id`, with other processes and returns its handle. `records`: they see the latest
-/// recording, too.
 #[pyfunction]
 fn event_share(py: Python<'_>, event: usize, records: bool) -> PyResult<Vec<u8>> {
     fork::check()?;
@@ -77,7 +69,6 @@ fn event_share(py: Python<'_>, event: usize, records: bool) -> PyResult<Vec<u8>>
     Ok(bytes_of(&place.words()))
 }
 
-/// Connects an event, given by its `event_id`, to that of another process.
 #[pyfunction]
 fn event_open(event: usize, handle: &[u8]) -> PyResult<()> {
     let place = Place::of_words(words_of(handle)?);

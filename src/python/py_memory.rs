@@ -30,46 +30,39 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     py_snapshot::register(module)
 }
 
-/// Free and total bytes of a device's budget.
 #[pyfunction]
 fn memory_info(device: usize) -> Result<(usize, usize), Error> {
     Ok(pools::pool(device)?.info())
 }
 
-/// Resets every peak to the current value.
 #[pyfunction]
 fn memory_reset_peak(device: usize) -> Result<(), Error> {
     pools::pool(device)?.with_stats(Stats::reset_peak);
     Ok(())
 }
 
-/// Resets the accumulated values of every counter, and the event counts.
 #[pyfunction]
 fn memory_reset_accumulated(device: usize) -> Result<(), Error> {
     pools::pool(device)?.with_stats(Stats::reset_accumulated);
     Ok(())
 }
 
-/// Releases the cached memory of every device.
 #[pyfunction]
 fn memory_empty_cache(py: Python<'_>) {
     py.detach(|| pools::all().iter().for_each(DevicePool::empty_cache));
 }
 
-/// Sets the fraction of the budget that this process may use.
 #[pyfunction]
 fn memory_set_fraction(device: usize, fraction: f64) -> Result<(), Error> {
     pools::pool(device)?.set_fraction(fraction);
     Ok(())
 }
 
-/// The fraction of the budget that this process may use.
 #[pyfunction]
 fn memory_get_fraction(device: usize) -> Result<f64, Error> {
     Ok(pools::pool(device)?.settings().fraction)
 }
 
-/// Allocates a block for the tasks of a stream and returns its address.
 #[pyfunction]
 fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> Result<usize, Error> {
     let unknown = || Error::InvalidArgument(format!("device {} has no stream of id {stream}", Device(device)));
@@ -78,14 +71,11 @@ fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> 
     })
 }
 
-/// Frees a block.
 #[pyfunction]
 fn memory_free(address: usize) -> Result<(), Error> {
     pools::free_checked(address as *mut u8)
 }
 
-/// Registers a function that is called with (device, requested bytes, total, free) before each out-of-memory error. Exceptions
-/// that it raises are printed.
 #[pyfunction]
 fn memory_attach_shortage_observer(observer: Py<PyAny>) -> Result<(), Error> {
     fork::check()?;

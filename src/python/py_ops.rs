@@ -35,14 +35,12 @@ unsafe extern "C" fn push_tier(context: *mut c_void, name: *const c_char, tier: 
     list.push((name, unsafe { owned(tier) }));
 }
 
-/// Registers the fallback for every operator that has a CPU kernel but no rustdev kernel in C++ or Python. Called once.
 #[pyfunction]
 fn register_fallback() -> PyResult<()> {
     (loaded_shim()?.register_fallback)();
     Ok(())
 }
 
-/// Operators whose kernel for the device's dispatch key is not from the operator table, with their tier.
 #[pyfunction]
 fn operator_tiers() -> PyResult<Tiers> {
     let mut list = Tiers::new();
@@ -52,7 +50,6 @@ fn operator_tiers() -> PyResult<Tiers> {
     Ok(list)
 }
 
-/// Every operator that fell back since the last reset: name, calls, nanoseconds in the CPU kernel.
 #[pyfunction]
 fn fallback_stats() -> Vec<(String, u64, u64)> {
     fallback::statistics()
@@ -63,7 +60,6 @@ fn reset_fallback_stats() {
     fallback::reset_statistics();
 }
 
-/// 0: allow; 1: warn; 2: raise an error.
 #[pyfunction]
 fn fallback_mode() -> i32 {
     fallback::mode() as i32
@@ -75,19 +71,16 @@ fn set_fallback_mode(mode: i32) {
     fallback::set_mode(modes.into_iter().find(|&each| each as i32 == mode).unwrap_or(Fallback::Allow));
 }
 
-/// Replaces the list of operators that may always fall back (`allow`) or that never may.
 #[pyfunction]
 fn set_fallback_list(allow: bool, names: Vec<String>) {
     fallback::set_list(allow, names);
 }
 
-/// The operators that may always fall back (`allow`) or that never may, unordered.
 #[pyfunction]
 fn fallback_list(allow: bool) -> Vec<String> {
     fallback::list(allow)
 }
 
-/// 0: nothing; 1: warn; 2: raise an error.
 #[pyfunction]
 fn sync_debug_mode() -> PyResult<i32> {
     Ok((loaded_shim()?.change_wait_flags)(0, 0) & RD_WAIT_MODE)
@@ -99,7 +92,6 @@ fn set_sync_debug_mode(mode: i32) -> PyResult<()> {
     Ok(())
 }
 
-/// The rows of the operator table, in order, with the number of launches so far.
 #[pyfunction]
 fn op_calls() -> Vec<(&'static str, u64)> {
     TABLE.iter().map(|op| (op.text(), op.calls())).collect()

@@ -22,8 +22,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )
 }
 
-/// Sets the exception type, and the directories of libraries, which are omitted from stacks. Enables the mode that the
-/// environment requests.
 #[pyfunction]
 fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) -> PyResult<()> {
     // The reference is kept until the process ends.
@@ -35,7 +33,6 @@ fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) -> PyResult<()> {
     Ok(())
 }
 
-/// Starts checking in mode "warn" or "error".
 #[pyfunction]
 fn sanitizer_enable(mode: &str) -> PyResult<()> {
     fork::check()?;
@@ -48,13 +45,11 @@ fn sanitizer_enable(mode: &str) -> PyResult<()> {
     Ok(())
 }
 
-/// Stops checking.
 #[pyfunction]
 fn sanitizer_disable() {
     sanitizer::disable();
 }
 
-/// "warn" or "error", or None if checking is off.
 #[pyfunction]
 fn sanitizer_mode() -> Option<&'static str> {
     sanitizer::mode().map(|mode| match mode {
@@ -63,38 +58,31 @@ fn sanitizer_mode() -> Option<&'static str> {
     })
 }
 
-/// Deletes the findings.
 #[pyfunction]
 fn sanitizer_clear() {
     sanitizer::clear();
 }
 
-/// Raises findings that were made in a free and have not been raised yet.
 #[pyfunction]
 fn sanitizer_raise() -> Result<(), Error> {
     sanitizer::raise_all()
 }
 
-/// Reports that a stream waits for an event that was never recorded.
 #[pyfunction]
 fn sanitizer_waits_for_nothing(device: usize, stream: i64) -> Result<(), Error> {
     sanitizer::waits_for_nothing(Some((device, stream)))
 }
 
-/// The vector clock at the end of a collective.
 #[pyclass(frozen)]
 struct SanitizerClock(VectorClock);
 
 #[pymethods]
 impl SanitizerClock {
-    /// Orders a stream of the device, or the host if there is none, after the collective.
     fn order(&self, device: usize, stream: Option<i64>) {
         sanitizer::order_behind(stream.map(|stream| (device, stream)), &self.0);
     }
 }
 
-/// Starts a collective after the current work of a stream. `ranges`: address, bytes, and whether it writes. Returns None if
-/// checking is off.
 #[pyfunction]
 fn sanitizer_collective(
     name: &str,
@@ -106,7 +94,6 @@ fn sanitizer_collective(
     Ok(sanitizer::collective(name, (device, stream), accesses)?.map(SanitizerClock))
 }
 
-/// The findings, as dictionaries.
 #[pyfunction]
 fn sanitizer_findings(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);

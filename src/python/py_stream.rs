@@ -24,13 +24,11 @@ pub(super) fn find(device: usize, id: i64) -> Result<&'static Stream, Error> {
     device::find_stream(device, id).ok_or_else(unknown)
 }
 
-/// 0, or -1 for a high-priority stream.
 #[pyfunction]
 fn stream_priority(device: usize, stream: i64) -> Result<i32, Error> {
     find(device, stream).map(Stream::priority)
 }
 
-/// The id of the stream with a native handle.
 #[pyfunction]
 fn stream_from_handle(device: usize, handle: usize) -> Result<i64, Error> {
     let unknown = || Error::InvalidArgument(format!("{handle:#x} is not the handle of a stream of {}", Device(device)));
@@ -63,13 +61,11 @@ fn launch_host_func(device: usize, stream: i64, function: Py<PyAny>) -> Result<(
     find(device, stream)?.submit(Task::host("host_func", Call(Some(function))))
 }
 
-/// Keeps a stream busy for a time without occupying a thread.
 #[pyfunction]
 fn sleep(device: usize, stream: i64, nanoseconds: u64) -> Result<(), Error> {
     find(device, stream)?.submit(Task::sleep(Duration::from_nanos(nanoseconds)))
 }
 
-/// Milliseconds between two completed events, given by their `event_id`.
 #[pyfunction]
 fn event_elapsed(start: usize, end: usize) -> Result<f64, Error> {
     fork::check()?;

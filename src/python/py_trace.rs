@@ -10,7 +10,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(module: trace_start, trace_stop, trace_limit, trace_set_limit)
 }
 
-/// Begins a trace and returns its number.
 #[pyfunction]
 fn trace_start() -> Result<u64, Error> {
     fork::check()?;
@@ -20,7 +19,6 @@ fn trace_start() -> Result<u64, Error> {
 /// Title, tier, device, stream, thread, (submission begin, end), (begin, end), bytes, members, outcome.
 type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, String);
 
-/// Ends the trace with this number. Returns its tasks, and the number of tasks that did not fit in it.
 #[pyfunction]
 fn trace_stop(number: u64) -> Option<(Vec<Task>, usize)> {
     clock::finish();
@@ -45,13 +43,11 @@ fn task(row: Row) -> Task {
     )
 }
 
-/// The most tasks that a trace can hold.
 #[pyfunction]
 fn trace_limit() -> usize {
     trace::limit()
 }
 
-/// Sets the most tasks that future traces can hold.
 #[pyfunction]
 fn trace_set_limit(tasks: usize) -> Result<(), Error> {
     trace::set_limit(tasks)

@@ -183,8 +183,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(module: waits_start, waits_stop, waits_sums, waits_spans)
 }
 
-/// Starts a report. Overlapping reports share sums and spans, so those from before its start belong to other reports. `torch`:
-/// the directories of torch and of this package. `libraries`: those of other libraries, including Python's own.
 #[pyfunction]
 fn waits_start(torch: Vec<String>, libraries: Vec<String>) -> PyResult<()> {
     fork::check()?;
@@ -200,7 +198,6 @@ fn waits_start(torch: Vec<String>, libraries: Vec<String>) -> PyResult<()> {
     Ok(())
 }
 
-/// Ends a report.
 #[pyfunction]
 fn waits_stop() -> PyResult<()> {
     let mut recorder = RECORDER.lock();
@@ -213,7 +210,6 @@ fn waits_stop() -> PyResult<()> {
 /// Kind, name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.
 type Row = ((&'static str, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
 
-/// The sums so far.
 #[pyfunction]
 fn waits_sums() -> Vec<Row> {
     RECORDER.lock().sums.iter().map(row).collect()
@@ -237,7 +233,6 @@ fn row((key, sum): &(Key, Sum)) -> Row {
     ((kind_text(kind), name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
 }
 
-/// The waits so far, starting with number `first`.
 #[pyfunction]
 fn waits_spans(first: usize) -> Vec<Span> {
     RECORDER.lock().spans.get(first..).unwrap_or_default().to_vec()

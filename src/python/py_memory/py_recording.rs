@@ -115,10 +115,6 @@ impl<'py> Frames<'py> {
     }
 }
 
-/// Starts, changes or stops the recording for all devices, including those that are not in use yet.
-///
-/// `detail`: None, "state", "alloc" or "all", the events for which stacks are kept; `skip`: names of actions that are not
-/// recorded.
 #[pyfunction]
 fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize, skip: Vec<String>, clear: bool) -> PyResult<()> {
     let detail = match detail {

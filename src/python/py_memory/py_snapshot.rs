@@ -15,7 +15,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(module: memory_snapshot, memory_traceback)
 }
 
-/// Segments, blocks, events and settings of every device.
 #[pyfunction]
 fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> {
     fork::check()?;
@@ -41,7 +40,6 @@ fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> 
     Ok(dict)
 }
 
-/// The frames of the allocation that starts at an address; None if there is no allocation or its stack was not recorded.
 #[pyfunction]
 fn memory_traceback(py: Python<'_>, address: usize) -> PyResult<Option<Bound<'_, PyList>>> {
     fork::check()?;

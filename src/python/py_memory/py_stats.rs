@@ -38,7 +38,6 @@ fn duration<'py>(py: Python<'py>, time: &Duration) -> PyResult<Bound<'py, PyDict
     Ok(dict)
 }
 
-/// The counters of a device.
 #[pyfunction]
 fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
     let pool = pools::pool(device)?;
@@ -75,7 +74,6 @@ fn host() -> Result<&'static HostPool, Error> {
     Ok(pools::host())
 }
 
-/// The counters of pinned host memory.
 #[pyfunction]
 fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let stats = host()?.stats();
@@ -91,14 +89,12 @@ fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
-/// Resets every peak of pinned host memory to the current value.
 #[pyfunction]
 fn host_memory_reset_peak() -> Result<(), Error> {
     host()?.with_stats(HostStats::reset_peak);
     Ok(())
 }
 
-/// Resets the accumulated values of every counter of pinned host memory.
 #[pyfunction]
 fn host_memory_reset_accumulated() -> Result<(), Error> {
     host()?.with_stats(HostStats::reset_accumulated);
