@@ -1,5 +1,4 @@
 //! Settings of the allocator: `RUSTDEV_ALLOC_CONF`, or `PYTORCH_ALLOC_CONF` if that is unset.
-#![forbid(unsafe_code)]
 
 use super::refused;
 use crate::runtime::Error;

@@ -1,5 +1,4 @@
 //! The machine that the devices of a profile are in: `RUSTDEV_CLUSTER`.
-#![forbid(unsafe_code)]
 
 use super::refused;
 use crate::runtime::Error;

@@ -1,5 +1,4 @@
 //! Processors and memory of this process, within the limits of its container.
-#![forbid(unsafe_code)]
 
 use std::fs;
 use std::num::NonZero;

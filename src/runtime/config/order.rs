@@ -1,5 +1,4 @@
 //! [`Order`]: the order of tasks that `RUSTDEV_SCHEDULE` asks for.
-#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::io;

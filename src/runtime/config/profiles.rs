@@ -1,7 +1,6 @@
 //! GPUs that the devices can imitate: the files in `profiles/`, and files of the user in the same format.
 //!
 //! The format is TOML, with the keys of [`File`].
-#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs;

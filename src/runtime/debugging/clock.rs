@@ -3,7 +3,6 @@
 //! Each submission gives its task to the [simulation](engine), with a duration from the [roofline], and advances the host's time.
 //! Times depend on the program, the profile and the [roofline] alone, not on this machine. Recordings of events have a moment in the
 //! simulated time, and the entries of a trace have simulated times.
-#![forbid(unsafe_code)]
 
 pub mod collective;
 pub mod engine;

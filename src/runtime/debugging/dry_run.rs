@@ -3,7 +3,6 @@
 //!
 //! Kernels are emptied at their submission: those submitted before a dry run still compute. Host functions, events and sleeps are
 //! not kernels. A captured kernel is recorded whole, and a replay during a dry run is emptied.
-#![forbid(unsafe_code)]
 
 use crate::runtime::error::Cause;
 use crate::runtime::observers::DRY;

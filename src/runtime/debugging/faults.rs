@@ -3,7 +3,6 @@
 //! Occasions are counted when a task is submitted or memory is requested, so that they do not depend on threads. The list in force
 //! at its submission applies to a task. A fault is injected by wrapping the task's work; the code that runs tasks is unaware of
 //! faults. Tasks of a graph are counted at each replay.
-#![forbid(unsafe_code)]
 
 use crate::runtime::config::fault_list::{Fault, FaultList, When};
 use crate::runtime::error::Cause;

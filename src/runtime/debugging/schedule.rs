@@ -3,7 +3,6 @@
 //! While an order is on, no compute thread drains a stream. Tasks run serially on the thread that submits or waits, so that a
 //! single-threaded program sees the same order each time; only callbacks have threads of their own. A sleep blocks the thread that
 //! runs it.
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -7,7 +7,6 @@
 //!
 //! With a watchdog, only compute threads run kernels, so that a thread that waits or submits cannot be caught in a kernel that
 //! never ends.
-#![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Write;

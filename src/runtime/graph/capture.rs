@@ -10,7 +10,6 @@
 //! more, and its end reports the reason.
 //!
 //! Lock order: a stream's own slot, then the state of the capture.
-#![forbid(unsafe_code)]
 
 use std::any::Any;
 use std::fmt;

@@ -2,7 +2,6 @@
 //!
 //! A captured kernel gets a [`Cell`], which holds the seed and offset of each run. The graph knows for each cell the distance from
 //! the graph's starting offset, so that a replay draws the same numbers as the same calls outside of a graph.
-#![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

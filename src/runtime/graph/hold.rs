@@ -2,7 +2,6 @@
 //!
 //! The pinned pool lets a freed block wait for the streams that use it. A graph appears to the pool as one more stream, with one
 //! task that ends when the graph is destroyed.
-#![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,4 @@
 //! [`HardwareTask`]: a task that was handed to the hardware.
-#![forbid(unsafe_code)]
 
 use std::any::Any;
 use std::fmt;

@@ -5,8 +5,6 @@
 //! the device is idle, else with the next `empty_cache` or when memory is short. Blocks that tensors still hold stay allocated, and
 //! are released in the same way when freed.
 
-#![forbid(unsafe_code)]
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -3,8 +3,6 @@
 //! A program chooses a private pool for one device and one thread, until it revokes the choice. Choices nest, and the last one
 //! wins, unless a capture began after it. A graph that allocates from a chosen pool keeps that pool in use.
 
-#![forbid(unsafe_code)]
-
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,5 +1,4 @@
 //! Findings: the data of a race report, and its text.
-#![forbid(unsafe_code)]
 
 use std::fmt::Write;
 

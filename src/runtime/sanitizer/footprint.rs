@@ -2,7 +2,6 @@
 //!
 //! A strided tensor touches stripes: ranges of equal width at a regular distance. Each of its dimensions gives one set of stripes,
 //! which may cover more bytes than the tensor. Two accesses have no byte in common if any two of their sets have none.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 

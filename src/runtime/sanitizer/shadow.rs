@@ -2,7 +2,6 @@
 //!
 //! It maps disjoint address ranges to their accesses: the latest writes and the reads since. An access that happens before a newer
 //! access to the same bytes is dropped, because whatever races with it also races with the newer one.
-#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

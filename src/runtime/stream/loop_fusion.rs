@@ -10,7 +10,6 @@
 //! [`Memory`] admits a task only if no piece accesses what a different piece of a member writes.
 //!
 //! A trace shows fused tasks one after another, each with its share of the time, in proportion to the costs ([`Shares`]).
-#![forbid(unsafe_code)]
 
 use std::ops::Range;
 use std::sync::OnceLock;

@@ -2,7 +2,6 @@
 //! tasks instead of running them.
 //!
 //! Both are implemented above the streams: the observer by [`crate::runtime::debugging`], a recorder by the captures of graphs.
-#![forbid(unsafe_code)]
 
 use std::any::Any;
 use std::fmt;

@@ -2,7 +2,6 @@
 //!
 //! The hardware may end a task before the call that submits it returns, on that thread or on another. The submitting thread then
 //! keeps the lease and continues in its own loop, so that the stack depth does not grow with the number of such tasks.
-#![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

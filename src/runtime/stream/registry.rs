@@ -1,5 +1,4 @@
 //! The streams of every device, and each thread's current streams.
-#![forbid(unsafe_code)]
 
 use std::cell::Cell;
 

@@ -1,6 +1,5 @@
 //! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does. A
 //! stream waits for another one by its recording.
-#![forbid(unsafe_code)]
 
 use std::time::Instant;
 

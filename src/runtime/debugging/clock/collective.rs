@@ -5,7 +5,6 @@
 //! time by that device's adapter, so between nodes its rate is the sum of a node's adapters, at most the rate inside. A double
 //! binary tree all-reduces in steps of the logarithm of the nodes ("Massively Scale Your Deep Learning Training with NCCL 2.4",
 //! NVIDIA, 2019); the faster one counts.
-#![forbid(unsafe_code)]
 
 use crate::runtime::config::{Cluster, Speed};
 

@@ -7,7 +7,6 @@
 //!
 //! The host issues in the order of its own time, so everything up to that time is known: the simulation advances to it and never
 //! goes back. A host that waits moves to the end of what it waits for. Times are nanoseconds since the clock began.
-#![forbid(unsafe_code)]
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};

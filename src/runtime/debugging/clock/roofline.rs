@@ -3,7 +3,6 @@
 //! A kernel takes [`KERNEL_NS`] and the greater of two times: its arithmetic over the peak of the unit that computes the dtype, and
 //! its bytes over the bandwidth of the memory. docs/simulated-time.md has the sources of the constants, and compares the model with
 //! published times.
-#![forbid(unsafe_code)]
 
 use super::engine::{Engine, Job, WHOLE};
 use crate::runtime::config::Speed;
