@@ -1,7 +1,5 @@
 //! Tests of the pools against streams that are mere counters.
 
-#[cfg(not(loom))]
-mod concurrent_threads;
 mod invariants;
 #[cfg(loom)]
 mod loom_pool;
