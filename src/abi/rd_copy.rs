@@ -162,54 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn fills_write_every_element_once() {
-        let mut elements = [7_f32; 6];
-        let number = rd_scalar { dtype: DType::Double as i32, integer: 0, real: 2.5, imaginary: 0.0 };
-        assert_eq!(rd_init(), RD_OK);
-        let mut fill = |sizes: &[i64], strides: &[i64], number: Option<&rd_scalar>| {
-            let to = given(elements.as_mut_ptr().cast(), DType::Float, 0, sizes, strides);
-            // SAFETY: the elements outlive the synchronisation.
-            assert_eq!(unsafe { rd_fill(&to, number) }, RD_OK);
-            device::get(0).unwrap().synchronize().unwrap();
-            elements
-        };
-        assert_eq!(fill(&[2, 2], &[0, 2], Some(&number)), [2.5, 7.0, 2.5, 7.0, 7.0, 7.0]);
-        assert_eq!(fill(&[2], &[1], None), [0.0, 0.0, 2.5, 7.0, 7.0, 7.0]);
-        assert_eq!(fill(&[2, 3], &[1, 2], Some(&number)), [2.5; 6]);
-    }
-
-    #[test]
-    fn elements_are_copied_between_layouts_and_dtypes() {
-        let (mut source, mut doubles, mut floats) = ([1_f32, 2.0, 3.0, 4.0, 5.0, 6.0], [0_f64; 6], [0_f32; 6]);
-        let from = given(source.as_mut_ptr().cast(), DType::Float, 0, &[2, 3], &[3, 1]);
-        let to = given(doubles.as_mut_ptr().cast(), DType::Double, 0, &[2, 3], &[3, 1]);
-        assert_eq!(copy(&to, &from, None), RD_OK);
-        let to = given(floats.as_mut_ptr().cast(), DType::Float, 0, &[2, 3], &[1, 2]);
-        assert_eq!(copy(&to, &from, None), RD_OK);
-        device::get(0).unwrap().synchronize().unwrap();
-        assert_eq!((doubles, floats), ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]));
-    }
-
-    #[test]
-    fn a_copy_to_the_host_is_waited_for() {
-        let (mut source, mut target) = ([1_i64, 2, 3], [0_i64; 3]);
-        let from = given(source.as_mut_ptr().cast(), DType::Long, 0, &[3], &[1]);
-        let to = given(target.as_mut_ptr().cast(), DType::Long, -1, &[3], &[1]);
-        assert_eq!(copy(&to, &from, Some(c"a copy")), RD_OK);
-        assert_eq!(target, source);
-    }
-
-    #[test]
-    fn tensors_without_memory_are_refused() {
-        let mut source = [1_f32];
-        let from = given(source.as_mut_ptr().cast(), DType::Float, 0, &[1], &[1]);
-        let to = given(ptr::null_mut(), DType::Float, 0, &[1], &[1]);
-        assert_eq!(copy(&to, &from, None), RD_INVALID_ARGUMENT);
-        let unknown = rd_tensor { dtype: 1000, ..from };
-        assert_eq!(copy(&unknown, &from, None), RD_UNSUPPORTED);
-    }
-
-    #[test]
     fn plain_copies_are_of_all_bytes_in_order() {
         let tensor = |sizes: &[i64], strides: &[i64]| Tensor::leaked(1, DType::Float, 0, sizes, strides);
         let (rows, columns) = (tensor(&[2, 3], &[3, 1]), tensor(&[2, 3], &[1, 2]));

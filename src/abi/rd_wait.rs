@@ -106,35 +106,3 @@ pub unsafe extern "C" fn rd_wait_end(wait: &rd_wait, begin: u64) {
     let end = trace::now().max(begin);
     shield((), || OBSERVER.get().into_iter().for_each(|observer| observer(wait, begin, end)));
 }
-
-#[cfg(test)]
-mod tests {
-    use std::ptr;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::runtime::task::Task;
-
-    fn begun(kind: i32, stream: i64) -> bool {
-        let (name, event) = (c"a wait".as_ptr(), ptr::null_mut());
-        let (to_device, pinned, is_asynchronous, is_idle) = (false, false, false, false);
-        let mut wait = rd_wait { kind, device: 0, name, stream, event, bytes: 0, to_device, pinned, is_asynchronous, is_idle };
-        // SAFETY: the wait lives here, and has no event.
-        assert!(unsafe { rd_wait_begin(&mut wait) } > 0);
-        wait.is_idle
-    }
-
-    #[test]
-    fn a_wait_says_whether_anything_is_left() {
-        let stream = device::get(0).unwrap().create_stream(0);
-        assert!(begun(RD_WAIT_STREAM, stream.id()));
-        stream.submit(Task::sleep(Duration::from_millis(200))).unwrap();
-        assert!(!begun(RD_WAIT_STREAM, stream.id()) && !begun(RD_WAIT_DEVICE, 0));
-        let before = device::exchange_stream(stream);
-        assert!(!begun(RD_WAIT_READ, 0), "a read waits for the current stream");
-        stream.synchronize().unwrap();
-        assert!(begun(RD_WAIT_READ, 0) && begun(RD_WAIT_STREAM, stream.id()));
-        device::exchange_stream(before);
-        assert!(!begun(RD_WAIT_EVENT, 0), "no event says nothing");
-    }
-}

@@ -132,6 +132,7 @@ def test_calls_in_the_wrong_order(tmp_path: Path) -> None:
     wrong(graph.pool, "pool: this graph holds no capture")
     wrong(lambda: graph.debug_dump(str(tmp_path / "x")), "debug_dump: this graph holds no capture")
     wrong(graph.capture_end, "capture_end: this graph is not capturing")
+    wrong(lambda: graph.capture_begin(pool=(7, 1)), r"capture_begin: \(7, 1\) is not the name of a memory pool")
     with torch.rustdev.stream(torch.rustdev.Stream()):
         graph.capture_begin()
         wrong(torch.rustdev.Graph().capture_begin, "is capturing already")
