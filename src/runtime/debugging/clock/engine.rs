@@ -357,36 +357,6 @@ mod tests {
     }
 
     #[test]
-    fn a_track_executes_in_order_and_starts_behind_the_host() {
-        let mut simulation = Simulation::default();
-        simulation.spend(100);
-        simulation.job(ONE, 0, 5, kernel(WHOLE, 10));
-        simulation.job(ONE, 0, 5, kernel(1, 20));
-        assert_eq!(end_of(&mut simulation, ONE), 135);
-        assert_eq!((simulation.host(), simulation.busy(0)[0]), (135, 30));
-    }
-
-    #[test]
-    fn a_slow_host_leaves_the_device_idle() {
-        let mut simulation = Simulation::default();
-        for _ in 0..10 {
-            simulation.spend(10);
-            simulation.job(ONE, 0, 0, kernel(WHOLE, 4));
-        }
-        assert_eq!(end_of(&mut simulation, ONE), 104);
-        assert_eq!(simulation.busy(0)[0], 40);
-    }
-
-    #[test]
-    fn copies_overlap_with_kernels_and_large_kernels_do_not_overlap() {
-        let mut simulation = Simulation::default();
-        simulation.job(ONE, 0, 0, kernel(WHOLE, 100));
-        simulation.job(TWO, 0, 0, copy(60));
-        simulation.job(TWO, 0, 0, kernel(WHOLE, 10));
-        assert_eq!((end_of(&mut simulation, TWO), simulation.busy(0)), (110, [110, 60, 0, 0]));
-    }
-
-    #[test]
     fn small_kernels_of_two_tracks_share_the_device() {
         let mut simulation = Simulation::default();
         for key in [ONE, TWO] {
@@ -433,15 +403,5 @@ mod tests {
         simulation.job(ONE, 0, 0, kernel(WHOLE, 100));
         simulation.job((1, 0), 0, 0, kernel(WHOLE, 10));
         assert_eq!((end_of(&mut simulation, (1, 0)), simulation.devices().count()), (10, 2));
-    }
-
-    #[test]
-    fn the_end_of_a_track_moves_the_host() {
-        let mut simulation = Simulation::default();
-        simulation.job(ONE, 0, 0, kernel(WHOLE, 100));
-        assert!(!simulation.is_empty(ONE) && simulation.is_empty(TWO));
-        simulation.wait_for_track(ONE);
-        assert!(simulation.is_empty(ONE));
-        assert_eq!(simulation.host(), 100);
     }
 }
