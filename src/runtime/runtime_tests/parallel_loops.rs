@@ -17,44 +17,6 @@ fn check(count: usize, cost: u64) {
 }
 
 #[test]
-fn every_chunk_runs_once() {
-    for count in [0, 1, 2, 3, 17, 1000] {
-        for cost in COSTS {
-            check(count, cost);
-        }
-    }
-}
-
-#[test]
-fn loops_of_many_threads_do_not_disturb_each_other() {
-    let threads = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(|worker| {
-        thread::spawn(move || {
-            for round in 0..200 {
-                check(1 + (worker * 7 + round) % 60, COSTS[round % 4]);
-            }
-        })
-    });
-    for thread in threads {
-        thread.join().unwrap();
-    }
-}
-
-#[test]
-fn loops_run_inside_tasks_of_several_streams() {
-    let total = Arc::new(AtomicUsize::new(0));
-    let streams = [(); 4].map(|()| stream());
-    for round in 0..400 {
-        let total = Arc::clone(&total);
-        let body = move || parallel_for(16, 200_000, &|_| _ = total.fetch_add(1, Ordering::Relaxed));
-        streams[round % 4].submit(kernel(body)).unwrap();
-    }
-    for stream in streams {
-        stream.synchronize().unwrap();
-    }
-    assert_eq!(total.load(Ordering::Relaxed), 400 * 16);
-}
-
-#[test]
 fn nested_loops_end() {
     let total = AtomicUsize::new(0);
     let inner = |_| parallel_for(8, 1_000_000, &|_| _ = total.fetch_add(1, Ordering::Relaxed));
