@@ -132,22 +132,7 @@ pub fn wake(word: &AtomicU32) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use super::*;
-
-    #[test]
-    fn a_place_leads_to_the_same_memory_and_to_nothing_once_closed() {
-        let file = create(c"test", 4096).unwrap();
-        let place = Place::of(&file, Process::current().unwrap()).unwrap();
-        assert_eq!(Place::of_words(place.words()), place);
-        let (one, other) = (Words::map(&file, 4096).unwrap(), Words::map(&place.open().unwrap(), 4096).unwrap());
-        one.long(511).store(7, Ordering::Relaxed);
-        assert_eq!(other.long(511).load(Ordering::Relaxed), 7);
-        drop(file);
-        assert!(place.open().is_err());
-        assert_eq!(other.short(1022).load(Ordering::Relaxed), 7, "mappings outlive the file's descriptor");
-    }
 
     #[test]
     fn a_file_that_is_too_short_is_not_mapped() {
