@@ -1,4 +1,4 @@
-//! Observers of submissions, one bit each in one word, so that a launch without observers reads it once.
+//! Observers of submissions and of memory, one bit each in one word, so that a launch without observers reads it once.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -25,13 +25,15 @@ pub const DRY: u16 = 256;
 pub const STICKY: u16 = 512;
 /// Bit: the clock of a profile runs ([`super::debugging::clock`]).
 pub const CLOCK: u16 = 1024;
+/// Bit: allocations and frees have an observer ([`super::memory::observe`]). Submissions do not ask for it.
+pub const USAGE: u16 = 2048;
 
 static WORD: AtomicU16 = AtomicU16::new(0);
 
-/// True if any bit is set.
+/// True if submissions have any observer.
 #[inline]
 pub fn any() -> bool {
-    WORD.load(Ordering::Relaxed) != 0
+    has(!USAGE)
 }
 
 /// Bits: the debugging modes.

@@ -16,7 +16,7 @@ use super::config::{MAX_DEVICES, RaceMode};
 use super::memory::caching_pool::Use;
 use super::memory::history::{self, Context};
 use super::memory::race_notes::{self, RaceDetector};
-use super::memory::{Timeline, observe, process_pools};
+use super::memory::{Timeline, process_pools};
 use super::observers::{self, RACES};
 use super::stream::Stream;
 use super::stream::observer::Recorder;
@@ -91,16 +91,14 @@ pub fn enable(mode: RaceMode) {
         state.detector.clear();
     }
     state.mode = mode;
-    observers::set(RACES, true);
     race_notes::set_detector(&Notes);
-    observe::watch_races(true);
+    observers::set(RACES, true);
 }
 
 /// Stops checking; findings stay.
 pub fn disable() {
     let mut state = STATE.lock();
     observers::set(RACES, false);
-    observe::watch_races(false);
     state.detector.clear();
     (state.captures, state.late, state.awaited) = (BTreeMap::new(), None, Vec::new());
 }

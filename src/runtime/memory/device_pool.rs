@@ -17,6 +17,7 @@ use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::{Timeline, arena, race_notes, text};
 use crate::runtime::Error;
+use crate::runtime::observers::{self, RACES, USAGE};
 use crate::runtime::sync::{Arc, Mutex, MutexGuard};
 
 /// What a device's pool needs from the rest of the process.
@@ -107,7 +108,7 @@ impl DevicePool {
 
     #[inline]
     fn granted(&self, pool: MutexGuard<'_, Pool>, request: &Request, (address, size): (usize, usize)) -> usize {
-        if observe::observed() {
+        if observers::has(RACES | USAGE) {
             if let Some(detector) = race_notes::detector() {
                 detector.allocated(request.stream, address, size);
             }
@@ -118,7 +119,7 @@ impl DevicePool {
 
     #[cold]
     fn report(&self, mut pool: MutexGuard<'_, Pool>, address: usize, bytes: i64) {
-        if !observe::has_usage_observer() {
+        if !observers::has(USAGE) {
             return;
         }
         pool.settle();
@@ -184,7 +185,7 @@ impl DevicePool {
     pub fn free(&self, address: usize) -> bool {
         let context = capture(Detail::All);
         let mut pool = self.pool.lock();
-        let is_observed = observe::observed();
+        let is_observed = observers::has(RACES | USAGE);
         let detector = if is_observed { race_notes::detector() } else { None };
         let race = detector.and_then(|detector| detector.freed(&pool.use_of(address)?, address));
         let freed = pool.free(address, context.as_ref());

@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::runtime::observers;
 use crate::runtime::sync::{PoisonError, RwLock};
 
 /// One allocation (`bytes` positive) or free (`bytes` negative), and the totals after it.
@@ -36,47 +36,12 @@ pub type UsageObserver = fn(&Usage);
 /// Called for each out-of-memory error before it is raised.
 pub type ShortageObserver = Arc<dyn Fn(&Shortage) + Send + Sync>;
 
-/// Bit of `OBSERVED`: there is a usage observer.
-const USAGES: u8 = 1;
-/// Bit of `OBSERVED`: the race detector is on.
-const RACES: u8 = 2;
-
-// A plain std atomic: loom's cannot be built in a constant, and no loom model has observers.
-static OBSERVED: AtomicU8 = AtomicU8::new(0);
 static USAGE: RwLock<Option<UsageObserver>> = RwLock::new(None);
 static SHORTAGE: RwLock<Vec<ShortageObserver>> = RwLock::new(Vec::new());
 
 pub fn set_usage_observer(observer: Option<UsageObserver>) {
     *USAGE.write().unwrap_or_else(PoisonError::into_inner) = observer;
-    set(USAGES, observer.is_some());
-}
-
-/// Starts or stops notifying the race detector.
-pub fn watch_races(is_on: bool) {
-    set(RACES, is_on);
-}
-
-fn set(bit: u8, is_on: bool) {
-    if is_on {
-        OBSERVED.fetch_or(bit, Ordering::Release);
-    } else {
-        OBSERVED.fetch_and(!bit, Ordering::Release);
-    }
-}
-
-/// True if allocations and frees have any observer.
-#[inline]
-pub fn observed() -> bool {
-    OBSERVED.load(Ordering::Acquire) != 0
-}
-
-pub fn has_usage_observer() -> bool {
-    OBSERVED.load(Ordering::Acquire) & USAGES != 0
-}
-
-/// True if the race detector is notified.
-pub fn watches_races() -> bool {
-    OBSERVED.load(Ordering::Acquire) & RACES != 0
+    observers::set(observers::USAGE, observer.is_some());
 }
 
 /// Notifies observers of an allocation or free.

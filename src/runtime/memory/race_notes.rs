@@ -6,7 +6,7 @@
 use super::Timeline;
 use super::caching_pool::Use;
 use super::history::Context;
-use super::observe::watches_races;
+use crate::runtime::observers::{self, RACES};
 use crate::runtime::sync::OnceLock;
 
 /// Reports a race found in a free, with the context of the free.
@@ -35,7 +35,7 @@ pub fn set_detector(detector: &'static dyn RaceDetector) {
 }
 
 pub fn detector() -> Option<&'static dyn RaceDetector> {
-    if watches_races() { DETECTOR.get().copied() } else { None }
+    if observers::has(RACES) { DETECTOR.get().copied() } else { None }
 }
 
 /// Notes that memory was mapped or unmapped.
