@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 
-use super::py_stream::find;
 use crate::runtime::config::{self, Profile};
 use crate::runtime::debugging::clock::engine::Moment;
 use crate::runtime::debugging::clock::{self, Report};
@@ -60,7 +59,7 @@ struct SimulatedMoment(Moment);
 #[pymethods]
 impl SimulatedMoment {
     fn order(&self, device: usize, stream: i64) -> Result<(), Error> {
-        clock::wait_for(find(device, stream)?, &self.0);
+        clock::wait_for(device::find_stream(device, stream)?, &self.0);
         Ok(())
     }
 
@@ -79,7 +78,7 @@ fn clock_collective(
     ranks: Vec<u64>,
     nbytes: u64,
 ) -> Result<Option<SimulatedMoment>, Error> {
-    let (stream, communicator) = (find(device, stream)?, find(device, communicator)?);
+    let (stream, communicator) = (device::find_stream(device, stream)?, device::find_stream(device, communicator)?);
     Ok(clock::collective(stream, communicator, name, &ranks, nbytes).map(SimulatedMoment))
 }
 

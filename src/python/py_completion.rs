@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use super::py_stream::find;
 use crate::abi::rd_completion::rd_completion;
-use crate::runtime::Error;
 use crate::runtime::completion::Completion;
 use crate::runtime::sync::Arc;
+use crate::runtime::{Error, device};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyCompletion>()
@@ -56,11 +55,11 @@ impl PyCompletion {
 
     #[pyo3(signature = (device, stream, fails = true))]
     fn hold(&self, device: usize, stream: i64, fails: bool) -> Result<(), Error> {
-        self.0.0.hold(find(device, stream)?, fails)
+        self.0.0.hold(device::find_stream(device, stream)?, fails)
     }
 
     fn fail(&self, device: usize, stream: i64) -> Result<(), Error> {
-        self.0.0.fail(find(device, stream)?);
+        self.0.0.fail(device::find_stream(device, stream)?);
         Ok(())
     }
 }

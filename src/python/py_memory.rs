@@ -13,7 +13,6 @@ use super::interpreter;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
-use crate::runtime::name::Device;
 use crate::runtime::{Error, device, fork, pools};
 pub(super) use py_recording::frames;
 use std::sync::Arc;
@@ -65,10 +64,7 @@ fn memory_get_fraction(device: usize) -> Result<f64, Error> {
 
 #[pyfunction]
 fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> Result<usize, Error> {
-    let unknown = || Error::InvalidArgument(format!("device {} has no stream of id {stream}", Device(device)));
-    py.detach(|| {
-        pools::allocate(device, device::find_stream(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize)
-    })
+    py.detach(|| pools::allocate(device, device::find_stream(device, stream)?, bytes).map(|block| block as usize))
 }
 
 #[pyfunction]

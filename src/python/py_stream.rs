@@ -18,15 +18,9 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(module: stream_priority, stream_from_handle, launch_host_func, sleep, event_elapsed)
 }
 
-pub(super) fn find(device: usize, id: i64) -> Result<&'static Stream, Error> {
-    let unknown = || Error::InvalidArgument(format!("{} has no stream with the id {id}", Device(device)));
-    device::get(device)?;
-    device::find_stream(device, id).ok_or_else(unknown)
-}
-
 #[pyfunction]
 fn stream_priority(device: usize, stream: i64) -> Result<i32, Error> {
-    find(device, stream).map(Stream::priority)
+    device::find_stream(device, stream).map(Stream::priority)
 }
 
 #[pyfunction]
@@ -58,12 +52,12 @@ impl Drop for Call {
 
 #[pyfunction]
 fn launch_host_func(device: usize, stream: i64, function: Py<PyAny>) -> Result<(), Error> {
-    find(device, stream)?.submit(Task::host("host_func", Call(Some(function))))
+    device::find_stream(device, stream)?.submit(Task::host("host_func", Call(Some(function))))
 }
 
 #[pyfunction]
 fn sleep(device: usize, stream: i64, nanoseconds: u64) -> Result<(), Error> {
-    find(device, stream)?.submit(Task::sleep(Duration::from_nanos(nanoseconds)))
+    device::find_stream(device, stream)?.submit(Task::sleep(Duration::from_nanos(nanoseconds)))
 }
 
 #[pyfunction]

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use super::config::{self, config};
-use super::name::variable;
+use super::name::{self, variable};
 use super::stream::{Stream, registry};
 use super::sync::LazyLock;
 use super::{Error, debugging, exit, fork};
@@ -86,7 +86,8 @@ pub fn current_stream(device: usize) -> &'static Stream {
     registry::current(device, all)
 }
 
-/// The stream of that id; `None` if device or stream does not exist.
-pub fn find_stream(device: usize, id: i64) -> Option<&'static Stream> {
-    get(device).ok()?.stream(id)
+/// The stream of that id. Fails like [`get`], and with `InvalidArgument` if there is no such stream.
+pub fn find_stream(device: usize, id: i64) -> Result<&'static Stream, Error> {
+    let unknown = || Error::InvalidArgument(format!("{} has no stream with the id {id}", name::Device(device)));
+    get(device)?.stream(id).ok_or_else(unknown)
 }

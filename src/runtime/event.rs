@@ -75,7 +75,7 @@ impl Event {
             let page = Arc::new(Page::new().map_err(refused)?);
             if let (true, Some(recording)) = (records, recording) {
                 let stream = recording.stream;
-                if let Some(stream) = device::find_stream(stream.device(), stream.id()) {
+                if let Ok(stream) = device::find_stream(stream.device(), stream.id()) {
                     self.announce(&page, stream)?;
                 }
             }
