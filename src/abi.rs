@@ -96,6 +96,14 @@ pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     catch(body)
 }
 
+/// As [`guard`], for a body whose result goes to `place`.
+fn write<T, E: Into<Failure>>(place: &mut T, body: impl FnOnce() -> Result<T, E>) -> rd_status {
+    guard(|| {
+        *place = body().map_err(Into::into)?;
+        Ok(())
+    })
+}
+
 /// As [`guard`], but the body also runs in a forked child.
 fn catch(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
-use super::rd_device::device_index;
+use super::rd_device::current_stream;
 use super::rd_launch::{Launched, rd_scalar, scalar};
 use super::rd_operator::{operands, rd_tensor, tensor};
 use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
@@ -14,7 +14,7 @@ use crate::call::callees::kernel;
 use crate::call::{Format, Input, Tensor};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
-use crate::runtime::{Error, device, pools};
+use crate::runtime::{Error, pools};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::{MAX_DIMS, Op, Scalar};
 
@@ -70,10 +70,6 @@ pub unsafe extern "C" fn rd_fill(target: &rd_tensor, number: Option<&rd_scalar>)
         // SAFETY: as above.
         unsafe { launch(&arena, op, target, number.as_slice(), target.device()) }
     })
-}
-
-fn current_stream(device: i32) -> Result<&'static Stream, Error> {
-    Ok(device::current_stream(device_index(device)?))
 }
 
 /// Makes a stream wait for the current tasks of another one.

@@ -5,11 +5,19 @@ use std::sync::LazyLock;
 
 use super::{guard, rd_status, shield};
 use crate::runtime::config::{self, config};
+use crate::runtime::stream::Stream;
 use crate::runtime::{Error, device, fork, name, parallel_for};
 
 /// Converts a device index from C.
 pub(super) fn device_index(device: i32) -> Result<usize, Error> {
     usize::try_from(device).map_err(|_| Error::InvalidArgument(format!("invalid device ordinal {device}")))
+}
+
+/// This thread's current stream of a device.
+pub(super) fn current_stream(device: i32) -> Result<&'static Stream, Error> {
+    let index = device_index(device)?;
+    device::get(index)?;
+    Ok(device::current_stream(index))
 }
 
 /// Reads the environment and creates the devices; idempotent.

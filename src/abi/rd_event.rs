@@ -2,9 +2,9 @@
 
 use super::rd_device::{device_index, small};
 use super::rd_stream::find;
-use super::{consume, guard, rd_status, shield};
-use crate::runtime::device;
+use super::{consume, guard, rd_status, shield, write};
 use crate::runtime::event::Event;
+use crate::runtime::{Error, device};
 
 /// An event, opaque to C.
 pub struct rd_event(pub(crate) Event);
@@ -12,11 +12,10 @@ pub struct rd_event(pub(crate) Event);
 /// A new event of the device, never recorded; the caller destroys it.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_event_create(device: i32, timing: bool, event: &mut *mut rd_event) -> rd_status {
-    guard(|| {
+    write(event, || {
         let index = device_index(device)?;
         device::get(index)?;
-        *event = Box::into_raw(Box::new(rd_event(Event::new(index, timing))));
-        Ok(())
+        Ok::<_, Error>(Box::into_raw(Box::new(rd_event(Event::new(index, timing)))))
     })
 }
 
@@ -41,10 +40,7 @@ pub extern "C" fn rd_event_block(event: &rd_event, device: i32, stream: i64) -> 
 /// True if the latest recording is reached or the event was never recorded.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_event_query(event: &rd_event, done: &mut bool) -> rd_status {
-    guard(|| {
-        *done = event.0.query()?;
-        Ok(())
-    })
+    write(done, || event.0.query())
 }
 
 /// Waits for the latest recording; raises a failure of the stream that it was recorded on.
@@ -56,10 +52,7 @@ pub extern "C" fn rd_event_synchronize(event: &rd_event) -> rd_status {
 /// Milliseconds between two recordings, with microsecond resolution.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_event_elapsed(start: &rd_event, end: &rd_event, milliseconds: &mut f64) -> rd_status {
-    guard(|| {
-        *milliseconds = start.0.elapsed(&end.0)?;
-        Ok(())
-    })
+    write(milliseconds, || start.0.elapsed(&end.0))
 }
 
 /// The event's device.

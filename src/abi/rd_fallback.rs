@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
 use std::time::Instant;
 
-use super::rd_device::{device_index, small};
+use super::rd_device::{current_stream, device_index, small};
 use super::rd_guard::{HostMemory, guard_of};
 use super::rd_operator::{elements, failure, rd_guard, rd_value, values};
 use super::rd_stream::rd_access;
@@ -192,10 +192,8 @@ pub unsafe extern "C" fn rd_fallback_wait(
             if devices[..position].contains(&device) {
                 continue;
             }
-            let index = device_index(device)?;
-            device::get(index)?;
             let what = || format!("{name} (computed by PyTorch's CPU kernel, which waits for the device)");
-            device::current_stream(index).synchronize_for(what)?;
+            current_stream(device)?.synchronize_for(what)?;
         }
         // SAFETY: as above.
         for access in unsafe { elements::<rd_access>(accesses.cast(), num_accesses) } {

@@ -8,13 +8,13 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
-use super::rd_device::device_index;
+use super::rd_device::current_stream;
 use super::rd_launch::{RD_SCALAR_CELL, rd_scalar};
 use super::{Failure, catch, guard, rd_status};
 use crate::runtime::generator::{self, Generator, PhiloxState};
 use crate::runtime::graph::capture::{self, Capture};
+use crate::runtime::rng;
 use crate::runtime::sync::Arc;
-use crate::runtime::{device, fork, rng};
 use crate::tensor::DType;
 
 /// The state of a generator, opaque to C.
@@ -80,10 +80,7 @@ fn refuse_capturing(device: i32, what: &str) -> Result<(), Failure> {
     if !capture::is_under_way() {
         return Ok(());
     }
-    fork::check()?;
-    let index = device_index(device)?;
-    device::get(index)?;
-    Ok(device::current_stream(index).refuse_capturing(|| what.to_owned())?)
+    Ok(current_stream(device)?.refuse_capturing(|| what.to_owned())?)
 }
 
 /// Sets the seed and the offset, a multiple of 4. Fails while this thread's current stream of the device captures; `what` names
@@ -138,11 +135,10 @@ pub unsafe extern "C" fn rd_generator_draw(
     offset: &mut rd_scalar,
 ) -> rd_status {
     guard(|| {
-        let index = device_index(device)?;
-        device::get(index)?;
+        let stream = current_stream(device)?;
         // SAFETY: the caller's promise.
         let generator = unsafe { borrow(generator) };
-        [*seed, *offset] = match Capture::of(device::current_stream(index)) {
+        [*seed, *offset] = match Capture::of(stream) {
             None => {
                 let PhiloxState { seed, offset } = generator.advance(numbers);
                 [seed, offset].map(number)

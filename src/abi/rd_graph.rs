@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char};
 use std::{fs, mem};
 
 use super::rd_stream::find;
-use super::{Failure, RD_INVALID_ARGUMENT, consume, guard, rd_status, shield};
+use super::{Failure, RD_INVALID_ARGUMENT, consume, guard, rd_status, shield, write};
 use crate::runtime::device;
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{Capture, Mode};
@@ -121,10 +121,7 @@ pub extern "C" fn rd_graph_capture_begin(graph: &rd_graph, pool_first: u64, pool
 /// Ends the capture and writes whether nothing was recorded. On failure the capture continues or the graph is empty.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_graph_capture_end(graph: &rd_graph, is_empty: &mut bool) -> rd_status {
-    guard(|| {
-        *is_empty = graph.end()?;
-        Ok(())
-    })
+    write(is_empty, || graph.end())
 }
 
 /// True if the stream's tasks are recorded into a graph.
@@ -164,10 +161,7 @@ pub extern "C" fn rd_graph_reset(graph: &rd_graph) {
 /// The number of the graph's memory pool, whose name is (0, number).
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_graph_pool(graph: &rd_graph, number: &mut u64) -> rd_status {
-    guard(|| {
-        *number = graph.captured("pool")?.pool();
-        Ok(())
-    })
+    write(number, || graph.captured("pool").map(|captured| captured.pool()))
 }
 
 /// Writes the graph to a file in the DOT language.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::rd_memory::rd_stat;
 use super::rd_stream::find;
-use super::{guard, rd_status, shield};
+use super::{guard, rd_status, shield, write};
 use crate::runtime::memory::pinned_pool::{self, HostStats};
 use crate::runtime::pools;
 
@@ -42,10 +42,7 @@ pub struct rd_host_stats {
 /// Allocates a page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_allocate(bytes: usize, pointer: &mut *mut c_void) -> rd_status {
-    guard(|| {
-        *pointer = pools::allocate_host(bytes)?.cast();
-        Ok(())
-    })
+    write(pointer, || pools::allocate_host(bytes).map(<*mut u8>::cast))
 }
 
 /// Frees a block; null is allowed. Never waits, never fails.

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 
 use super::rd_device::device_index;
 use super::rd_stream::find;
-use super::{guard, rd_status, shield};
+use super::{guard, rd_status, shield, write};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
 use crate::runtime::memory::stats::{PerKind, Stat, Stats};
@@ -136,11 +136,7 @@ pub extern "C" fn rd_memory_info(device: i32, free: &mut u64, total: &mut u64) -
 /// The counters of the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_get_stats(device: i32, stats: &mut rd_memory_stats) -> rd_status {
-    guard(|| {
-        let pool = pool(device)?;
-        *stats = rd_memory_stats::new(&pool.stats(), pool.settings().max_split_size);
-        Ok(())
-    })
+    write(stats, || pool(device).map(|pool| rd_memory_stats::new(&pool.stats(), pool.settings().max_split_size)))
 }
 
 /// Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.

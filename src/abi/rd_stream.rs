@@ -5,11 +5,12 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use super::rd_device::device_index;
-use super::{guard, rd_status, shield};
+use smallvec::SmallVec;
+
+use super::rd_device::{current_stream, device_index};
+use super::{guard, rd_status, shield, write};
 use crate::call::declared;
 use crate::runtime::error::Cause;
-use crate::runtime::name::Device;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::demand::Products;
 use crate::runtime::task::{Access, Task, Work};
@@ -18,8 +19,7 @@ use crate::runtime::{Error, device};
 
 /// The stream with that device and id.
 pub(super) fn find(device: i32, id: i64) -> Result<&'static Stream, Error> {
-    let known = device::get(device_index(device)?)?;
-    known.stream(id).ok_or_else(|| Error::InvalidArgument(format!("device {} has no stream of id {id}", Device(device))))
+    device::find_stream(device_index(device)?, id)
 }
 
 fn priority(value: i32) -> Result<i32, Error> {
@@ -46,10 +46,7 @@ pub extern "C" fn rd_stream_exchange(device: i32, stream: i64) -> i64 {
 /// The next stream of the pool, round robin over the 32 streams of that priority.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_from_pool(device: i32, priority: i32, stream: &mut i64) -> rd_status {
-    guard(|| {
-        *stream = device::get(device_index(device)?)?.stream_from_pool(self::priority(priority)?).id();
-        Ok(())
-    })
+    write(stream, || Ok::<_, Error>(device::get(device_index(device)?)?.stream_from_pool(self::priority(priority)?).id()))
 }
 
 /// The native handle of a stream; null for an unknown stream.
@@ -72,10 +69,7 @@ pub extern "C" fn rd_stream_exists(device: i32, stream: i64) -> bool {
 /// True if nothing is queued or running on the stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_query(device: i32, stream: i64, done: &mut bool) -> rd_status {
-    guard(|| {
-        *done = find(device, stream)?.query()?;
-        Ok(())
-    })
+    write(done, || find(device, stream)?.query())
 }
 
 /// Waits for everything on the stream and raises the failure of a task.
@@ -92,11 +86,9 @@ pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_stream_synchronize_current(device: i32, name: *const c_char) -> rd_status {
     guard(|| {
-        let index = device_index(device)?;
-        device::get(index)?;
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(name) };
-        Ok(device::current_stream(index).synchronize_for(|| name.to_string_lossy().into_owned())?)
+        Ok(current_stream(device)?.synchronize_for(|| name.to_string_lossy().into_owned())?)
     })
 }
 
@@ -119,7 +111,6 @@ pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
 const MESSAGE_BYTES: usize = 4096;
 /// Byte ranges that fit inside a task; more are boxed.
 const INLINE_ACCESSES: usize = 8;
-const NO_ACCESS: Access = Access { begin: 0, end: 0, write: false };
 
 /// The caller's context of a C function; destroyed when dropped.
 pub(super) struct Context {
@@ -141,7 +132,7 @@ impl Drop for Context {
 pub(super) struct Foreign {
     run: rd_task_run,
     context: Context,
-    accesses: Accesses,
+    accesses: SmallVec<[Access; INLINE_ACCESSES]>,
     kind: Kind,
     products: Option<Products>,
 }
@@ -149,13 +140,8 @@ pub(super) struct Foreign {
 impl Foreign {
     /// Work that reports no memory accesses. `run` may be called with the context on any thread.
     pub(super) fn new(run: rd_task_run, context: Context) -> Self {
-        Self { run, context, accesses: Accesses::Few([NO_ACCESS; INLINE_ACCESSES], 0), kind: Kind::Custom, products: None }
+        Self { run, context, accesses: SmallVec::new(), kind: Kind::Custom, products: None }
     }
-}
-
-enum Accesses {
-    Few([Access; INLINE_ACCESSES], usize),
-    Many(Box<[Access]>),
 }
 
 impl Work for Foreign {
@@ -172,11 +158,7 @@ impl Work for Foreign {
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        let accesses = match &self.accesses {
-            Accesses::Few(few, count) => &few[..*count],
-            Accesses::Many(many) => many,
-        };
-        accesses.iter().copied().for_each(visit);
+        self.accesses.iter().copied().for_each(visit);
     }
 
     fn products(&self) -> Option<Products> {
@@ -192,7 +174,7 @@ impl Work for Foreign {
 ///
 /// # Safety
 /// `accesses` is valid for reads of `count` elements; it may be null if `count` is 0.
-unsafe fn copied(accesses: *const rd_access, count: usize) -> Accesses {
+unsafe fn copied(accesses: *const rd_access, count: usize) -> SmallVec<[Access; INLINE_ACCESSES]> {
     let taken = |index: usize| {
         // SAFETY: the caller's promise, for an index below `count`.
         let place = unsafe { accesses.add(index) };
@@ -200,12 +182,7 @@ unsafe fn copied(accesses: *const rd_access, count: usize) -> Accesses {
         let access = unsafe { place.read() };
         Access { begin: access.begin.addr(), end: access.end.addr(), write: access.write }
     };
-    if count > INLINE_ACCESSES {
-        return Accesses::Many((0..count).map(taken).collect());
-    }
-    let mut few = [NO_ACCESS; INLINE_ACCESSES];
-    few[..count].iter_mut().enumerate().for_each(|(index, access)| *access = taken(index));
-    Accesses::Few(few, count)
+    (0..count).map(taken).collect()
 }
 
 /// The name of a task.

@@ -6,7 +6,7 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
 use super::rd_device::small;
-use super::{guard, rd_status, shield};
+use super::{rd_status, shield, write};
 use crate::runtime::activities::{Activities, Activity, Note, Type};
 use crate::runtime::debugging::clock;
 use crate::runtime::trace;
@@ -67,10 +67,7 @@ pub struct rd_activity {
 /// Starts a trace and returns its number; fails while another trace is recording.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_trace_start(number: &mut u64) -> rd_status {
-    guard(|| {
-        *number = trace::start()?;
-        Ok(())
-    })
+    write(number, trace::start)
 }
 
 /// Stops the trace of that number and waits for the streams that have tasks in it; null if it is not recording. `types`: bit set of
