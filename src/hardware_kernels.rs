@@ -127,10 +127,8 @@ impl Kernels {
         self.0.insert(name, Box::new(kernel));
     }
 
-    /// Runs a task with the hardware's kernel, or else with the processor, and counts it. The caller finishes the task.
-    ///
-    /// # Errors
-    /// The failure of the kernel.
+    /// Runs a task with the hardware's kernel, or else with the processor, and counts it. The caller finishes the task. Fails with
+    /// the failure of the kernel.
     pub fn run(&self, task: &mut HardwareTask) -> Result<(), Cause> {
         let name = task.name();
         let mut served = Ok(false);

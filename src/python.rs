@@ -61,10 +61,8 @@ fn exception_of(module: &str, name: &str, text: String) -> PyErr {
 
 /// Installs hardware, once per process, and registers the module like [`register`]. The entry point of a backend calls this.
 ///
-/// An import that failed may be retried: the hardware stays installed, and `open` is not called again.
-///
-/// # Errors
-/// Those of `open`, [`hardware::install`] and [`register`].
+/// An import that failed may be retried: the hardware stays installed, and `open` is not called again. Fails as `open`,
+/// [`hardware::install`] and [`register`] do.
 pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult<Arc<dyn Hardware>>) -> PyResult<()> {
     if !hardware::is_installed() {
         hardware::install(open()?)?;
@@ -73,10 +71,7 @@ pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult
 }
 
 /// Names the backend, then does what [`register_on`] does: `torch.mychip`, `device="mychip"`, `MYCHIP_PROFILE`. The entry point of
-/// a backend with a name of its own calls this.
-///
-/// # Errors
-/// The errors of [`name::choose`] and [`register_on`].
+/// a backend with a name of its own calls this. Fails as [`name::choose`] and [`register_on`] do.
 pub fn register_as(
     module: &Bound<'_, PyModule>,
     name: &'static str,
@@ -86,10 +81,8 @@ pub fn register_as(
     register_on(module, open)
 }
 
-/// Adds all functions to a module `rustdev._rustdev`. This reads the environment, but starts no device.
-///
-/// # Errors
-/// The exception for a malformed environment; `ImportError` on a processor for which the build is not made.
+/// Adds all functions to a module `rustdev._rustdev`. This reads the environment, but starts no device. Fails for a malformed
+/// environment, and with `ImportError` on a processor for which the build is not made.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simd::check().map_err(PyImportError::new_err)?;
     interpreter::register()?;

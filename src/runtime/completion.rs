@@ -149,9 +149,7 @@ impl Completion {
         }
     }
 
-    /// Makes further tasks of a stream wait for the end. `fails`: a failure of the work fails the stream, too.
-    ///
-    /// # Errors
+    /// Makes further tasks of a stream wait for the end. `fails`: a failure of the work fails the stream, too. Fails with
     /// `InvalidArgument` while the stream captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure.
     pub fn hold(self: &Arc<Self>, stream: &'static Stream, fails: bool) -> Result<(), Error> {
         stream.refuse_capturing(|| "waiting for an operation of several processes".to_owned())?;

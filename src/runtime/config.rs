@@ -125,20 +125,15 @@ pub struct Config {
 
 static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
 
-/// Reads the environment on the first call.
-///
-/// # Errors
-/// `InvalidValue` for a malformed or unknown variable; every call returns the same error.
+/// Reads the environment on the first call. Fails with `InvalidValue` for a malformed or unknown variable; every call returns the
+/// same error.
 pub fn init() -> Result<&'static Config, Error> {
     let variables = || std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value)));
     let read = CONFIG.get_or_init(|| Config::parse(hardware::properties(), variables()));
     read.as_ref().map_err(Clone::clone)
 }
 
-/// The settings of this process.
-///
-/// # Panics
-/// If the environment is malformed; [`init`] reports that first.
+/// The settings of this process. Panics if the environment is malformed; [`init`] reports that first.
 #[inline]
 pub fn config() -> &'static Config {
     match CONFIG.get() {
@@ -152,10 +147,8 @@ fn lossy(text: &std::ffi::OsStr) -> String {
 }
 
 impl Config {
-    /// Parses variables into settings, for the installed hardware or this processor.
-    ///
-    /// # Errors
-    /// `InvalidValue` for the first variable that is malformed or unknown, or asks for more than the hardware has.
+    /// Parses variables into settings, for the installed hardware or this processor. Fails with `InvalidValue` for the first
+    /// variable that is malformed or unknown, or asks for more than the hardware has.
     pub fn parse(hardware: Option<&Properties>, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
         let mut config =
             Self { device_count: hardware.map_or(DEFAULT_DEVICES, |hardware| hardware.devices), processes: 1, ..Self::default() };

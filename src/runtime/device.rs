@@ -27,10 +27,8 @@ pub fn count() -> usize {
     config().device_count
 }
 
-/// The device of that index.
-///
-/// # Errors
-/// `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a malformed environment.
+/// The device of that index. Fails with `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a
+/// malformed environment.
 #[inline]
 pub fn get(index: usize) -> Result<&'static Device, Error> {
     fork::check()?;
@@ -65,9 +63,6 @@ pub fn current() -> usize {
 }
 
 /// Makes `index` this thread's current device.
-///
-/// # Errors
-/// As [`get`].
 pub fn set_current(index: usize) -> Result<(), Error> {
     if index >= config::init()?.device_count {
         return Err(out_of_range(index));
@@ -77,10 +72,7 @@ pub fn set_current(index: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// This thread's current stream of a device.
-///
-/// # Panics
-/// If the device does not exist.
+/// This thread's current stream of a device. Panics if the device does not exist.
 #[inline]
 pub fn current_stream(device: usize) -> &'static Stream {
     registry::current(device, all)

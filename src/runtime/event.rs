@@ -60,11 +60,9 @@ impl Event {
         }
     }
 
-    /// Shares the event with other processes; returns the place of its page. `records`: publish the latest recording, too.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for an event with timing and for one that was recorded in a capture; `Internal` if the system refuses the
-    /// page.
+    /// Shares the event with other processes; returns the place of its page. `records`: publish the latest recording, too. Fails
+    /// with `InvalidArgument` for an event with timing and for one that was recorded in a capture; `Internal` if the system refuses
+    /// the page.
     pub fn share(&self, records: bool) -> Result<Place, Error> {
         if self.timing {
             return Err(Error::InvalidArgument("an event of several processes has no timing".to_owned()));
@@ -85,10 +83,8 @@ impl Event {
         self.page.get().map_or_else(|| Err(Error::Internal("the event has no page".to_owned())), |page| Ok(page.place))
     }
 
-    /// Makes this the event of another process.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if that process has ended or deleted the event, or if this event has a page already.
+    /// Makes this the event of another process. Fails with `InvalidArgument` if that process has ended or deleted the event, or if
+    /// this event has a page already.
     pub fn open(&self, place: Place) -> Result<(), Error> {
         let gone = |error: &io::Error| {
             let process = place.process.id;
@@ -118,9 +114,7 @@ impl Event {
         (u64::from(awaited.number) != self.own.load(Ordering::Acquire)).then_some(awaited)
     }
 
-    /// Records the event after the stream's current tasks or, if the stream captures, after what it has recorded.
-    ///
-    /// # Errors
+    /// Records the event after the stream's current tasks or, if the stream captures, after what it has recorded. Fails with
     /// `InvalidArgument` for a stream of another device, for a capturing stream if other processes see the event, and if the
     /// capture was invalidated.
     pub fn record(&self, stream: &'static Stream) -> Result<(), Error> {
@@ -149,11 +143,8 @@ impl Event {
     }
 
     /// Makes further tasks of the stream wait for the latest recording; no effect if never recorded. If the event was recorded in a
-    /// capture, the stream joins the capture.
-    ///
-    /// # Errors
-    /// As [`Stream::submit`]. `InvalidArgument` if the stream captures and the event was recorded outside of its capture, or if the
-    /// event's capture has ended.
+    /// capture, the stream joins the capture. Fails as [`Stream::submit`] does, and with `InvalidArgument` if the stream captures
+    /// and the event was recorded outside of its capture, or if the event's capture has ended.
     pub fn block(&self, stream: &'static Stream) -> Result<(), Error> {
         if let Some(awaited) = self.awaited() {
             stream.refuse_capturing(|| "waiting for an event of another process".to_owned())?;
@@ -166,10 +157,8 @@ impl Event {
         }
     }
 
-    /// True if the latest recording is reached or the event was never recorded.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if it was recorded in a capture; `TaskFailed` if its process ended before reaching it.
+    /// True if the latest recording is reached or the event was never recorded. Fails with `InvalidArgument` if it was recorded in
+    /// a capture; `TaskFailed` if its process ended before reaching it.
     pub fn query(&self) -> Result<bool, Error> {
         if let Some(awaited) = self.awaited() {
             return awaited.query();
@@ -188,11 +177,8 @@ impl Event {
         Ok(is_counted)
     }
 
-    /// Waits for the latest recording.
-    ///
-    /// # Errors
-    /// A failure of the stream that it was recorded on; `TaskFailed` if its process ended before reaching it; `InvalidArgument` if
-    /// it was recorded in a capture.
+    /// Waits for the latest recording. Fails with a failure of the stream that it was recorded on; `TaskFailed` if its process
+    /// ended before reaching it; `InvalidArgument` if it was recorded in a capture.
     pub fn synchronize(&self) -> Result<(), Error> {
         if let Some(awaited) = self.awaited() {
             return awaited.synchronize();
@@ -207,10 +193,8 @@ impl Event {
     }
 
     /// Milliseconds from this event's latest recording to the latest recording of `end`, with microsecond resolution. Simulated, if
-    /// the clock of a profile was on at both.
-    ///
-    /// # Errors
-    /// `InvalidArgument` unless both events have timing, belong to one device, and have recordings that are reached.
+    /// the clock of a profile was on at both. Fails with `InvalidArgument` unless both events have timing, belong to one device,
+    /// and have recordings that are reached.
     pub fn elapsed(&self, end: &Self) -> Result<f64, Error> {
         let refuse = |text: &str| Err(Error::InvalidArgument(text.to_owned()));
         if !self.timing || !end.timing {

@@ -73,10 +73,7 @@ impl FallbackOperator {
         })
     }
 
-    /// Returns true if a call needs a warning.
-    ///
-    /// # Errors
-    /// `Unsupported` if the rules forbid the call.
+    /// Returns true if a call needs a warning. Fails with `Unsupported` if the rules forbid the call.
     pub fn check(&self) -> Result<bool, Error> {
         RULES.lock().check(&self.name)
     }
@@ -97,10 +94,7 @@ impl FallbackOperator {
     }
 
     /// The device of a call with arguments on these devices, in order; `None` if there are no devices. `with_host`: one of the
-    /// tensors is on the CPU.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for several devices, except for `_foreach_` operators.
+    /// tensors is on the CPU. Fails with `InvalidArgument` for several devices, except for `_foreach_` operators.
     pub fn device_of(&self, devices: &[i32], with_host: bool) -> Result<Option<i32>, Error> {
         let Some(&first) = devices.first() else { return Ok(None) };
         let other = devices.iter().find(|&&device| device != first && !self.name.contains("_foreach_"));

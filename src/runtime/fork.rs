@@ -35,9 +35,6 @@ pub fn is_child() -> bool {
 }
 
 /// Fails in such a child.
-///
-/// # Errors
-/// `InvalidArgument` in a child, with the text that PyTorch uses for CUDA.
 #[inline]
 pub fn check() -> Result<(), Error> {
     if is_child() { Err(refusal()) } else { Ok(()) }

@@ -155,11 +155,8 @@ impl Graph {
         dump(&self.0.notes).unwrap_or_default()
     }
 
-    /// Enqueues all recorded work on a stream, and advances the generators that it draws from.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a stream of another device or one that captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure of a
-    /// node.
+    /// Enqueues all recorded work on a stream, and advances the generators that it draws from. Fails with `InvalidArgument` for a
+    /// stream of another device or one that captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure of a node.
     pub fn replay(&self, stream: &'static Stream) -> Result<(), Error> {
         let program = &self.0;
         if stream.device() != program.device {

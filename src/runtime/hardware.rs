@@ -93,11 +93,8 @@ pub trait Hardware: fmt::Debug + Send + Sync {
     fn properties(&self) -> Properties;
 
     /// Reserves an address range of `length` bytes, a multiple of 2 MiB, for a device; called before its first allocation. The
-    /// range is larger than the memory, four times where possible, so that segments find room in any order.
-    ///
-    /// # Errors
-    /// There is no such range. The runtime then asks for shorter ranges, down to the memory's size, and after that every allocation
-    /// fails.
+    /// range is larger than the memory, four times where possible, so that segments find room in any order. Fails if there is no
+    /// such range. The runtime then asks for shorter ranges, down to the memory's size, and after that every allocation fails.
     fn reserve(&self, device: usize, length: usize) -> io::Result<Box<dyn DeviceMemory>>;
 
     /// Starts a byte copy between host and device, within the device, or to another device ([`MemoryKind::Peer`]). A copy between
@@ -118,9 +115,7 @@ struct Installed {
 /// The installed hardware; `None` once the runtime has started without any.
 static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
 
-/// Puts hardware behind the devices. Must be called at most once per process, before anything else of this crate.
-///
-/// # Errors
+/// Puts hardware behind the devices. Must be called at most once per process, before anything else of this crate. Fails with
 /// `InvalidArgument` once the runtime has started (the environment was read, or hardware was installed), and for invalid
 /// properties.
 pub fn install(hardware: Arc<dyn Hardware>) -> Result<(), Error> {

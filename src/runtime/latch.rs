@@ -25,10 +25,7 @@ impl<W> Latch<W> {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Stores `waiter` until the latch opens.
-    ///
-    /// # Errors
-    /// Returns the value if the latch is open.
+    /// Stores `waiter` until the latch opens. Fails with the value if the latch is open.
     pub fn wait(&self, waiter: W) -> Result<(), W> {
         let mut waiting = self.waiting.lock();
         if self.is_open() {

@@ -10,10 +10,8 @@ use super::Error;
 
 static NAME: OnceLock<&'static str> = OnceLock::new();
 
-/// Names the backend. Must be called before anything else of this crate; naming it again with the same name does nothing.
-///
-/// # Errors
-/// `InvalidValue` for a name that is not of lower-case letters, digits and `_`, or that PyTorch uses for a device of its own;
+/// Names the backend. Must be called before anything else of this crate; naming it again with the same name does nothing. Fails
+/// with `InvalidValue` for a name that is not of lower-case letters, digits and `_`, or that PyTorch uses for a device of its own;
 /// `InvalidArgument` if the backend has another name already, also by its first use.
 pub fn choose(wanted: &'static str) -> Result<(), Error> {
     let letters = |text: &str| text.bytes().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'_');

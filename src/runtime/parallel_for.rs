@@ -18,10 +18,7 @@ use crate::tuning::waking::{MISSED_NS, MISSED_WINDOW, WAKE_NS};
 pub use super::thread_pool::{num_threads, set_num_threads};
 
 /// Runs `body(0..count)` on this and other threads; returns when all chunks are done. `cost`: nanoseconds on one thread for the
-/// whole loop. Nested loops inside a chunk run serially.
-///
-/// # Panics
-/// If a chunk panics: resumes its panic after all chunks have ended.
+/// whole loop. Nested loops inside a chunk run serially. If a chunk panics, resumes its panic after all chunks have ended.
 #[inline]
 pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     if count <= 1 || cost < SERIAL_NS || open_loops::is_inside() {

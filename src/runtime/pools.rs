@@ -97,10 +97,8 @@ impl Surroundings for DeviceSurroundings {
     }
 }
 
-/// The pool of a device.
-///
-/// # Errors
-/// `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a malformed environment.
+/// The pool of a device. Fails with `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a
+/// malformed environment.
 pub fn pool(index: usize) -> Result<&'static DevicePool, Error> {
     fork::check()?;
     match all().get(index) {
@@ -109,10 +107,8 @@ pub fn pool(index: usize) -> Result<&'static DevicePool, Error> {
     }
 }
 
-/// The pools of all devices, created now if necessary.
-///
-/// # Errors
-/// `InvalidArgument` in a forked child, `InvalidValue` for a malformed environment.
+/// The pools of all devices, created now if necessary. Fails with `InvalidArgument` in a forked child, `InvalidValue` for a
+/// malformed environment.
 pub fn make_all() -> Result<&'static [DevicePool], Error> {
     fork::check()?;
     config::init()?;
@@ -120,10 +116,9 @@ pub fn make_all() -> Result<&'static [DevicePool], Error> {
     pools()
 }
 
-/// A block of at least `bytes` bytes for tasks of the stream, aligned to 512; null for 0 bytes. Its contents are undefined.
-///
-/// # Errors
-/// `OutOfMemory` if the budget or the machine is used up, `InvalidArgument` for a stream of another device and in a forked child.
+/// A block of at least `bytes` bytes for tasks of the stream, aligned to 512; null for 0 bytes. Its contents are undefined. Fails
+/// with `OutOfMemory` if the budget or the machine is used up, `InvalidArgument` for a stream of another device and in a forked
+/// child.
 #[inline]
 pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<*mut u8, Error> {
     let pool = pool(device)?;
@@ -141,9 +136,6 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
 }
 
 /// As [`allocate`], for this thread's stream of the device.
-///
-/// # Errors
-/// As [`allocate`].
 #[inline]
 pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
     let pool = pool(device)?;
@@ -179,10 +171,7 @@ pub fn free(pointer: *mut u8) {
     debug_assert!(freed, "a pointer was freed that no live block starts at");
 }
 
-/// As [`free`], for pointers that may be wrong.
-///
-/// # Errors
-/// `InvalidArgument` if no live block starts there.
+/// As [`free`], for pointers that may be wrong. Fails with `InvalidArgument` if no live block starts there.
 pub fn free_checked(pointer: *mut u8) -> Result<(), Error> {
     fork::check()?;
     if pointer.is_null() || release(pointer) {
@@ -200,10 +189,7 @@ fn release(pointer: *mut u8) -> bool {
 }
 
 /// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before the tasks submitted
-/// by then are done.
-///
-/// # Errors
-/// `InvalidArgument` if no live block starts there.
+/// by then are done. Fails with `InvalidArgument` if no live block starts there.
 pub fn record_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
     fork::check()?;
     if pointer.is_null() {
@@ -225,10 +211,8 @@ pub fn label(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.lock().label(pointer as usize)
 }
 
-/// A page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
-///
-/// # Errors
-/// `OutOfMemory` if the machine refuses it, `InvalidArgument` in a forked child.
+/// A page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes. Fails with `OutOfMemory` if the machine
+/// refuses it, `InvalidArgument` in a forked child.
 pub fn allocate_host(bytes: usize) -> Result<*mut u8, Error> {
     fork::check()?;
     config::init()?;
@@ -246,10 +230,7 @@ pub fn free_host(pointer: *mut u8) {
 }
 
 /// Notes that tasks of the stream use the pinned block that contains `pointer`. Once freed, it is not reused before they are done
-/// or, if the stream captures, before the graph is destroyed.
-///
-/// # Errors
-/// `InvalidArgument` if no live block contains it.
+/// or, if the stream captures, before the graph is destroyed. Fails with `InvalidArgument` if no live block contains it.
 pub fn record_host_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
     fork::check()?;
     if pointer.is_null() {

@@ -139,10 +139,8 @@ fn number(capture: &dyn Recorder) -> usize {
     std::ptr::from_ref(capture).addr()
 }
 
-/// Checks and records a task that is about to be submitted to a stream, or recorded by a capture.
-///
-/// # Errors
-/// `Race` in [`RaceMode::Error`]: the task must not be submitted.
+/// Checks and records a task that is about to be submitted to a stream, or recorded by a capture. Fails with `Race` in
+/// [`RaceMode::Error`]: the task must not be submitted.
 #[cold]
 pub(super) fn submit(capture: Option<&dyn Recorder>, stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
     if capture.is_none() && task.is_callback() {
@@ -154,9 +152,6 @@ pub(super) fn submit(capture: Option<&dyn Recorder>, stream: &'static Stream, ta
 }
 
 /// Checks and records a replay, which counts as one submission.
-///
-/// # Errors
-/// As [`submit`].
 #[cold]
 pub fn replay(stream: &'static Stream, accesses: impl Iterator<Item = Access>) -> Result<(), Error> {
     let touches: Vec<_> = accesses.filter(is_watched).map(|access| touch(access, None)).collect();
@@ -229,9 +224,6 @@ fn check(
 
 /// Checks and records a collective: an operation of several processes that starts after what stream `behind` holds and runs outside
 /// of it. Returns the clock of its end, for [`order_behind`]; `None` while the detector is off.
-///
-/// # Errors
-/// As [`submit`].
 pub fn collective(operator: &str, behind: StreamKey, accesses: impl Iterator<Item = Access>) -> Result<Option<VectorClock>, Error> {
     if !is_on() {
         return Ok(None);
@@ -257,9 +249,6 @@ pub fn order_behind(stream: Option<StreamKey>, clock: &VectorClock) {
 }
 
 /// Checks an access of the host on this thread; `operator` names it in reports.
-///
-/// # Errors
-/// As [`submit`].
 #[cold]
 pub fn host_touches(operator: &str, begin: usize, end: usize, write: bool) -> Result<(), Error> {
     let touches = [Touch { footprint: Footprint::dense(begin, end), write }];
@@ -329,9 +318,6 @@ pub fn host_waits_for(stream: &dyn Timeline) {
 }
 
 /// Reports a wait for an event that was never recorded. `stream`: the waiting stream.
-///
-/// # Errors
-/// As [`submit`].
 pub fn waits_for_nothing(stream: Option<StreamKey>) -> Result<(), Error> {
     if !is_on() {
         return Ok(());
@@ -433,18 +419,12 @@ fn settle_frees(stream: Option<StreamKey>) {
 }
 
 /// As [`raise_late`], including frees that nothing has waited for yet.
-///
-/// # Errors
-/// As [`raise_late`].
 pub fn raise_all() -> Result<(), Error> {
     settle_frees(None);
     raise_late()
 }
 
-/// Raises the finding of an earlier free, if any.
-///
-/// # Errors
-/// `Race`, once for all such findings.
+/// Raises the finding of an earlier free, if any. Fails with `Race`, once for all such findings.
 pub fn raise_late() -> Result<(), Error> {
     STATE.lock().late.take().map_or(Ok(()), |text| Err(Error::Race(text)))
 }

@@ -151,10 +151,7 @@ pub struct Claim<'a> {
 
 impl Claim<'_> {
     /// Opens the slot to at most `helpers` helpers, calls `opened`, runs chunks, and returns when all are done. `own_share` gives
-    /// the share to begin with.
-    ///
-    /// # Panics
-    /// If a chunk panics: resumes its panic after all helpers have left.
+    /// the share to begin with. If a chunk panics, resumes its panic after all helpers have left.
     #[inline]
     pub fn run(self, work: Work<'_>, helpers: usize, own_share: OwnShare, opened: impl FnOnce()) {
         let Work { count, grain, body } = work;

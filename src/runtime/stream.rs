@@ -233,10 +233,7 @@ impl Stream {
         self.queue.completed()
     }
 
-    /// True if nothing is queued or running.
-    ///
-    /// # Errors
-    /// `InvalidArgument` while the stream captures.
+    /// True if nothing is queued or running. Fails with `InvalidArgument` while the stream captures.
     pub fn query(&'static self) -> Result<bool, Error> {
         self.refuse_capturing(|| "Stream.query()".to_owned())?;
         self.raise_sticky()?;
@@ -290,19 +287,14 @@ impl Stream {
     }
 
     /// Refuses an operation that cannot be captured and invalidates the capture. `what` names the operation, as the subject of a
-    /// sentence.
-    ///
-    /// # Errors
-    /// `InvalidArgument` while the stream captures.
+    /// sentence. Fails with `InvalidArgument` while the stream captures.
     #[inline]
     pub fn refuse_capturing(&self, what: impl FnOnce() -> String) -> Result<(), Error> {
         self.recorder().map_or(Ok(()), |recorder| Err(recorder.refuse(&what())))
     }
 
-    /// Enqueues a task, or runs it inline; while the stream captures, records it.
-    ///
-    /// # Errors
-    /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.
+    /// Enqueues a task, or runs it inline; while the stream captures, records it. Fails with the task's failure if
+    /// `RUSTDEV_LAUNCH_BLOCKING` is on, and with `InvalidArgument` if the capture was invalidated.
     #[inline]
     pub fn submit(&'static self, mut task: Task) -> Result<(), Error> {
         if let Some(recorder) = self.recorder() {
@@ -313,9 +305,6 @@ impl Stream {
     }
 
     /// As [`Stream::submit`] for a kernel given in parts, which are copied into a task only if it cannot run at once.
-    ///
-    /// # Errors
-    /// As [`Stream::submit`].
     #[inline]
     pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
         if config().launch_blocking || self.is_capturing() || observers::any() {

@@ -52,15 +52,10 @@ impl fmt::Display for Shape<'_> {
 /// The device work of a task.
 pub trait Work: Send {
     /// Runs the work: once or, if the task was captured in a graph ([`super::graph`]), once per replay, never two runs at a time.
-    ///
-    /// # Errors
-    /// The cause of the failure; the stream keeps it together with the task's name.
+    /// Fails with the cause, which the stream keeps together with the task's name.
     fn run(&mut self) -> Result<(), Cause>;
 
     /// Does what a dry run ([`super::debugging::dry_run`]) does in place of [`Work::run`]: nothing, unless the host reads a result.
-    ///
-    /// # Errors
-    /// As [`Work::run`].
     fn skip(&mut self) -> Result<(), Cause> {
         Ok(())
     }
@@ -121,9 +116,6 @@ pub trait Row: Sync {
     fn spans(&self, visit: &mut dyn FnMut(Span));
 
     /// Runs the elements `range` of the row. `ends`: the result of [`Row::ends`].
-    ///
-    /// # Errors
-    /// As [`Work::run`].
     fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), Cause>;
 }
 
@@ -194,22 +186,13 @@ pub(super) trait DrainableStream: Timeline {
     /// installed hardware holds counts as such a task, too.
     fn is_stuck(&'static self, on_hardware: bool) -> bool;
 
-    /// Waits until `target` tasks are done.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if a task of this stream calls it.
+    /// Waits until `target` tasks are done. Fails with `InvalidArgument` if a task of this stream calls it.
     fn run_until(&'static self, target: u64) -> Result<(), Error>;
 
     /// Raises the stored failure: once, unless failures stay.
-    ///
-    /// # Errors
-    /// The stored failure, if there is one.
     fn raise(&self) -> Result<(), Error>;
 
     /// Raises a failure of the device that stays.
-    ///
-    /// # Errors
-    /// The failure of an earlier task of the device.
     fn raise_sticky(&self) -> Result<(), Error>;
 }
 

@@ -50,10 +50,7 @@ mod rayon_pool {
     pub struct Pool(Arc<ThreadPool>);
 
     impl Pool {
-        /// Starts the threads.
-        ///
-        /// # Panics
-        /// If the system does not start the threads.
+        /// Starts the threads. Panics if the system does not start the threads.
         pub fn new(threads: usize) -> Self {
             let builder = ThreadPoolBuilder::new()
                 .num_threads(threads)

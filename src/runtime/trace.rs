@@ -192,10 +192,8 @@ pub fn limit() -> usize {
     LIMIT.load(Ordering::Relaxed)
 }
 
-/// Sets the capacity of the next traces, rounded up to a multiple of 1024 entries.
-///
-/// # Errors
-/// `InvalidValue` for 0 and for more than 2^30.
+/// Sets the capacity of the next traces, rounded up to a multiple of 1024 entries. Fails with `InvalidValue` for 0 and for more
+/// than 2^30.
 pub fn set_limit(entries: usize) -> Result<(), Error> {
     if entries == 0 || entries > 1 << 30 {
         return Err(Error::InvalidValue(format!("a trace has room for 1 to {} tasks, not {entries}", 1 << 30)));
@@ -204,10 +202,7 @@ pub fn set_limit(entries: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts a trace and returns its number, which is positive.
-///
-/// # Errors
-/// `InvalidArgument` while another trace is recording.
+/// Starts a trace and returns its number, which is positive. Fails with `InvalidArgument` while another trace is recording.
 pub fn start() -> Result<u64, Error> {
     let mut current = CURRENT.lock();
     if current.is_some() {

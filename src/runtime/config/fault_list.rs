@@ -48,10 +48,7 @@ pub struct FaultList {
 }
 
 impl FaultList {
-    /// Parses a list.
-    ///
-    /// # Errors
-    /// A text that names the malformed part.
+    /// Parses a list. Fails with a text that names the malformed part.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut list = Self { faults: Vec::new(), seed: any_seed() };
         for part in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {

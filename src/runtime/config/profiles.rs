@@ -58,10 +58,7 @@ pub static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
     FILES.iter().map(read).collect()
 });
 
-/// The profile of that name or in the file with that path. It lives forever.
-///
-/// # Errors
-/// The reason, as the end of a sentence.
+/// The profile of that name or in the file with that path. It lives forever. Fails with the reason, as the end of a sentence.
 pub fn find(value: &str) -> Result<&'static Profile, String> {
     if let Some(known) = PROFILES.iter().find(|profile| profile.name == value) {
         return Ok(known);
@@ -103,10 +100,7 @@ struct Rates {
 const TENSOR: [&str; 6] = ["float64", "tf32", "bfloat16", "float16", "float8", "int8"];
 const VECTOR: [&str; 2] = ["float64", "float32"];
 
-/// Reads a profile.
-///
-/// # Errors
-/// The fault with its line, or the key that is missing or unknown.
+/// Reads a profile. Fails with the fault and its line, or with the key that is missing or unknown.
 fn parse(name: &str, text: &str) -> Result<Profile, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     for (table, numbers, known) in

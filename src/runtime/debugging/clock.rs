@@ -49,10 +49,7 @@ pub struct Report {
     pub kernels: u64,
 }
 
-/// Starts the clock of a profile, at 0.
-///
-/// # Errors
-/// `InvalidArgument` while a clock runs.
+/// Starts the clock of a profile, at 0. Fails with `InvalidArgument` while a clock runs.
 pub fn begin(profile: &'static Profile) -> Result<(), Error> {
     let mut state = CLOCK_STATE.lock();
     if let Some(clock) = &*state {

@@ -32,10 +32,7 @@ struct Strike {
     random: u64,
 }
 
-/// Puts a list in force instead of the previous one; returns its number.
-///
-/// # Errors
-/// `InvalidValue` for a malformed list.
+/// Puts a list in force instead of the previous one; returns its number. Fails with `InvalidValue` for a malformed list.
 pub fn push(text: &str) -> Result<u64, Error> {
     let list = FaultList::parse(text).map_err(Error::InvalidValue)?;
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -38,10 +38,7 @@ fn install(order: Option<Order>) {
 }
 
 /// Switches to another order, or to none, after all submitted tasks are done; returns the previous order. Failures are kept for the
-/// streams' next synchronising calls.
-///
-/// # Errors
-/// `TaskFailed` if a stream is stuck.
+/// streams' next synchronising calls. Fails with `TaskFailed` if a stream is stuck.
 pub fn switch(order: Option<Order>) -> Result<Option<Order>, Error> {
     super::start();
     streams().try_for_each(Stream::finish)?;

@@ -21,9 +21,6 @@ pub(super) fn note(device: usize, failure: &Error) {
 }
 
 /// Raises the failure of the device, unless the process exits.
-///
-/// # Errors
-/// The first failure of a task of the device.
 pub(super) fn check(device: usize) -> Result<(), Error> {
     match FAILURES.lock().get(&device) {
         Some(failure) if !exit::is_exiting() => Err(failure.clone()),

@@ -53,9 +53,6 @@ fn waiting(stream: &Stream, completed: u64) -> Vec<&'static str> {
 }
 
 /// Refuses to wait for a stuck stream.
-///
-/// # Errors
-/// `TaskFailed` while the stream is stuck.
 pub(super) fn check(stream: &Stream) -> Result<(), Error> {
     match WATCHES.lock().get(&stream.key()) {
         Some(Watch { verdict: Some((stuck_at, text)), .. }) if *stuck_at == stream.completed() => {

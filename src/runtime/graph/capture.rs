@@ -163,10 +163,8 @@ impl Capture {
         recorder.downcast().ok()
     }
 
-    /// Starts a capture on a stream. Memory for its streams comes from `pool` from here on.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the stream captures already.
+    /// Starts a capture on a stream. Memory for its streams comes from `pool` from here on. Fails with `InvalidArgument` if the
+    /// stream captures already.
     pub fn begin(origin: &'static Stream, pool: PrivatePool, mode: Mode) -> Result<Arc<Self>, Error> {
         let number = pool.number();
         let branches = vec![Branch { stream: origin, tail: Vec::new() }];
@@ -180,11 +178,9 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Ends the capture. Afterwards its streams run their tasks again.
-    ///
-    /// # Errors
-    /// `InvalidArgument`. The capture continues if the call comes from another thread (unless the mode is relaxed) or the thread's
-    /// current stream is not the origin. It ends and keeps nothing if it was invalidated or a stream was not joined.
+    /// Ends the capture. Afterwards its streams run their tasks again. Fails with `InvalidArgument`. The capture then continues if
+    /// the call comes from another thread (unless the mode is relaxed) or the thread's current stream is not the origin. It ends
+    /// and keeps nothing if it was invalidated or a stream was not joined.
     pub fn end(self: &Arc<Self>) -> Result<Graph, Error> {
         if self.mode != Mode::Relaxed && thread::current().id() != self.thread {
             return Err(Error::InvalidArgument("capture_end: a capture must end on the thread that began it".to_owned()));
@@ -236,9 +232,7 @@ impl Capture {
         }
     }
 
-    /// The cell of a kernel that draws this many random numbers from a generator; the graph keeps the generator.
-    ///
-    /// # Errors
+    /// The cell of a kernel that draws this many random numbers from a generator; the graph keeps the generator. Fails with
     /// `InvalidArgument` if the capture has ended or was invalidated.
     pub fn draw(&self, generator: &Arc<Generator>, numbers: u64) -> Result<&'static Cell, Error> {
         self.with(|recorded| recorded.generators.draw(generator, numbers))

@@ -99,10 +99,8 @@ impl HardwareTask {
         }
     }
 
-    /// Runs its work with the processor, on this thread, which may use the compute threads for parallel loops.
-    ///
-    /// # Errors
-    /// The cause of its failure, or the text of its panic.
+    /// Runs its work with the processor, on this thread, which may use the compute threads for parallel loops. Fails with the cause
+    /// of its failure, or the text of its panic.
     pub fn run(&mut self) -> Result<(), Cause> {
         self.begin();
         let task = self.lease.as_mut().and_then(Lease::head);

@@ -101,9 +101,6 @@ impl Quarantine {
 }
 
 /// As [`DevicePool::allocate`], and fills and guards the block as the mode asks.
-///
-/// # Errors
-/// As [`DevicePool::allocate`].
 pub fn allocate(pool: &'static DevicePool, stream: &'static Stream, source: u64, bytes: usize) -> Result<usize, Error> {
     let is_guarded = has_guards() && source == GENERAL && !stream.is_capturing();
     let length = if is_guarded { guarded_length(bytes) } else { bytes };
@@ -158,10 +155,7 @@ fn release(all: bool) {
     }
 }
 
-/// Refuses a task that accesses freed memory.
-///
-/// # Errors
-/// `InvalidArgument` with the source lines of the allocation and of the free.
+/// Refuses a task that accesses freed memory. Fails with `InvalidArgument` and the source lines of the allocation and of the free.
 pub fn check_accesses(task: &Task) -> Result<(), Error> {
     let blocks = BLOCKS.lock();
     let mut found = None;

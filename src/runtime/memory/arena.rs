@@ -21,10 +21,7 @@ const LARGEST: usize = 1 << 40;
 /// A function that reserves an address range of that length for a device.
 pub type Reserve<'a> = &'a dyn Fn(usize) -> Result<Box<dyn DeviceMemory>>;
 
-/// Reserves a range for host memory.
-///
-/// # Errors
-/// The process may not have that much address space.
+/// Reserves a range for host memory. Fails if the process may not have that much address space.
 pub fn reserve(length: usize) -> Result<Box<dyn DeviceMemory>> {
     Ok(Box::new(Reservation::new(length)?))
 }
@@ -74,26 +71,18 @@ impl Arena {
         (self.base, self.length)
     }
 
-    /// Commits `size` bytes, a multiple of the huge page, and returns their address.
-    ///
-    /// # Errors
-    /// The range has no free part of that size, or the machine refuses the memory.
+    /// Commits `size` bytes, a multiple of the huge page, and returns their address. Fails if the range has no free part of that
+    /// size, or the machine refuses the memory.
     pub fn commit(&mut self, size: usize) -> Result<usize> {
         self.place(size, |range, offset, size| range.commit(offset, size))
     }
 
     /// Maps the first `size` bytes of a file, a multiple of the huge page, and returns their address.
-    ///
-    /// # Errors
-    /// As [`Arena::commit`].
     pub fn map_file(&mut self, size: usize, file: &File) -> Result<usize> {
         self.place(size, |range, offset, size| range.map_file(offset, size, file))
     }
 
-    /// Replaces a segment's memory by an empty file.
-    ///
-    /// # Errors
-    /// If the system refuses; nothing has changed then.
+    /// Replaces a segment's memory by an empty file. Fails if the system refuses; nothing has changed then.
     ///
     /// # Safety
     /// Nothing writes to the segment meanwhile.
@@ -115,10 +104,8 @@ impl Arena {
         Ok(self.base + offset)
     }
 
-    /// Releases the memory of a segment, or a mapped file, and makes its addresses free.
-    ///
-    /// # Errors
-    /// If the system refuses (too many mappings); the segment stays committed.
+    /// Releases the memory of a segment, or a mapped file, and makes its addresses free. Fails if the system refuses (too many
+    /// mappings); the segment stays committed.
     pub fn decommit(&mut self, address: usize, size: usize) -> Result<()> {
         let mut offset = address - self.base;
         self.range.decommit(offset, size)?;

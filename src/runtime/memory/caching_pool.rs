@@ -180,10 +180,7 @@ impl Pool {
         Self::over(settings, &super::arena::reserve)
     }
 
-    /// An empty pool over an address range that `reserve` gives.
-    ///
-    /// # Errors
-    /// The process may not have that much address space.
+    /// An empty pool over an address range that `reserve` gives. Fails if the process may not have that much address space.
     pub fn over(settings: Settings, reserve: Reserve<'_>) -> std::io::Result<Self> {
         Ok(Self {
             settings,

@@ -21,21 +21,15 @@ pub trait DeviceMemory: fmt::Debug + Send {
     fn length(&self) -> usize;
 
     /// Commits memory to a part of the range: `length` bytes at `offset` from the base, both multiples of
-    /// [`HUGE_PAGE`](super::system::HUGE_PAGE). The contents are arbitrary.
-    ///
-    /// # Errors
-    /// Not enough memory: the allocation releases cached segments and tries again, and then fails as out of memory.
+    /// [`HUGE_PAGE`](super::system::HUGE_PAGE). The contents are arbitrary. Fails for lack of memory: the allocation releases
+    /// cached segments and tries again, and then fails as out of memory.
     fn commit(&mut self, offset: usize, length: usize) -> Result<()>;
 
     /// Releases the memory of a part that was committed or mapped as a whole. No task uses it any more; its contents may be lost.
-    ///
-    /// # Errors
-    /// If it cannot be released now; the segment stays committed and cached.
+    /// Fails if it cannot be released now; the segment stays committed and cached.
     fn decommit(&mut self, offset: usize, length: usize) -> Result<()>;
 
-    /// Maps the first `length` bytes of a file to a part of the range; used for a tensor that another process has sent.
-    ///
-    /// # Errors
+    /// Maps the first `length` bytes of a file to a part of the range; used for a tensor that another process has sent. Fails with
     /// `Unsupported` unless the memory can be backed by a file; the process that receives the tensor gets the error.
     fn map_file(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let _ = (offset, length, file);
@@ -43,10 +37,8 @@ pub trait DeviceMemory: fmt::Debug + Send {
     }
 
     /// Replaces the memory of a committed part by an empty file of `length` bytes and keeps the contents; used when a tensor in it
-    /// is first sent to another process.
-    ///
-    /// # Errors
-    /// `Unsupported` unless the memory can be backed by a file; the sending process gets the error. Nothing has changed then.
+    /// is first sent to another process. Fails with `Unsupported` unless the memory can be backed by a file; the sending process
+    /// gets the error. Nothing has changed then.
     ///
     /// # Safety
     /// Nothing writes to the part meanwhile.

@@ -25,10 +25,7 @@ pub trait Surroundings: Send + Sync {
     /// The streams of the device that have been used so far.
     fn streams(&self) -> Vec<&'static dyn Timeline>;
 
-    /// Reserves the device's address range.
-    ///
-    /// # Errors
-    /// If there is no range of that length.
+    /// Reserves the device's address range. Fails if there is no range of that length.
     fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
         arena::reserve(length)
     }
@@ -64,10 +61,8 @@ pub struct DevicePool {
 }
 
 impl DevicePool {
-    /// The pool of a device. Its streams are waited for before memory is released.
-    ///
-    /// # Errors
-    /// `Internal` if the process may not have that much address space.
+    /// The pool of a device. Its streams are waited for before memory is released. Fails with `Internal` if the process may not
+    /// have that much address space.
     pub fn new(device: usize, settings: Settings, surroundings: Box<dyn Surroundings>) -> Result<Self, Error> {
         let refused = |error| Error::Internal(format!("no address space for the memory of device {}: {error}", Device(device)));
         let mut pool = Pool::over(settings, &|length| surroundings.reserve(length)).map_err(refused)?;
@@ -90,9 +85,7 @@ impl DevicePool {
     }
 
     /// Allocates a block of at least `bytes` bytes (not 0) for the stream from the pool with number `private`; returns its address.
-    ///
-    /// # Errors
-    /// `OutOfMemory` if releasing the cache did not help.
+    /// Fails with `OutOfMemory` if releasing the cache did not help.
     #[inline]
     pub fn allocate(&self, stream: &'static dyn Timeline, private: u64, bytes: usize) -> Result<usize, Error> {
         let request = Request { stream, private, bytes, context: capture(Detail::State), collected: false };
@@ -206,10 +199,8 @@ impl DevicePool {
         freed.is_some()
     }
 
-    /// Maps the first `size` bytes of another process's file; returns the address.
-    ///
-    /// # Errors
-    /// The range has no room, or the machine refuses.
+    /// Maps the first `size` bytes of another process's file; returns the address. Fails if the range has no room, or the machine
+    /// refuses.
     pub fn map_foreign(&self, file: &File, size: usize) -> std::io::Result<usize> {
         let mut pool = self.lock();
         let address = pool.map_foreign(file, size)?;
@@ -224,10 +215,7 @@ impl DevicePool {
     }
 
     /// Notes that tasks of another stream use the block that starts at `address`. No effect on memory of another process: its
-    /// receiver waits for every stream before it gives the memory back.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if no live block starts there.
+    /// receiver waits for every stream before it gives the memory back. Fails with `InvalidArgument` if no live block starts there.
     pub fn record_stream(&self, address: usize, stream: &'static dyn Timeline) -> Result<(), Error> {
         let mut pool = self.lock();
         if pool.record_stream(address, stream) || pool.is_foreign(address) {

@@ -144,10 +144,8 @@ fn block_size(bytes: usize) -> Option<usize> {
 }
 
 impl HostPool {
-    /// Allocates a page-aligned block of at least `bytes` bytes (not 0); returns its address.
-    ///
-    /// # Errors
-    /// `OutOfMemory` if the machine refuses the memory even after the cache was released.
+    /// Allocates a page-aligned block of at least `bytes` bytes (not 0); returns its address. Fails with `OutOfMemory` if the
+    /// machine refuses the memory even after the cache was released.
     pub fn allocate(&self, bytes: usize) -> Result<usize, Error> {
         let refused = || Error::OutOfMemory(format!("{} could not pin {} of host memory", name(), text::size(bytes)));
         let size = block_size(bytes).ok_or_else(refused)?;

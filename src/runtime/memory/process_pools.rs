@@ -10,10 +10,7 @@ use crate::runtime::sync::{LazyLock, OnceLock};
 static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 static HOST: LazyLock<HostPool> = LazyLock::new(HostPool::default);
 
-/// The pools of all devices; the first call makes them.
-///
-/// # Errors
-/// The error of `make` at the first call.
+/// The pools of all devices; the first call makes them. Fails with the error of `make` at the first call.
 pub fn get_or_make(make: impl FnOnce() -> Result<Vec<DevicePool>, Error>) -> Result<&'static [DevicePool], Error> {
     POOLS.get_or_init(make).as_deref().map_err(Clone::clone)
 }

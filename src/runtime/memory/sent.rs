@@ -60,10 +60,8 @@ impl Pool {
         Some(Whereabouts { block: block.address, segment: (start, segment.size), file, timelines })
     }
 
-    /// Replaces a segment's memory by an empty file, unless it is a file's already.
-    ///
-    /// # Errors
-    /// If the system refuses; nothing has changed then.
+    /// Replaces a segment's memory by an empty file, unless it is a file's already. Fails if the system refuses; nothing has
+    /// changed then.
     ///
     /// # Safety
     /// Nothing writes to the segment meanwhile.
@@ -110,9 +108,6 @@ impl Pool {
     }
 
     /// Maps the first `size` bytes of another process's file; returns the address.
-    ///
-    /// # Errors
-    /// As [`super::arena::Arena::map_file`].
     pub fn map_foreign(&mut self, file: &File, size: usize) -> Result<usize> {
         let address = self.arena.map_file(size, file)?;
         self.foreign.insert(address, size);

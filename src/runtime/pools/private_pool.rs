@@ -41,9 +41,6 @@ impl PrivatePool {
     }
 
     /// Uses a new pool with these traits, on every device.
-    ///
-    /// # Errors
-    /// As [`super::make_all`].
     pub fn with_traits(traits: Traits) -> Result<Self, Error> {
         let devices = super::make_all()?;
         let pool = Self::new(new_number());

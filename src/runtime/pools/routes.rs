@@ -34,9 +34,6 @@ impl Drop for Choice {
 }
 
 /// Makes this thread's allocations on a device use the pool of that number, until [`restore`].
-///
-/// # Errors
-/// As [`device::get`].
 pub fn choose(device: usize, number: u64) -> Result<(), Error> {
     device::get(device)?;
     COUNT.fetch_add(1, Ordering::Relaxed);
@@ -45,10 +42,7 @@ pub fn choose(device: usize, number: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Revokes this thread's last choice of that pool for the device.
-///
-/// # Errors
-/// `InvalidArgument` if there is none.
+/// Revokes this thread's last choice of that pool for the device. Fails with `InvalidArgument` if there is none.
 pub fn restore(device: usize, number: u64) -> Result<(), Error> {
     let is_it = |choice: &Choice| choice.device == device && choice.pool.number() == number;
     // Dropped after the borrow of the list has ended.

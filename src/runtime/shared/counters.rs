@@ -113,17 +113,12 @@ pub struct Receipts {
 
 impl Receipts {
     /// Maps the counters.
-    ///
-    /// # Errors
-    /// As [`Place::open`].
     pub fn open(place: Place) -> Result<Self> {
         Ok(Self { words: Words::map(&place.open()?, BYTES)?, receiver: Process::current()? })
     }
 
-    /// Notes that this process holds a send.
-    ///
-    /// # Errors
-    /// `AlreadyExists` if it was received before; `InvalidData` for a number out of range.
+    /// Notes that this process holds a send. Fails with `AlreadyExists` if it was received before; `InvalidData` for a number out
+    /// of range.
     pub fn receive(&self, number: u64) -> Result<()> {
         let index = number as u32 as usize;
         if index >= SENDS {

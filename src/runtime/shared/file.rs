@@ -41,10 +41,7 @@ impl Place {
         Self { process: Process::of_word(process), descriptor: descriptor as u32, device, inode }
     }
 
-    /// Opens the file.
-    ///
-    /// # Errors
-    /// `NotFound` if the process has ended or closed the file; other kinds if the system refuses.
+    /// Opens the file. Fails with `NotFound` if the process has ended or closed the file; other kinds if the system refuses.
     pub fn open(&self) -> Result<File> {
         let path = PathBuf::from(format!("/proc/{}/fd/{}", self.process.id, self.descriptor));
         let is_it = |facts: std::fs::Metadata| (facts.dev(), facts.ino()) == (self.device, self.inode);
@@ -81,10 +78,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Maps the first `length` bytes of a file.
-    ///
-    /// # Errors
-    /// The file is shorter, or the system refuses.
+    /// Maps the first `length` bytes of a file. Fails if the file is shorter, or the system refuses.
     pub fn map(file: &File, length: usize) -> Result<Self> {
         if file.metadata()?.len() < length as u64 {
             return Err(ErrorKind::InvalidData.into());

@@ -45,9 +45,6 @@ impl Drop for Release {
 }
 
 /// Runs `body` while nothing writes to device memory. `None`: other threads did not stop writing before the deadline.
-///
-/// # Errors
-/// As [`Stream::submit`](crate::runtime::stream::Stream::submit).
 pub fn alone<R>(deadline: Instant, body: impl FnOnce() -> R) -> Result<Option<R>, Error> {
     let Some(exclusive) = gate::exclusive(deadline) else { return Ok(None) };
     let release = Release { held: Arc::new(Held::default()), exclusive: Some(exclusive) };

@@ -42,9 +42,6 @@ impl Page {
     }
 
     /// The page of another process.
-    ///
-    /// # Errors
-    /// As [`Place::open`].
     pub fn open(place: Place) -> Result<Self> {
         Self::over(place.open()?)
     }
@@ -123,18 +120,12 @@ impl Awaited {
         Err(Error::TaskFailed(format!("process {} ended before it reached an event that is waited for", process.id)))
     }
 
-    /// True if the recording is reached.
-    ///
-    /// # Errors
-    /// `TaskFailed` if it never will be.
+    /// True if the recording is reached. Fails with `TaskFailed` if it never will be.
     pub fn query(&self) -> std::result::Result<bool, Error> {
         if self.is_reached() { Ok(true) } else { self.check().map(|()| self.is_reached()) }
     }
 
-    /// Waits until the recording is reached or its process ends.
-    ///
-    /// # Errors
-    /// `TaskFailed` if it never will be reached.
+    /// Waits until the recording is reached or its process ends. Fails with `TaskFailed` if it never will be reached.
     pub fn synchronize(&self) -> std::result::Result<(), Error> {
         if self.is_reached() { Ok(()) } else { unlocked(|unlocked| self.wait(unlocked)) }
     }

@@ -15,10 +15,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// This process.
-    ///
-    /// # Errors
-    /// If there is no `/proc`.
+    /// This process. Fails if there is no `/proc`.
     pub fn current() -> Result<Self> {
         let id = std::process::id();
         start_of(id).map(|start| Self { id, start })

@@ -107,11 +107,8 @@ pub struct Received {
 }
 
 impl Received {
-    /// Receives a send.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if its sender has ended, if it was received before, and for a device that this process does not have;
-    /// `OutOfMemory` if there is no room for it.
+    /// Receives a send. Fails with `InvalidArgument` if its sender has ended, if it was received before, and for a device that this
+    /// process does not have; `OutOfMemory` if there is no room for it.
     pub fn new(shared: Shared, number: u64) -> Result<Self, Error> {
         device::get(shared.device)?;
         let mut state = STATE.lock();
@@ -175,10 +172,7 @@ impl Drop for Received {
     }
 }
 
-/// Returns a send whose memory this process has received already.
-///
-/// # Errors
-/// `InvalidArgument` as for [`Received::new`].
+/// Returns a send whose memory this process has received already. Fails with `InvalidArgument` as for [`Received::new`].
 pub fn give_back(shared: &Shared, number: u64) -> Result<(), Error> {
     let mut state = STATE.lock();
     let receipts = state.receipts(shared.counters).map_err(|error| gone(shared, &error))?;

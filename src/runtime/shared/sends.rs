@@ -71,11 +71,9 @@ impl Shared {
 }
 
 /// Sends the memory at an address: converts its segment to a file, waits for the queued tasks of the streams that use it, and
-/// counts the send. `None`: other host threads write to the segment, so it cannot be converted now.
-///
-/// # Errors
-/// `InvalidArgument` for memory that does not belong to a pool of this process, in a forked child, and while the current stream
-/// captures; `OutOfMemory` if the system refuses a file; the failure of a task of the current stream.
+/// counts the send. `None`: other host threads write to the segment, so it cannot be converted now. Fails with `InvalidArgument`
+/// for memory that does not belong to a pool of this process, in a forked child, and while the current stream captures;
+/// `OutOfMemory` if the system refuses a file; the failure of a task of the current stream.
 pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
     fork::check()?;
     let counters = counters()?;

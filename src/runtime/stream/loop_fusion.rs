@@ -156,10 +156,8 @@ pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>)
     (count > 1).then_some((count, ends))
 }
 
-/// Runs tasks that [`members`] found. `mark`: makes the mark of each task from its number, if a trace is recording.
-///
-/// # Errors
-/// The number of the first task that fails, and the cause.
+/// Runs tasks that [`members`] found. `mark`: makes the mark of each task from its number, if a trace is recording. Fails with the
+/// number of the first task that fails, and the cause.
 pub(in crate::runtime) fn run_all(
     tasks: &[Task],
     ends: &[usize],

@@ -18,19 +18,13 @@ use crate::runtime::vector_clock::VectorClock;
 
 /// A debugging mode asks for these calls by a bit of the [`observers`]; without one, streams do not make them.
 pub(in crate::runtime) trait Observer: Sync {
-    /// A task is about to be queued, or recorded by `recorder`.
-    ///
-    /// # Errors
-    /// The reason why the task must not be submitted.
+    /// A task is about to be queued, or recorded by `recorder`. Fails with the reason why the task must not be submitted.
     fn check(&self, stream: &'static Stream, recorder: Option<&dyn Recorder>, task: &mut Task) -> Result<(), Error>;
 
     /// A checked task is about to be queued, with its entry in a trace.
     fn submitted(&self, stream: &'static Stream, task: &Task);
 
     /// A checked task is about to be queued. Returns the task to queue in its place.
-    ///
-    /// # Errors
-    /// As [`Stream::submit`].
     fn replace(&self, stream: &'static Stream, task: Task) -> Result<Task, Error>;
 
     /// A task was queued under that number.
@@ -40,19 +34,14 @@ pub(in crate::runtime) trait Observer: Sync {
     fn ran(&self, stream: &Stream, name: &str);
 
     /// A thread waits until `target` tasks of the stream are done, and nothing has happened for `idle`. `None`: the thread waits as
-    /// usual. Else it runs nothing itself, and the result is true if the observer has run a task.
-    ///
-    /// # Errors
-    /// `TaskFailed` if the stream is stuck.
+    /// usual. Else it runs nothing itself, and the result is true if the observer has run a task. Fails with `TaskFailed` if the
+    /// stream is stuck.
     fn help(&self, stream: &'static Stream, target: u64, idle: Duration) -> Result<Option<bool>, Error>;
 
     /// A task of the stream has failed.
     fn failed(&self, stream: &Stream, failure: &Error);
 
     /// Raises a failure of the device that stays.
-    ///
-    /// # Errors
-    /// The failure of an earlier task.
     fn failure(&self, device: usize) -> Result<(), Error>;
 
     /// The host has asked whether a stream is done, and it was not.
@@ -76,19 +65,13 @@ pub(in crate::runtime) trait Observer: Sync {
 
 /// A recorder of the tasks of capturing streams.
 pub(in crate::runtime) trait Recorder: Any + fmt::Debug + Send + Sync {
-    /// Records a task of the stream.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the recorder no longer records.
+    /// Records a task of the stream. Fails with `InvalidArgument` if the recorder no longer records.
     fn record(&self, stream: &'static Stream, task: Task) -> Result<(), Error>;
 
     /// Refuses a call that cannot be recorded. `what` names the call and the reason, as the subject of a sentence.
     fn refuse(&self, what: &str) -> Error;
 
     /// Refuses to wait for a device, if waits of this thread are not permitted.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
     fn check_wait(&self, device: usize) -> Result<(), Error>;
 
     /// The number of the memory pool that allocations for its streams come from.
@@ -98,9 +81,6 @@ pub(in crate::runtime) trait Recorder: Any + fmt::Debug + Send + Sync {
     fn retain(&self, number: u64);
 
     /// The timeline that freed pinned host memory waits for.
-    ///
-    /// # Errors
-    /// As [`Recorder::record`].
     fn hold(&self) -> Result<&'static dyn Timeline, Error>;
 }
 

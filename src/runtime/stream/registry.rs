@@ -35,10 +35,7 @@ pub fn find(device: usize, id: i64) -> Option<&'static Stream> {
     devices().get(device)?.stream(id)
 }
 
-/// This thread's current stream of a device: the default stream of `devices()` at first.
-///
-/// # Panics
-/// If the device does not exist.
+/// This thread's current stream of a device: the default stream of `devices()` at first. Panics if the device does not exist.
 #[inline]
 pub fn current(device: usize, devices: impl FnOnce() -> &'static [Device]) -> &'static Stream {
     STREAMS.with(|streams| {
@@ -128,11 +125,9 @@ impl Device {
         std::iter::once(self.default).chain(pool).chain(created.iter().copied()).collect()
     }
 
-    /// Waits for all work of the device.
-    ///
-    /// # Errors
-    /// The first failure that a stream of the device has stored; the others are kept for their streams' next synchronising call.
-    /// `InvalidArgument` while a stream of the device captures, depending on the capture's mode.
+    /// Waits for all work of the device. Fails with the first failure that a stream of the device has stored (the others are kept
+    /// for their streams' next synchronising call), and with `InvalidArgument` while a stream of the device captures, depending on
+    /// the capture's mode.
     pub fn synchronize(&self) -> Result<(), Error> {
         let streams = self.streams();
         streams.iter().filter_map(|stream| stream.recorder()).try_for_each(|recorder| recorder.check_wait(self.index))?;

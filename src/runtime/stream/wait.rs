@@ -76,19 +76,14 @@ impl Stream {
         }
     }
 
-    /// Waits for everything that was submitted so far.
-    ///
-    /// # Errors
-    /// The failure of a task, once; `InvalidArgument` from a task of this stream and while the stream captures.
+    /// Waits for everything that was submitted so far. Fails with the failure of a task, once, and with `InvalidArgument` from a
+    /// task of this stream and while the stream captures.
     #[inline]
     pub fn synchronize(&'static self) -> Result<(), Error> {
         self.synchronize_for(|| "Stream.synchronize()".to_owned())
     }
 
     /// As [`Stream::synchronize`]. `what` names the caller, for the error while the stream captures.
-    ///
-    /// # Errors
-    /// As [`Stream::synchronize`].
     #[inline]
     pub fn synchronize_for(&'static self, what: impl FnOnce() -> String) -> Result<(), Error> {
         self.refuse_capturing(what)?;
@@ -152,10 +147,8 @@ impl Stream {
         Ok(recording)
     }
 
-    /// Makes further tasks of the stream wait for the recording.
-    ///
-    /// # Errors
-    /// As [`Stream::submit`]; `InvalidArgument` while the stream captures.
+    /// Makes further tasks of the stream wait for the recording. Fails as [`Stream::submit`] does, and with `InvalidArgument` while
+    /// the stream captures.
     pub(in crate::runtime) fn wait_behind(&'static self, recording: Arc<Recording>) -> Result<(), Error> {
         self.refuse_capturing(|| "waiting for an event that was recorded outside of the capture".to_owned())?;
         if let Some(observer) = observer(RACES | CLOCK) {
