@@ -137,25 +137,8 @@ fn check(tensor: Tensor<'_>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::c_void;
-
-    use super::super::rd_device::rd_init;
-    use super::super::rd_launch::RD_OPERAND_HOST;
-    use super::super::{RD_OK, RD_UNSUPPORTED};
     use super::*;
     use crate::tensor::{DType, Flags};
-
-    fn given(data: *mut c_void, dtype: DType, device: i32, sizes: &[i64], strides: &[i64]) -> rd_tensor {
-        let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);
-        let flags = if device < 0 { RD_OPERAND_HOST } else { 0 };
-        rd_tensor { handle: ptr::null_mut(), data, sizes, strides, ndim, dtype: dtype as i32, device, flags }
-    }
-
-    fn copy(target: &rd_tensor, source: &rd_tensor, wait: Option<&CStr>) -> rd_status {
-        assert_eq!(rd_init(), RD_OK);
-        // SAFETY: the tensors outlive the synchronisation that each test ends with.
-        unsafe { rd_copy(target, source, wait.map_or(ptr::null(), CStr::as_ptr)) }
-    }
 
     #[test]
     fn plain_copies_are_of_all_bytes_in_order() {

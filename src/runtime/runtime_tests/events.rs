@@ -1,8 +1,7 @@
-//! Events: chains of streams, streams that wait for each other many times, failures, captured events.
+//! Events: failures, captured events.
 
-use super::common::{LARGE, captured, costing, failing, kernel, stopped, stream};
+use super::common::{LARGE, captured, failing, stopped, stream};
 use crate::runtime::event::Event;
-use crate::runtime::sync::{Arc, AtomicUsize, Ordering};
 
 #[test]
 fn events_behind_a_failure_complete_and_raise_it() {

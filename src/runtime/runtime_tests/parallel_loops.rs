@@ -1,12 +1,11 @@
-//! Parallel loops: every chunk once, under contention, nested, with panics.
+//! Parallel loops: nested, with panics, on how many threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use super::common::{kernel, stream};
 use crate::runtime::parallel_for::{num_threads, parallel_for};
 use crate::runtime::slot::{Slot, Work};
-use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::runtime::sync::{AtomicUsize, Mutex, Ordering};
 
 const COSTS: [u64; 4] = [0, 5_000, 50_000, 5_000_000];
 

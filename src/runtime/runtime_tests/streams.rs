@@ -1,4 +1,4 @@
-//! Streams: order, which thread runs a task, priority, the bounded backlog, stress by many threads, failures.
+//! Streams: which thread runs a task, priority, the bounded backlog, failures.
 
 use std::thread;
 use std::time::Duration;

@@ -170,10 +170,6 @@ mod tests {
         Demand { name: "add", kind: Kind::Kernel, products: None, copied: 0, bytes: 12 * elements, elements }
     }
 
-    fn duration(profile: &str, demand: &Demand) -> f64 {
-        job(speed(profile), demand, Float32::default()).duration as f64
-    }
-
     #[test]
     fn a_small_product_uses_less_of_the_card() {
         let small = job(speed("a100-80g"), &product(256, 256, 4096, "bfloat16"), Float32::default());
