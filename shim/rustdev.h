@@ -249,31 +249,53 @@ void rd_wait_end(const struct rd_wait *wait, uint64_t begin);
 
 // A counter with its peak and its totals.
 typedef struct rd_stat {
+  // The value now.
   int64_t current;
+  // The largest value since the last reset of the peak.
   int64_t peak;
+  // The sum of all increases since the last reset of the totals.
   int64_t allocated;
+  // The sum of all decreases since the last reset of the totals.
   int64_t freed;
 } rd_stat;
 
-// The counters of a device. Indices as in `c10::CachingAllocator::StatType`: aggregate, small pool, large pool.
+// A counter over everything and over each of the two kinds of segments; indices as in `c10::CachingAllocator::StatType`: all,
+// small, large.
+typedef struct rd_stat rd_stat_per_kind[3];
+
+// Every counter of one device.
 typedef struct rd_memory_stats {
-  struct rd_stat allocation[3];
-  struct rd_stat segment[3];
-  struct rd_stat active[3];
-  struct rd_stat inactive_split[3];
-  struct rd_stat allocated_bytes[3];
-  struct rd_stat reserved_bytes[3];
-  struct rd_stat active_bytes[3];
-  struct rd_stat inactive_split_bytes[3];
-  struct rd_stat requested_bytes[3];
+  // Allocations that the caller holds.
+  rd_stat_per_kind allocation;
+  // Segments of committed memory.
+  rd_stat_per_kind segment;
+  // Blocks that the caller holds or that wait for another stream.
+  rd_stat_per_kind active;
+  // Free blocks that share their segment with others.
+  rd_stat_per_kind inactive_split;
+  // Bytes of the blocks that the caller holds.
+  rd_stat_per_kind allocated_bytes;
+  // Bytes of the segments.
+  rd_stat_per_kind reserved_bytes;
+  // Bytes of the active blocks.
+  rd_stat_per_kind active_bytes;
+  // Bytes of the free blocks that share their segment with others.
+  rd_stat_per_kind inactive_split_bytes;
+  // Bytes that the caller asked for, before rounding.
+  rd_stat_per_kind requested_bytes;
+  // Allocations of at least `max_split_size`.
   struct rd_stat oversize_allocations;
+  // Segments of at least `max_split_size`.
   struct rd_stat oversize_segments;
+  // Requests that ran out of budget and were retried after the cache was released.
   int64_t num_alloc_retries;
+  // Out-of-memory errors.
   int64_t num_ooms;
+  // Times that the device was synchronised to reclaim memory.
   int64_t num_sync_all_streams;
   int64_t num_device_alloc;
   int64_t num_device_free;
-  // -1 means no limit.
+  // The setting; -1 means no limit.
   int64_t max_split_size;
 } rd_memory_stats;
 
@@ -325,16 +347,25 @@ typedef struct rd_duration {
   int64_t count;
 } rd_duration;
 
-// The counters of the pinned pool, as in `at::HostStats`.
+// The counters of the host pool, with the names and the meaning of `torch.cuda.host_memory_stats`.
 typedef struct rd_host_stats {
+  // Blocks that the caller holds or that wait for a stream.
   rd_stat active_requests;
+  // Bytes of these blocks.
   rd_stat active_bytes;
+  // All blocks, including cached ones.
   rd_stat allocations;
+  // Bytes of all blocks.
   rd_stat allocated_bytes;
+  // The time spent on allocations from the system.
   struct rd_duration host_alloc_time;
+  // The time spent on releases to the system.
   struct rd_duration host_free_time;
+  // The number of allocations from the system.
   int64_t num_host_alloc;
+  // The number of releases to the system.
   int64_t num_host_free;
+  // `num_host_alloc` by the binary logarithm of the size.
   int64_t bucket_allocation[64];
 } rd_host_stats;
 
@@ -476,7 +507,7 @@ rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_laun
 // The state of a generator, opaque to C.
 typedef struct rd_generator rd_generator;
 
-// The state from which a generator draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
+// The state from which a kernel draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
 typedef struct rd_philox_state {
   uint64_t seed;
   uint64_t offset;

@@ -294,11 +294,40 @@ fn for_c(source: &str) -> String {
         skipping = documents && (skipping || line.contains("/// # Safety"));
         if skipping {
             lines.pop_if(|last| last.trim() == "///");
+        } else if let Some(item) = lent(line) {
+            lines.push(item);
         } else if !(line.ends_with(';') && line.trim_start_matches("pub ").starts_with("mod ")) {
             lines.push(if documents { without_links(line) } else { opaque(line).unwrap_or_else(|| line.to_owned()) });
         }
     }
     lines.join("\n")
+}
+
+/// Of `pub use crate::module::Name as rd_name;`: the file, the name in Rust and the name in C.
+fn alias(line: &str) -> Option<(String, &str, &str)> {
+    let (path, name) = line.strip_prefix("pub use crate::")?.strip_suffix(';')?.split_once(" as ")?;
+    let (module, of) = path.rsplit_once("::")?;
+    Some((module.replace("::", "/"), of, name))
+}
+
+/// The struct that such a line exports; it and the types of its fields have their names in C.
+fn lent(line: &str) -> Option<String> {
+    let (module, of, _) = alias(line)?;
+    let source_of_struct = source(&module);
+    let item = source_of_struct
+        .split(
+            "
+
+",
+        )
+        .find(|item| item.contains(&format!("pub struct {of} {{")))?;
+    let sources: String = sections().map(source).collect();
+    let renamed = sources.lines().filter_map(alias).fold(item.to_owned(), |text, (_, of, name)| {
+        [("struct ", " {"), (": ", ","), ("[", ";")]
+            .into_iter()
+            .fold(text, |text, (before, after)| text.replace(&format!("{before}{of}{after}"), &format!("{before}{name}{after}")))
+    });
+    Some(without_links(&renamed))
 }
 
 /// Another name for a struct of a module that C does not see is a struct that C sees no fields of.

@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicU64;
 use super::rd_device::current_stream;
 use super::rd_launch::{RD_SCALAR_CELL, rd_scalar};
 use super::{Failure, catch, guard, rd_status};
-use crate::runtime::generator::{self, Generator, PhiloxState};
+pub use crate::runtime::generator::PhiloxState as rd_philox_state;
+use crate::runtime::generator::{self, Generator};
 use crate::runtime::graph::capture::{self, Capture};
 use crate::runtime::rng;
 use crate::runtime::sync::Arc;
@@ -19,20 +20,6 @@ use crate::tensor::DType;
 
 /// The state of a generator, opaque to C.
 pub type rd_generator = Generator;
-
-/// The state from which a generator draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct rd_philox_state {
-    pub seed: u64,
-    pub offset: u64,
-}
-
-impl From<PhiloxState> for rd_philox_state {
-    fn from(PhiloxState { seed, offset }: PhiloxState) -> Self {
-        Self { seed, offset }
-    }
-}
 
 /// The generator behind a handle; the caller keeps its share.
 ///
@@ -46,7 +33,7 @@ unsafe fn borrow(generator: *const rd_generator) -> ManuallyDrop<Arc<Generator>>
 /// A new state; the caller releases it with [`rd_generator_release`].
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_generator_create(state: rd_philox_state) -> *const rd_generator {
-    Arc::into_raw(Arc::new(Generator::new(PhiloxState { seed: state.seed, offset: state.offset })))
+    Arc::into_raw(Arc::new(Generator::new(state)))
 }
 
 /// Another share in a state; the caller releases it with [`rd_generator_release`].
@@ -72,7 +59,7 @@ pub unsafe extern "C" fn rd_generator_release(generator: *const rd_generator) {
 /// The current state.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_generator_state(generator: &rd_generator) -> rd_philox_state {
-    generator.state().into()
+    generator.state()
 }
 
 /// Fails if this thread's current stream of the device captures, and invalidates that capture.
@@ -96,11 +83,10 @@ pub unsafe extern "C" fn rd_generator_set_state(
     what: *const c_char,
 ) -> rd_status {
     catch(|| {
-        let rd_philox_state { seed, offset } = state;
-        generator::check_offset(offset)?;
+        generator::check_offset(state.offset)?;
         // SAFETY: the caller's promise.
         refuse_capturing(device, &unsafe { CStr::from_ptr(what) }.to_string_lossy())?;
-        generator.set_state(PhiloxState { seed, offset });
+        generator.set_state(state);
         Ok(())
     })
 }
@@ -116,7 +102,7 @@ pub extern "C" fn rd_generator_advance(
 ) -> rd_status {
     catch(|| {
         refuse_capturing(device, "reading the state of a generator")?;
-        *start = generator.advance(numbers).into();
+        *start = generator.advance(numbers);
         Ok(())
     })
 }
@@ -140,7 +126,7 @@ pub unsafe extern "C" fn rd_generator_draw(
         let generator = unsafe { borrow(generator) };
         [*seed, *offset] = match Capture::of(stream) {
             None => {
-                let PhiloxState { seed, offset } = generator.advance(numbers);
+                let rd_philox_state { seed, offset } = generator.advance(numbers);
                 [seed, offset].map(number)
             }
             Some(capture) => {
@@ -165,6 +151,6 @@ fn address(place: &'static AtomicU64) -> rd_scalar {
 /// kernel.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_generator_derive_seed(generator: &rd_generator) -> u64 {
-    let PhiloxState { seed, offset } = generator.advance(generator::BLOCK);
+    let rd_philox_state { seed, offset } = generator.advance(generator::BLOCK);
     rng::derived_seed(seed, offset)
 }

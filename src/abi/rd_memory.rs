@@ -10,74 +10,11 @@ use super::rd_stream::find;
 use super::{guard, rd_status, shield, write};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
-use crate::runtime::memory::stats::{PerKind, Stat, Stats};
+pub use crate::runtime::memory::stats::PerKind as rd_stat_per_kind;
+pub use crate::runtime::memory::stats::Stat as rd_stat;
+pub use crate::runtime::memory::stats::Stats as rd_memory_stats;
 use crate::runtime::sync::{AtomicUsize, Ordering};
 use crate::runtime::{Error, device, pools};
-
-/// A counter with its peak and its totals.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct rd_stat {
-    pub current: i64,
-    pub peak: i64,
-    pub allocated: i64,
-    pub freed: i64,
-}
-
-impl From<Stat> for rd_stat {
-    fn from(stat: Stat) -> Self {
-        Self { current: stat.current, peak: stat.peak, allocated: stat.allocated, freed: stat.freed }
-    }
-}
-
-/// The counters of a device. Indices as in `c10::CachingAllocator::StatType`: aggregate, small pool, large pool.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct rd_memory_stats {
-    pub allocation: [rd_stat; 3],
-    pub segment: [rd_stat; 3],
-    pub active: [rd_stat; 3],
-    pub inactive_split: [rd_stat; 3],
-    pub allocated_bytes: [rd_stat; 3],
-    pub reserved_bytes: [rd_stat; 3],
-    pub active_bytes: [rd_stat; 3],
-    pub inactive_split_bytes: [rd_stat; 3],
-    pub requested_bytes: [rd_stat; 3],
-    pub oversize_allocations: rd_stat,
-    pub oversize_segments: rd_stat,
-    pub num_alloc_retries: i64,
-    pub num_ooms: i64,
-    pub num_sync_all_streams: i64,
-    pub num_device_alloc: i64,
-    pub num_device_free: i64,
-    /// -1 means no limit.
-    pub max_split_size: i64,
-}
-
-impl rd_memory_stats {
-    fn new(stats: &Stats, max_split_size: usize) -> Self {
-        let each = |stat: &PerKind| stat.values.map(rd_stat::from);
-        Self {
-            allocation: each(&stats.allocation),
-            segment: each(&stats.segment),
-            active: each(&stats.active),
-            inactive_split: each(&stats.inactive_split),
-            allocated_bytes: each(&stats.allocated_bytes),
-            reserved_bytes: each(&stats.reserved_bytes),
-            active_bytes: each(&stats.active_bytes),
-            inactive_split_bytes: each(&stats.inactive_split_bytes),
-            requested_bytes: each(&stats.requested_bytes),
-            oversize_allocations: stats.oversize_allocations.into(),
-            oversize_segments: stats.oversize_segments.into(),
-            num_alloc_retries: stats.num_alloc_retries,
-            num_ooms: stats.num_ooms,
-            num_sync_all_streams: stats.num_sync_all_streams,
-            num_device_alloc: stats.num_device_alloc,
-            num_device_free: stats.num_device_free,
-            max_split_size: i64::try_from(max_split_size).unwrap_or(-1),
-        }
-    }
-}
 
 /// Called after each allocation (`bytes` positive) and free (`bytes` negative).
 pub type rd_memory_observer = Option<extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32)>;
@@ -136,14 +73,14 @@ pub extern "C" fn rd_memory_info(device: i32, free: &mut u64, total: &mut u64) -
 /// The counters of the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_get_stats(device: i32, stats: &mut rd_memory_stats) -> rd_status {
-    write(stats, || pool(device).map(|pool| rd_memory_stats::new(&pool.stats(), pool.settings().max_split_size)))
+    write(stats, || pool(device).map(DevicePool::stats))
 }
 
 /// Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_reset_stats(device: i32, accumulated: bool) -> rd_status {
     guard(|| {
-        pool(device)?.with_stats(if accumulated { Stats::reset_accumulated } else { Stats::reset_peak });
+        pool(device)?.with_stats(if accumulated { rd_memory_stats::reset_accumulated } else { rd_memory_stats::reset_peak });
         Ok(())
     })
 }

@@ -10,7 +10,8 @@ use super::sync::Mutex;
 /// The number of 32-bit numbers in a Philox block.
 pub const BLOCK: u64 = 4;
 
-/// The state from which a kernel draws. The offset counts 32-bit numbers.
+/// The state from which a kernel draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhiloxState {
     pub seed: u64,

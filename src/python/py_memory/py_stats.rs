@@ -40,8 +40,7 @@ fn duration<'py>(py: Python<'py>, time: &Duration) -> PyResult<Bound<'py, PyDict
 
 #[pyfunction]
 fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
-    let pool = pools::pool(device)?;
-    let (stats, settings) = (pool.stats(), pool.settings());
+    let stats = pools::pool(device)?.stats();
     let dict = PyDict::new(py);
     for (name, value) in [
         ("allocation", &stats.allocation),
@@ -64,7 +63,7 @@ fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("num_sync_all_streams", stats.num_sync_all_streams)?;
     dict.set_item("num_device_alloc", stats.num_device_alloc)?;
     dict.set_item("num_device_free", stats.num_device_free)?;
-    dict.set_item("max_split_size", i64::try_from(settings.max_split_size).unwrap_or(-1))?;
+    dict.set_item("max_split_size", stats.max_split_size)?;
     dict.set_item("reserved_bytes_by_private_pools", PyDict::new(py))?;
     Ok(dict)
 }

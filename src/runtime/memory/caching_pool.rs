@@ -197,7 +197,7 @@ impl Pool {
             waiting: Waiting::default(),
             contexts: HashMap::new(),
             labels: HashMap::new(),
-            stats: Stats::default(),
+            stats: Stats { max_split_size: i64::try_from(settings.max_split_size).unwrap_or(-1), ..Stats::default() },
             history: History::default(),
             front_cache: FrontCache::default(),
             sends: Sends::default(),

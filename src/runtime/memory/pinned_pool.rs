@@ -20,10 +20,8 @@ use crate::runtime::sync::Mutex;
 
 const PAGE: usize = 4096;
 
-/// The number of size classes (powers of two) in the statistics.
-pub const BUCKETS: usize = 64;
-
 /// Statistics of a duration, in microseconds.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Duration {
     pub total: i64,
@@ -43,6 +41,7 @@ impl Duration {
 }
 
 /// The counters of the host pool, with the names and the meaning of `torch.cuda.host_memory_stats`.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostStats {
     /// Blocks that the caller holds or that wait for a stream.
@@ -62,7 +61,7 @@ pub struct HostStats {
     /// The number of releases to the system.
     pub num_host_free: i64,
     /// `num_host_alloc` by the binary logarithm of the size.
-    pub bucket_allocation: [i64; BUCKETS],
+    pub bucket_allocation: [i64; 64],
 }
 
 impl Default for HostStats {
@@ -77,7 +76,7 @@ impl Default for HostStats {
             host_free_time: time,
             num_host_alloc: 0,
             num_host_free: 0,
-            bucket_allocation: [0; BUCKETS],
+            bucket_allocation: [0; 64],
         }
     }
 }
@@ -102,7 +101,7 @@ impl HostStats {
         }
         self.num_host_alloc = 0;
         self.num_host_free = 0;
-        self.bucket_allocation = [0; BUCKETS];
+        self.bucket_allocation = [0; 64];
     }
 }
 

@@ -7,15 +7,16 @@
 #![forbid(unsafe_code)]
 
 /// A counter with its peak and its totals.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// The value now.
     pub current: i64,
-    /// The largest value since the last [`Stat::reset_peak`].
+    /// The largest value since the last reset of the peak.
     pub peak: i64,
-    /// The sum of all increases since the last [`Stat::reset_accumulated`].
+    /// The sum of all increases since the last reset of the totals.
     pub allocated: i64,
-    /// The sum of all decreases since the last [`Stat::reset_accumulated`].
+    /// The sum of all decreases since the last reset of the totals.
     pub freed: i64,
 }
 
@@ -61,10 +62,11 @@ impl Stat {
     }
 }
 
-/// A counter over everything and over each of the two kinds of segments.
+/// A counter over everything and over each of the two kinds of segments; indices as in `c10::CachingAllocator::StatType`: all,
+/// small, large.
+#[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerKind {
-    /// Indices as in `c10::CachingAllocator::StatType`: all, small, large.
     pub values: [Stat; 3],
 }
 
@@ -100,6 +102,7 @@ impl PerKind {
 }
 
 /// Every counter of one device.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Allocations that the caller holds.
@@ -132,6 +135,8 @@ pub struct Stats {
     pub num_sync_all_streams: i64,
     pub num_device_alloc: i64,
     pub num_device_free: i64,
+    /// The setting; -1 means no limit.
+    pub max_split_size: i64,
 }
 
 impl Stats {
