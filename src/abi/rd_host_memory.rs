@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use super::rd_stream::find;
 use super::{Failure, guard, rd_status, shield, write};
+#[allow(unused_imports, reason = "the type of a field, which C names")]
 pub use crate::runtime::memory::pinned_pool::Duration as rd_duration;
 pub use crate::runtime::memory::pinned_pool::HostStats as rd_host_stats;
 use crate::runtime::pools;

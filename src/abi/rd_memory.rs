@@ -10,7 +10,9 @@ use super::rd_stream::find;
 use super::{guard, rd_status, shield, write};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
+#[allow(unused_imports, reason = "the type of a field, which C names")]
 pub use crate::runtime::memory::stats::PerKind as rd_stat_per_kind;
+#[allow(unused_imports, reason = "the type of a field, which C names")]
 pub use crate::runtime::memory::stats::Stat as rd_stat;
 pub use crate::runtime::memory::stats::Stats as rd_memory_stats;
 use crate::runtime::sync::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Counters as dictionaries with the keys of `torch.cuda.memory_stats` and `torch.cuda.host_memory_stats`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::runtime::memory::pinned_pool::{Duration, HostPool, HostStats};
 use crate::runtime::memory::stats::{PerKind, Stat};
@@ -12,12 +12,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 fn stat<'py>(py: Python<'py>, stat: &Stat) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("current", stat.current)?;
-    dict.set_item("peak", stat.peak)?;
-    dict.set_item("allocated", stat.allocated)?;
-    dict.set_item("freed", stat.freed)?;
-    Ok(dict)
+    [("current", stat.current), ("peak", stat.peak), ("allocated", stat.allocated), ("freed", stat.freed)].into_py_dict(py)
 }
 
 fn per_kind<'py>(py: Python<'py>, stats: &PerKind) -> PyResult<Bound<'py, PyDict>> {
@@ -29,13 +24,8 @@ fn per_kind<'py>(py: Python<'py>, stats: &PerKind) -> PyResult<Bound<'py, PyDict
 }
 
 fn duration<'py>(py: Python<'py>, time: &Duration) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("total", time.total)?;
-    dict.set_item("max", time.max)?;
-    dict.set_item("min", time.min)?;
-    dict.set_item("count", time.count)?;
-    dict.set_item("avg", if time.count == 0 { 0 } else { time.total / time.count })?;
-    Ok(dict)
+    let avg = if time.count == 0 { 0 } else { time.total / time.count };
+    [("total", time.total), ("max", time.max), ("min", time.min), ("count", time.count), ("avg", avg)].into_py_dict(py)
 }
 
 #[pyfunction]
