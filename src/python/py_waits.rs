@@ -113,7 +113,6 @@ impl Owners {
     }
 }
 
-/// Adds a wait that has ended.
 fn add(wait: &rd_wait, begin: u64, end: u64) {
     // SAFETY: the name is NUL-terminated, by the contract of `rd_wait_end`.
     let name = unsafe { CStr::from_ptr(wait.name) }.to_string_lossy().into_owned();

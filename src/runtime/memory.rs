@@ -51,7 +51,6 @@ pub trait Timeline: fmt::Debug + Sync {
     fn key(&self) -> (usize, i64) {
         (self.device(), self.id())
     }
-    /// The number of tasks submitted so far.
     fn submitted(&self) -> u64;
     /// The number of completed tasks; they end in order.
     fn completed(&self) -> u64;

@@ -39,7 +39,6 @@ pub fn any() -> bool {
 /// Bits: the debugging modes.
 pub const DEBUGGING: u16 = FAULTS | WATCHDOG | SCHEDULE | GUARDS | FILL | DRY | STICKY;
 
-/// True if a debugging mode is on.
 #[inline]
 pub fn is_debugging() -> bool {
     has(DEBUGGING)

@@ -222,7 +222,6 @@ impl Stream {
         self.priority
     }
 
-    /// The number of tasks submitted so far.
     #[inline]
     pub fn submitted(&self) -> u64 {
         self.queue.submitted()
@@ -327,7 +326,6 @@ impl Stream {
         self.enqueue_checked(task, blocking)
     }
 
-    /// Has the observer check a task.
     #[inline]
     fn check(&'static self, recorder: Option<&dyn Recorder>, task: &mut Task) -> Result<(), Error> {
         observer(RACES | GUARDS).map_or(Ok(()), |observer| observer.check(self, recorder, task))

@@ -55,7 +55,6 @@ pub enum Kind {
     Kernel,
     /// A copy, from and to.
     Copy(MemoryKind, MemoryKind),
-    /// A fill with one value.
     Fill,
     /// A CPU kernel of `PyTorch` that runs as a task.
     Aten,

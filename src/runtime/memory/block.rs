@@ -68,7 +68,6 @@ pub struct Block {
     pub shared: bool,
     /// True if a context was captured at its allocation.
     pub traced: bool,
-    /// True if it has a label.
     pub labelled: bool,
     /// True if other processes may use it: see [`super::sent`].
     pub sent: bool,

@@ -41,13 +41,10 @@ pub enum Action {
     FreeRequested,
     /// A freed block became reusable.
     FreeCompleted,
-    /// A segment was committed.
     SegmentAlloc,
-    /// A segment was released.
     SegmentFree,
     /// A request failed; `address` holds the device's free bytes.
     OutOfMemory,
-    /// A snapshot was taken.
     Snapshot,
 }
 
@@ -119,7 +116,6 @@ impl History {
         }
     }
 
-    /// True if events are recorded.
     #[inline]
     pub fn records_events(&self) -> bool {
         self.recording.events

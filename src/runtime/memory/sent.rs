@@ -123,7 +123,6 @@ impl Pool {
         }
     }
 
-    /// True if an address lies in foreign memory.
     pub fn is_foreign(&self, address: usize) -> bool {
         self.foreign.range(..=address).next_back().is_some_and(|(start, size)| address - start < *size)
     }

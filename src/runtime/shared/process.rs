@@ -6,7 +6,6 @@ use std::io::{Error, Result};
 /// The 0-based index of the start time among the fields of `/proc/<process>/stat` after the name.
 const START: usize = 19;
 
-/// One process of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Process {
     pub id: u32,

@@ -38,7 +38,6 @@ pub(in crate::runtime) trait Observer: Sync {
     /// stream is stuck.
     fn help(&self, stream: &'static Stream, target: u64, idle: Duration) -> Result<Option<bool>, Error>;
 
-    /// A task of the stream has failed.
     fn failed(&self, stream: &Stream, failure: &Error);
 
     /// Raises a failure of the device that stays.

@@ -109,7 +109,6 @@ impl Device {
         stream
     }
 
-    /// The stream of that id, if it exists.
     pub fn stream(&self, id: i64) -> Option<&'static Stream> {
         match usize::try_from(id).ok()? {
             0 => Some(self.default),
