@@ -79,6 +79,7 @@ pub fn current_stream(device: usize) -> &'static Stream {
 }
 
 /// The stream of that id. Fails like [`get`], and with `InvalidArgument` if there is no such stream.
+#[inline]
 pub fn find_stream(device: usize, id: i64) -> Result<&'static Stream, Error> {
     let unknown = || Error::InvalidArgument(format!("{} has no stream with the id {id}", name::Device(device)));
     get(device)?.stream(id).ok_or_else(unknown)
