@@ -32,7 +32,7 @@ PARTS = {
     "test_sweep_extremes.py": [
         f"test_extremes_{name}_rustdev_{dtype}" for name in EXTREME for dtype in ("bfloat16", "float32", "int64")
     ],
-    "test_sparse_layouts.py": ["name__sparse_mm_reduce_impl_rustdev", "name_addmm_rustdev"],
+    "test_sparse_layouts.py": ["name__sparse_mm_reduce_impl_rustdev"],
 }
 
 
@@ -101,6 +101,24 @@ def test_every_kernel_for_sparse_tensors_has_a_call(load: Callable[[str], Module
     }
     assert len(names) > 100
     assert sorted(names - calls.CALLS.keys() - calls.ELSEWHERE) == []
+
+
+@pytest.mark.usefixtures("fallback")
+@pytest.mark.filterwarnings("ignore")  # of what is in beta or deprecated, once in a process
+@pytest.mark.parametrize("kind", ["coo", "csr"])
+def test_calls_of_sparse_tensors_and_their_gradients(kind: str, load: Callable[[str], ModuleType]) -> None:
+    calls = load("sparse_calls")
+
+    def run(call: str, device: str) -> list[Any]:
+        try:
+            parts = calls.outcome_of(call, calls.names(kind, torch.float32, torch.int64, device, gradients=True))
+        except (AttributeError, RuntimeError, ValueError, TypeError, IndexError) as error:
+            return [type(error).__name__]
+        return [it.contiguous() if isinstance(it, torch.Tensor) and it.layout is torch.strided else it for it in parts]
+
+    for call in itertools.chain.from_iterable(calls.CALLS.values()):
+        if (call, kind) not in calls.DEADLY:
+            comparison.assert_same(run(call, "rustdev"), run(call, "cpu"), rtol=1e-5, signs=False)
 
 
 def test_entries_that_no_test_ran_are_listed(load: Callable[[str], ModuleType]) -> None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -155,41 +154,6 @@ def test_batch_norm_statistics_of_equal_groups_and_updates() -> None:
     assert_same(found, torch.batch_norm_update_stats(x, None, None, 0.1))
     reduced = torch.batch_norm_backward_reduce(copied(x), copied(x), found[0], found[1], None, False, True, False)
     assert [one is not None for one in reduced] == [False, False, True, False]
-
-
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_sync_batch_norm_of_one_process(monkeypatch: pytest.MonkeyPatch, layout: torch.memory_format) -> None:
-    """PyTorch's own module function, whose collectives have nobody to talk to."""
-
-    class Group:
-        def _get_backend_name(self) -> str:
-            return "gloo"
-
-    monkeypatch.setattr(torch.distributed, "all_gather", lambda parts, one, *_, **__: parts[0].copy_(one))
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda *_, **__: None)
-    x, grad = (torch.randn(4, 3, 2, 5).contiguous(memory_format=layout) for _ in range(2))
-    leaves = [x, torch.rand(3) + 0.5, torch.randn(3)]
-    running = torch.zeros(3), torch.ones(3)
-    ours, theirs = ([one.to(device).requires_grad_() for one in leaves] for device in ("rustdev", "cpu"))
-    device_running = copied(running)
-    found = torch.nn.modules._functions.SyncBatchNorm.apply(*ours, *device_running, 1e-5, 0.1, Group(), 1)
-    expected = functional.batch_norm(theirs[0], *running, *theirs[1:], True, 0.1, 1e-5)
-    found.backward(grad.to("rustdev"))
-    expected.backward(grad)
-    assert found.stride() == expected.stride()
-    assert_same((found.detach(), *device_running), (expected.detach(), *running), rtol=1e-4, atol=1e-4)
-    assert_same([one.grad for one in ours], [one.grad for one in theirs], rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
-@pytest.mark.parametrize("bias", [True, False])
-def test_recurrent_cells(kind: str, bias: bool) -> None:
-    def cell(x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, *weights: torch.Tensor) -> Any:
-        return torch.lstm_cell(x, (h, c), *weights) if kind == "lstm" else torch.gru_cell(x, h + c, *weights)
-
-    rows = 6 * (4 if kind == "lstm" else 3)
-    shapes = [(4, 5), (4, 6), (4, 6), (rows, 5), (rows, 6), *[(rows,), (rows,)] * bias]
-    compare_gradients(cell, *map(torch.randn, shapes), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (6,), (2, 3, 6)])
