@@ -301,30 +301,19 @@ def model() -> torch.nn.Module:
     return layers.to("rustdev")
 
 
-def train(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]) -> None:
-    """Train for some steps."""
-    network = model()
-    optimizer = make(list(network.parameters()))
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    for _ in range(3):
-        inputs, targets = torch.randn(4, 1, 8, 8, device="rustdev"), torch.randint(10, (4,), device="rustdev")
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(network(inputs), targets)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        scheduler.step()
-        loss.item()
-
-
 @ordered
-def training_with_adam() -> None:
-    train(lambda parameters: torch.optim.AdamW(parameters, lr=0.1))
-
-
-@ordered
-def training_with_a_fused_optimizer() -> None:
-    train(lambda parameters: torch.optim.Adam(parameters, lr=0.1, fused=True))
+def training() -> None:
+    for options in ({"foreach": True}, {"fused": True}):
+        network = model()
+        optimizer = torch.optim.AdamW(network.parameters(), lr=0.1, **options)
+        for _ in range(3):
+            inputs, targets = torch.randn(4, 1, 8, 8, device="rustdev"), torch.randint(10, (4,), device="rustdev")
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(network(inputs), targets)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            loss.item()
 
 
 @ordered
@@ -351,20 +340,6 @@ def backward_on_a_side_stream() -> None:
         assert parameter.grad is not None
         parameter.grad.record_stream(current_stream())
         parameter.grad.add_(1)
-
-
-@ordered
-def halves_of_a_network_on_two_streams() -> None:
-    first, second = torch.nn.Linear(4, 4, device="rustdev"), torch.nn.Linear(4, 1, device="rustdev")
-    side = forked()
-    x = torch.randn(8, 4, device="rustdev")
-    hidden = first(x)
-    side.wait_stream(current_stream())
-    with stream(side):
-        loss = second(hidden).sum()
-    current_stream().wait_stream(side)
-    loss.backward()
-    torch.rustdev.synchronize()
 
 
 # ---- graphs ---------------------------------------------------------------------------------------------------------------------

@@ -100,10 +100,10 @@ def test_names_of_devices() -> None:
     assert torch.ones(2).untyped_storage().cuda().is_cuda
     assert pack_sequence([torch.ones(2)]).cuda().is_cuda
     assert "rustdev" in repr(x)  # what a person reads is what there is
-
-
-@pytest.mark.usefixtures("cuda")
-def test_modules() -> None:
+    x = torch.ones(1, device="cuda:1")
+    for other in (torch.cuda.Stream(x.device), torch.cuda.current_stream(1), x.untyped_storage(), torch.Generator(x.device)):
+        assert other.device == x.device
+        assert torch.ones(1, device=other.device).device == x.device
     for model in (nn.Linear(2, 2).cuda(), nn.Linear(2, 2).to("cuda"), nn.Linear(2, 2, device="cuda"), nn.Linear(2, 2).cuda(0)):
         assert next(model.parameters()).device == torch.device("cuda:0")
     assert torch._C._nn._parse_to("cuda")[0] == torch.device("cuda")  # as modules of other libraries ask it
@@ -368,6 +368,7 @@ def test_nested_scopes_and_exceptions() -> None:
 
     with pytest.raises(KeyError):
         fail()
+    assert rustdev.as_cuda()(lambda: torch.ones(1, device="cuda"))().device.type == "rustdev"
     assert not torch.cuda.is_available()
     assert torch.overrides._get_current_function_mode_stack() == []
 
@@ -404,16 +405,6 @@ def test_a_mode_that_a_program_takes_off_the_stack() -> None:
     scope.__exit__(None, None, None)
     assert torch.overrides._get_current_function_mode_stack() == [mode]
     mode.__exit__(None, None, None)
-
-
-def test_decorator() -> None:
-    @rustdev.as_cuda()
-    def make() -> torch.Tensor:
-        return torch.ones(1, device="cuda")
-
-    assert make().device.type == "rustdev"
-    assert make().device.type == "rustdev"
-    assert not torch.cuda.is_available()
 
 
 def test_a_real_gpu_is_not_hidden_by_accident(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -491,20 +482,6 @@ def test_accelerator() -> None:
     torch.accelerator.set_device_index(x.device)
     assert torch.cuda.current_device() == 1
     torch.accelerator.set_device_index("cuda:0")
-
-
-@pytest.mark.usefixtures("cuda")
-def test_devices_of_other_objects() -> None:
-    x = torch.ones(1, device="cuda:1")
-    seen = (
-        torch.cuda.Stream(x.device),
-        torch.cuda.current_stream(1),
-        x.untyped_storage(),
-        torch.zeros(1, device=1).untyped_storage(),
-    )
-    assert {each.device for each in seen} == {x.device}
-    assert torch.Generator(x.device).device == x.device
-    assert torch.ones(1, device=torch.Generator(x.device).device).device == x.device
 
 
 @pytest.mark.usefixtures("cuda")

@@ -27,7 +27,7 @@ from training_loop import Family, adamw
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-STEPS = 20
+STEPS = 12
 
 
 @functools.cache
@@ -45,7 +45,7 @@ def small_images(generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 FAMILIES = {
     "digits": Family(digits.network, small_images, functional.cross_entropy, adamw),
-    # A slower optimizer than the example's: with that one, what rounding does grows a thousandfold in twenty steps.
+    # A slower optimizer than the example's: with that one, what rounding does grows a thousandfold.
     "resnet": resnet.FAMILY._replace(network=lambda: resnet.ResNet18(10, channels=1, width=16), optimizer=adamw),
     "mobilenet": mobilenet.FAMILY,
     "vision_transformer": vision_transformer.FAMILY,

@@ -1,4 +1,4 @@
-"""Twenty training steps of each network, and its output afterwards, compared with the CPU."""
+"""Some training steps of each network, and its output afterwards, compared with the CPU."""
 
 from __future__ import annotations
 

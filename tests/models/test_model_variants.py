@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from compared_models import FAMILIES, host, make_gpt, moved, norm, start, trained
+from compared_models import FAMILIES, STEPS, host, make_gpt, moved, norm, start, trained
 from torch import Tensor, nn
 from torch.nn import functional
 from training_loop import autocast
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from training_loop import Family
-
-STEPS = 20
 
 
 def named_parameters(network: nn.Module) -> dict[str, Tensor]:
@@ -102,11 +100,7 @@ def test_float16_with_a_scaler_trains_as_float32() -> None:
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
     "SGD": lambda network: torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True),
-    "Adam": lambda network: torch.optim.Adam(network.parameters(), lr=1e-3, amsgrad=True),
-    "AdamW": lambda network: torch.optim.AdamW(network.parameters(), lr=1e-3),
     "AdamW, fused": lambda network: torch.optim.AdamW(network.parameters(), lr=1e-3, fused=True),
-    "Adagrad": lambda network: torch.optim.Adagrad(network.parameters(), lr=1e-2),
-    "RMSprop": lambda network: torch.optim.RMSprop(network.parameters(), lr=1e-3, momentum=0.5, centered=True),
 }
 
 

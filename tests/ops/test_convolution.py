@@ -2,16 +2,14 @@
 
 import functools
 import itertools
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 
+import children
 import pytest
 import rustdev
 import torch
-from comparison import assert_any_threads, assert_near, compare, compare_errors, compare_gradients, exact_gradients
+from comparison import assert_any_threads, assert_near, compare, compare_gradients, exact_gradients
 from torch import nn
 from torch.nn import functional
 from torch.rustdev import profiler
@@ -67,6 +65,11 @@ LAYERS = [
 ]
 
 
+def by_shapes(cases: list) -> pytest.MarkDecorator:
+    """Run a test with each case, named by its function and the shape of its input."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[1]))}")
+
+
 def of_wide(
     name: str, sizes: tuple[int, ...], weights: tuple[int, ...], options: dict, dtype: torch.dtype, channels_last: bool
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -85,37 +88,17 @@ def of_wide(
     return [(one.detach().cpu(), other.detach().cpu().to(dtype)) for one, other in pairs]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, *[torch.bfloat16] * (rustdev._rustdev.instruction_set() == "portable")], ids=str)
 @pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("case", LAYERS, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[1]))}")
-def test_float16_is_float32_rounded_once(case: tuple, channels_last: bool) -> None:
-    (found, expected), *gradients = of_wide(*case, torch.float16, channels_last)
+@by_shapes(LAYERS)
+def test_16_bits_are_float32_rounded_once(case: tuple, channels_last: bool, dtype: torch.dtype) -> None:
+    (found, expected), *gradients = of_wide(*case, dtype, channels_last)
     # Forward with the processor's own products of float16, where it has them; with AVX2 by a kernel that adds in another order.
     is_packed = rustdev._rustdev.instruction_set() == "avx2" and not channels_last
     eps = torch.finfo(torch.float16).eps if is_packed or torch.cpu.get_capabilities().get("amx_fp16") else 0
     torch.testing.assert_close(found, expected, rtol=eps, atol=eps)
     for one, other in gradients:
         torch.testing.assert_close(one, other, rtol=0, atol=0)
-
-
-PORTABLE = """
-import torch
-from test_convolution import LAYERS, of_wide
-
-for case in LAYERS[:5]:
-    for dtype in (torch.float16, torch.bfloat16):
-        for one, other in of_wide(*case, dtype, False):
-            torch.testing.assert_close(one, other, rtol=0, atol=0)
-"""
-
-
-@pytest.mark.skipif(
-    "portable" not in torch.rustdev.get_arch_list(), reason="built for this processor alone; make test-portable has all"
-)
-def test_both_16_bit_dtypes_are_where_the_processor_has_no_products_of_them() -> None:
-    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
-    environment = os.environ | {"RUSTDEV_ISA": "portable", "RUSTDEV_FALLBACK": "error", "PYTHONPATH": path}
-    run = subprocess.run([sys.executable, "-c", PORTABLE], env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
 
 
 VOLUME = """
@@ -132,11 +115,8 @@ for narrow, wide in zip(*grads):
 """
 
 
-@pytest.mark.slow
 def test_gradients_of_volumes_with_large_planes_do_not_meet_an_overflow() -> None:
-    # In a process of its own, which PyTorch's kernel ends on a processor with AMX.
-    run = subprocess.run([sys.executable, "-c", "import rustdev\n" + VOLUME], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
+    children.run(VOLUME, check=True)  # in a process of its own, which PyTorch's kernel ends on a processor with AMX
 
 
 def test_tasks_of_float16_are_casts_and_one_convolution() -> None:
@@ -187,14 +167,13 @@ def check(
     return True
 
 
-@pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", UNUSUAL + DEPTHWISE, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[1]))}")
-def test_unusual_shapes(case: tuple, dtype: torch.dtype, with_bias: bool) -> None:
-    assert check(*case, dtype, with_bias)
+@by_shapes(UNUSUAL + DEPTHWISE)
+def test_unusual_shapes(case: tuple, dtype: torch.dtype) -> None:
+    assert check(*case, dtype, True)
 
 
-@pytest.mark.parametrize("case", DIVIDED, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[1]))}")
+@by_shapes(DIVIDED)
 def test_parts_of_a_batch_or_of_channels(case: tuple) -> None:
     # Sums of up to 64 x 27 products: their rounding errors grow with the square root.
     assert check(*case, torch.float32, True, slack=32)
@@ -350,13 +329,6 @@ def test_windows_of_one_element(sizes: tuple[int, ...], channels: int, memory_fo
     compare(functional.conv2d, image.bfloat16(), weight.bfloat16(), bias.bfloat16(), rtol=2e-2)
     spread = torch.randn(sizes[0], 2 * sizes[1], sizes[2], sizes[3] + 1)[:, ::2, :, 1:]
     compare(lambda x, w: functional.conv2d(x, w[::2]), spread, weight, rtol=5e-5)
-
-
-def test_convolution_errors_come_at_once() -> None:
-    image, weight = torch.randn(2, 4, 9, 8), torch.randn(5, 3, 3, 3)
-    compare_errors(nn.functional.conv2d, image, weight)
-    # The text names dtypes by device.
-    compare_errors(nn.functional.conv2d, image[:, :3].double(), weight, text=False)
 
 
 def test_convolution_leaves_the_thread_counts_alone() -> None:

@@ -141,16 +141,6 @@ def test_long_lists_take_several_launches() -> None:
     compare(step, numbers, numbers % 7, rtol=TOLERANCE)
 
 
-def test_a_loaded_state_goes_on() -> None:
-    parameters, instance = train(torch.optim.AdamW, "rustdev", torch.float32, fused=True)
-    theirs, _ = train(torch.optim.AdamW, "cpu", torch.float32, steps=5, fused=True)
-    successor = torch.optim.AdamW(parameters, fused=True)
-    successor.load_state_dict(instance.state_dict())
-    set_gradients(parameters, 4)
-    successor.step()
-    assert_same(parameters, theirs, rtol=TOLERANCE)
-
-
 SETTINGS = {"weight_decay": 0.0, "momentum": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
 ONES = torch.ones(2, 3)
 

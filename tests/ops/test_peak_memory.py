@@ -12,9 +12,9 @@ import torch
 from families import FAMILIES, IMAGES, MODEL, Family, edges, positions
 
 #: Sizes of operands, of twice the slack.
-SHAPE, IMAGE = (1024, 2048), (8, 64, 56, 56)
+SHAPE, IMAGE = (1024, 1024), (8, 32, 56, 56)
 #: What tasks, queues and caches may take beside the tensors, in bytes.
-SLACK = 4 << 20
+SLACK = 2 << 20
 
 STATUS = Path("/proc/self/status")
 RESET = Path("/proc/self/clear_refs")

@@ -218,8 +218,6 @@ def test_seeds_states_and_generators(draw: Draw) -> None:
     assert torch.equal(draw(None).cpu(), second)
     torch.rustdev.set_rng_state(state)
     assert torch.equal(draw(None).cpu(), second)
-    with pytest.raises(RuntimeError, match="Expected a 'rustdev' device type for generator but found 'cpu'"):
-        draw(torch.Generator())
     with pytest.raises(RuntimeError, match="generator"):
         draw(torch.Generator("rustdev:1"))
 
@@ -301,39 +299,27 @@ def test_dropout_at_its_limits() -> None:
     assert torch.equal(result.isnan(), ~mask)
 
 
-#: Of ones.
+#: Of ones; conformance/test_operators.py has those of PyTorch's database.
 REFUSED: list[Callable[[torch.Tensor], object]] = [
-    lambda x: x.normal_(0, -1),
     lambda x: torch.normal(x, -1.0),
     lambda x: torch.normal(x, -x),
     lambda x: torch.normal(0.0, x.long()),
     lambda x: torch.normal(x, x.to(torch.complex64)),
     lambda x: torch.normal(x, x[:2]),
-    lambda x: x.uniform_(2, 1),
     lambda x: x.half().uniform_(0, 1e6),
     lambda x: x.bernoulli_(1.5),
     lambda x: x.bernoulli_(x[:2]),
     lambda x: x.bernoulli_(x.expand(2, 3)),
     lambda x: x.bernoulli_(x.long()),
     lambda x: torch.bernoulli(x.long()),
-    lambda x: x.exponential_(0),
-    lambda x: x.log_normal_(0, 0),
-    lambda x: x.geometric_(1.0),
-    lambda x: x.cauchy_(0, 0),
     lambda x: x.random_(3, 3),
     lambda x: x.half().random_(0, 100_000),
     lambda x: x.to(torch.uint8).random_(0, 300),
     lambda x: torch.randperm(-1, device=x.device),
     lambda x: torch.randperm(300, dtype=torch.uint8, device=x.device),
     lambda x: torch.randperm(3000, dtype=torch.float16, device=x.device),
-    lambda x: torch.multinomial(x, 4),
-    lambda x: torch.multinomial(x, 0),
-    lambda x: torch.multinomial(-x, 1),
-    lambda x: torch.multinomial(x * 0, 1),
-    lambda x: torch.multinomial(x.long(), 1),
     lambda x: torch.multinomial(x, 1, out=torch.empty(0, device=x.device)),
     lambda x: torch.native_dropout(x, 1.5, True),
-    lambda x: torch.native_dropout(x, -0.5, True),
     lambda x: torch.native_dropout(x, NAN, True),
     lambda x: torch.native_dropout(x.long(), 0.5, True),
     lambda x: torch.native_dropout(x.to(torch.float8_e4m3fn), 0.5, True),

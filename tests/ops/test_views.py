@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from comparison import CPU, compare, compare_errors
+from comparison import compare, compare_errors
 
 Call = Callable[[torch.Tensor], Any]
 #: Of numbers (2, 3, 4): results, their strides and offsets, and memory in common are the CPU's.
@@ -63,11 +63,3 @@ def test_a_view_has_its_base() -> None:
     with pytest.raises(RuntimeError, match="pinned"):
         torch.empty(1, device="rustdev", pin_memory=True)
     assert torch.zeros_like(torch.empty(2, device="rustdev:1")).device.index == 1
-
-
-def test_new_memory_is_marked_for_deterministic_algorithms() -> None:
-    torch.use_deterministic_algorithms(True)
-    try:
-        compare(lambda device: torch.empty_like(torch.empty(3, device=device)), CPU)
-    finally:
-        torch.use_deterministic_algorithms(False)

@@ -133,6 +133,8 @@ def test_batch_norm_in_parts(dtype: torch.dtype, shape: tuple[int, ...]) -> None
     assert_same(torch.cat(outputs), expected.detach().to(dtype), **loose)
     out = torch.batch_norm_elemt(parts[0], dweight, dbias, mean, invstd, 1e-5, out=torch.empty_like(parts[0]))
     assert torch.equal(out, outputs[0])
+    last = parts[0].mT.contiguous().mT
+    assert torch.batch_norm_elemt(last, dweight, dbias, mean, invstd, 1e-5).stride() == last.stride()
 
     pairs = list(zip(grads, parts, strict=True))
     reduced = [torch.batch_norm_backward_reduce(*pair, mean, invstd, dweight, True, True, True) for pair in pairs]

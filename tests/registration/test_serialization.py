@@ -268,7 +268,7 @@ class Peak:
 
 
 def test_a_checkpoint_needs_no_second_copy_of_device_memory(tmp_path: Path) -> None:
-    tensors = {f"layer{index}": torch.full((16 * MIB,), float(index), device="rustdev") for index in range(4)}
+    tensors = {f"layer{index}": torch.full((4 * MIB,), float(index), device="rustdev") for index in range(4)}
     size, slack = sum(tensor.nbytes for tensor in tensors.values()), MIB
     with Peak() as save:
         torch.save(tensors, tmp_path / "large.pt")
@@ -284,30 +284,16 @@ def test_a_checkpoint_needs_no_second_copy_of_device_memory(tmp_path: Path) -> N
     assert [tensor[-1].item() for tensor in tensors.values()] == [0.0, 1.0, 2.0, 3.0]
 
 
-def damaged(kind: str, content: bytes) -> bytes:
-    """Return the bytes of a file with something wrong."""
-    middle = len(content) // 2
-    return {
-        "empty": b"",
-        "half": content[:middle],
-        "without its end": content[:-10],
-        "without its middle": content[: middle - 4000] + content[middle + 4000 :],
-        "noise": bytes(range(256)) * 50,
-    }[kind]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["empty", "half", "without its end", "without its middle", "noise"])
 @pytest.mark.parametrize("zipped", [True, False])
-def test_damaged_files_are_refused_and_hold_nothing(kind: str, zipped: bool, held: Callable[[], int]) -> None:
+def test_damaged_files_are_refused_and_hold_nothing(zipped: bool, held: Callable[[], int]) -> None:
     tensors = [torch.rand(20_000, device="rustdev:1") for _ in range(3)]
     content = saved(tensors, _use_new_zipfile_serialization=zipped).getvalue()
+    middle = len(content) // 2
     del tensors
-    with pytest.raises((RuntimeError, EOFError, pickle.UnpicklingError)) as caught:
-        torch.load(io.BytesIO(damaged(kind, content)), weights_only=True)
-    assert str(caught.value) or kind == "empty"
-    del caught
-    assert held() == 0
+    for damaged in (content[:middle], content[:-10], content[: middle - 4000] + content[middle + 4000 :]):
+        with pytest.raises((RuntimeError, EOFError, pickle.UnpicklingError)):
+            torch.load(io.BytesIO(damaged), weights_only=True)
+        assert held() == 0
     assert torch.load(io.BytesIO(content))[0].device == torch.device("rustdev:1")
 
 
