@@ -27,9 +27,6 @@ def expect(computed: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(computed.cpu(), expected)
 
 
-# ---- waits ----------------------------------------------------------------------------------------------------------------------
-
-
 @ordered
 def both_ways_by_wait_stream() -> None:
     x = ones() + 1
@@ -111,9 +108,6 @@ def two_readers() -> None:
         expect(result, full(4))
 
 
-# ---- parts of a tensor ----------------------------------------------------------------------------------------------------------
-
-
 def fill_parts(parts: list[torch.Tensor]) -> None:
     """Fill each part on a stream of its own, and wait for all."""
     sides = [forked() for _ in parts]
@@ -130,9 +124,6 @@ def columns() -> None:
     x = ones(6, 9)
     fill_parts([x[:, :2], x[:, 2:5], x[:, 5:]])
     expect(x, torch.tensor([1.0] * 2 + [2.0] * 3 + [3.0] * 4).expand(6, 9))
-
-
-# ---- memory ---------------------------------------------------------------------------------------------------------------------
 
 
 @ordered
@@ -214,9 +205,6 @@ def a_chosen_pool() -> None:
     expect(y, full(2, 1000))
 
 
-# ---- the host -------------------------------------------------------------------------------------------------------------------
-
-
 @ordered
 def staging_through_pinned_memory() -> None:
     buffer, side = pinned(), Stream()
@@ -290,9 +278,6 @@ def a_callback_waits_for_another() -> None:
         expect(x * 2, full(4))
 
 
-# ---- training -------------------------------------------------------------------------------------------------------------------
-
-
 def model() -> torch.nn.Module:
     """Return a small network."""
     layers = torch.nn.Sequential(
@@ -340,9 +325,6 @@ def backward_on_a_side_stream() -> None:
         assert parameter.grad is not None
         parameter.grad.record_stream(current_stream())
         parameter.grad.add_(1)
-
-
-# ---- graphs ---------------------------------------------------------------------------------------------------------------------
 
 
 @ordered
@@ -404,9 +386,6 @@ def graphed_callables() -> None:
     graphed = torch.rustdev.make_graphed_callables(layer, (x,))
     for _ in range(3):
         graphed(torch.randn(2, 4, device="rustdev", requires_grad=True)).sum().backward()
-
-
-# ---- two devices ----------------------------------------------------------------------------------------------------------------
 
 
 @ordered

@@ -76,9 +76,6 @@ def forked() -> Stream:
     return side
 
 
-# ---- an access on a side stream, and one on the current stream that does not wait for it -----------------------------------------
-
-
 def beside(
     name: str,
     fault: tuple[str, str, str],
@@ -184,9 +181,6 @@ beside(
     "a_copy_that_waits_for_its_own_stream_only", (HOST, "copy_", "copy_"), lambda: (ones(), pinned()),
     lambda it: it[1].copy_(it[0], non_blocking=True), lambda it, _: it[1].to("rustdev"), full(1),
 )  # fmt: skip
-
-
-# ---- other orders of two streams -------------------------------------------------------------------------------------------------
 
 
 @planted("unordered", "add", "mul")
@@ -317,9 +311,6 @@ def branches_of_a_capture_are_not_ordered() -> Outcome:
     return z, full(6)
 
 
-# ---- memory that is freed --------------------------------------------------------------------------------------------------------
-
-
 @planted("freed-in-use", "add", "free")
 def memory_of_a_side_stream_is_freed_and_used_again() -> Outcome:
     x, side = ones(3000), forked()
@@ -355,9 +346,6 @@ def the_wrong_stream_is_recorded() -> Outcome:
     return y, full(3)
 
 
-# ---- events that were never recorded ---------------------------------------------------------------------------------------------
-
-
 @planted("event-not-recorded", None, "wait_event")
 def an_event_is_waited_for_on_the_current_stream() -> Outcome:
     Event().wait()
@@ -372,9 +360,6 @@ def an_event_is_recorded_after_the_wait() -> Outcome:
     with stream(side):
         y = x * 3
     return y, full(3)
-
-
-# ---- two devices -----------------------------------------------------------------------------------------------------------------
 
 
 @planted("unordered", "add", "copy_")

@@ -3,11 +3,10 @@
 The float64 run shows the effect of rounding alone: two trainings in float32 diverge, each about equally far from it.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import diffusion
 import digits
@@ -23,9 +22,6 @@ import vision_transformer
 from torch import Tensor, nn
 from torch.nn import functional
 from training_loop import Family, adamw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 STEPS = 12
 

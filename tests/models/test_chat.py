@@ -1,18 +1,13 @@
 """examples/chat.py: a language model with quantised weights writes the same tokens on the device as on the CPU."""
 
-from __future__ import annotations
-
-import re
 from pathlib import Path
 
 import chat
-import children
 import pytest
 import quantized_linear
 import torch
 from safetensors.torch import save_file
 
-EXAMPLE = Path(__file__).parents[2] / "examples/chat.py"
 PROMPT = list(b"a prompt of some bytes")
 KINDS = pytest.mark.parametrize("quantize", chat.QUANTISATIONS)
 
@@ -123,22 +118,6 @@ def test_files_of_other_models_are_refused(change: str, message: str, tmp_path: 
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match=message):
         model("cpu", "none", weights=chat.Weights(tmp_path / "model.safetensors"))
-
-
-@pytest.mark.slow
-def test_the_program_writes_and_reports() -> None:
-    options = ("--size", "tiny", "--dtype", "float32", "--quantize", "int4", "--prompt", "abc", "--tokens", "8")
-    printed = []
-    for device in ("cpu", "rustdev"):
-        mode = torch.rustdev.fallback_mode()
-        done = children.python("-W", "error", EXAMPLE, *options, "--device", device, RUSTDEV_FALLBACK=mode)
-        assert done.returncode == 0, done.stderr
-        printed.append(done.stdout.rstrip().split("\n", 1)[1].rsplit("\n", 1))
-    assert printed[0][0] == printed[1][0]
-    assert printed[1][0].startswith("abc")
-    rates, memory = printed[1][1].split("; ")
-    assert re.fullmatch(r"3 tokens read at [\d.]+ tokens/s, 8 written at [\d.]+ tokens/s", rates)
-    assert re.fullmatch(r"\d+ MiB on the device, \d+ at most", memory)
 
 
 def test_tokens_that_are_no_bytes() -> None:

@@ -1,7 +1,5 @@
 """The programs of examples/, run from the command line, and the output of their networks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import children
@@ -27,14 +25,6 @@ def test_gpt_learns_a_text_by_heart(tmp_path: Path) -> None:
     lines = program("gpt.py", "--text", str(tmp_path / "text"), "--steps", "40", "--start", "abc", "--characters", "41", "--amp")
     assert "9 different characters" in lines[0]
     assert lines[-5:] == ["abcdefgh"] * 5
-
-
-@pytest.mark.slow
-def test_the_other_programs_report() -> None:
-    lines = program("diffusion.py", "--steps", "3")
-    assert "parameters on rustdev" in lines[0]
-    assert lines[1].startswith("loss ")
-    assert len(lines) == 2 + diffusion.SIZE
 
 
 def test_an_image_is_drawn_as_on_the_cpu() -> None:

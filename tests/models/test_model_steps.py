@@ -1,16 +1,11 @@
 """Some training steps of each network, and its output afterwards, compared with the CPU."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from compared_models import FAMILIES, SMOOTH, check_float32, check_float64, host, moved, start, trained
-
-if TYPE_CHECKING:
-    from training_loop import Family
+from training_loop import Family
 
 each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
 

@@ -1,23 +1,16 @@
 """Usual training techniques: autocast, loss scaling, going on from a file."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from compared_models import FAMILIES, STEPS, host, make_gpt, moved, norm, start, trained
 from torch import Tensor, nn
 from torch.nn import functional
-from training_loop import autocast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from training_loop import Family
+from training_loop import Family, autocast
 
 
 def named_parameters(network: nn.Module) -> dict[str, Tensor]:
@@ -28,9 +21,6 @@ def on(device: str, family: Family) -> tuple[nn.Module, list[list[Tensor]]]:
     """A family's first weights and its batches on a device."""
     network, batches = start(family)
     return copy.deepcopy(network).to(device), [moved(batch, device, torch.float32) for batch in batches]
-
-
-# ---- bfloat16 ------------------------------------------------------------------------------------------------------------------
 
 
 def train_with_autocast(device: str, family: Family) -> tuple[Tensor, torch.dtype]:
@@ -74,9 +64,6 @@ def test_autocast_trains_as_on_the_cpu(name: str) -> None:
     assert off < 4 * others + 5e-3
 
 
-# ---- scaled losses -------------------------------------------------------------------------------------------------------------
-
-
 def test_float16_with_a_scaler_trains_as_float32() -> None:
     family = FAMILIES["gpt"]
     network, batches = on("rustdev", family)
@@ -95,8 +82,6 @@ def test_float16_with_a_scaler_trains_as_float32() -> None:
     assert result.dtype is torch.float16
     torch.testing.assert_close(host(torch.stack(losses)), trained(family, "cpu").losses, rtol=5e-3, atol=0)
 
-
-# ---- going on ------------------------------------------------------------------------------------------------------------------
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
     "SGD": lambda network: torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True),
@@ -131,9 +116,6 @@ def test_a_saved_training_goes_on(name: str) -> None:
         resumed.load_state_dict(saved["optimizer"])
         take(fresh, resumed, [[tensor.to(device) for tensor in batch] for batch in batches[half:]])
         torch.testing.assert_close(named_parameters(fresh), wanted, rtol=rtol, atol=rtol)
-
-
-# ---- generating ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_gpt_writes_what_it_likes_best_as_on_the_cpu() -> None:

@@ -3,20 +3,15 @@
 Their values on small samples are compared in test_opinfo.py.
 """
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from comparison import compare, compare_errors
 from torch import nn
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 DEVICE = "rustdev"
 # What gradients are made of besides, or what reads values.

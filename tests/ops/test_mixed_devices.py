@@ -1,17 +1,13 @@
 """Operands on several devices: every operator of PyTorch's database rejects them with a message that names the devices."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from rustdev_conformance.database import op_db
+from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
-
-if TYPE_CHECKING:
-    from torch.testing._internal.opinfo.core import OpInfo
 
 # Operators that take operands of several devices here, and why: read off PyTorch's functions, not off another accelerator.
 REASONS = {

@@ -5,14 +5,13 @@ They are those of the operators that have a Rust kernel, and of those that run P
 have blocks, ends behind whole vectors, and several threads.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math
 import random
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -21,9 +20,6 @@ from rustdev_conformance.compare import UNSTABLE_INDICES
 from rustdev_conformance.database import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The table's rows under the names of OpInfo; "clamp_max_tensor" and the like are overloads of others.
 ROWS = set(torch.rustdev.op_calls())

@@ -1,15 +1,9 @@
 """Sparse COO tensors as gradients of embeddings: autograd, clipping and optimizers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 from comparison import assert_same
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor
 
 pytestmark = pytest.mark.usefixtures("fallback")
 

@@ -30,9 +30,6 @@ def host(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return [one.detach().cpu().requires_grad_(one.requires_grad) for one in tensors]
 
 
-# ---- the three ways ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
 def test_swiglu_gradients(check: Callable[..., bool]) -> None:
     assert check(ops.swiglu, (tensor(3, 4), tensor(4, 3).t()))
@@ -108,9 +105,6 @@ def test_angles_have_no_gradient() -> None:
         ops.rotary(x, cos, sin)
 
 
-# ---- devices, threads ---------------------------------------------------------------------------------------------------------
-
-
 def test_threads_share_a_leaf() -> None:
     weight, inputs = tensor(8), [tensor(8, grad=False) for _ in range(4)]
     repeats = 20
@@ -127,9 +121,6 @@ def test_threads_share_a_leaf() -> None:
     torch.testing.assert_close(weight.grad.cpu(), reference.grad * repeats)
 
 
-# ---- saved tensors -------------------------------------------------------------------------------------------------------------
-
-
 def test_saved_tensors_are_freed_and_checked() -> None:
     gate, up = tensor(3), tensor(3)
     y = ops.swiglu(gate, up)
@@ -141,9 +132,6 @@ def test_saved_tensors_are_freed_and_checked() -> None:
         up.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
-
-
-# ---- torch.func ----------------------------------------------------------------------------------------------------------------
 
 
 def func_results(device: str) -> dict[str, Any]:

@@ -78,9 +78,6 @@ def test_reasons_are_needed() -> None:
     assert not set(REASONS) - needed
 
 
-# ---- values: compositions on the CPU ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_products_with_out_dtype(dtype: torch.dtype) -> None:
     a, b, addend = (torch.randn(shape).to(dtype) for shape in ((3, 40), (40, 5), (3, 5)))

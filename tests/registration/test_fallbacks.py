@@ -24,9 +24,6 @@ def fell_back(name: str) -> int:
     return stats[name].calls if name in stats else 0
 
 
-# ---- the stub ------------------------------------------------------------------------------------------------------------------
-
-
 def test_a_dispatch_stub_chooses_the_kernel_of_attention() -> None:
     """PyTorch's function is no operator of the device; what it calls depends on the stub's answer."""
     kernel = "_scaled_dot_product_flash_attention_for_cpu"
@@ -39,9 +36,6 @@ def test_a_dispatch_stub_chooses_the_kernel_of_attention() -> None:
     torch.testing.assert_close(found.cpu(), expected)
     torch.nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=0.5)
     assert torch.rustdev.op_calls()[kernel] == calls + 1
-
-
-# ---- the fallbacks -------------------------------------------------------------------------------------------------------------
 
 
 def test_global_fallback() -> None:
@@ -91,9 +85,6 @@ def test_a_kernel_from_python_comes_before_the_fallback() -> None:
         assert fell_back("aten::polygamma") == 0
     assert torch.equal(host.to("rustdev").polygamma(1).cpu(), host.polygamma(1))
     assert fell_back("aten::polygamma") == 1
-
-
-# ---- the rules -----------------------------------------------------------------------------------------------------------------
 
 
 def test_lists_are_seen_from_python() -> None:

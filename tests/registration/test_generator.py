@@ -113,9 +113,6 @@ def test_accelerator_random() -> None:
         random.get_rng_state(9)
 
 
-# ---- generators of another device than the tensors' -------------------------------------------------------------------
-
-
 def random_operators() -> list[str]:
     """Return the overloads of PyTorch's operators that take a generator, but for one that only CUDA has."""
     found = []

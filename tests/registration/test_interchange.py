@@ -24,8 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword"),
 ]
 
-# ---- DLPack ---------------------------------------------------------------------------------------------------------------------
-
 DTYPES = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64)
 
 
@@ -127,8 +125,6 @@ def test_read_only_wrappers_export(device: str) -> None:
     assert "dltensor" in repr(wrapper.__dlpack__(max_version=(1, 0)))
 
 
-# ---- NumPy ----------------------------------------------------------------------------------------------------------------------
-
 CONVERSIONS: dict[str, Callable[[torch.Tensor], object]] = {
     "numpy": torch.Tensor.numpy,
     "asarray": np.asarray,
@@ -155,9 +151,6 @@ def test_numpy_by_force_and_back() -> None:
         made.zero_()
     assert array.tolist() == [0.0, 1.0, 2.0, 3.0], "device memory is never shared with NumPy"
     torch.asarray(array, device="rustdev:1")
-
-
-# ---- tensors that are not dense -------------------------------------------------------------------------------------------------
 
 
 def test_the_gradient_of_fake_quantisation() -> None:

@@ -48,9 +48,6 @@ def held() -> Callable[[], int]:
     return lambda: total() - before
 
 
-# ---- labels ---------------------------------------------------------------------------------------------------------------------
-
-
 def test_labels_are_set_replaced_and_taken_away() -> None:
     tensor = labelled("first")
     assert get_label(tensor) == "first"
@@ -176,8 +173,6 @@ def test_out_of_memory_errors_name_the_largest_labelled_blocks() -> None:
     assert text in str(caught.value)
 
 
-# ---- files ----------------------------------------------------------------------------------------------------------------------
-
 LOCATIONS: dict[str, tuple[Any, str]] = {
     "none": (None, "rustdev:1"),
     "cpu": ("cpu", "cpu"),
@@ -250,9 +245,6 @@ for name in ("model.pt", "legacy.pt"):
     assert result.stdout.splitlines() == [line, "True"] * 2
 
 
-# ---- memory ---------------------------------------------------------------------------------------------------------------------
-
-
 class Peak:
     """The most memory of device 0 that a block holds beyond what was there before."""
 
@@ -310,9 +302,6 @@ def test_a_load_that_runs_out_of_memory_holds_nothing() -> None:
         torch.rustdev.set_per_process_memory_fraction(1.0, 1)
     gc.collect()
     assert torch.rustdev.memory_allocated(1) == before
-
-
-# ---- safetensors ----------------------------------------------------------------------------------------------------------------
 
 
 def test_safetensors(tmp_path: Path) -> None:
