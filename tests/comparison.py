@@ -1,9 +1,10 @@
 """Comparison of calls on the device with the same calls on the CPU: values for arguments, and comparisons of results."""
 
+from __future__ import annotations
+
 import copy
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ from rustdev_conformance import compare as engine
 from rustdev_conformance.compare import CPU as CPU
 from rustdev_conformance.compare import faults, precise
 from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 #: Classes of dtypes.
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
