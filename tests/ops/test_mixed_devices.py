@@ -43,8 +43,8 @@ def mixtures(op: OpInfo) -> list[tuple[Any, Any]]:
         operands = [index for index, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.numel()]
         if len(operands) > 1:
             home = [leaf.to("rustdev") if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
-            places = itertools.product(operands, ("cpu", "rustdev:1"))
-            return [([*home[:index], flat[index].to(place), *home[index + 1 :]], spec) for index, place in places]
+            mixed = itertools.product(operands, ("cpu", "rustdev:1"))
+            return [([*home[:index], flat[index].to(place), *home[index + 1 :]], spec) for index, place in mixed]
     return []
 
 
