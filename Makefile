@@ -147,7 +147,8 @@ else
 endif
 
 # The instructions of every x86-64, without AVX2. Libraries that compute products choose their instructions themselves.
-PORTABLE_TESTS ?= $(addprefix tests/ops/test_,opinfo.py values.py structured.py all_16bit_values.py reduce.py lines.py channel_norm.py convolution.py)
+PORTABLE_TESTS ?= $(addprefix tests/ops/test_,opinfo.py values.py structured.py all_16bit_values.py reduce.py lines.py channel_norm.py convolution.py \
+	quantized.py rnn_layers.py attention.py indexing.py sorting.py movement.py optimizers.py foreach.py)
 test-portable: | $(STAMPS)/test ## the Rust tests in every instruction set; and with those of operators on the path of processors without AVX2
 	@$(MAKE) dev FEATURES=
 	cargo test --locked -q

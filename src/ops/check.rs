@@ -1,7 +1,7 @@
 //! Harness of the kernels' tests: [`agree`] runs a row of the operator table in all the ways that must not change its result.
 //!
 //! The first run of a case is over contiguous operands, under the weakest instruction set. Runs under the other instruction sets,
-//! over other layouts, in pieces, in place and of single elements are compared with it, in bits unless a test allows more, and none
+//! over other layouts, in place and of single elements are compared with it, in bits unless a test allows more, and none
 //! may write outside of its outputs. In floating-point dtypes the first run is compared with the same row in double precision too.
 //! True if double precision and integers are right, the Python tests compare with PyTorch's CPU device.
 
@@ -11,9 +11,8 @@ use ndarray::{ArrayD, IxDyn};
 
 use crate::runtime::parallel_for;
 use crate::simd::{Isa, for_each_isa};
-use crate::tensor::loops::lists;
 use crate::tensor::{
-    Complex64, DType, DTypeSet, Element, Error, FLOATING, Flags, Hub, Number, Op, Piece, Record, Scalar, UNSIGNED, View, dispatch,
+    Complex64, DType, DTypeSet, Element, Error, FLOATING, Flags, Hub, Number, Op, Record, Scalar, UNSIGNED, View, dispatch,
 };
 
 /// The strides of a test tensor.
@@ -27,11 +26,6 @@ pub enum Strides {
     Sliced,
     /// The first dimension has stride 0.
     Broadcast,
-}
-
-impl Strides {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Contiguous, Self::Transposed, Self::Sliced, Self::Broadcast];
 }
 
 use Strides::{Broadcast, Contiguous, Sliced, Transposed};
@@ -108,13 +102,6 @@ impl Tensor {
     /// The same memory with flags.
     pub fn with_flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
-        self
-    }
-
-    /// The same memory as another dtype of the same size.
-    pub fn with_dtype(mut self, dtype: DType) -> Self {
-        assert_eq!(dtype.size(), self.dtype.size());
-        self.dtype = dtype;
         self
     }
 
@@ -357,18 +344,6 @@ fn double(dtype: DType) -> DType {
 
 /// Runs a table row.
 pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), Error> {
-    run_in_pieces(name, outputs, inputs, scalars, compute, None)
-}
-
-/// Runs a table row, if `size` is given in pieces of this number of elements of its lists, the last piece first.
-fn run_in_pieces(
-    name: &str,
-    outputs: &[&Tensor],
-    inputs: &[&Tensor],
-    scalars: &[Scalar],
-    compute: DType,
-    size: Option<usize>,
-) -> Result<(), Error> {
     let op = find(name);
     let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
     if !op.signature().takes(views.len(), scalars.len()) {
@@ -377,14 +352,7 @@ fn run_in_pieces(
     }
     let record = Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?;
     // SAFETY: the tensors outlive the call, and only the call uses their views.
-    let launch = unsafe { record.launch() };
-    let Some(size) = size else { return op.run(&launch) };
-    let ends = lists::row(&launch).ok_or_else(|| Error::operands("the lists do not fit together"))?;
-    let total = ends.last().copied().unwrap_or(0);
-    (0..total).step_by(size).rev().try_for_each(|begin| {
-        let end = total.min(begin + size);
-        op.run(&launch.with_piece(Piece { ends: &ends, begin, end }))
-    })
+    op.run(&unsafe { record.launch() })
 }
 
 /// The row with this name.
@@ -491,10 +459,10 @@ impl Case {
     }
 
     /// The bytes of the outputs after the launch; also checks that it writes nothing else.
-    pub fn run(&self, name: &str, compute: DType, piece: Option<usize>) -> Result<Vec<Vec<u8>>, Error> {
+    pub fn run(&self, name: &str, compute: DType) -> Result<Vec<Vec<u8>>, Error> {
         let outputs = self.outputs.clone();
         let references: Vec<&Tensor> = outputs.iter().collect();
-        run_in_pieces(name, &references, &self.inputs.iter().collect::<Vec<_>>(), &self.scalars, compute, piece)?;
+        run(name, &references, &self.inputs.iter().collect::<Vec<_>>(), &self.scalars, compute)?;
         for (before, after) in self.outputs.iter().zip(&outputs) {
             assert!(before.has_equal_surroundings(after), "{name} {compute:?} writes beside {:?}", after.view());
         }
@@ -512,7 +480,7 @@ impl Case {
 
     /// The outputs in double precision, rounded to the dtypes of another case's outputs.
     fn run_in_double(&self, name: &str, dtype: DType, narrow: &Self) -> Vec<Vec<u8>> {
-        let exact = self.run(name, double(dtype), None).unwrap();
+        let exact = self.run(name, double(dtype)).unwrap();
         let outputs = exact.iter().zip(&self.outputs).zip(&narrow.outputs);
         outputs.map(|((bytes, wide), narrow)| encode(narrow.dtype, &decode(wide.dtype, bytes))).collect()
     }
@@ -575,9 +543,8 @@ pub fn agree_if(
             let is_run = |turn| turn == 0 || isa == Isa::Portable || turn == 1 + isa as usize % 2;
             for (turn, case) in cases.iter().enumerate().filter(|&(turn, _)| is_run(turn)) {
                 let context = |what| format!("{name} {:?} in {dtype:?}, {isa:?}, layouts {turn}{what}", case.scalars);
-                let run =
-                    |case: &Case, piece| case.run(name, dtype, piece).unwrap_or_else(|error| panic!("{}: {error}", context("")));
-                let found = run(case, None);
+                let run = |case: &Case| case.run(name, dtype).unwrap_or_else(|error| panic!("{}: {error}", context("")));
+                let found = run(case);
                 let Some(first) = &first else {
                     if let Some(is_near) = is_near.filter(|_| double(dtype) != dtype) {
                         let exact = make(true, 0).run_in_double(name, dtype, case);
@@ -587,9 +554,6 @@ pub fn agree_if(
                     continue;
                 };
                 compare(case, &found, first, is_other_near, &context(""));
-                if find(name).is_piecewise() {
-                    compare(case, &run(case, Some(37)), first, is_other_near, &context(", in pieces"));
-                }
                 if case.is_pointwise {
                     if let Some(found) = case.run_in_place(name, dtype) {
                         compare(case, &found, first, is_other_near, &context(", in place"));
@@ -597,7 +561,7 @@ pub fn agree_if(
                     let (size, count) = (case.outputs[0].dtype.size(), case.outputs[0].view().numel());
                     for number in (0..count).step_by(count / 3 + 1) {
                         let (case, expected) = (case.element(number), vec![first[0][number * size..][..size].to_vec()]);
-                        compare(&case, &run(&case, None), &expected, is_other_near, &context(", one element"));
+                        compare(&case, &run(&case), &expected, is_other_near, &context(", one element"));
                     }
                 }
             }
@@ -614,7 +578,7 @@ pub fn any_threads(name: &str, dtypes: &[DType], build: impl Fn(&Make) -> Case) 
             let before = parallel_for::num_threads();
             let results = [1, 2, 3].map(|count| {
                 parallel_for::set_num_threads(count);
-                case.run(name, dtype, None).unwrap()
+                case.run(name, dtype).unwrap()
             });
             parallel_for::set_num_threads(before);
             let sizes = case.outputs[0].view().sizes().to_vec();

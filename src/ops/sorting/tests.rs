@@ -1,27 +1,8 @@
-//! Sorting kernels over ties, NaN, both zeros, layouts, long and short lines, and numbers of threads.
+//! Sorting of long lines by all threads, and its workspace.
 
 use super::kernel::sort::workspace;
-use crate::ops::check::{Case, Make, Strides, Tensor, agree, any_threads, find, longs, run, values, with_nan};
-use crate::tensor::{DType, ORDERED, Scalar};
-
-/// A launch with the results [values, indices] of `count` elements for each line of the contiguous input.
-fn select(make: &Make, lines: usize, [len, count]: [usize; 2], scalars: &[i64]) -> Case {
-    let input = make.dense(make.dtype(), &with_nan(make.dtype(), &[lines, len], len));
-    Case::new([make.output(&[lines, count]), make.output_of(DType::Long, &[lines, count])], [input], longs(scalars))
-}
-
-#[test]
-fn lines_are_sorted_in_any_layout() {
-    for (sizes, dim) in [(&[7, 50][..], 1), (&[50, 7], 0), (&[3, 1], 1), (&[2, 400], 1), (&[0, 3], 0)] {
-        for descending in [0, 1] {
-            agree("sort.stable", ORDERED, [0.0, 0.0], |make| {
-                let input = make.of(make.dtype(), &with_nan(make.dtype(), sizes, 1));
-                let outputs = [make.output(sizes), make.output_of(DType::Long, sizes), Tensor::absent()];
-                Case::new(outputs, [input], longs(&[dim, descending]))
-            });
-        }
-    }
-}
+use crate::ops::check::{Make, Strides, Tensor, longs, run, with_nan};
+use crate::tensor::DType;
 
 /// Sorts a line alone and with a workspace, by all threads.
 fn sort_long(input: &Tensor, descending: i64) {
@@ -63,65 +44,8 @@ fn workspaces_have_room_for_indices_of_32_or_64_bits() {
         assert_eq!(workspace(dtype, (1 << 32) - 1), (per_element * ((1 << 32) - 1)).next_multiple_of(16), "{dtype:?}");
         assert_eq!(workspace(dtype, 1 << 32), 32 << 32, "{dtype:?}");
     }
-    let mut case = select(&Make::plain(DType::Float), 1, [100, 100], &[1, 0]);
-    case.outputs.push(Make::plain(DType::Byte).output(&[100]));
-    assert!(case.run("sort.stable", DType::Float, None).unwrap_err().text().contains("800 are needed"));
-}
-
-#[test]
-fn selections_from_lines_of_any_length() {
-    for len in [1, 2, 40, 1000] {
-        for (count, largest) in [0, len / 16, 600].into_iter().flat_map(|count| [(count.min(len), 0), (count.min(len), 1)]) {
-            agree("topk", ORDERED, [0.0, 0.0], |make| select(make, 1, [len, count], &[largest]));
-        }
-        for rank in [1, len.div_ceil(3), len] {
-            agree("kthvalue", ORDERED, [0.0, 0.0], |make| select(make, 1, [len, 1], &[rank as i64]));
-        }
-        agree("median", ORDERED, [0.0, 0.0], |make| select(make, 1, [len, 1], &[]));
-        agree("nanmedian", ORDERED, [0.0, 0.0], |make| select(make, 1, [len, 1], &[]));
-    }
-    any_threads("topk", &[DType::Float, DType::Long], |make| select(make, 1, [200_000, 7], &[1]));
-    any_threads("nanmedian", &[DType::Float, DType::Half], |make| select(make, 1, [200_000, 1], &[]));
-}
-
-#[test]
-fn values_are_found_between_sorted_ones() {
-    for right in [0, 1] {
-        agree("searchsorted", ORDERED, [0.0, 0.0], |make| {
-            let make = make.contiguous();
-            let mut line = values(make.dtype(), &[400], 1);
-            line.as_slice_mut().unwrap().sort_by(|one, other| one.re.total_cmp(&other.re));
-            let inputs = [make.dense(make.dtype(), &line), make.of(make.dtype(), &with_nan(make.dtype(), &[3, 100], 2))];
-            Case::new([make.output_of(DType::Int, &[3, 100])], inputs, longs(&[right]))
-        });
-        agree("isin", find("isin").dtypes(), [0.0, 0.0], |make| {
-            let make = make.contiguous();
-            let inputs = [make.input(&[300], 1), make.dense(make.dtype(), &with_nan(make.dtype(), &[9], 2))];
-            Case::new([make.output_of(DType::Bool, &[300])], inputs, longs(&[right]))
-        });
-    }
-    // Each line is searched in its own, by way of a sorter.
-    let line = |values: &[f64], cols: i64| Tensor::line(DType::Long, values).restrided(&[2, cols], &[8 * cols, 8]);
-    let (lines, sorter) = (line(&[30.0, 10.0, 20.0, 3.0, 2.0, 1.0], 3), line(&[1.0, 2.0, 0.0, 2.0, 1.0, 0.0], 3));
-    let output = line(&[9.0; 4], 2);
-    run("searchsorted", &[&output], &[&lines, &line(&[20.0, 31.0, 0.0, 3.0], 2), &sorter], &longs(&[0]), DType::Long).unwrap();
-    assert_eq!(output.reals(), [1.0, 3.0, 0.0, 2.0]);
-}
-
-#[test]
-fn rows_that_differ_are_grouped_counted_and_taken() {
-    let (line, empty) = (|values: &[f64]| Tensor::line(DType::Long, values), |len| Tensor::line(DType::Long, &vec![0.0; len]));
-    let rows = line(&[3.0, 1.0, 2.0, 9.0, 3.0, 1.0, 2.0, 7.0]).restrided(&[4, 2], &[16, 8]);
-    let (order, groups) = (empty(4), empty(4));
-    run("unique_order", &[&order], &[&rows], &[], DType::Long).unwrap();
-    run("unique_groups", &[&groups], &[&rows, &order], &[], DType::Long).unwrap();
-    assert_eq!([order.reals(), groups.reals()], [[3.0, 1.0, 0.0, 2.0], [0.0, 1.0, 2.0, 2.0]]);
-    let ([starts, counts, inverse], apart) = ([empty(3), empty(3), empty(4)], [Scalar::Bool(false)]);
-    run("unique_collect", &[&starts, &inverse, &counts], &[&groups, &order], &apart, DType::Long).unwrap();
-    assert_eq!((starts.reals(), counts.reals()), (vec![3.0, 1.0, 0.0], vec![1.0, 1.0, 2.0]));
-    assert_eq!(inverse.reals(), [2.0, 1.0, 2.0, 0.0]);
-    let taken = empty(6).restrided(&[3, 2], &[16, 8]);
-    run("unique_rows", &[&taken], &[&rows, &starts], &[], DType::Long).unwrap();
-    assert_eq!(taken.reals(), [2.0, 7.0, 2.0, 9.0, 3.0, 1.0]);
-    assert!(run("unique_collect", &[&empty(2), &inverse, &counts], &[&groups], &apart, DType::Long).is_err());
+    let [input, values, indices, memory] =
+        [DType::Float, DType::Float, DType::Long, DType::Byte].map(|dtype| Make::plain(dtype).output(&[100]));
+    let refused = run("sort.stable", &[&values, &indices, &memory], &[&input], &longs(&[0, 0]), DType::Float).unwrap_err();
+    assert!(refused.text().contains("800 are needed"));
 }

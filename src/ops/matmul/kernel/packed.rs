@@ -117,33 +117,3 @@ fn few_rows<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     }
     R
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::simd::for_each_isa;
-
-    fn check<T: Entry<Acc = T> + Number>() {
-        for [m, n, k] in [[1, 1, 1], [3, 5, 7], [4, 64, 16], [6, 65, 33], [12, 200, 9], [7, 16, 0], [0, 3, 2], [2, 0, 3]] {
-            // Sums of small integers are exact in every order.
-            let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
-            let (a, b): (Vec<_>, Vec<_>) = ((0..m * k).map(number).collect(), (0..k * n).map(|at| number(at + 3)).collect());
-            let expected: Vec<_> = (0..m * n)
-                .map(|at| (0..k).fold(T::from_i64(0), |sum: T, index| sum.add(a[at / n * k + index].mul(b[index * n + at % n]))))
-                .collect();
-            for_each_isa(|isa| {
-                let len = len::<T>([k, n]);
-                let mut panels = pack(&b, [k, n]);
-                let mut out = vec![T::from_i64(77); m * n];
-                multiply([m, n, k], &mut out, &a, panels.numbers(len));
-                assert_eq!(out, expected, "{isa:?} {m} {n} {k}");
-            });
-        }
-    }
-
-    #[test]
-    fn products_with_a_packed_operand_are_those_of_its_rows() {
-        check::<f32>();
-        check::<f64>();
-    }
-}

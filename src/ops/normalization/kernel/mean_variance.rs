@@ -157,32 +157,3 @@ pub fn of_row<E: Element<Acc: Real>>(values: &[E]) -> Pair {
     }
     [mean, squares]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_offset_costs_no_digits() {
-        for count in [1, 7, 8, 31, 33, 4096, 4097, 100_000] {
-            let [mean, squares] = of_row(&vec![1000.1_f32; count]);
-            assert_eq!((mean, squares), (f64::from(1000.1_f32), 0.0), "{count}");
-            let values: Vec<f32> = (0..count).map(|at| 5000.0 + (at * 7919 % 1024) as f32 / 1024.0).collect();
-            let expected = values.iter().map(|&x| f64::from(x)).sum::<f64>() / count as f64;
-            let distances = values.iter().map(|&x| (f64::from(x) - expected).powi(2)).sum::<f64>();
-            let [mean, squares] = of_row(&values);
-            assert!((mean - expected).abs() < 1e-9 * expected, "{count}: {mean} != {expected}");
-            assert!((squares - distances).abs() <= 1e-5 * distances, "{count}: {squares} != {distances}");
-        }
-    }
-
-    #[test]
-    fn squares_may_leave_the_range_of_the_dtype() {
-        let [mean, squares] = of_row(&[1e38_f32, -1e38, 1e38]);
-        assert!((mean / 1e38 - 1.0 / 3.0).abs() < 1e-6 && (squares / 1e76 - 8.0 / 3.0).abs() < 1e-6, "{mean} {squares}");
-        assert_eq!(of_row(&[f32::MAX, f32::MIN]), [0.0, 2.0 * f64::from(f32::MAX).powi(2)]);
-        assert_eq!(corrected(1e300, 1e200, f64::INFINITY, 3.0)[1], f64::INFINITY);
-        assert_eq!([1.0_f32, -1.0].map(|sign| of_row(&[0.0, sign * f32::INFINITY])[0]), [f64::INFINITY, f64::NEG_INFINITY]);
-        assert!(of_row(&[1.0_f64, f64::NAN]).iter().all(|value| value.is_nan()));
-    }
-}

@@ -66,22 +66,3 @@ pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
     tracker.set(0, 0);
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::ops::check::{Case, Tensor, agree, values};
-    use crate::tensor::{DType, FLOATING, Scalar};
-
-    #[test]
-    fn gradients_are_unscaled_and_looked_at() {
-        for (before, bad) in [(0.0, 1.0), (1.0, 1.0), (0.0, f64::INFINITY), (0.0, f64::NAN)] {
-            agree("_amp_foreach_non_finite_check_and_unscale_", FLOATING, [1.0, 0.0], |make| {
-                let dtype = make.dtype();
-                let grads = [70, 5].map(|size| values(dtype, &[size], size));
-                let [good, poisoned] = [make.dense(dtype, &grads[0]), make.dense(dtype, &grads[1].mapv(|value| value * bad))];
-                let [found, factor] = [before, 0.5].map(|value| Tensor::line(DType::Float, &[value]));
-                Case::new([good, poisoned, found], [factor], [Scalar::Long(2)])
-            });
-        }
-    }
-}

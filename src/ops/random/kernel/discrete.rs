@@ -265,23 +265,3 @@ pub fn multinomial(launch: &Launch<'_>) -> Result<(), Error> {
     });
     failure.into_inner().map_or(Ok(()), Err)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn factorials_meet_their_series() {
-        let mut sum = 0.0_f64;
-        for count in 1..40 {
-            sum += f64::from(count).ln();
-            assert!((log_factorial(f64::from(count)) - sum).abs() < 1e-9, "{count}");
-        }
-    }
-
-    #[test]
-    fn nan_gives_nan() {
-        let stream = || Stream::new(State { seed: 1, block: 1 }, 0);
-        assert!(binomial_of(f64::NAN, 0.5, &mut stream()).is_nan() && binomial_of(3.0, f64::NAN, &mut stream()).is_nan());
-    }
-}
