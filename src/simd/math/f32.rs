@@ -12,6 +12,7 @@ use std::f32::consts;
 /// The type for which [`shared!`](super::shared) is instantiated.
 type Float = f32;
 type Bits = u32;
+type Integer = i32;
 
 super::float_functions::shared!();
 
@@ -25,6 +26,12 @@ const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f32 = 104.0;
+/// Beyond these, e^x - 1 is -1 or infinite.
+const EXPM1_LIMITS: [f32; 2] = [-20.0, 89.0];
+/// From this magnitude on, tanh x is 1 or -1.
+const TANH_LIMIT: f32 = 10.0;
+/// Below this magnitude, sin x and tan x are x.
+const LINEAR: f32 = 1e-4;
 /// A power of 2 that scales 1 and the least powers of e to normal numbers.
 pub(super) const RAISED: f32 = f32::from_bits((127 + 64) << 23);
 /// From this magnitude on, e^(-x^2 / 2) is 0.
@@ -79,35 +86,6 @@ const fn narrowed<const N: usize>(wide: [f64; N]) -> [f32; N] {
     narrow
 }
 
-/// The polynomial with these coefficients, highest first.
-#[inline(always)]
-pub(super) fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
-    let mut sum = coefficients[0];
-    for coefficient in &coefficients[1..] {
-        sum = sum.mul_add(x, *coefficient);
-    }
-    sum
-}
-
-/// 2^n for an integral `n` in -126..=127.
-#[inline(always)]
-pub(super) fn power_of_two(n: i32) -> f32 {
-    f32::from_bits((n.wrapping_add(127) as u32) << 23)
-}
-
-/// The integer n of `rounded` = n + [`ROUND`].
-#[inline(always)]
-pub(super) fn integer(rounded: f32) -> i32 {
-    (rounded.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32)
-}
-
-/// `x` clamped to the bounds; NaN propagates.
-#[inline(always)]
-pub(super) fn clamp(x: f32, low: f32, high: f32) -> f32 {
-    let x = if x > high { high } else { x };
-    if x < low { low } else { x }
-}
-
 /// e^r - 1 for |r| <= ln 2 / 2.
 #[inline(always)]
 fn expm1_near_0(r: f32) -> f32 {
@@ -115,38 +93,17 @@ fn expm1_near_0(r: f32) -> f32 {
     p.mul_add(r * r, r)
 }
 
-/// Splits x = n ln 2 + r with |r| <= ln 2 / 2 into n + [`ROUND`] and e^r - 1.
-#[inline(always)]
-fn exp_parts(x: f32) -> (f32, f32) {
-    let rounded = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-    let n = rounded - ROUND;
-    (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
-}
-
-/// e^x; 1.1 ulp.
-#[inline(always)]
-pub fn exp(x: f32) -> f32 {
-    let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
-    scale(p, rounded)
-}
-
-/// e^x - 1; 1.5 ulp.
-#[inline(always)]
-pub fn expm1(x: f32) -> f32 {
-    let (rounded, p) = exp_parts(clamp(x, -20.0, 89.0));
-    // Half of the power, because 2^n overflows for the greatest n.
-    let half = power_of_two(integer(rounded).wrapping_sub(1));
-    let result = 2.0 * p.mul_add(half, half - 0.5);
-    let result = if rounded == ROUND { p } else { result };
-    // Keeps the sign of zero.
-    if x == 0.0 { x } else { result }
-}
-
 /// ln x for a positive normal x; 1 ulp.
 #[inline(always)]
 pub fn log_of_normal(x: f32) -> f32 {
     let (e, f) = log_parts(x.to_bits(), 0);
     log_of_parts(e, f)
+}
+
+/// A small integer as a float.
+#[inline(always)]
+fn small_float(n: i32) -> f32 {
+    n as f32
 }
 
 /// The bits of sqrt(1/2).
@@ -213,32 +170,6 @@ pub fn log(x: f32) -> f32 {
     log_or_special(x, log_of_parts(e, f))
 }
 
-/// The logarithm of `x` to any base above 1: `result` if x is positive and finite, else the special value.
-#[inline(always)]
-fn log_or_special(x: f32, result: f32) -> f32 {
-    let special = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
-    let result = if x > 0.0 { result } else { special };
-    if x == f32::INFINITY { x } else { result }
-}
-
-/// ln(1 + x) for a finite x above -1; 1 ulp.
-#[inline(always)]
-pub fn log1p_of_finite(x: f32) -> f32 {
-    // 1 + x = 2^e (1 + f), where f includes the rounding error of the sum. The factor is 2^(2 - e) because 2^-e may be out of
-    // range.
-    let e = ((1.0 + x).to_bits() as i32).wrapping_sub(SQRT_HALF) >> 23;
-    let shrink = f32::from_bits((4f32.to_bits() as i32).wrapping_sub(e << 23) as u32);
-    log_of_parts(e as f32, (x * shrink).mul_add(0.25, shrink.mul_add(0.25, -1.0)))
-}
-
-/// tanh x; 2 ulp.
-#[inline(always)]
-pub fn tanh(x: f32) -> f32 {
-    let magnitude = clamp(x.abs(), 0.0, 10.0);
-    let t = expm1(2.0 * magnitude);
-    (t / (t + 2.0)).copysign(x)
-}
-
 /// erf(x) / x - 1 for |x| < 1/2.
 #[inline(always)]
 fn erf_near_0(x: f32) -> f32 {
@@ -277,24 +208,6 @@ pub fn normal_tail(x: f32) -> (f32, f32) {
     (power, power * polynomial(magnitude, TAIL_OVER) / polynomial(magnitude, TAIL_UNDER))
 }
 
-/// sin x; 1 ulp. Scalar code.
-#[inline(always)]
-pub fn sin(x: f32) -> f32 {
-    x.sin()
-}
-
-/// cos x; 1 ulp. Scalar code.
-#[inline(always)]
-pub fn cos(x: f32) -> f32 {
-    x.cos()
-}
-
-/// tan x; 1 ulp. Scalar code.
-#[inline(always)]
-pub fn tan(x: f32) -> f32 {
-    x.tan()
-}
-
 /// x 2^n, rounded once, for an integral n.
 #[inline(always)]
 pub fn ldexp(x: f32, n: f32) -> f32 {
@@ -311,60 +224,13 @@ const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 /// Adding this to an `f64` below 2^51 leaves the nearest integer in the low bits.
 const ROUND_WIDE: f64 = 6_755_399_441_055_744.0;
 
-/// True if [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
-#[inline(always)]
-pub fn takes_fast_path(x: f32) -> bool {
-    x.abs() <= NEAR
-}
-
 /// Splits a small x into n + r quarter turns with |r| <= 1/2: the low bits of n, and r.
 ///
 /// The fused product is exact until n is subtracted (Cody and Waite, *Software Manual for the Elementary Functions*, 1980).
 #[inline(always)]
-fn quarter_turns(x: f32) -> (i32, f64) {
+fn quarter_turns(x: f32) -> (i32, f32) {
     let wide = x as f64;
     let rounded = wide.mul_add(std::f64::consts::FRAC_2_PI, ROUND_WIDE);
     let r = wide.mul_add(std::f64::consts::FRAC_2_PI, ROUND_WIDE - rounded) + wide * FRAC_2_PI_LOW;
-    (rounded.to_bits() as i32, r)
-}
-
-/// sin x and cos x for a small x; 2 ulp.
-#[inline(always)]
-pub fn sin_cos_fast(x: f32) -> (f32, f32) {
-    let (quarter, r) = quarter_turns(x);
-    let (sine, cosine) = sin_cos_quarters(quarter, r as f32);
-    // The sine of a small angle is the angle, which also keeps the sign of zero.
-    (if x.abs() < 1e-4 { x } else { sine }, cosine)
-}
-
-/// tan x for a small x; 3.5 ulp.
-#[inline(always)]
-pub fn tan_fast(x: f32) -> f32 {
-    let (quarter, r) = quarter_turns(x);
-    let r = r as f32;
-    let square = r * r;
-    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
-    let odd = quarter & 1 != 0;
-    let quotient = if odd { -cosine } else { sine } / if odd { sine } else { cosine };
-    if x.abs() < 1e-4 { x } else { quotient }
-}
-
-/// Sine and cosine of `quarter` + r quarter turns, |r| <= 1/2.
-#[inline(always)]
-fn sin_cos_quarters(quarter: i32, r: f32) -> (f32, f32) {
-    let square = r * r;
-    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
-    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
-    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
-    let sine_sign = ((quarter & 2) as u32) << 30;
-    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u32) << 30;
-    (f32::from_bits(sine.to_bits() ^ sine_sign), f32::from_bits(cosine.to_bits() ^ cosine_sign))
-}
-
-/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x must be finite and of magnitude below 2^20.
-#[inline(always)]
-pub fn sin_cos_turns(x: f32) -> (f32, f32) {
-    // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
-    let rounded = x.mul_add(4.0, ROUND);
-    sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
+    (rounded.to_bits() as i32, r as f32)
 }

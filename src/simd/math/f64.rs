@@ -9,6 +9,7 @@ use std::f64::consts;
 /// The type for which [`shared!`](super::shared) is instantiated.
 type Float = f64;
 type Bits = u64;
+type Integer = i64;
 
 super::float_functions::shared!();
 
@@ -21,6 +22,12 @@ const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f64 = 746.0;
+/// Beyond these, e^x - 1 is -1 or infinite.
+const EXPM1_LIMITS: [f64; 2] = [-40.0, 710.0];
+/// From this magnitude on, tanh x is 1 or -1.
+const TANH_LIMIT: f64 = 20.0;
+/// Below this magnitude, sin x and tan x are x.
+const LINEAR: f64 = 1e-9;
 /// A power of 2 that scales 1 and the least powers of e to normal numbers.
 const RAISED: f64 = f64::from_bits((1023 + 128) << 52);
 /// From this magnitude on, e^(-x^2 / 2) is 0.
@@ -104,35 +111,6 @@ const ERFCX_CENTRE: f64 = 4.0;
 const SINE: [f64; 8] = super::quarter_turn_series(1);
 const COSINE: [f64; 9] = super::quarter_turn_series(0);
 
-/// The polynomial with these coefficients, highest first.
-#[inline(always)]
-pub(super) fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
-    let mut sum = coefficients[0];
-    for coefficient in &coefficients[1..] {
-        sum = sum.mul_add(x, *coefficient);
-    }
-    sum
-}
-
-/// 2^n for an integral `n` in -1022..=1023.
-#[inline(always)]
-fn power_of_two(n: i64) -> f64 {
-    f64::from_bits((n.wrapping_add(1023) as u64) << 52)
-}
-
-/// The integer n of `rounded` = n + [`ROUND`].
-#[inline(always)]
-fn integer(rounded: f64) -> i64 {
-    (rounded.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64)
-}
-
-/// `x` clamped to the bounds; NaN propagates.
-#[inline(always)]
-fn clamp(x: f64, low: f64, high: f64) -> f64 {
-    let x = if x > high { high } else { x };
-    if x < low { low } else { x }
-}
-
 /// e^r - 1 for |r| <= ln 2 / 2.
 #[inline(always)]
 fn expm1_near_0(r: f64) -> f64 {
@@ -152,33 +130,6 @@ fn expm1_near_0(r: f64) -> f64 {
         ],
     );
     p.mul_add(r * r, r)
-}
-
-/// Splits x = n ln 2 + r with |r| <= ln 2 / 2 into n + [`ROUND`] and e^r - 1.
-#[inline(always)]
-fn exp_parts(x: f64) -> (f64, f64) {
-    let rounded = x.mul_add(std::f64::consts::LOG2_E, ROUND);
-    let n = rounded - ROUND;
-    (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
-}
-
-/// e^x; 1.6 ulp.
-#[inline(always)]
-pub fn exp(x: f64) -> f64 {
-    let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
-    scale(p, rounded)
-}
-
-/// e^x - 1; 2 ulp.
-#[inline(always)]
-pub fn expm1(x: f64) -> f64 {
-    let (rounded, p) = exp_parts(clamp(x, -40.0, 710.0));
-    // Half of the power, because 2^n overflows for the greatest n.
-    let half = power_of_two(integer(rounded).wrapping_sub(1));
-    let result = 2.0 * p.mul_add(half, half - 0.5);
-    let result = if rounded == ROUND { p } else { result };
-    // Keeps the sign of zero.
-    if x == 0.0 { x } else { result }
 }
 
 /// The bits of sqrt(1/2).
@@ -244,31 +195,6 @@ fn split_log(x: f64) -> (f64, f64, f64) {
 pub fn log(x: f64) -> f64 {
     let (e, f) = log_parts(x);
     log_or_special(x, log_of_parts(e, f))
-}
-
-/// The logarithm of `x` to any base above 1: `result` if x is positive and finite, else the special value.
-#[inline(always)]
-fn log_or_special(x: f64, result: f64) -> f64 {
-    let special = if x == 0.0 { f64::NEG_INFINITY } else { f64::NAN };
-    let result = if x > 0.0 { result } else { special };
-    if x == f64::INFINITY { x } else { result }
-}
-
-/// ln(1 + x) for a finite x above -1; 1.5 ulp.
-#[inline(always)]
-pub fn log1p_of_finite(x: f64) -> f64 {
-    // As in `f32`.
-    let e = ((1.0 + x).to_bits() as i64).wrapping_sub(SQRT_HALF) >> 52;
-    let shrink = f64::from_bits((4f64.to_bits() as i64).wrapping_sub(e << 52) as u64);
-    log_of_parts(small_float(e), (x * shrink).mul_add(0.25, shrink.mul_add(0.25, -1.0)))
-}
-
-/// tanh x; 2.5 ulp.
-#[inline(always)]
-pub fn tanh(x: f64) -> f64 {
-    let magnitude = clamp(x.abs(), 0.0, 20.0);
-    let t = expm1(2.0 * magnitude);
-    (t / (t + 2.0)).copysign(x)
 }
 
 /// erf(x) / x - 1 for |x| < 1.
@@ -343,24 +269,6 @@ pub fn normal_tail(x: f64) -> (f64, f64) {
     (power, 0.5 * power * erfcx_of_positive(magnitude * consts::FRAC_1_SQRT_2))
 }
 
-/// sin x; 1 ulp. Scalar code.
-#[inline(always)]
-pub fn sin(x: f64) -> f64 {
-    x.sin()
-}
-
-/// cos x; 1 ulp. Scalar code.
-#[inline(always)]
-pub fn cos(x: f64) -> f64 {
-    x.cos()
-}
-
-/// tan x; 1 ulp. Scalar code.
-#[inline(always)]
-pub fn tan(x: f64) -> f64 {
-    x.tan()
-}
-
 /// x 2^n, rounded once, for an integral n.
 #[inline(always)]
 pub fn ldexp(x: f64, n: f64) -> f64 {
@@ -382,12 +290,6 @@ const NEAR: f64 = 1_073_741_824.0;
 const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 const FRAC_2_PI_LOWER: f64 = -2.144_287_256_578_600_8e-33;
 
-/// True if [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
-#[inline(always)]
-pub fn takes_fast_path(x: f64) -> bool {
-    x.abs() <= NEAR
-}
-
 /// The sum of two numbers, and its rounding error (D. Knuth's TwoSum).
 #[inline(always)]
 fn two_sum(x: f64, y: f64) -> (f64, f64) {
@@ -408,46 +310,6 @@ fn quarter_turns(x: f64) -> (i64, f64) {
     let (rest, lost_rest) = two_sum(lost, low);
     let (r, lost_r) = two_sum(product - (rounded - ROUND), rest);
     (integer(rounded), r + (lost_r + (lost_rest + lower)))
-}
-
-/// sin x and cos x for a small x; 2 ulp.
-#[inline(always)]
-pub fn sin_cos_fast(x: f64) -> (f64, f64) {
-    let (quarter, r) = quarter_turns(x);
-    let (sine, cosine) = sin_cos_quarters(quarter, r);
-    // The sine of a small angle is the angle, which also keeps the sign of zero.
-    (if x.abs() < 1e-9 { x } else { sine }, cosine)
-}
-
-/// tan x for a small x; 3.5 ulp.
-#[inline(always)]
-pub fn tan_fast(x: f64) -> f64 {
-    let (quarter, r) = quarter_turns(x);
-    let square = r * r;
-    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
-    let odd = quarter & 1 != 0;
-    let quotient = if odd { -cosine } else { sine } / if odd { sine } else { cosine };
-    if x.abs() < 1e-9 { x } else { quotient }
-}
-
-/// Sine and cosine of `quarter` + r quarter turns, |r| <= 1/2.
-#[inline(always)]
-fn sin_cos_quarters(quarter: i64, r: f64) -> (f64, f64) {
-    let square = r * r;
-    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
-    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
-    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
-    let sine_sign = ((quarter & 2) as u64) << 62;
-    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u64) << 62;
-    (f64::from_bits(sine.to_bits() ^ sine_sign), f64::from_bits(cosine.to_bits() ^ cosine_sign))
-}
-
-/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x must be finite and of magnitude below 2^49.
-#[inline(always)]
-pub fn sin_cos_turns(x: f64) -> (f64, f64) {
-    // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
-    let rounded = x.mul_add(4.0, ROUND);
-    sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
 }
 
 /// base^exponent, by the C library.

@@ -6,6 +6,152 @@ macro_rules! shared {
         /// The number of mantissa bits that are stored.
         const FRACTION: u32 = Float::MANTISSA_DIGITS - 1;
 
+        /// The polynomial with these coefficients, highest first.
+        #[inline(always)]
+        pub(super) fn polynomial<const N: usize>(x: Float, coefficients: [Float; N]) -> Float {
+            let mut sum = coefficients[0];
+            for coefficient in &coefficients[1..] {
+                sum = sum.mul_add(x, *coefficient);
+            }
+            sum
+        }
+
+        /// 2^n for an integral `n` that is the exponent of a normal number.
+        #[inline(always)]
+        pub(super) fn power_of_two(n: Integer) -> Float {
+            Float::from_bits((n.wrapping_add((Float::MAX_EXP - 1) as Integer) as Bits) << FRACTION)
+        }
+
+        /// The integer n of `rounded` = n + [`ROUND`].
+        #[inline(always)]
+        pub(super) fn integer(rounded: Float) -> Integer {
+            (rounded.to_bits() as Integer).wrapping_sub(ROUND.to_bits() as Integer)
+        }
+
+        /// `x` clamped to the bounds; NaN propagates.
+        #[inline(always)]
+        pub(super) fn clamp(x: Float, low: Float, high: Float) -> Float {
+            let x = if x > high { high } else { x };
+            if x < low { low } else { x }
+        }
+
+        /// Splits x = n ln 2 + r with |r| <= ln 2 / 2 into n + [`ROUND`] and e^r - 1.
+        #[inline(always)]
+        fn exp_parts(x: Float) -> (Float, Float) {
+            let rounded = x.mul_add(consts::LOG2_E, ROUND);
+            let n = rounded - ROUND;
+            (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
+        }
+
+        /// e^x; 1.6 ulp.
+        #[inline(always)]
+        pub fn exp(x: Float) -> Float {
+            let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
+            scale(p, rounded)
+        }
+
+        /// e^x - 1; 2 ulp.
+        #[inline(always)]
+        pub fn expm1(x: Float) -> Float {
+            let (rounded, p) = exp_parts(clamp(x, EXPM1_LIMITS[0], EXPM1_LIMITS[1]));
+            // Half of the power, because 2^n overflows for the greatest n.
+            let half = power_of_two(integer(rounded).wrapping_sub(1));
+            let result = 2.0 * p.mul_add(half, half - 0.5);
+            let result = if rounded == ROUND { p } else { result };
+            // Keeps the sign of zero.
+            if x == 0.0 { x } else { result }
+        }
+
+        /// The logarithm of `x` to any base above 1: `result` if x is positive and finite, else the special value.
+        #[inline(always)]
+        fn log_or_special(x: Float, result: Float) -> Float {
+            let special = if x == 0.0 { Float::NEG_INFINITY } else { Float::NAN };
+            let result = if x > 0.0 { result } else { special };
+            if x == Float::INFINITY { x } else { result }
+        }
+
+        /// ln(1 + x) for a finite x above -1; 1.5 ulp.
+        #[inline(always)]
+        pub fn log1p_of_finite(x: Float) -> Float {
+            // 1 + x = 2^e (1 + f), where f includes the rounding error of the sum. The factor is 2^(2 - e) because 2^-e may be out
+            // of range.
+            let e = ((1.0 + x).to_bits() as Integer).wrapping_sub(SQRT_HALF) >> FRACTION;
+            let shrink = Float::from_bits((Float::to_bits(4.0) as Integer).wrapping_sub(e << FRACTION) as Bits);
+            log_of_parts(small_float(e), (x * shrink).mul_add(0.25, shrink.mul_add(0.25, -1.0)))
+        }
+
+        /// tanh x; 2.5 ulp.
+        #[inline(always)]
+        pub fn tanh(x: Float) -> Float {
+            let magnitude = clamp(x.abs(), 0.0, TANH_LIMIT);
+            let t = expm1(2.0 * magnitude);
+            (t / (t + 2.0)).copysign(x)
+        }
+
+        /// sin x; 1 ulp. Scalar code.
+        #[inline(always)]
+        pub fn sin(x: Float) -> Float {
+            x.sin()
+        }
+
+        /// cos x; 1 ulp. Scalar code.
+        #[inline(always)]
+        pub fn cos(x: Float) -> Float {
+            x.cos()
+        }
+
+        /// tan x; 1 ulp. Scalar code.
+        #[inline(always)]
+        pub fn tan(x: Float) -> Float {
+            x.tan()
+        }
+
+        /// True if [`sin_cos_fast`] and [`tan_fast`] are accurate for `x`.
+        #[inline(always)]
+        pub fn takes_fast_path(x: Float) -> bool {
+            x.abs() <= NEAR
+        }
+
+        /// sin x and cos x for a small x; 2 ulp.
+        #[inline(always)]
+        pub fn sin_cos_fast(x: Float) -> (Float, Float) {
+            let (quarter, r) = quarter_turns(x);
+            let (sine, cosine) = sin_cos_quarters(quarter, r);
+            // The sine of a small angle is the angle, which also keeps the sign of zero.
+            (if x.abs() < LINEAR { x } else { sine }, cosine)
+        }
+
+        /// tan x for a small x; 3.5 ulp.
+        #[inline(always)]
+        pub fn tan_fast(x: Float) -> Float {
+            let (quarter, r) = quarter_turns(x);
+            let square = r * r;
+            let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+            let odd = quarter & 1 != 0;
+            let quotient = if odd { -cosine } else { sine } / if odd { sine } else { cosine };
+            if x.abs() < LINEAR { x } else { quotient }
+        }
+
+        /// Sine and cosine of `quarter` + r quarter turns, |r| <= 1/2.
+        #[inline(always)]
+        fn sin_cos_quarters(quarter: Integer, r: Float) -> (Float, Float) {
+            let square = r * r;
+            let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+            let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
+            // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
+            let sine_sign = ((quarter & 2) as Bits) << (Bits::BITS - 2);
+            let cosine_sign = ((quarter.wrapping_add(1) & 2) as Bits) << (Bits::BITS - 2);
+            (Float::from_bits(sine.to_bits() ^ sine_sign), Float::from_bits(cosine.to_bits() ^ cosine_sign))
+        }
+
+        /// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x must be finite and of magnitude below 2^20.
+        #[inline(always)]
+        pub fn sin_cos_turns(x: Float) -> (Float, Float) {
+            // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
+            let rounded = x.mul_add(4.0, ROUND);
+            sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
+        }
+
         /// 2^n, where `exponent` is n as the biased exponent bits of a normal number.
         #[inline(always)]
         fn power(exponent: Bits) -> Float {
