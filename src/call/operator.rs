@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use super::guards::Guard;
 use super::pointwise::Pointwise;
 use super::{Arguments, Call, CallError, Outcome, take_if, tasks};
+pub use crate::tensor::op::c;
 use crate::tensor::{ANY, DTypeSet, Op};
 
 /// The items along the first dimension of a task's tensors: a task may be cut into parts along it.
@@ -192,14 +193,6 @@ pub const fn pointwise(operator: Pointwise) -> Implementation {
 /// The function checks dtypes and devices itself.
 pub const fn any_device(prepare: Implementation) -> Implementation {
     Implementation { any_dtype: true, any_device: true, ..prepare }
-}
-
-/// A string literal that ends with NUL, as a C string.
-pub const fn c(text: &'static str) -> &'static CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(text) => text,
-        Err(_) => panic!("names are ASCII"),
-    }
 }
 
 /// Leaves every call to PyTorch's composite implementation, although there is a CPU kernel, too.

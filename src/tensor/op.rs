@@ -45,6 +45,14 @@ pub struct Op {
     calls: AtomicU64,
 }
 
+/// A string literal that ends with NUL, as a C string.
+pub const fn c(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("names are ASCII"),
+    }
+}
+
 const fn text(name: &'static CStr) -> &'static str {
     match name.to_str() {
         Ok(text) => text,

@@ -7,13 +7,13 @@ use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::{Element, Error, Flags, Launch, Number, Operand, Ordered, Scalar, dispatch, signature};
 
 signature! {
-    /// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_fill_`,
-    /// `index_reduce`, `embedding_dense_backward`): replaces the elements of self at nonnegative indices by those of the source, or
+    /// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_reduce`,
+    /// `embedding_dense_backward`): replaces the elements of self at nonnegative indices by those of the source, or
     /// combines them. Operands [self, source, indices...]; scalars [operation, whether the old values are excluded, factor of the
     /// source in a sum, the index to skip or a negative number], then [slots, bytes between them] for each index.
-    update(out; source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY => |launch| run(launch, false);
-    /// `aten::index_put_`, `aten::put_`: as [`update`], with indices below 0 counted from the end.
-    update_wrapped(out; source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY => |launch| run(launch, true);
+    scatter(out; source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY => |launch| run(launch, false);
+    /// `aten::index_put_`, `aten::index_fill_`, `aten::put_`: as [`scatter`], with indices below 0 counted from the end.
+    scatter_wrapped(out; source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY => |launch| run(launch, true);
 }
 
 /// The position of the first index's scalars.
@@ -27,7 +27,7 @@ const MAXIMUM: i64 = 3;
 const MINIMUM: i64 = 4;
 
 fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
-    let update::Scalars { operation, excludes_self, factor, skipped } = update::Scalars::of(launch)?;
+    let scatter::Scalars { operation, excludes_self, factor, skipped } = scatter::Scalars::of(launch)?;
     let skipped = skipped.to::<i64>();
     let indexed = Indexed::new(launch, FIRST_PAIR, Rules { wraps, skipped: (skipped >= 0).then_some(skipped) })?;
     let operation = operation.to::<i64>();
