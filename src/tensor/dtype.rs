@@ -64,9 +64,12 @@ pub struct ComplexBFloat16 {
     pub im: bf16,
 }
 
-/// Defines the dtypes, with their numbers and their names in PyTorch's error texts.
+/// Defines the dtypes: the name, that in PyTorch's error texts if it differs, the number, and the name in PyTorch if it has
+/// arithmetic.
 macro_rules! dtypes {
-    ($($name:ident = $number:literal, $text:literal;)*) => {
+    (@first $text:expr) => { $text };
+    (@first $text:expr, $other:expr) => { $text };
+    ($($name:ident $($text:literal)? = $number:literal $(, $torch:literal)?;)*) => {
         /// A dtype, numbered as `c10::ScalarType`.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -81,61 +84,70 @@ macro_rules! dtypes {
         impl fmt::Debug for DType {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(match self {
-                    $(Self::$name => $text,)*
+                    $(Self::$name => dtypes!(@first $($text,)? stringify!($name)),)*
                 })
+            }
+        }
+
+        impl DType {
+            /// The name in `PyTorch`, for reports; one common name for all dtypes without arithmetic.
+            pub const fn torch_name(self) -> &'static str {
+                match self {
+                    $(Self::$name => dtypes!(@first $($torch,)? "elements"),)*
+                }
             }
         }
     };
 }
 
 dtypes! {
-    Byte = 0, "Byte";
-    Char = 1, "Char";
-    Short = 2, "Short";
-    Int = 3, "Int";
-    Long = 4, "Long";
-    Half = 5, "Half";
-    Float = 6, "Float";
-    Double = 7, "Double";
-    ComplexHalf = 8, "ComplexHalf";
-    ComplexFloat = 9, "ComplexFloat";
-    ComplexDouble = 10, "ComplexDouble";
-    Bool = 11, "Bool";
-    QInt8 = 12, "QInt8";
-    QUInt8 = 13, "QUInt8";
-    QInt32 = 14, "QInt32";
-    BFloat16 = 15, "BFloat16";
-    QUInt4x2 = 16, "QUInt4x2";
-    QUInt2x4 = 17, "QUInt2x4";
-    Bits1x8 = 18, "Bits1x8";
-    Bits2x4 = 19, "Bits2x4";
-    Bits4x2 = 20, "Bits4x2";
-    Bits8 = 21, "Bits8";
-    Bits16 = 22, "Bits16";
-    Float8E5M2 = 23, "Float8_e5m2";
-    Float8E4M3Fn = 24, "Float8_e4m3fn";
-    Float8E5M2FnUz = 25, "Float8_e5m2fnuz";
-    Float8E4M3FnUz = 26, "Float8_e4m3fnuz";
-    UInt16 = 27, "UInt16";
-    UInt32 = 28, "UInt32";
-    UInt64 = 29, "UInt64";
-    UInt1 = 30, "UInt1";
-    UInt2 = 31, "UInt2";
-    UInt3 = 32, "UInt3";
-    UInt4 = 33, "UInt4";
-    UInt5 = 34, "UInt5";
-    UInt6 = 35, "UInt6";
-    UInt7 = 36, "UInt7";
-    Int1 = 37, "Int1";
-    Int2 = 38, "Int2";
-    Int3 = 39, "Int3";
-    Int4 = 40, "Int4";
-    Int5 = 41, "Int5";
-    Int6 = 42, "Int6";
-    Int7 = 43, "Int7";
-    Float8E8M0FnU = 44, "Float8_e8m0fnu";
-    Float4E2M1FnX2 = 45, "Float4_e2m1fn_x2";
-    ComplexBFloat16 = 46, "BComplex32";
+    Byte = 0, "uint8";
+    Char = 1, "int8";
+    Short = 2, "int16";
+    Int = 3, "int32";
+    Long = 4, "int64";
+    Half = 5, "float16";
+    Float = 6, "float32";
+    Double = 7, "float64";
+    ComplexHalf = 8, "complex32";
+    ComplexFloat = 9, "complex64";
+    ComplexDouble = 10, "complex128";
+    Bool = 11, "bool";
+    QInt8 = 12;
+    QUInt8 = 13;
+    QInt32 = 14;
+    BFloat16 = 15, "bfloat16";
+    QUInt4x2 = 16;
+    QUInt2x4 = 17;
+    Bits1x8 = 18;
+    Bits2x4 = 19;
+    Bits4x2 = 20;
+    Bits8 = 21;
+    Bits16 = 22;
+    Float8E5M2 "Float8_e5m2" = 23, "float8";
+    Float8E4M3Fn "Float8_e4m3fn" = 24, "float8";
+    Float8E5M2FnUz "Float8_e5m2fnuz" = 25, "float8";
+    Float8E4M3FnUz "Float8_e4m3fnuz" = 26, "float8";
+    UInt16 = 27, "uint16";
+    UInt32 = 28, "uint32";
+    UInt64 = 29, "uint64";
+    UInt1 = 30;
+    UInt2 = 31;
+    UInt3 = 32;
+    UInt4 = 33;
+    UInt5 = 34;
+    UInt6 = 35;
+    UInt7 = 36;
+    Int1 = 37;
+    Int2 = 38;
+    Int3 = 39;
+    Int4 = 40;
+    Int5 = 41;
+    Int6 = 42;
+    Int7 = 43;
+    Float8E8M0FnU "Float8_e8m0fnu" = 44, "float8";
+    Float4E2M1FnX2 "Float4_e2m1fn_x2" = 45;
+    ComplexBFloat16 "BComplex32" = 46;
 }
 
 /// [`DType::size`] by number: a table lookup is cheaper than a jump.
@@ -154,31 +166,6 @@ impl DType {
     #[inline]
     pub const fn from_number(number: i32) -> Option<Self> {
         if number >= 0 && (number as usize) < DTYPES.len() { Some(DTYPES[number as usize]) } else { None }
-    }
-
-    /// The name in `PyTorch`, for reports; one common name for all dtypes without arithmetic.
-    pub const fn torch_name(self) -> &'static str {
-        use DType::*;
-        match self {
-            Byte => "uint8",
-            Char => "int8",
-            Short => "int16",
-            Int => "int32",
-            Long => "int64",
-            Half => "float16",
-            Float => "float32",
-            Double => "float64",
-            ComplexHalf => "complex32",
-            ComplexFloat => "complex64",
-            ComplexDouble => "complex128",
-            Bool => "bool",
-            BFloat16 => "bfloat16",
-            UInt16 => "uint16",
-            UInt32 => "uint32",
-            UInt64 => "uint64",
-            Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz | Float8E8M0FnU => "float8",
-            _ => "elements",
-        }
     }
 
     /// Bytes of one element.
@@ -502,88 +489,85 @@ complex_of_halves! {
 /// it.
 ///
 /// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, to which the loop casts: slower, but half the code. `HALF_BITS` is the
-/// 16 bit floats as [`HalfBits`].
+/// 16 bit floats as [`HalfBits`], `WRAPPING` is `INTEGRAL` for sums and products, whose bits are the same with and without a sign.
 ///
 /// `dispatch!(dtype in FLOATING, T => kernel::<T>(launch))`. `$body` is a `Result<_, Error>`.
 macro_rules! dispatch {
-    (@arms $dtype:expr, $T:ident, $body:expr, [$($name:ident: $type:ty),* $(,)?]) => {
+    (@ ($dtype:expr, $T:ident, $body:expr) [$($name:ident: $type:ty,)*]) => {
         match $dtype {
             $($crate::tensor::dtype::DType::$name => { type $T = $type; $body })*
             other => Err($crate::tensor::kernel_error::Error::dtype(other, format!("this kernel does not take {other:?}"))),
         }
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*]) => {
-        $crate::tensor::dtype::dispatch!(@arms $dtype, $T, $body, [$($done)*])
+    (@ $head:tt [$($done:tt)*] { $($more:tt)* } $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head [$($done)* $($more)*,] $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOATING $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            Half: half::f16, BFloat16: half::bf16, Float: f32, Double: f64,] $($rest)*)
+    (@ $head:tt $done:tt FLOAT $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { Float: f32 } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] HALVES $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)* Half: half::f16, BFloat16: half::bf16,] $($rest)*)
+    (@ $head:tt $done:tt WIDE $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { Float: f32, Double: f64 } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOAT $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)* Float: f32,] $($rest)*)
+    (@ $head:tt $done:tt HALVES $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { Half: half::f16, BFloat16: half::bf16 } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDE $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)* Float: f32, Double: f64,] $($rest)*)
+    (@ $head:tt $done:tt FLOATING $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done HALVES WIDE $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDENED $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            Half: f32, BFloat16: f32, Float: f32, Double: f64,] $($rest)*)
+    (@ $head:tt $done:tt WIDENED $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { Half: f32, BFloat16: f32 } WIDE $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] HALF_BITS $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            Half: $crate::tensor::dtype::HalfBits<false>, BFloat16: $crate::tensor::dtype::HalfBits<true>,] $($rest)*)
+    (@ $head:tt $done:tt HALF_BITS $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done
+            { Half: $crate::tensor::dtype::HalfBits<false>, BFloat16: $crate::tensor::dtype::HalfBits<true> } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDE_COMPLEX $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            ComplexFloat: num_complex::Complex<f32>, ComplexDouble: num_complex::Complex<f64>,] $($rest)*)
+    (@ $head:tt $done:tt WIDE_COMPLEX $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done
+            { ComplexFloat: $crate::tensor::dtype::Complex32, ComplexDouble: $crate::tensor::dtype::Complex64 } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] COMPLEX_HALF $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            ComplexHalf: $crate::tensor::dtype::ComplexHalf,] $($rest)*)
+    (@ $head:tt $done:tt COMPLEX_HALF $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { ComplexHalf: $crate::tensor::dtype::ComplexHalf } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] INTEGRAL $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            Byte: u8, Char: i8, Short: i16, Int: i32, Long: i64,] $($rest)*)
+    (@ $head:tt $done:tt INTEGRAL $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { Byte: u8, Char: i8, Short: i16, Int: i32, Long: i64 } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] UNSIGNED $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            UInt16: u16, UInt32: u32, UInt64: u64,] $($rest)*)
+    (@ $head:tt $done:tt WRAPPING $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { Byte: u8, Char: u8, Short: i16, Int: i32, Long: i64 } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] BOOL $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            Bool: $crate::tensor::dtype::Bool,] $($rest)*)
+    (@ $head:tt $done:tt UNSIGNED $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { UInt16: u16, UInt32: u32, UInt64: u64 } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOAT8 $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+    (@ $head:tt $done:tt BOOL $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done { Bool: $crate::tensor::dtype::Bool } $($rest)*)
+    };
+    (@ $head:tt $done:tt FLOAT8 $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done {
             Float8E5M2: $crate::tensor::float8::Float8E5M2, Float8E4M3Fn: $crate::tensor::float8::Float8E4M3Fn,
             Float8E5M2FnUz: $crate::tensor::float8::Float8E5M2FnUz, Float8E4M3FnUz: $crate::tensor::float8::Float8E4M3FnUz,
-            Float8E8M0FnU: $crate::tensor::float8::Float8E8M0FnU,] $($rest)*)
+            Float8E8M0FnU: $crate::tensor::float8::Float8E8M0FnU
+        } $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FIELD $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING WIDE_COMPLEX $($rest)*)
+    (@ $head:tt $done:tt FIELD $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done FLOATING WIDE_COMPLEX $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] REAL $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING INTEGRAL $($rest)*)
+    (@ $head:tt $done:tt REAL $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done FLOATING INTEGRAL $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] ORDERED $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING INTEGRAL UNSIGNED BOOL $($rest)*)
+    (@ $head:tt $done:tt ORDERED $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done REAL UNSIGNED BOOL $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] SIGNED $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING INTEGRAL WIDE_COMPLEX COMPLEX_HALF $($rest)*)
+    (@ $head:tt $done:tt SIGNED $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done REAL WIDE_COMPLEX COMPLEX_HALF $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] ALL $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*]
-            FLOATING INTEGRAL UNSIGNED BOOL WIDE_COMPLEX COMPLEX_HALF $($rest)*)
+    (@ $head:tt $done:tt ALL $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done ORDERED WIDE_COMPLEX COMPLEX_HALF $($rest)*)
     };
-    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] EVERY $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
-            ComplexBFloat16: $crate::tensor::dtype::ComplexBFloat16,] ALL FLOAT8 $($rest)*)
+    (@ $head:tt $done:tt EVERY $($rest:tt)*) => {
+        $crate::tensor::dtype::dispatch!(@ $head $done
+            ALL FLOAT8 { ComplexBFloat16: $crate::tensor::dtype::ComplexBFloat16 } $($rest)*)
     };
     ($dtype:ident in $($set:ident)|+, $T:ident => $body:expr) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [] $($set)+)
+        $crate::tensor::dtype::dispatch!(@ ($dtype, $T, $body) [] $($set)+)
     };
 }
 pub(crate) use dispatch;

@@ -32,7 +32,7 @@ mod skinny;
 mod tile;
 mod widened;
 
-use crate::tensor::{Complex32, Complex64, DType, Element, Error, Launch, signature};
+use crate::tensor::{Complex32, Complex64, DType, Element, Error, Launch, dispatch, signature};
 use problem::Form;
 
 pub use problem::{Matrix, Problem};
@@ -80,54 +80,12 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
     problem::cost(launch.dtype(0), launch.numel(0), depth, launch.numel(a) + launch.numel(b)) as u64
 }
 
-/// Runs `$body` with `$T` as the [`Entry`] of a dtype.
-macro_rules! of_entries {
-    ($dtype:expr, $T:ident => $body:expr) => {{
-        match $dtype {
-            DType::Float => {
-                type $T = f32;
-                $body
-            }
-            DType::Double => {
-                type $T = f64;
-                $body
-            }
-            DType::Half => {
-                type $T = half::f16;
-                $body
-            }
-            DType::BFloat16 => {
-                type $T = half::bf16;
-                $body
-            }
-            // Sums and products wrap, so the bits are the same with and without a sign.
-            DType::Byte | DType::Char => {
-                type $T = u8;
-                $body
-            }
-            DType::Short => {
-                type $T = i16;
-                $body
-            }
-            DType::Int => {
-                type $T = i32;
-                $body
-            }
-            DType::Long => {
-                type $T = i64;
-                $body
-            }
-            other => return Err(Error::dtype(other, format!("matrix products do not take {other:?}"))),
-        }
-        Ok(())
-    }};
-}
-
 /// Computes a product. Fails if its dtype has none.
 pub fn run(problem: &Problem) -> Result<(), Error> {
     if problem.batch * problem.m * problem.n == 0 {
         return Ok(());
     }
+    let dtype = problem.dtype;
     // Transposed if necessary, so that there are at least as many rows as columns.
     let upright = if problem.n > problem.m { problem.transposed() } else { *problem };
     #[cfg(target_arch = "x86_64")]
@@ -135,14 +93,14 @@ pub fn run(problem: &Problem) -> Result<(), Error> {
         return run_blocked(problem);
     }
     if narrow::takes(&upright) {
-        return of_entries!(upright.dtype, T => narrow::run::<T>(&upright));
+        return dispatch!(dtype in FLOATING | WRAPPING, T => Ok(narrow::run::<T>(&upright)));
     }
     if library::takes(problem) {
         return library::run(problem);
     }
-    match problem.dtype {
+    match dtype {
         _ if problem.is_skinny() && !problem.dtype.is_complex() => {
-            return of_entries!(problem.dtype, T => skinny::run::<T>(problem));
+            return dispatch!(dtype in FLOATING | WRAPPING, T => Ok(skinny::run::<T>(problem)));
         }
         DType::Float => direct::run::<f32>(problem),
         DType::Double => direct::run::<f64>(problem),
@@ -150,7 +108,7 @@ pub fn run(problem: &Problem) -> Result<(), Error> {
         DType::ComplexDouble => direct::run::<Complex64>(problem),
         DType::Half => widened::run::<half::f16>(problem),
         DType::BFloat16 => widened::run::<half::bf16>(problem),
-        _ => return of_entries!(problem.dtype, T => skinny::run::<T>(problem)),
+        _ => return dispatch!(dtype in WRAPPING, T => Ok(skinny::run::<T>(problem))),
     }
     Ok(())
 }
