@@ -14,7 +14,7 @@ use distribution::{Bernoulli, Cauchy, Distribution, Exponential, Geometric, Inte
 use half::{bf16, f16};
 
 use crate::runtime::rng;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::elementwise::{self, Map};
 use crate::tensor::loops::row::RowMut;
@@ -74,22 +74,52 @@ thread_local! {
     static NUMBERS: RefCell<[u32; WORDS]> = const { RefCell::new([0; WORDS]) };
 }
 
-/// Fills a chunk with values of a distribution.
-struct Fill<'a, T, D> {
-    state: State,
-    chunk: u64,
-    words: &'a mut [u32; WORDS],
-    values: &'a mut [T],
-    distribution: D,
-}
+leaf! {
+    /// Fills a chunk with values of a distribution.
+    fn fill_chunk<T: Number, D: Distribution<T>>(
+        state: State,
+        chunk: u64,
+        words: &mut [u32; WORDS],
+        values: &mut [T],
+        distribution: D,
+    ) {
+        draw(state, chunk, values.len(), words);
+        distribution.fill(words, values);
+    }
 
-impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
-    type Output = ();
+    /// One Bernoulli trial for each probability of a chunk; true if all inputs are probabilities.
+    fn trials(state: State, chunk: u64, words: &mut [u32; WORDS], probabilities: &[f64], values: &mut [Bool]) -> bool {
+        draw(state, chunk, values.len(), words);
+        let mut valid = true;
+        for ((value, &p), word) in values.iter_mut().zip(probabilities).zip(words) {
+            *value = Bernoulli::trial(p, *word);
+            valid &= (0.0..=1.0).contains(&p);
+        }
+        valid
+    }
 
-    #[inline(always)]
-    fn run(self) {
-        draw(self.state, self.chunk, self.values.len(), self.words);
-        self.distribution.fill(self.words, self.values);
+    /// Dropout of a chunk.
+    fn drop_out<T: Real>(
+        state: State,
+        chunk: u64,
+        words: &mut [u32; WORDS],
+        input: &[T],
+        output: &mut [T],
+        mask: &mut [Bool],
+        kept: Bernoulli,
+        scale: T,
+    ) {
+        draw(state, chunk, output.len(), words);
+        for (((output, &input), mask), word) in output.iter_mut().zip(input).zip(mask).zip(words) {
+            let is_kept = kept.value(*word);
+            *output = input.mul(if is_kept.get() { scale } else { T::ZERO });
+            *mask = is_kept;
+        }
+    }
+
+    /// The random numbers of a chunk, enough for `count` values, for loops that are not vectorised.
+    fn numbers(state: State, chunk: u64, count: usize, words: &mut [u32; WORDS]) {
+        draw(state, chunk, count, words);
     }
 }
 
@@ -97,7 +127,7 @@ impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
 fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, distribution: D) -> Result<(), Error> {
     let state = State::of(launch)?;
     chunks::run::<T, Bool, 0, 1, 0>(launch, D::COUNT, &|chunk, [], [values], []| {
-        NUMBERS.with_borrow_mut(|words| vectorize(Fill { state, chunk, words, values, distribution }));
+        NUMBERS.with_borrow_mut(|words| fill_chunk(state, chunk, words, values, distribution));
     })
 }
 
@@ -185,67 +215,16 @@ pub fn random(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<i64, _>(launch, Integers { from: from.to(), count: count.to::<i64>() as u64 })
 }
 
-/// One Bernoulli trial for each probability of a chunk.
-struct Trials<'a> {
-    state: State,
-    chunk: u64,
-    words: &'a mut [u32; WORDS],
-    probabilities: &'a [f64],
-    values: &'a mut [Bool],
-}
-
-impl Leaf for Trials<'_> {
-    /// True if all inputs are probabilities.
-    type Output = bool;
-
-    #[inline(always)]
-    fn run(self) -> bool {
-        draw(self.state, self.chunk, self.values.len(), self.words);
-        let mut valid = true;
-        for ((value, &p), word) in self.values.iter_mut().zip(self.probabilities).zip(self.words) {
-            *value = Bernoulli::trial(p, *word);
-            valid &= (0.0..=1.0).contains(&p);
-        }
-        valid
-    }
-}
-
 /// `aten::bernoulli_.Tensor`: 1 with probability p, else 0.
 pub fn bernoulli(launch: &Launch<'_>) -> Result<(), Error> {
     let state = State::of(launch)?;
     let valid = AtomicBool::new(true);
     chunks::run::<f64, Bool, 1, 0, 1>(launch, WORDS, &|chunk, [probabilities], [], [values]| {
-        if !NUMBERS.with_borrow_mut(|words| vectorize(Trials { state, chunk, words, probabilities, values })) {
+        if !NUMBERS.with_borrow_mut(|words| trials(state, chunk, words, probabilities, values)) {
             valid.store(false, Ordering::Relaxed);
         }
     })?;
     if valid.into_inner() { Ok(()) } else { Err(Error::value("bernoulli_ expects p to be in [0, 1]")) }
-}
-
-/// Dropout of a chunk.
-struct Drop<'a, T> {
-    state: State,
-    chunk: u64,
-    words: &'a mut [u32; WORDS],
-    input: &'a [T],
-    output: &'a mut [T],
-    mask: &'a mut [Bool],
-    kept: Bernoulli,
-    scale: T,
-}
-
-impl<T: Real> Leaf for Drop<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        draw(self.state, self.chunk, self.output.len(), self.words);
-        for (((output, &input), mask), word) in self.output.iter_mut().zip(self.input).zip(self.mask).zip(self.words) {
-            let kept = self.kept.value(*word);
-            *output = input.mul(if kept.get() { self.scale } else { T::ZERO });
-            *mask = kept;
-        }
-    }
 }
 
 /// `aten::native_dropout`: keeps each value with probability `p`, the launch's scalar, and scales it.
@@ -254,7 +233,7 @@ pub fn native_dropout(launch: &Launch<'_>) -> Result<(), Error> {
         let native_dropout::Scalars { p, scale, .. } = native_dropout::Scalars::of(launch)?;
         let (state, kept, scale) = (State::of(launch)?, Bernoulli::new(p.to()), scale.to());
         chunks::run::<T, Bool, 1, 1, 1>(launch, WORDS, &|chunk, [input], [output], [mask]| {
-            NUMBERS.with_borrow_mut(|words| vectorize(Drop { state, chunk, words, input, output, mask, kept, scale }));
+            NUMBERS.with_borrow_mut(|words| drop_out(state, chunk, words, input, output, mask, kept, scale));
         })
     }
     if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
@@ -284,23 +263,6 @@ pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// The random numbers of a chunk, enough for `count` values, for loops that are not vectorised.
-struct Numbers<'a> {
-    state: State,
-    chunk: u64,
-    count: usize,
-    words: &'a mut [u32; WORDS],
-}
-
-impl Leaf for Numbers<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        draw(self.state, self.chunk, self.count, self.words);
-    }
-}
-
 /// Shuffles a slice (Fisher and Yates), with 64 random bits for each position from the last to the second.
 fn shuffle<T>(state: State, order: &mut [T]) {
     let mut position = order.len();
@@ -309,7 +271,7 @@ fn shuffle<T>(state: State, order: &mut [T]) {
         if position <= 1 {
             return;
         }
-        vectorize(Numbers { state, chunk, count: position - 1, words: &mut words });
+        numbers(state, chunk, position - 1, &mut words);
         let (high, low) = words.split_at(WORDS / 2);
         for (&high, &low) in high.iter().zip(low).take(position - 1) {
             let word = u64::from(high) << 32 | u64::from(low);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::distribution::{open_unit, wide_unit};
 use super::{State, WORDS};
 use crate::runtime::rng;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::{Bool, Error, Launch, Output, signature};
@@ -161,39 +161,29 @@ fn binomial_of(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     }
 }
 
-/// Draws a chunk of counts, each with its own parameters.
-struct Draw<'a, const I: usize> {
+#[inline(always)]
+fn draw_each<const I: usize>(
     state: State,
     chunk: u64,
-    parameters: [&'a [f64]; I],
-    values: &'a mut [f64],
-}
-
-impl<const I: usize> Draw<'_, I> {
-    #[inline(always)]
-    fn each(self, count: impl Fn([f64; I], &mut Stream) -> f64) {
-        for (position, value) in self.values.iter_mut().enumerate() {
-            let mut stream = Stream::new(self.state, self.chunk * WORDS as u64 + position as u64);
-            *value = count(self.parameters.map(|parameter| parameter[position]), &mut stream);
-        }
+    parameters: [&[f64]; I],
+    values: &mut [f64],
+    count: impl Fn([f64; I], &mut Stream) -> f64,
+) {
+    for (position, value) in values.iter_mut().enumerate() {
+        let mut stream = Stream::new(state, chunk * WORDS as u64 + position as u64);
+        *value = count(parameters.map(|parameter| parameter[position]), &mut stream);
     }
 }
 
-impl Leaf for Draw<'_, 1> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        self.each(|[rate], stream| poisson_of(rate, stream));
+leaf! {
+    /// Draws a chunk of counts, each with its own rate.
+    fn draw_poisson(state: State, chunk: u64, rates: &[f64], values: &mut [f64]) {
+        draw_each(state, chunk, [rates], values, |[rate], stream| poisson_of(rate, stream));
     }
-}
 
-impl Leaf for Draw<'_, 2> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        self.each(|[trials, p], stream| binomial_of(trials, p, stream));
+    /// Draws a chunk of counts, each with its own number of trials and probability.
+    fn draw_binomial(state: State, chunk: u64, parameters: [&[f64]; 2], values: &mut [f64]) {
+        draw_each(state, chunk, parameters, values, |[trials, p], stream| binomial_of(trials, p, stream));
     }
 }
 
@@ -202,7 +192,7 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
     let (state, valid) = (State::of(launch)?, AtomicBool::new(true));
     chunks::run::<f64, Bool, 1, 1, 0>(launch, WORDS, &|chunk, [rates], [values], []| {
         if rates.iter().all(|&rate| rate >= 0.0) {
-            vectorize(Draw { state, chunk, parameters: [rates], values });
+            draw_poisson(state, chunk, rates, values);
         } else {
             valid.store(false, Ordering::Relaxed);
         }
@@ -214,7 +204,7 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
 pub fn binomial(launch: &Launch<'_>) -> Result<(), Error> {
     let state = State::of(launch)?;
     chunks::run::<f64, Bool, 2, 1, 0>(launch, WORDS, &|chunk, parameters, [values], []| {
-        vectorize(Draw { state, chunk, parameters, values });
+        draw_binomial(state, chunk, parameters, values);
     })
 }
 

@@ -16,6 +16,24 @@ pub(in crate::ops::random) trait Distribution<T>: Copy + Sync {
 /// Half of a chunk: a 64 bit value takes a word of each half.
 const HALF: usize = WORDS / 2;
 
+/// A distribution whose values take a word of each half of a chunk.
+pub(in crate::ops::random) trait OfTwoWords<T>: Copy + Sync {
+    /// The value of two words. Mark it `#[inline(always)]`.
+    fn value(self, high: u32, low: u32) -> T;
+}
+
+impl<T, D: OfTwoWords<T>> Distribution<T> for D {
+    const COUNT: usize = HALF;
+
+    #[inline(always)]
+    fn fill(self, words: &[u32; WORDS], values: &mut [T]) {
+        let (high, low) = words.split_at(HALF);
+        for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
+            *value = self.value(high, low);
+        }
+    }
+}
+
 /// Uniform in [0, 1), with 53 bits.
 #[inline(always)]
 pub(in crate::ops::random) fn wide_unit(high: u32, low: u32) -> f64 {
@@ -51,15 +69,10 @@ impl Distribution<f32> for Uniform<f32> {
     }
 }
 
-impl Distribution<f64> for Uniform<f64> {
-    const COUNT: usize = HALF;
-
+impl OfTwoWords<f64> for Uniform<f64> {
     #[inline(always)]
-    fn fill(self, words: &[u32; WORDS], values: &mut [f64]) {
-        let (high, low) = words.split_at(HALF);
-        for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
-            *value = (wide_unit(high, low) * self.width + self.from).min(self.last);
-        }
+    fn value(self, high: u32, low: u32) -> f64 {
+        (wide_unit(high, low) * self.width + self.from).min(self.last)
     }
 }
 
@@ -152,15 +165,10 @@ pub(in crate::ops::random) struct Exponential {
     pub least: f64,
 }
 
-impl Distribution<f64> for Exponential {
-    const COUNT: usize = HALF;
-
+impl OfTwoWords<f64> for Exponential {
     #[inline(always)]
-    fn fill(self, words: &[u32; WORDS], values: &mut [f64]) {
-        let (high, low) = words.split_at(HALF);
-        for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
-            *value = (-Field::log(open_unit(high, low)) * self.scale).max(self.least);
-        }
+    fn value(self, high: u32, low: u32) -> f64 {
+        (-Field::log(open_unit(high, low)) * self.scale).max(self.least)
     }
 }
 
@@ -170,17 +178,12 @@ pub(in crate::ops::random) struct Cauchy {
     pub sigma: f64,
 }
 
-impl Distribution<f64> for Cauchy {
-    const COUNT: usize = HALF;
-
+impl OfTwoWords<f64> for Cauchy {
     #[inline(always)]
-    fn fill(self, words: &[u32; WORDS], values: &mut [f64]) {
-        let (high, low) = words.split_at(HALF);
-        for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
-            // The tangent has a period of half a turn: sine over cosine of an angle in half a turn.
-            let (sine, cosine) = math::f64::sin_cos_turns(open_unit(high, low) * 0.5);
-            *value = self.median - self.sigma * cosine / sine;
-        }
+    fn value(self, high: u32, low: u32) -> f64 {
+        // The tangent has a period of half a turn: sine over cosine of an angle in half a turn.
+        let (sine, cosine) = math::f64::sin_cos_turns(open_unit(high, low) * 0.5);
+        self.median - self.sigma * cosine / sine
     }
 }
 
@@ -190,15 +193,10 @@ pub(in crate::ops::random) struct Geometric {
     pub scale: f64,
 }
 
-impl Distribution<f64> for Geometric {
-    const COUNT: usize = HALF;
-
+impl OfTwoWords<f64> for Geometric {
     #[inline(always)]
-    fn fill(self, words: &[u32; WORDS], values: &mut [f64]) {
-        let (high, low) = words.split_at(HALF);
-        for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
-            *value = (Field::log(open_unit(high, low)) * self.scale).ceil();
-        }
+    fn value(self, high: u32, low: u32) -> f64 {
+        (Field::log(open_unit(high, low)) * self.scale).ceil()
     }
 }
 
@@ -210,24 +208,18 @@ pub(in crate::ops::random) struct Integers {
     pub count: u64,
 }
 
-impl Distribution<i64> for Integers {
-    const COUNT: usize = HALF;
-
+impl OfTwoWords<i64> for Integers {
     #[inline(always)]
-    fn fill(self, words: &[u32; WORDS], values: &mut [i64]) {
-        let (high, low) = words.split_at(HALF);
-        let is_narrow = self.count != 0 && self.count <= 1 << 32;
-        for ((value, &high), &low) in values.iter_mut().zip(high).zip(low) {
-            let chosen = if is_narrow {
-                // The top of the 96 bit product of 64 random bits and the count; the carry is the contribution of the low word.
-                let carry = (u64::from(low) * (self.count & 0xffff_ffff)) >> 32;
-                if self.count == 1 << 32 { u64::from(high) } else { (u64::from(high) * self.count + carry) >> 32 }
-            } else {
-                let word = u64::from(high) << 32 | u64::from(low);
-                if self.count == 0 { word } else { ((u128::from(word) * u128::from(self.count)) >> 64) as u64 }
-            };
-            *value = self.from.wrapping_add(chosen as i64);
-        }
+    fn value(self, high: u32, low: u32) -> i64 {
+        let chosen = if self.count != 0 && self.count <= 1 << 32 {
+            // The top of the 96 bit product of 64 random bits and the count; the carry is the contribution of the low word.
+            let carry = (u64::from(low) * (self.count & 0xffff_ffff)) >> 32;
+            if self.count == 1 << 32 { u64::from(high) } else { (u64::from(high) * self.count + carry) >> 32 }
+        } else {
+            let word = u64::from(high) << 32 | u64::from(low);
+            if self.count == 0 { word } else { ((u128::from(word) * u128::from(self.count)) >> 64) as u64 }
+        };
+        self.from.wrapping_add(chosen as i64)
     }
 }
 
