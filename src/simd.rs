@@ -213,23 +213,26 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }
 
+/// A type for each of the two values, by which a leaf's type depends on its constant.
+pub struct Flag<const SET: bool>;
+
 /// Declares functions whose bodies are compiled for every instruction set: each calls [`vectorize`] with a [`Leaf`] of its arguments.
 ///
-/// `fn name<Type: Bound; CONSTANT: usize>(arguments) { body }`. The types of arguments have no named lifetimes, and each type and
+/// `fn name<Type: Bound; CONSTANT: usize>(arguments) { body }`; a constant may be a `bool` too. The types of arguments have no named lifetimes, and each type and
 /// constant has a bound.
 macro_rules! leaf {
     ($(
         $(#[$attribute:meta])*
-        $vis:vis fn $name:ident$(<$($type:ident: $bound:path),* $(; $($constant:ident: usize),+)?>)?($($argument:ident: $of:ty),* $(,)?)
+        $vis:vis fn $name:ident$(<$($type:ident: $bound:path),* $(; $($constant:ident: $kind:tt),+)?>)?($($argument:ident: $of:ty),* $(,)?)
         $(-> $result:ty)? $body:block
     )*) => {$(
         $(#[$attribute])*
         #[inline]
-        $vis fn $name$(<$($type: $bound,)* $($(const $constant: usize),+)?>)?($($argument: $of),*) $(-> $result)? {
+        $vis fn $name$(<$($type: $bound,)* $($(const $constant: $kind),+)?>)?($($argument: $of),*) $(-> $result)? {
             struct Body<Arguments, Parameters>(Arguments, std::marker::PhantomData<Parameters>);
 
-            impl$(<$($type: $bound,)* $($(const $constant: usize),+)?>)? $crate::simd::Leaf
-                for Body<($($of,)*), ($($($type,)* $($([(); $constant],)+)?)?)>
+            impl$(<$($type: $bound,)* $($(const $constant: $kind),+)?>)? $crate::simd::Leaf
+                for Body<($($of,)*), ($($($type,)* $($($crate::simd::leaf!(@marker $kind $constant),)+)?)?)>
             {
                 type Output = $crate::simd::leaf!(@result $($result)?);
 
@@ -240,9 +243,11 @@ macro_rules! leaf {
                 }
             }
 
-            $crate::simd::vectorize(Body::<_, ($($($type,)* $($([(); $constant],)+)?)?)>(($($argument,)*), std::marker::PhantomData))
+            $crate::simd::vectorize(Body::<_, ($($($type,)* $($($crate::simd::leaf!(@marker $kind $constant),)+)?)?)>(($($argument,)*), std::marker::PhantomData))
         }
     )*};
+    (@marker usize $constant:ident) => { [(); $constant] };
+    (@marker bool $constant:ident) => { $crate::simd::Flag<$constant> };
     (@result) => { () };
     (@result $result:ty) => { $result };
 }

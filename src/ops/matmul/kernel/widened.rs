@@ -6,7 +6,7 @@ use std::cell::Cell;
 use super::direct;
 use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
-use crate::simd::{Leaf, vectorize};
+use crate::simd::{Leaf, leaf, vectorize};
 use crate::tensor::{Element, Number};
 use crate::tuning::products::{WIDENED_DEPTH, WIDENED_TILE_SIDE};
 
@@ -52,29 +52,19 @@ fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut
     if from.col != size && from.row == size {
         return widen::<T>(from.transposed(), cols, rows, to).transposed();
     }
-    vectorize(Widen::<T> { from, cols, to: &mut to[..rows * cols], element: std::marker::PhantomData });
+    widen_rows::<T>(from, cols, &mut to[..rows * cols]);
     Matrix::contiguous(to.as_mut_ptr(), cols)
 }
 
-struct Widen<'a, T> {
-    from: Matrix,
-    cols: usize,
-    to: &'a mut [f32],
-    element: std::marker::PhantomData<T>,
-}
-
-impl<T: Element<Acc = f32>> Leaf for Widen<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let dense = self.from.col == size_of::<T>() as isize;
-        for (row, line) in self.to.chunks_exact_mut(self.cols).enumerate() {
-            let from = self.from.at(0, row, 0);
+leaf! {
+    fn widen_rows<T: Element<Acc = f32>>(matrix: Matrix, cols: usize, to: &mut [f32]) {
+        let dense = matrix.col == size_of::<T>() as isize;
+        for (row, line) in to.chunks_exact_mut(cols).enumerate() {
+            let from = matrix.at(0, row, 0);
             let data = from.data.cast::<T>().cast_const();
             if dense && const { T::IS_CONVERTED_IN_RUNS } && data.is_aligned() {
                 // SAFETY: the block lies inside an operand of the launch, which is readable.
-                T::load_run(unsafe { std::slice::from_raw_parts(data, self.cols) }, line);
+                T::load_run(unsafe { std::slice::from_raw_parts(data, cols) }, line);
             } else if dense {
                 for (col, value) in line.iter_mut().enumerate() {
                     // SAFETY: the block lies inside an operand of the launch, which is readable.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::key::Key;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::leaf;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::loops::rows;
 use crate::tensor::{Bool, Error, Launch, dispatch, signature};
@@ -46,28 +46,22 @@ fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: 
     for (group, values) in values.chunks(SEARCHED_TOGETHER).enumerate() {
         let mut lanes = [values[0]; SEARCHED_TOGETHER];
         lanes[..values.len()].copy_from_slice(values);
-        vectorize(Search::<T, RIGHT> { keys, order, values: &lanes, indices: &mut indices });
+        find::<T, RIGHT>(keys, order, &lanes, &mut indices);
         for (at, &position) in (group * SEARCHED_TOGETHER..).zip(&indices[..values.len()]) {
             if wide { target.store(at, position as i64) } else { target.store(at, position as i32) }
         }
     }
 }
 
-/// For each value, the first position whose element is not less than it (`RIGHT`: greater). Comparisons with NaN are false, as on
-/// PyTorch's CPU. Every lane therefore probes the positions that a scalar search would probe.
-struct Search<'a, T, const RIGHT: bool> {
-    keys: &'a [T],
-    order: Option<&'a [i64]>,
-    values: &'a [T; SEARCHED_TOGETHER],
-    indices: &'a mut [usize; SEARCHED_TOGETHER],
-}
-
-impl<T: Key, const RIGHT: bool> Leaf for Search<'_, T, RIGHT> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { keys, order, values, indices } = self;
+leaf! {
+    /// For each value, the first position whose element is not less than it (`RIGHT`: greater). Comparisons with NaN are false, as
+    /// on PyTorch's CPU. Every lane therefore probes the positions that a scalar search would probe.
+    fn find<T: Key; RIGHT: bool>(
+        keys: &[T],
+        order: Option<&[i64]>,
+        values: &[T; SEARCHED_TOGETHER],
+        indices: &mut [usize; SEARCHED_TOGETHER],
+    ) {
         *indices = match order {
             Some(order) => positions::<T, RIGHT>(keys.len(), values, |at| keys[order[at] as usize]),
             None => positions::<T, RIGHT>(keys.len(), values, |at| keys[at]),
@@ -75,7 +69,7 @@ impl<T: Key, const RIGHT: bool> Leaf for Search<'_, T, RIGHT> {
     }
 }
 
-/// The result of [`Search`] for a line that is not empty.
+/// The result of [`find`] for a line that is not empty.
 #[inline(always)]
 fn positions<T: Key, const RIGHT: bool>(
     len: usize,

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::fold::{Fold, fold_column};
 use super::minmax_fold::MinMax;
 use super::{BlockFold, FoldBlock, Targets, drive, load};
-use crate::simd::{Aligned, Leaf, vectorize};
+use crate::simd::{Aligned, leaf};
 use crate::tensor::{DType, Element, Error, Launch, Number, Ordered};
 use crate::tuning::reductions::ARGMINMAX_COLS;
 
@@ -54,9 +54,9 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> BlockFold<ArgMinMax<E::Acc>
     #[inline]
     fn fold(&self, block: &FoldBlock, states: &mut [ArgMinMax<E::Acc>]) {
         if block.by_runs {
-            vectorize(Runs::<E, GREATEST> { block: *block, states });
+            fold_runs::<E, GREATEST>(*block, states);
         } else {
-            vectorize(RowArgMinMax::<E, GREATEST> { block: *block, states });
+            fold_rows::<E, GREATEST>(*block, states);
         }
     }
 
@@ -83,60 +83,43 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> BlockFold<ArgMinMax<E::Acc>
 /// Elements that are compared together.
 const LANES: usize = 64;
 
-/// Reads each column twice: for the value, then for its first index.
-struct Runs<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
-    block: FoldBlock,
-    states: &'a mut [ArgMinMax<E::Acc>],
-}
-
-impl<E: Element<Acc: Ordered>, const GREATEST: bool> Runs<'_, E, GREATEST> {
-    /// The first position of a value that is known to be there.
-    #[inline(always)]
-    fn position(&self, data: *const u8, is_it: impl Fn(E::Acc) -> bool) -> usize {
-        let (rows, mut first) = (self.block.rows, 0);
-        let is_at = |position: usize| is_it(load::<E>(data, position));
-        while first + LANES <= rows && !(0..LANES).fold(false, |any, lane| any | is_at(first + lane)) {
-            first += LANES;
-        }
-        (first..rows).find(|&position| is_at(position)).unwrap_or(0)
+/// The first position of a value that is known to be in a column.
+#[inline(always)]
+fn position<E: Element>(data: *const u8, rows: usize, is_it: impl Fn(E::Acc) -> bool) -> usize {
+    let mut first = 0;
+    let is_at = |position: usize| is_it(load::<E>(data, position));
+    while first + LANES <= rows && !(0..LANES).fold(false, |any, lane| any | is_at(first + lane)) {
+        first += LANES;
     }
+    (first..rows).find(|&position| is_at(position)).unwrap_or(0)
 }
 
-impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for Runs<'_, E, GREATEST> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for col in 0..self.block.cols {
-            let (data, value) = (self.block.col(col), fold_column::<E, _>(MinMax::<GREATEST>, &self.block, col));
-            let position =
-                if value.is_nan() { self.position(data, E::Acc::is_nan) } else { self.position(data, |found| found == value) };
-            self.states[col] = ArgMinMax { value, position: (self.block.first + position) as i64 };
+leaf! {
+    /// Reads each column twice: for the value, then for its first index.
+    fn fold_runs<E: Element<Acc: Ordered>; GREATEST: bool>(block: FoldBlock, states: &mut [ArgMinMax<E::Acc>]) {
+        for (col, state) in states.iter_mut().enumerate().take(block.cols) {
+            let (data, rows, value) = (block.col(col), block.rows, fold_column::<E, _>(MinMax::<GREATEST>, &block, col));
+            let position = if value.is_nan() {
+                position::<E>(data, rows, E::Acc::is_nan)
+            } else {
+                position::<E>(data, rows, |found| found == value)
+            };
+            *state = ArgMinMax { value, position: (block.first + position) as i64 };
         }
     }
-}
 
-/// Folds a block row by row.
-struct RowArgMinMax<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
-    block: FoldBlock,
-    states: &'a mut [ArgMinMax<E::Acc>],
-}
-
-impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for RowArgMinMax<'_, E, GREATEST> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for begin in (0..self.block.cols).step_by(ARGMINMAX_COLS) {
-            let cols = ARGMINMAX_COLS.min(self.block.cols - begin);
-            let data = self.block.col(begin);
+    /// Folds a block row by row.
+    fn fold_rows<E: Element<Acc: Ordered>; GREATEST: bool>(block: FoldBlock, states: &mut [ArgMinMax<E::Acc>]) {
+        for begin in (0..block.cols).step_by(ARGMINMAX_COLS) {
+            let cols = ARGMINMAX_COLS.min(block.cols - begin);
+            let data = block.col(begin);
             let (Aligned(values), Aligned(indices)) =
                 (&mut Aligned([E::Acc::ZERO; ARGMINMAX_COLS]), &mut Aligned([0i32; ARGMINMAX_COLS]));
             for (col, value) in values[..cols].iter_mut().enumerate() {
                 *value = load::<E>(data, col);
             }
-            for row in 1..self.block.rows {
-                let data = data.wrapping_offset(row as isize * self.block.row_step);
+            for row in 1..block.rows {
+                let data = data.wrapping_offset(row as isize * block.row_step);
                 for (col, (value, position)) in values[..cols].iter_mut().zip(&mut indices[..cols]).enumerate() {
                     let later = load::<E>(data, col);
                     let better = beats::<E::Acc, GREATEST>(later, *value);
@@ -147,8 +130,8 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for RowArgMinMax<'_, E
                     *position = (*position).max(if better { row as i32 } else { 0 });
                 }
             }
-            for (state, (&value, &position)) in self.states[begin..begin + cols].iter_mut().zip(values.iter().zip(&*indices)) {
-                *state = ArgMinMax { value, position: self.block.first as i64 + position as i64 };
+            for (state, (&value, &position)) in states[begin..begin + cols].iter_mut().zip(values.iter().zip(&*indices)) {
+                *state = ArgMinMax { value, position: block.first as i64 + position as i64 };
             }
         }
     }
