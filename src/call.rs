@@ -117,8 +117,7 @@ to_value! {
 
 /// A type that an argument converts to. `Option` stands for an argument that may be absent.
 pub trait FromValue<'a>: Sized {
-    /// # Errors
-    /// If the argument has another type, or the dtype is unknown.
+    /// Fails if the argument has another type, or the dtype is unknown.
     fn from_value(value: &Value<'a>) -> Result<Self, CallError>;
 }
 
@@ -204,7 +203,6 @@ impl<'a> Value<'a> {
         matches!(self, Self::None)
     }
 
-    /// The tensor, if it is one.
     #[inline]
     pub fn as_tensor(&self) -> Option<Tensor<'a>> {
         if let Self::Tensor(tensor) = self { Some(*tensor) } else { None }
@@ -220,7 +218,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text, if it is one.
     #[inline]
     pub fn as_text(&self) -> Option<&'a str> {
         if let Self::Text(text) = self { Some(text) } else { None }
@@ -498,16 +495,11 @@ pub trait Caller {
     ///
     /// `in_dry_run`: the value in a dry run, which has computed none. Checks hold there, and the sizes of results follow one rule:
     /// **n elements give n results**. All elements of a mask are true, all values are different, and each is repeated once; the
-    /// values that `bincount` counts are 0 to n - 1.
-    ///
-    /// # Errors
-    /// If a task failed, or the stream is being captured.
+    /// values that `bincount` counts are 0 to n - 1. Fails if a task failed, or the stream is being captured.
     fn read(&self, tensor: Tensor<'_>, reason: &CStr, in_dry_run: i64) -> Result<i64, CallError>;
 
-    /// Waits for a one-element tensor and reads it.
-    ///
-    /// # Errors
-    /// If a task failed, the stream is being captured, or the tensor has several elements.
+    /// Waits for a one-element tensor and reads it. Fails if a task failed, the stream is being captured, or the tensor has several
+    /// elements.
     fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, CallError>;
 
     /// An error if the dtype cannot represent the number.

@@ -71,10 +71,7 @@ pub fn limits(dtype: DType) -> Option<[i64; 2]> {
     })
 }
 
-/// The dtype that two operands are compared in.
-///
-/// # Errors
-/// If there is none. The fallback gets complex numbers, which have no order.
+/// The dtype that two operands are compared in. Fails if there is none. The fallback gets complex numbers, which have no order.
 pub fn common_dtype(one: Input<'_>, other: Input<'_>, call: &Call<'_>) -> Result<DType, CallError> {
     let common = call.result_type(&[one, other])?;
     let is_known = ORDERED.contains(common) || FLOAT8.contains(common);

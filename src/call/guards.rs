@@ -121,10 +121,7 @@ impl Guard {
     }
 
     /// Checks a call, with one value for each argument, and returns the change that the kernel needs, if any. `reader` is `None`
-    /// while tensors have no values yet.
-    ///
-    /// # Errors
-    /// If the kernel could access memory out of bounds or crash.
+    /// while tensors have no values yet. Fails if the kernel could access memory out of bounds or crash.
     pub fn check(&self, values: &[Value<'_>], reader: Option<&dyn Reader>) -> Result<Option<Change>, CallError> {
         if values.len() != self.arguments.len() {
             let (given, expected) = (values.len(), self.arguments.len());

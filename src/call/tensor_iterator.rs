@@ -110,10 +110,7 @@ impl<'a> Elementwise<'a> {
         self.dtype
     }
 
-    /// The operands with another dtype for the output, if the call makes it.
-    ///
-    /// # Errors
-    /// If results cannot be cast to this dtype.
+    /// The operands with another dtype for the output, if the call makes it. Fails if results cannot be cast to this dtype.
     pub fn with_dtype(self, dtype: DType) -> Result<Self, CallError> {
         if self.given.is_some() {
             return Ok(self);

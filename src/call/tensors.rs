@@ -332,10 +332,8 @@ impl<'a> Tensor<'a> {
         copied(self.0.arena, values)
     }
 
-    /// A contiguous view with other sizes and the same number of elements.
-    ///
-    /// # Panics
-    /// If the tensor is not contiguous, or the number of elements differs.
+    /// A contiguous view with other sizes and the same number of elements. Panics if the tensor is not contiguous, or the number of
+    /// elements differs.
     pub fn view(self, sizes: &[i64]) -> Self {
         assert!(self.is_dense(Format::Contiguous), "a view of a tensor that is not contiguous: {self:?}");
         assert_eq!(self.numel(), sizes.iter().product::<i64>(), "a view of sizes {sizes:?} of {self:?}");
@@ -343,10 +341,7 @@ impl<'a> Tensor<'a> {
     }
 
     /// A tensor that is dense in `format`, as a contiguous view in memory order: channels become the last dimension of
-    /// channels-last tensors.
-    ///
-    /// # Panics
-    /// If the tensor is not dense in this format.
+    /// channels-last tensors. Panics if the tensor is not dense in this format.
     pub fn in_memory_order(self, format: Format) -> Self {
         assert!(self.is_dense(format), "not dense: {self:?}");
         let mut sizes = Dims::from(self.sizes());
@@ -356,19 +351,13 @@ impl<'a> Tensor<'a> {
         self.with(self.keep(&sizes), contiguous_strides(self.0.arena, &sizes))
     }
 
-    /// The slice at an index of the first dimension.
-    ///
-    /// # Panics
-    /// If the index is out of range.
+    /// The slice at an index of the first dimension. Panics if the index is out of range.
     pub fn row(self, index: i64) -> Self {
         let row = self.section(0, index, 1);
         row.with(&row.sizes()[1..], &row.strides()[1..])
     }
 
-    /// The tensor with dimension `dim` moved to the end; a 0-dim tensor becomes 1-D.
-    ///
-    /// # Panics
-    /// If there is no such dimension.
+    /// The tensor with dimension `dim` moved to the end; a 0-dim tensor becomes 1-D. Panics if there is no such dimension.
     pub fn with_last(self, dim: usize) -> Self {
         if self.sizes().is_empty() {
             return self.with(&[1], &[1]);
@@ -384,10 +373,8 @@ impl<'a> Tensor<'a> {
         self.with(moved(self.sizes()), moved(self.strides()))
     }
 
-    /// A view with other sizes and strides of the same elements.
-    ///
-    /// # Panics
-    /// If a stride is negative or an element lies outside this tensor.
+    /// A view with other sizes and strides of the same elements. Panics if a stride is negative or an element lies outside this
+    /// tensor.
     pub fn within(self, sizes: &[i64], strides: &[i64]) -> Self {
         let reach =
             |sizes: &[i64], strides: &[i64]| sizes.iter().zip(strides).map(|(size, stride)| (size - 1) * stride).sum::<i64>();
@@ -397,19 +384,14 @@ impl<'a> Tensor<'a> {
         self.with(self.keep(sizes), self.keep(strides))
     }
 
-    /// The elements on the diagonal of a matrix.
-    ///
-    /// # Panics
-    /// If the tensor is not 2-D.
+    /// The elements on the diagonal of a matrix. Panics if the tensor is not 2-D.
     pub fn diagonal(self) -> Self {
         let (&[rows, cols], &[down, right]) = (self.sizes(), self.strides()) else { panic!("no matrix: {self:?}") };
         self.within(&[rows.min(cols)], &[down + right])
     }
 
     /// A view over other sizes: each dimension is either dimension `own(dim)` of this tensor, in ascending order, or broadcast.
-    ///
-    /// # Panics
-    /// If a size differs, or the dimensions are out of order.
+    /// Panics if a size differs, or the dimensions are out of order.
     pub fn over(self, sizes: &'a [i64], own: impl Fn(usize) -> Option<usize>) -> Self {
         let mut least = 0;
         let strides = self.0.arena.keep_all(sizes.len(), |dim| {
@@ -461,10 +443,7 @@ impl<'a> Tensor<'a> {
         self.expand(sizes).ok_or_else(wrong)
     }
 
-    /// `count` elements of a dimension, from index `begin`.
-    ///
-    /// # Panics
-    /// If the range is out of bounds.
+    /// `count` elements of a dimension, from index `begin`. Panics if the range is out of bounds.
     pub fn section(self, dim: usize, begin: i64, count: i64) -> Self {
         let is_within = begin >= 0 && count >= 0 && begin + count <= self.sizes()[dim];
         assert!(is_within, "{count} elements from {begin} of dimension {dim} of {self:?}");
@@ -483,10 +462,8 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// The strides, in elements, that PyTorch's TensorIterator gives to the output of operands of the same sizes.
-///
-/// # Panics
-/// If there are no operands.
+/// The strides, in elements, that PyTorch's TensorIterator gives to the output of operands of the same sizes. Panics if there are
+/// no operands.
 pub fn joint_strides(operands: &[Tensor<'_>]) -> Dims {
     let first = operands[0];
     let are_dense = |&format: &Format| operands.iter().all(|operand| operand.is_dense(format));

@@ -43,7 +43,6 @@ static LISTS: [&[Operator]; 34] = [
     &super::sorting::operator::unique::OPERATORS,
 ];
 
-/// All operators.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     LISTS.into_iter().flatten()
 }

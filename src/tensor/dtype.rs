@@ -266,11 +266,8 @@ impl DTypeSet {
     }
 }
 
-/// Half, BFloat16, Float, Double.
 pub const FLOATING: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
-/// Half, BFloat16.
 pub const HALVES: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16]);
-/// Float, Double.
 pub const WIDE: DTypeSet = DTypeSet::of(&[DType::Float, DType::Double]);
 /// The complex dtypes, including ComplexHalf.
 pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble]);
@@ -278,7 +275,6 @@ pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexF
 pub const FIELD: DTypeSet = FLOATING.and(WIDE_COMPLEX);
 /// The integers that every CPU kernel of PyTorch supports: Byte, Char, Short, Int, Long.
 pub const INTEGRAL: DTypeSet = DTypeSet::of(&[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long]);
-/// UInt16, UInt32, UInt64.
 pub const UNSIGNED: DTypeSet = DTypeSet::of(&[DType::UInt16, DType::UInt32, DType::UInt64]);
 /// Bool alone.
 pub const BOOL: DTypeSet = DTypeSet::of(&[DType::Bool]);
@@ -296,15 +292,12 @@ pub const COMPONENTS: DTypeSet = DTypeSet::of(&[DType::Half, DType::Float, DType
 pub const WIDENED: DTypeSet = FLOATING;
 /// ComplexHalf alone.
 pub const COMPLEX_HALF: DTypeSet = DTypeSet::of(&[DType::ComplexHalf]);
-/// ComplexFloat, ComplexDouble.
 pub const WIDE_COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]);
-/// [`INTEGRAL`] and [`FLOATING`].
 pub const REAL: DTypeSet = INTEGRAL.and(FLOATING);
 /// [`REAL`], [`UNSIGNED`] and Bool: every dtype with an order.
 pub const ORDERED: DTypeSet = REAL.and(UNSIGNED).and(BOOL);
 /// [`REAL`] and [`COMPLEX`]: the dtypes that can be negated, and Byte, which wraps.
 pub const SIGNED: DTypeSet = REAL.and(COMPLEX);
-/// [`ORDERED`] and [`COMPLEX`].
 pub const ALL: DTypeSet = ORDERED.and(COMPLEX);
 /// The 8 bit floats.
 pub const FLOAT8: DTypeSet =

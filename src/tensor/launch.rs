@@ -202,10 +202,8 @@ impl Record {
         Self { storage: Storage::Inline(inline), num_outputs: num_outputs as u16, compute }
     }
 
-    /// Adds an operand to a dense launch: its first element, dtype and flags. At most [`INLINE_OPERANDS`].
-    ///
-    /// # Panics
-    /// If the launch is not dense, or full.
+    /// Adds an operand to a dense launch: its first element, dtype and flags. At most [`INLINE_OPERANDS`]. Panics if the launch is
+    /// not dense, or full.
     ///
     /// # Safety
     /// With [`Flags::IMMEDIATE`] the element at `data` must be readable.
@@ -228,10 +226,8 @@ impl Record {
         inline.num_operands += 1;
     }
 
-    /// Adds a scalar. A dense launch takes at most [`INLINE_SCALARS`], another one as many as it has room for.
-    ///
-    /// # Panics
-    /// If there is no room.
+    /// Adds a scalar. A dense launch takes at most [`INLINE_SCALARS`], another one as many as it has room for. Panics if there is
+    /// no room.
     #[inline(always)]
     pub fn push_scalar(&mut self, scalar: Scalar) {
         match &mut self.storage {
@@ -374,7 +370,6 @@ impl<'a> Launch<'a> {
         Ok(unsafe { Output::new(self.view(index)) })
     }
 
-    /// The computing dtype.
     #[inline(always)]
     pub fn compute(&self) -> DType {
         self.compute
@@ -423,7 +418,6 @@ impl<'a> Launch<'a> {
         self.scalars
     }
 
-    /// The first scalars.
     #[inline]
     pub fn first_scalars<const N: usize>(&self) -> Result<[Scalar; N], Error> {
         self.scalars.first_chunk().copied().ok_or_else(|| missing_scalar(self.scalars.len()))

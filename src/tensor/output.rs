@@ -58,10 +58,8 @@ impl<'a> Output<'a> {
     }
 
     /// Runs `body(begin, end, parts)` over pieces of the indices of one dimension of each output, in parallel where it is worth it.
-    /// A part has the indices `begin..end` alone, numbered from 0. `grain` and `cost` are those of [`parallel`].
-    ///
-    /// # Panics
-    /// If the outputs' dimensions differ in size.
+    /// A part has the indices `begin..end` alone, numbered from 0. `grain` and `cost` are those of [`parallel`]. Panics if the
+    /// outputs' dimensions differ in size.
     pub fn in_parts<const N: usize>(
         outputs: [(Self, usize); N],
         grain: usize,

@@ -22,10 +22,7 @@ impl<'a> Narrowed<'a> {
         Self { whole: *view, data: view.data(), sizes }
     }
 
-    /// Keeps the indices `begin..end` of a dimension.
-    ///
-    /// # Panics
-    /// If the view does not have these indices or this dimension.
+    /// Keeps the indices `begin..end` of a dimension. Panics if the view does not have these indices or this dimension.
     #[inline]
     pub fn narrow(&mut self, dim: usize, begin: usize, end: usize) {
         let size = &mut self.sizes[..self.whole.ndim()][dim];
@@ -60,10 +57,7 @@ impl<'a> Flipped<'a> {
         Self { whole: *view, data: view.data(), strides }
     }
 
-    /// Reverses a dimension.
-    ///
-    /// # Panics
-    /// If the view does not have the dimension.
+    /// Reverses a dimension. Panics if the view does not have the dimension.
     #[inline]
     pub fn flip(&mut self, dim: usize) {
         let last = self.whole.size(dim) as isize - 1;

@@ -106,11 +106,8 @@ pub type Rest<'a> = SmallVec<[View<'a>; 4]>;
 
 /// A field of a kernel's `Operands`: an output, an input, an optional one of either, or all remaining operands.
 pub trait Operand<'a>: Sized {
-    /// The operand at an index of the launch.
-    ///
-    /// # Errors
-    /// If the operand is not given and not optional, is an input where an output is expected or the reverse, or is an output that
-    /// is already taken.
+    /// The operand at an index of the launch. Fails if the operand is not given and not optional, is an input where an output is
+    /// expected or the reverse, or is an output that is already taken.
     fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error>;
 }
 

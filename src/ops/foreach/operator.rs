@@ -117,7 +117,6 @@ fn is_factor_of(list: List<'_>, factor: Tensor<'_>) -> bool {
     is_plain && is_like(list[0]) && !list.iter().any(|tensor| tensor.may_share_memory(factor))
 }
 
-/// An elementwise operator.
 pub fn elementwise(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     Operands::new(arguments, call).run(call)
 }

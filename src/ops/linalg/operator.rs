@@ -9,7 +9,6 @@ use crate::call::{Arguments, Call, Format, Outcome, Shape, Tensor, Value, broadc
 use crate::ops::loss::operator::NONE;
 use crate::tensor::{DType, DTypeSet, FIELD, FLOATING, Flags, INTEGRAL, WIDE, WIDE_COMPLEX};
 
-/// The dtypes of LAPACK.
 const LAPACK: DTypeSet = WIDE.and(WIDE_COMPLEX);
 
 tasks! {
@@ -261,7 +260,6 @@ pub fn of_rows(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     result(call, contiguous(&[&batch[..], &[x1.size_from_end(1), x2.size_from_end(1)]].concat(), x1))
 }
 
-/// `_cdist_backward`.
 pub fn of_rows_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     take_filled(arguments)?;
     let (x1, x2) = (arguments.tensor(1)?, arguments.tensor(2)?);

@@ -63,10 +63,7 @@ fn with_addend(launch: &Launch<'_>, form: Form) -> Result<(), Error> {
     run(&Problem::new(form, &out, Some((addend, scalars.list())), [a, b])?)
 }
 
-/// `out = a @ b` of contiguous rows, with out (m, n), a (m, k), b (k, n).
-///
-/// # Panics
-/// If a slice has another length.
+/// `out = a @ b` of contiguous rows, with out (m, n), a (m, k), b (k, n). Panics if a slice has another length.
 pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), Error> {
     assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
     let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);

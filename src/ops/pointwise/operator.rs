@@ -60,7 +60,6 @@ pub fn clamp_one_side<const IS_MIN: bool>(arguments: &Arguments<'_>, call: &Call
     limit(&[(number, IS_MIN)], Scalars::Any, arguments, call)
 }
 
-/// `clamp` by tensors.
 pub fn clamp_tensor(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
     ensure!(arguments.tensors().count() > 1 && !arguments.tensor(0)?.dtype().is_complex());
     Ok(())

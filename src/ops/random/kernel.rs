@@ -173,7 +173,6 @@ pub fn uniform(launch: &Launch<'_>) -> Result<(), Error> {
     if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
 }
 
-/// `aten::normal_`.
 pub fn normal(launch: &Launch<'_>) -> Result<(), Error> {
     let normal::Scalars { mean, std, .. } = normal::Scalars::of(launch)?;
     if launch.compute() == DType::Double {
@@ -183,13 +182,11 @@ pub fn normal(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// `aten::log_normal_`.
 pub fn log_normal(launch: &Launch<'_>) -> Result<(), Error> {
     let log_normal::Scalars { mean, std, .. } = log_normal::Scalars::of(launch)?;
     fill::<f64, _>(launch, LogNormal(Normal { mean: mean.to(), std: std.to() }))
 }
 
-/// `aten::exponential_`.
 pub fn exponential(launch: &Launch<'_>) -> Result<(), Error> {
     let scale = 1.0 / exponential::Scalars::of(launch)?.lambda.to::<f64>();
     let is_half = launch.view(0).dtype() == DType::Half;
@@ -197,7 +194,6 @@ pub fn exponential(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<f64, _>(launch, Exponential { scale, least })
 }
 
-/// `aten::cauchy_`.
 pub fn cauchy(launch: &Launch<'_>) -> Result<(), Error> {
     let cauchy::Scalars { median, sigma, .. } = cauchy::Scalars::of(launch)?;
     fill::<f64, _>(launch, Cauchy { median: median.to(), sigma: sigma.to() })

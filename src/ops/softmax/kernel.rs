@@ -11,13 +11,9 @@ use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
 use crate::tensor::{Element, Error, Field, Launch, Number, Ordered, Real, dispatch, signature};
 
 signature! {
-    /// `aten::_softmax`.
     softmax(out; input)[dim] in FLOATING => |launch| forward::<false>(launch);
-    /// `aten::_log_softmax`.
     log_softmax(out; input)[dim] in FLOATING => |launch| forward::<true>(launch);
-    /// `aten::_softmax_backward_data`.
     softmax_backward(out; grad, output)[dim] in FLOATING => |launch| backward::<false>(launch);
-    /// `aten::_log_softmax_backward_data`.
     log_softmax_backward(out; grad, output)[dim] in FLOATING => |launch| backward::<true>(launch);
 }
 

@@ -76,7 +76,6 @@ pub fn expm1(x: f32) -> f32 {
     if rounded == ROUND { p } else { result }
 }
 
-/// tanh x.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     let x = clamp(x, -TANH_LIMIT, TANH_LIMIT);

@@ -38,25 +38,18 @@ of_c! {
     atan = catan(z);
     /// The principal inverse hyperbolic tangent.
     atanh = catanh(z);
-    /// cos z.
     cos = ccos(z);
-    /// cosh z.
     cosh = ccosh(z);
     /// e^z.
     exp = cexp(z);
     /// The principal logarithm.
     log = clog(z);
-    /// base^exponent.
     pow = cpow(base, exponent);
-    /// sin z.
     sin = csin(z);
-    /// sinh z.
     sinh = csinh(z);
     /// The principal square root.
     sqrt = csqrt(z);
-    /// tan z.
     tan = ctan(z);
-    /// tanh z.
     tanh = ctanh(z);
 }
 

@@ -18,9 +18,7 @@ pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
 
     /// True if the inputs take the fast path.
     fn takes_fast_path(self, inputs: [T; N]) -> bool;
-    /// The fast path.
     fn fast(self, inputs: [T; N]) -> T;
-    /// The slow path, for all inputs.
     fn slow(self, inputs: [T; N]) -> T;
 }
 
@@ -70,7 +68,6 @@ leaf! {
     }
 }
 
-/// The fast path.
 #[derive(Clone, Copy)]
 struct Fast<Op>(Op);
 

@@ -173,7 +173,6 @@ impl<'a> Space<'a> {
         parallel(self.patches(), grain(cost).div_ceil(len), cost * len as f64, body);
     }
 
-    /// Visits the patches `begin..end`.
     #[inline]
     pub fn walk(&self, begin: usize, end: usize, visit: &mut dyn FnMut(&Patch)) {
         if self.sizes.len() <= FEW_DIMS {

@@ -227,7 +227,6 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
         0..self.len
     }
 
-    /// A row of an input.
     #[inline(always)]
     pub fn input(&self, which: usize, row: usize) -> &[T; LANES] {
         debug_assert!(row < self.len);
@@ -236,7 +235,6 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
         unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
     }
 
-    /// A row of an output.
     #[inline(always)]
     pub fn output(&mut self, which: usize, row: usize) -> &mut [T; LANES] {
         debug_assert!(row < self.len);

@@ -71,10 +71,8 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Writes the result of an output operand for one of the tile's columns.
-    ///
-    /// # Panics
-    /// If the operand's elements are not of `O`'s size.
+    /// Writes the result of an output operand for one of the tile's columns. Panics if the operand's elements are not of `O`'s
+    /// size.
     #[inline]
     pub fn write<O: Element>(&self, output: usize, col: usize, value: O) {
         assert_eq!(self.sizes[output], size_of::<O>(), "an output of another dtype");

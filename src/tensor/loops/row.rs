@@ -30,10 +30,7 @@ unsafe impl Sync for Row<'_> {}
 
 impl<'a> Row<'a> {
     /// The row of a view at an index of all dimensions but the last one, or but the last few if [`is_line`] holds for them. An
-    /// operand without dimensions is a row of one element.
-    ///
-    /// # Panics
-    /// If the index is outside the view, or has too few dimensions.
+    /// operand without dimensions is a row of one element. Panics if the index is outside the view, or has too few dimensions.
     #[inline]
     pub fn of(view: &View<'a>, index: &[usize]) -> Self {
         let (size, is_constant, memory) = (view.dtype().size(), !view.is_output(), PhantomData);
@@ -59,10 +56,7 @@ impl<'a> Row<'a> {
             .ok_or_else(|| Error::operands(format!("gaps in an operand with strides {:?}", view.strides())))
     }
 
-    /// The elements `begin..end`.
-    ///
-    /// # Panics
-    /// If the range is outside the row.
+    /// The elements `begin..end`. Panics if the range is outside the row.
     #[inline]
     fn part(&self, begin: usize, end: usize) -> Self {
         assert!(begin <= end && end <= self.len);
@@ -92,10 +86,7 @@ impl<'a> Row<'a> {
         (self.is_constant && self.is_dense::<T>()).then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
     }
 
-    /// The value of an element of dtype `T`.
-    ///
-    /// # Panics
-    /// If the element is outside the row, or has another size.
+    /// The value of an element of dtype `T`. Panics if the element is outside the row, or has another size.
     #[inline(always)]
     pub fn load<T: Element>(&self, at: usize) -> T {
         assert!(at < self.len && self.size == size_of::<T>());
@@ -160,20 +151,14 @@ impl<'a> RowMut<'a> {
         self.0.data == other.data && (self.0.step == other.step || self.0.len <= 1)
     }
 
-    /// The elements `begin..end`.
-    ///
-    /// # Panics
-    /// If the range is outside the row.
+    /// The elements `begin..end`. Panics if the range is outside the row.
     #[inline]
     pub fn part(&mut self, begin: usize, end: usize) -> RowMut<'_> {
         RowMut(self.0.part(begin, end))
     }
 
     /// Copies `count` elements of `from`, each `every` elements after the one before, from its element `start` on, to the elements
-    /// from `at` on.
-    ///
-    /// # Panics
-    /// If elements are outside the rows, or the rows' elements differ in size.
+    /// from `at` on. Panics if elements are outside the rows, or the rows' elements differ in size.
     #[inline]
     pub fn copy(&mut self, at: usize, from: &Row<'_>, start: usize, every: usize, count: usize) {
         if count == 0 {
@@ -187,9 +172,6 @@ impl<'a> RowMut<'a> {
 
     /// Copies `lines` runs of `count` elements. In `from` they begin at element `start` and are `from_every` elements apart; here
     /// they begin at element `at` and are `every` elements apart.
-    ///
-    /// # Panics
-    /// As [`RowMut::copy`].
     #[inline]
     pub fn copy_lines(
         &mut self,
@@ -212,10 +194,7 @@ impl<'a> RowMut<'a> {
         unsafe { strided::copy(strided(from, start, from_every), strided(to, at, every), to.size, count, lines) };
     }
 
-    /// Sets the elements `begin..end` to zero bytes.
-    ///
-    /// # Panics
-    /// If the range is outside the row.
+    /// Sets the elements `begin..end` to zero bytes. Panics if the range is outside the row.
     #[inline]
     pub fn zero(&mut self, begin: usize, end: usize) {
         if begin >= end {
@@ -258,10 +237,8 @@ impl<'a> RowMut<'a> {
         Some(unsafe { std::slice::from_raw_parts_mut(row.data.cast::<T>(), row.len) })
     }
 
-    /// One of the elements of [`RowMut::as_narrower_mut`].
-    ///
-    /// # Panics
-    /// If the element is outside the row, or the row has smaller elements or gaps.
+    /// One of the elements of [`RowMut::as_narrower_mut`]. Panics if the element is outside the row, or the row has smaller
+    /// elements or gaps.
     #[inline(always)]
     pub fn load_narrower<T: Element>(&self, at: usize) -> T {
         let Row { data, step, len, size, .. } = self.0;
@@ -271,18 +248,12 @@ impl<'a> RowMut<'a> {
     }
 
     /// The value of an element of dtype `T`.
-    ///
-    /// # Panics
-    /// As [`Row::load`].
     #[cfg(test)]
     pub fn load<T: Element>(&self, at: usize) -> T {
         self.0.load(at)
     }
 
-    /// Sets an element of dtype `T`.
-    ///
-    /// # Panics
-    /// If the element is outside the row, or has another size.
+    /// Sets an element of dtype `T`. Panics if the element is outside the row, or has another size.
     #[inline(always)]
     pub fn store<T: Element>(&mut self, at: usize, value: T) {
         assert!(at < self.0.len && self.0.size == size_of::<T>());
@@ -299,10 +270,8 @@ impl<'a> RowMut<'a> {
 }
 
 /// Runs `body(begin, end, parts)` over pieces of groups of `len` elements, in parallel where it is worth it; the parts are the
-/// groups `begin..end` of each row. `grain`, in groups, and `cost` are those of [`parallel`].
-///
-/// # Panics
-/// If the rows have different lengths.
+/// groups `begin..end` of each row. `grain`, in groups, and `cost` are those of [`parallel`]. Panics if the rows have different
+/// lengths.
 pub fn in_parts<const N: usize>(
     rows: [RowMut<'_>; N],
     len: usize,
@@ -321,28 +290,19 @@ pub fn in_parts<const N: usize>(
 
 impl<'a> Output<'a> {
     /// The row at an index, as [`Row::of`].
-    ///
-    /// # Panics
-    /// As [`Row::of`].
     #[inline]
     pub fn row(&self, index: &[usize]) -> Row<'_> {
         Row::of(&self.read(), index)
     }
 
     /// The row at an index, for writing.
-    ///
-    /// # Panics
-    /// As [`Row::of`].
     #[inline]
     pub fn row_mut(&mut self, index: &[usize]) -> RowMut<'_> {
         // SAFETY: the output is borrowed while the row lives.
         unsafe { RowMut::new(Row::of(&self.written(), index)) }
     }
 
-    /// Several rows, for writing.
-    ///
-    /// # Panics
-    /// As [`Row::of`]; also if two indices are equal or have different lengths.
+    /// Several rows, for writing. Panics as [`Row::of`] does, and if two indices are equal or have different lengths.
     pub fn rows_mut<const N: usize>(&mut self, indices: [&[usize]; N]) -> [RowMut<'_>; N] {
         let differ = |one: &[usize], other: &[usize]| one.len() == other.len() && one != other;
         let others = |at: usize| &indices[at + 1..];
@@ -352,10 +312,7 @@ impl<'a> Output<'a> {
         indices.map(|index| unsafe { RowMut::new(Row::of(&view, index)) })
     }
 
-    /// The only row, for writing.
-    ///
-    /// # Panics
-    /// If there are several dimensions that are not one line ([`is_line`]).
+    /// The only row, for writing. Panics if there are several dimensions that are not one line ([`is_line`]).
     pub fn into_row(self) -> RowMut<'a> {
         // SAFETY: the output becomes the row.
         unsafe { RowMut::new(Row::of(&self.written(), &[])) }

@@ -66,10 +66,7 @@ pub unsafe fn copy(from: StridedPtr, to: StridedPtr, size: usize, cols: usize, r
     dispatch_size!(size, T => copy_elements::<T>(strided));
 }
 
-/// Transposes a matrix of contiguous rows of `cols` elements.
-///
-/// # Panics
-/// If the slices have different lengths, or are not whole rows.
+/// Transposes a matrix of contiguous rows of `cols` elements. Panics if the slices have different lengths, or are not whole rows.
 pub fn transpose<T: Element>(from: &[T], to: &mut [T], cols: usize) {
     let (size, rows) = (size_of::<T>(), from.len() / cols.max(1));
     assert!(rows * cols == from.len() && to.len() == from.len(), "a transpose of another size");

@@ -19,7 +19,6 @@ signature! {
         |launch, E| run::<E>(launch);
 }
 
-/// The inputs.
 struct Inputs<'a> {
     grad_out: View<'a>,
     query: View<'a>,

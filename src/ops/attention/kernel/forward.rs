@@ -20,7 +20,6 @@ signature! {
 /// Lanes of partial maxima and sums of a row.
 const LANES: usize = COLUMNS;
 
-/// The inputs.
 struct Inputs<'a> {
     query: View<'a>,
     key: View<'a>,

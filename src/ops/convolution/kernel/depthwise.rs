@@ -136,10 +136,8 @@ impl Plan {
         self.width.sizes().map(|size| size * self.channels)
     }
 
-    /// Finds the taps of a run in a row of targets. The slice of sources has `sources` numbers and begins with row `first`.
-    ///
-    /// # Panics
-    /// If a target reads a source outside the slice.
+    /// Finds the taps of a run in a row of targets. The slice of sources has `sources` numbers and begins with row `first`. Panics
+    /// if a target reads a source outside the slice.
     fn taps(&self, (row, run): (usize, &Run), (sources, first): (usize, usize), taps: &mut Vec<Tap>) {
         let ([_, len], [_, step]) = (self.lens(), self.steps);
         taps.clear();
@@ -221,7 +219,6 @@ trait Lanes {
 }
 
 leaf! {
-    /// Widens elements.
     fn widen<E: Element>(elements: &[E], numbers: &mut [E::Acc]) {
         E::load_run(elements, numbers);
     }

@@ -8,7 +8,6 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::{Error, FLOATING, Integer, Number, Real, dispatch, signature};
 
 signature! {
-    /// `aten::smooth_l1_loss_backward`.
     smooth_l1_loss_backward(out; input, target, grad)[norm, beta] in REAL => |launch| {
         let is_real = FLOATING.contains(launch.compute());
         if is_real { real_smooth_l1_loss_backward(launch) } else { whole_smooth_l1_loss_backward(launch) }
@@ -26,7 +25,6 @@ signature! {
 }
 
 functions! {
-    /// `aten::binary_cross_entropy_backward`.
     binary_cross_entropy_backward, BinaryCrossEntropyBackward, FLOATING, Real, [], |[grad, input, target]| {
         let variance = T::ONE.sub(input).mul(input).maximum(T::from_f64(1e-12));
         grad.mul(input.sub(target)).div(variance)
@@ -36,7 +34,6 @@ functions! {
         let (distance, half) = (input.sub(target).abs(), T::from_f64(0.5));
         if distance <= delta { half.mul(distance).mul(distance) } else { delta.mul(distance.sub(half.mul(delta))) }
     };
-    /// `aten::huber_loss_backward`.
     huber_loss_backward, HuberLossBackward, FLOATING, Real, [norm, delta], |[input, target, grad]| {
         let difference = input.sub(target);
         let bounded = if difference > delta { delta } else if difference < delta.neg() { delta.neg() } else { difference };

@@ -47,7 +47,6 @@ pub struct Gemm {
     pub beta: f64,
 }
 
-/// The library.
 struct Library {
     dtypes: DTypeSet,
     run: Box<dyn Fn(&Gemm) -> bool + Send + Sync>,

@@ -25,10 +25,7 @@ pub fn len<T>([k, n]: [usize; 2]) -> usize {
     n.next_multiple_of(width::<T>()) * k
 }
 
-/// Packs a matrix (k, n) of contiguous rows into panels of [`len`] elements.
-///
-/// # Panics
-/// If the matrix has another size.
+/// Packs a matrix (k, n) of contiguous rows into panels of [`len`] elements. Panics if the matrix has another size.
 pub fn pack<T: Entry<Acc = T> + Number>(matrix: &[T], [k, n]: [usize; 2]) -> Memory {
     assert_eq!(matrix.len(), k * n, "a matrix of another size");
     let (width, len) = (width::<T>(), len::<T>([k, n]));
@@ -43,10 +40,7 @@ pub fn pack<T: Entry<Acc = T> + Number>(matrix: &[T], [k, n]: [usize; 2]) -> Mem
     memory
 }
 
-/// `out = a @ b` with out (m, n), a (m, k), both contiguous, and the panels of b (k, n).
-///
-/// # Panics
-/// If a slice has another length.
+/// `out = a @ b` with out (m, n), a (m, k), both contiguous, and the panels of b (k, n). Panics if a slice has another length.
 pub fn multiply<T: Entry<Acc = T> + Number>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], panels: &[T]) {
     assert_eq!([out.len(), a.len(), panels.len()], [m * n, m * k, len::<T>([k, n])], "matrices of other sizes");
     let bytes = if simd::isa() == Isa::Avx512 { WIDE } else { NARROW };

@@ -9,7 +9,6 @@ use crate::tensor::Number;
 
 /// The divisor of the number of columns.
 pub const COLUMNS: usize = 16;
-/// Rows of a tile.
 pub const ROWS: usize = 4;
 /// Rows of a tile with few columns, if there are enough registers for its sums.
 const MANY_ROWS: usize = 8;
@@ -31,10 +30,8 @@ pub struct RowMajor<D> {
     pub rows: usize,
 }
 
-/// `out = a @ b`, or `out += a @ b`, with out (m, n), a (m, k), b (k, n).
-///
-/// # Panics
-/// If an operand is too short, or n is no multiple of [`COLUMNS`].
+/// `out = a @ b`, or `out += a @ b`, with out (m, n), a (m, k), b (k, n). Panics if an operand is too short, or n is no multiple of
+/// [`COLUMNS`].
 pub fn multiply<T: Entry<Acc = T> + Number>(
     [m, n, k]: [usize; 3],
     out: RowMajor<&mut [T]>,

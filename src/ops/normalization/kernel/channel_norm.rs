@@ -432,12 +432,10 @@ fn map_rows<E, N, F, const I: usize, const P: usize>(
     });
 }
 
-/// The elements of an input.
 fn elements<'a, E: Element>(input: &View<'a>) -> Result<&'a [E], Error> {
     Row::flat(input)?.as_slice().ok_or_else(|| Error::operands(DENSE))
 }
 
-/// The elements of an output.
 fn target<E: Element>(output: Output<'_>) -> Result<&mut [E], Error> {
     output.into_flat()?.into_slice().ok_or_else(|| Error::operands(DENSE))
 }

@@ -13,7 +13,6 @@ use crate::tuning::sharing::{LAYER_NORM_ROWS, MAX_LAYER_NORM_BLOCKS};
 
 signature! {
     native_layer_norm(out, mean, rstd; x, weight?, bias?)[eps] in FLOATING;
-    /// `aten::native_layer_norm_backward`.
     native_layer_norm_backward(grad_x, grad_weight?, grad_bias?; grad, x, mean, rstd, weight?)[] in FLOATING =>
         |launch| if launch.compute() == DType::Double { backward::<f64>(launch) } else { backward::<f32>(launch) };
 }

@@ -101,10 +101,8 @@ fn whole<const REMAINDER: bool>(launch: &Launch<'_>, floor: bool) -> Result<(), 
 
 /// `aten::div`: lhs / rhs. The scalar rounding_mode is 0 for none, 1 for "trunc", 2 for "floor".
 ///
-/// Floating point dtypes support all three modes, complex dtypes only 0, integers only 1 and 2.
-///
-/// # Errors
-/// `ZeroDivisionError` for an integer divided by 0; an error for an unsupported combination.
+/// Floating point dtypes support all three modes, complex dtypes only 0, integers only 1 and 2. Fails with a `ZeroDivisionError`
+/// for an integer divided by 0, and for an unsupported combination.
 pub fn div(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, rounding) = (launch.compute(), div::Scalars::of(launch)?.rounding_mode.to::<i64>());
     match rounding {

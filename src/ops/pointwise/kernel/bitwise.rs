@@ -4,16 +4,12 @@ use super::functions;
 use crate::tensor::{Bits, Integer};
 
 functions! {
-    /// `aten::bitwise_and`.
     bitwise_and, And, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_and(rhs);
     /// `aten::bitwise_left_shift`: 0 if the shift is not below the width.
     bitwise_left_shift, LeftShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_left(bits);
     /// `aten::bitwise_right_shift`: 0 or -1, by the sign, if the shift is not below the width.
     bitwise_right_shift, RightShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_right(bits);
-    /// `aten::bitwise_not`.
     bitwise_not, Not, INTEGRAL | BOOL, Bits, [], |[x]| x.bit_not();
-    /// `aten::bitwise_or`.
     bitwise_or, Or, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_or(rhs);
-    /// `aten::bitwise_xor`.
     bitwise_xor, Xor, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_xor(rhs);
 }

@@ -37,7 +37,6 @@ functions! {
     rsqrt, Rsqrt, FIELD, Field, [], |[x]| T::ONE.div(x.sqrt());
     /// `aten::reciprocal`: 1 / x.
     reciprocal, Reciprocal, FIELD, Field, [], |[x]| T::ONE.div(x);
-    /// `aten::tanh`.
     tanh, Tanh, FIELD, Field, [], |[x]| x.tanh();
     /// `aten::sigmoid`: 1 / (1 + e^-x).
     sigmoid, Sigmoid, FIELD, Field, [], |[x]| x.sigmoid();

@@ -17,7 +17,6 @@ signature! {
 }
 
 functions! {
-    /// `aten::elu_backward`.
     elu_backward, EluBackward, FLOATING, Real, [alpha, scale, input_scale, is_result], |[grad, x]| {
         let slope = if is_result == T::ZERO {
             alpha.mul(scale).mul(x.mul(input_scale).exp())
@@ -43,7 +42,6 @@ functions! {
     };
     /// `aten::glu_backward` with respect to the gate.
     glu_backward, GluBackward, FLOATING, Real, [], |[sigmoid, x, grad]| T::ONE.sub(sigmoid).mul(sigmoid).mul(x).mul(grad);
-    /// `aten::hardswish_backward`.
     hardswish_backward, HardswishBackward, FLOATING, Real, [], |[grad, x]| {
         let three = T::from_f64(3.0);
         let slope = x.div(three).add(T::from_f64(0.5));

@@ -6,19 +6,13 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::{Bool, Error, FLOATING, Launch, Number, Ordered, dispatch, signature};
 
 signature! {
-    /// `aten::logical_and`.
     logical_and(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, And);
-    /// `aten::logical_or`.
     logical_or(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, Or);
-    /// `aten::logical_xor`.
     logical_xor(out; lhs, rhs)[] in ALL => |launch, T| run::<T, Bool, _, 2>(launch, Xor);
-    /// `aten::logical_not`.
     logical_not(out; x)[] in ALL => |launch, T| run::<T, Bool, _, 1>(launch, Not);
     /// `aten::isnan`: true for a complex number if either part is NaN.
     isnan(out; x)[] in EVERY => |launch, T| run::<T, Bool, _, 1>(launch, Nan);
-    /// `aten::isposinf`.
     isposinf(out; x)[] in ORDERED => |launch| infinite(launch, Highest);
-    /// `aten::isneginf`.
     isneginf(out; x)[] in ORDERED => |launch| infinite(launch, Lowest);
 }
 

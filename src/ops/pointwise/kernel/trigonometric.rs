@@ -7,11 +7,8 @@ use crate::tensor::op::Run;
 use crate::tensor::{Analytic, Elementary, Error, Field, Hub, Launch, Number, Real, dispatch, signature};
 
 signature! {
-    /// `aten::sin`.
     sin(out; x)[] in FIELD => |launch| of_angle(launch, Sin, complex_sin);
-    /// `aten::cos`.
     cos(out; x)[] in FIELD => |launch| of_angle(launch, Cos, complex_cos);
-    /// `aten::tan`.
     tan(out; x)[] in FIELD => |launch| of_angle(launch, Tan, complex_tan);
     /// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
     sinc(out; x)[] in FIELD => |launch| if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) };

@@ -187,7 +187,6 @@ leaf! {
     }
 }
 
-/// `aten::poisson`.
 pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
     let (state, valid) = (State::of(launch)?, AtomicBool::new(true));
     chunks::run::<f64, Bool, 1, 1, 0>(launch, WORDS, &|chunk, [rates], [values], []| {

@@ -7,7 +7,6 @@ use crate::tensor::loops::reduction::fold::{self, Fold, fold};
 use crate::tensor::{Complex32, Complex64, DType, Elementary, Error, Field, Launch, Number, Ordered, Real, dispatch, signature};
 
 signature! {
-    /// `aten::linalg_vector_norm`.
     linalg_vector_norm(out; input)[ord] in FIELD | COMPLEX => |launch| {
         let order: f64 = linalg_vector_norm::Scalars::of(launch)?.ord.to();
         if order == 0.0 {

@@ -16,7 +16,6 @@ signature! {
     };
     /// `aten::nansum`: the sum of values that are not NaN.
     nansum(out; input)[] in FLOATING => |launch, T| fold::run::<T, T, _>(launch, NanSum);
-    /// `aten::mean`.
     mean(out; input)[] in FIELD => |launch, T| fold::run::<T, T, _>(launch, Mean);
     /// `aten::prod`. Integers wrap; Bool: whether all are true.
     prod(out; input)[] in REAL | BOOL | FIELD => |launch| {
@@ -29,7 +28,6 @@ signature! {
 }
 
 fold! {
-    /// The sum.
     Sum: [V: Number] V => V => V,
     V::ZERO, |value| value, |left, right| left.add(right), |sum, _| sum;
 

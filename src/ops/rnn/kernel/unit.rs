@@ -29,7 +29,6 @@ macro_rules! unrolled {
     )*};
 }
 
-/// An input.
 #[derive(Clone, Copy)]
 pub struct Input<'a, E> {
     elements: &'a [E],
@@ -92,10 +91,7 @@ pub struct BatchStep<'a, 'b, E: Element, P> {
 }
 
 impl<E: Element, P: Element<Acc = E::Acc>> BatchStep<'_, '_, E, P> {
-    /// Computes the step.
-    ///
-    /// # Panics
-    /// If the operands have fewer vectors than the step has numbers.
+    /// Computes the step. Panics if the operands have fewer vectors than the step has numbers.
     pub fn run<S, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>(mut self, step: S)
     where
         S: Step<E::Acc, KEPT, READ, PRODUCTS, FACTORS>,
@@ -189,7 +185,6 @@ fn next<'a, T>(rest: &mut Remaining<'a, T>, count: usize) -> &'a mut [T] {
     rest.split_off_mut(..count).unwrap_or_default()
 }
 
-/// The elements of a row.
 pub fn elements<E: Element>(row: Row<'_>) -> Result<&[E], Error> {
     row.as_slice().ok_or_else(|| Error::operands("an operand of a cell has gaps"))
 }

@@ -38,7 +38,6 @@ fn is_quarter(state: Tensor<'_>, gates: &[i64]) -> bool {
     matches!(*state.sizes(), [batch, size] if gates == [batch, LSTM_GATES * size])
 }
 
-/// Calls an operator with two tensors.
 pub fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, CallError> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other)])
 }

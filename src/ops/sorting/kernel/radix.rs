@@ -94,10 +94,8 @@ leaf! {
     }
 }
 
-/// Sorts `line` into `values` and `indices`, which must not overlap anything. `memory` has at least [`memory`] words.
-///
-/// # Panics
-/// If there is too little memory, or the lengths differ.
+/// Sorts `line` into `values` and `indices`, which must not overlap anything. `memory` has at least [`memory`] words. Panics if
+/// there is too little memory, or the lengths differ.
 pub fn sort<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64], memory: &mut [u128], descending: bool) {
     assert!(values.len() == line.len() && indices.len() == line.len() && memory.len() >= self::memory::<T>(line.len()));
     let extent = Extent::of_line(line, Order::of::<T>(descending));

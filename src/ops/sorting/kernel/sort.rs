@@ -36,10 +36,7 @@ pub fn workspace(dtype: DType, len: usize) -> usize {
 
 /// `aten::sort.stable`: sorts each line, and gives the indices of its elements; NaN is the greatest. `indices` is Long. With a
 /// workspace of as many bytes as [`workspace`] returns, the lines are contiguous along the last dimension, and all threads sort
-/// each of them.
-///
-/// # Errors
-/// A dtype outside the table's, or a workspace that is too small.
+/// each of them. Fails for a dtype outside the table's, or a workspace that is too small.
 pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
     let sort::Operands { values, indices, workspace: memory, input } = sort::Operands::of(launch)?;
     let sort::Scalars { dim, descending } = sort::Scalars::of(launch)?;

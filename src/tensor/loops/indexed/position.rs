@@ -5,7 +5,6 @@ use super::Rules;
 use crate::simd::leaf;
 use crate::tensor::DType;
 
-/// The type of an index.
 pub trait IndexType: Copy + Into<i64> {}
 
 impl IndexType for i32 {}
@@ -33,10 +32,7 @@ pub struct Positions<'a> {
 }
 
 impl Positions<'_> {
-    /// Fills in the positions.
-    ///
-    /// # Errors
-    /// The index that is out of bounds; the positions are invalid then.
+    /// Fills in the positions. Fails with the index that is out of bounds; the positions are invalid then.
     pub fn fill(mut self, dtype: DType) -> Result<(), i64> {
         if self.slots.rules.skipped.is_some() {
             return self.fill_slowly(dtype);

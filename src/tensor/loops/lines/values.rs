@@ -41,10 +41,7 @@ impl<'a, T: Number> Values<'a, T> {
         self.view.data().wrapping_add(index * self.view.dtype().size())
     }
 
-    /// An element.
-    ///
-    /// # Panics
-    /// If `index` is out of range.
+    /// An element. Panics if `index` is out of range.
     pub fn get(&self, index: usize) -> T {
         let (dtype, address) = (self.view.dtype(), self.address(index));
         let value: Result<T, Error> = dispatch!(dtype in EVERY, E => {
@@ -85,10 +82,7 @@ impl<'a, T: Number> ValuesMut<'a, T> {
         Ok(Self(Values::new(output.into_view())?))
     }
 
-    /// Writes an element.
-    ///
-    /// # Panics
-    /// If `index` is out of range.
+    /// Writes an element. Panics if `index` is out of range.
     pub fn set(&mut self, index: usize, value: T) {
         let (dtype, address) = (self.view.dtype(), self.address(index));
         let stored: Result<(), Error> = dispatch!(dtype in EVERY, E => {
@@ -123,10 +117,7 @@ impl<'a, T: Number> SharedValues<'a, T> {
         Ok(Self(values))
     }
 
-    /// Writes an element.
-    ///
-    /// # Panics
-    /// If `index` is out of range.
+    /// Writes an element. Panics if `index` is out of range.
     pub fn set(&self, index: usize, value: T) {
         let (dtype, address) = (self.0.view.dtype(), self.0.address(index));
         let stored: Result<(), Error> = dispatch!(dtype in FLOATING, E => {

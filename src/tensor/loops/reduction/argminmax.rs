@@ -108,7 +108,6 @@ leaf! {
         }
     }
 
-    /// Folds a block row by row.
     fn fold_rows<E: Element<Acc: Ordered>; GREATEST: bool>(block: FoldBlock, states: &mut [ArgMinMax<E::Acc>]) {
         for begin in (0..block.cols).step_by(ARGMINMAX_COLS) {
             let cols = ARGMINMAX_COLS.min(block.cols - begin);

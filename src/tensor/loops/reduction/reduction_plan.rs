@@ -84,7 +84,6 @@ pub(super) struct Tile {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans a launch for the fold `blocks`.
     pub fn new<S>(launch: &Launch<'a>, blocks: &dyn BlockFold<S>) -> Self {
         let count = launch.num_outputs();
         let input = launch.view(count);
