@@ -9,6 +9,7 @@ pub(crate) mod dtypes;
 pub mod guards;
 pub mod operator;
 pub(crate) mod pointwise;
+pub(crate) mod prelude;
 pub(crate) mod tasks;
 pub(crate) mod tensor_iterator;
 pub(crate) mod tensor_lists;

@@ -14,6 +14,7 @@ pub mod number;
 pub mod op;
 pub mod output;
 pub mod part;
+pub(crate) mod prelude;
 pub mod signature;
 pub mod transcendental;
 pub mod view;

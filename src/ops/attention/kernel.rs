@@ -15,10 +15,7 @@ use std::ops::Range;
 
 use crate::ops::matmul::kernel::Entry;
 use crate::ops::matmul::kernel::register_tile::COLUMNS;
-use crate::simd::leaf;
-use crate::tensor::loops::row::Row;
-use crate::tensor::loops::{Memory, strided};
-use crate::tensor::{Element, Error, Launch, Number, Real, Scalar, View};
+use crate::tensor::prelude::*;
 
 pub use backward::attention_backward;
 pub use forward::attention;

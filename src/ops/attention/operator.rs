@@ -7,16 +7,14 @@ pub mod transformer;
 use smallvec::SmallVec;
 
 use super::kernel::attention as kernel;
-use crate::call::callees;
+use crate::call::Cut;
 use crate::call::declared;
-use crate::call::operator::{Batch, Task, operators, plain};
+use crate::call::operator::{Batch, Task};
+use crate::call::prelude::*;
 use crate::call::tasks::task;
-use crate::call::{
-    Arguments, Call, CallError, Cut, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device, ensure, take_if,
-};
 use crate::runtime::task::demand::Products;
 use crate::simd::has_float16_tiles;
-use crate::tensor::{DType, FLOATING, Flags, Scalar};
+use crate::tensor::Flags;
 
 const NAME: &str = "scaled_dot_product_attention";
 

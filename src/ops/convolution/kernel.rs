@@ -12,10 +12,7 @@ use std::ops::Range;
 use crate::ops::matmul::kernel::register_tile::{AVX2_ROWS, tile};
 use crate::ops::matmul::kernel::{self as matmul, Entry, Matrix, Problem};
 use crate::ops::movement::kernel::unfold::Windows;
-use crate::simd::{self, Isa, leaf};
-use crate::tensor::loops::row::Row;
-use crate::tensor::loops::{Memory, parallel};
-use crate::tensor::{Element, Error, Launch, Number, Real, View, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::algorithms::{CONVOLUTION_COLUMNS, CONVOLUTION_PANELS, CONVOLUTION_PARTS, CONVOLUTION_TERMS};
 use crate::tuning::tasks::FEW_POSITIONS;
 

@@ -8,18 +8,13 @@
 //! 16 bit floats for which the kernels are slow or wrong ([`is_native`], [`is_regular`], [`has_large_planes`]) are computed in
 //! `Float`: the operands are cast, and each result is rounded once.
 
-use crate::call::callees::{self, kernel};
 use crate::call::declared;
-use crate::call::operator::{operators, plain};
-use crate::call::{
-    Arguments, Call, CallError, Dims, Format, Outcome, Partition, Shape, Strides, Tensor, Value, check_same_device, dims, ensure,
-    parts_worth,
-};
+use crate::call::prelude::*;
+use crate::call::{Partition, dims, parts_worth};
 use crate::ops::movement::operator::unfold::Windows;
 use crate::runtime::name::name;
 use crate::runtime::task::demand::Products;
 use crate::simd::{self, Isa};
-use crate::tensor::{DType, DTypeSet, FLOAT8, FLOATING, HALVES};
 use crate::tuning::tasks::{FEW_POSITIONS, FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 mod onednn_limits;

@@ -2,10 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::simd::{leaf, prefetch};
-use crate::tensor::loops::failure::Failure;
-use crate::tensor::loops::parallel;
-use crate::tensor::{Complex64, DType, Element, Error, Field, Hub, Launch, Number, Ordered, Real, View, dispatch, signature};
+use crate::simd::prefetch;
+use crate::tensor::prelude::*;
 use crate::tuning::algorithms::ADDED_TOGETHER;
 use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROW_BYTES, PREFETCHED_ROWS};
 use crate::tuning::sharing::MAX_PIECE_NS;

@@ -2,11 +2,8 @@
 
 use super::kernel::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::call::addressing::{Addressing, Operation, Update};
-use crate::call::callees;
-use crate::call::operator::{operators, plain};
-use crate::call::{Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure, typed};
+use crate::call::prelude::*;
 use crate::ops::indexing::operator::gather_scatter::is_index;
-use crate::tensor::{DType, FLOATING, Scalar};
 
 operators! {
     c"embedding_dense_backward": plain(backward) => c"embedding_dense_backward";

@@ -1,8 +1,6 @@
 //! Range factories: `arange`, `linspace`, and the indices of `repeat_interleave`.
 
-use crate::simd::leaf;
-use crate::tensor::loops::row::Row;
-use crate::tensor::{Complex64, DType, Element, Error, Hub, INTEGRAL, Launch, Number, Output, Scalar, View, dispatch, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::RANGE_PIECE;
 

@@ -2,11 +2,8 @@
 //! the tensors for them. Indices of triangles and of `repeat_interleave`, and `trace`.
 
 use super::kernel::{arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel};
-use crate::call::callees::{self, kernel};
-use crate::call::operator::{any_dtype, operators, plain};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, ensure, typed};
+use crate::call::prelude::*;
 use crate::ops::movement::kernel::triangle::tril_indices as triangle_kernel;
-use crate::tensor::{DType, INTEGRAL, Scalar, UNSIGNED};
 
 operators! {
     c"arange": plain(typed!(arange)) => c"arange.start_out";

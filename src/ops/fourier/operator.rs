@@ -5,10 +5,8 @@
 
 use smallvec::smallvec;
 
-use crate::call::operator::plain;
+use crate::call::prelude::*;
 use crate::call::tasks::{contiguous, result, tasks};
-use crate::call::{Call, CallError, Dims, Format, Outcome, Shape, Tensor, typed};
-use crate::tensor::{DType, WIDE, WIDE_COMPLEX};
 
 tasks! {
     c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(typed!(complex_to_complex));

@@ -1,9 +1,7 @@
 //! Histograms. The counts of fixed blocks of values are added in `f64` and in the order of the blocks.
 
 use crate::runtime::sync::Mutex;
-use crate::tensor::loops::lines::{Values, ValuesMut};
-use crate::tensor::loops::parallel;
-use crate::tensor::{Element, Error, Hub, Launch, Real, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::{GRAIN, MAX_HISTOGRAM_BLOCKS};
 
 signature! {

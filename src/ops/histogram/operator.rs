@@ -1,11 +1,8 @@
 //! `histogram` and `histc`, with PyTorch's choice of bin edges. The fallback serves multi-dimensional histograms.
 
 use super::kernel::histogram as kernel;
-use crate::call::callees::{self, kernel};
-use crate::call::operator::{any_dtype, operators, plain};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if};
+use crate::call::prelude::*;
 use crate::runtime::name::name;
-use crate::tensor::{DType, INTEGRAL, Scalar, UNSIGNED};
 
 operators! {
     c"histogram": any_dtype(plain(histc)) => c"histc", c"histc.out";

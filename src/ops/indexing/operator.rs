@@ -6,10 +6,8 @@ pub mod gather_scatter;
 use smallvec::SmallVec;
 
 use crate::call::addressing::{Addressing, Index, Operation, warn_of_shared_elements};
-use crate::call::operator::{operators, plain};
+use crate::call::prelude::*;
 use crate::call::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, strides_in_order};
-use crate::call::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, broadcast, callees, ensure, take_if, typed};
-use crate::tensor::{DType, FLOAT8};
 use gather_scatter::is_index;
 
 operators! {

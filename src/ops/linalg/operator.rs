@@ -1,13 +1,12 @@
 //! Batches of matrices: triangular systems, Householder reflections, products and exponentials. Operators of rows: margin losses,
 //! sequences and segments with given lengths, weight normalisation, distances and `renorm`.
 
-use crate::call::operator::{plain, structured};
+use crate::call::prelude::*;
 use crate::call::tasks::{
     NORMED, OF_META, OF_META_UNCHECKED, contiguous, like, of_meta, result, results, take_filled, tasks, with_elements,
 };
-use crate::call::{Arguments, Call, Format, Outcome, Shape, Tensor, Value, broadcast, take_if};
 use crate::ops::loss::operator::NONE;
-use crate::tensor::{DType, DTypeSet, FIELD, FLOATING, Flags, INTEGRAL, WIDE, WIDE_COMPLEX};
+use crate::tensor::Flags;
 
 const LAPACK: DTypeSet = WIDE.and(WIDE_COMPLEX);
 

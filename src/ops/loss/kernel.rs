@@ -7,12 +7,7 @@ pub mod elementwise;
 use std::borrow::Cow;
 
 use crate::runtime::sync::Mutex;
-use crate::tensor::loops::failure::Failure;
-use crate::tensor::loops::lines::{Values, ValuesMut};
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::row::Row;
-use crate::tensor::loops::rows;
-use crate::tensor::{DType, Element, Error, Field, Hub, Launch, Number, View, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::LOSS_PIECE;
 
 signature! {

@@ -6,11 +6,9 @@ use std::iter;
 use smallvec::SmallVec;
 
 use super::kernel::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
-use crate::call::operator::{any_dtype, operators, plain, structured};
 use crate::call::pointwise::ensure_computed;
+use crate::call::prelude::*;
 use crate::call::tensor_iterator::{Elementwise, Rule, SAME, Types};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, Value, callees, ensure, take_if, typed};
-use crate::tensor::{DType, Scalar};
 
 operators! {
     c"nll_loss_forward": structured(nll) => c"nll_loss_forward", c"nll_loss_forward.output";

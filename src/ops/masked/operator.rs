@@ -3,15 +3,10 @@
 use smallvec::smallvec;
 
 use super::kernel::nonzero as nonzero_kernel;
-use crate::call::callees::kernel;
-use crate::call::operator::{operators, plain};
+use crate::call::check_devices;
 use crate::call::pointwise::launch_with;
+use crate::call::prelude::*;
 use crate::call::tensor_iterator::{self, Elementwise, Rule, Types};
-use crate::call::{
-    Call, CallError, Format, Input, Outcome, Shape, Strides, Tensor, broadcast, check_devices, check_same_device, ensure, take_if,
-    typed,
-};
-use crate::tensor::{DType, Scalar};
 
 operators! {
     c"masked_select": plain(typed!(select)) => c"masked_select", c"masked_select.out";

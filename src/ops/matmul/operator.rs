@@ -4,9 +4,7 @@
 //! For calls without `out=` whose operands match, sizes are computed here. All others use PyTorch's meta function, which raises
 //! the errors.
 
-use crate::call::operator::{any_dtype, operators, structured};
-use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, check_same_device, ensure, take_if, typed};
-use crate::tensor::Scalar;
+use crate::call::prelude::*;
 
 operators! {
     c"mm": any_dtype(structured(typed!(multiply::<2>))) => c"mm", c"mm.out";

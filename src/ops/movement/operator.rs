@@ -10,12 +10,9 @@ use smallvec::SmallVec;
 
 use super::kernel::cat_flip_roll::{cat as cat_kernel, flip as flip_kernel};
 use super::kernel::triangle::tril as triangle_kernel;
-use crate::call::callees;
-use crate::call::operator::{COMPOSITION, any_dtype, operators, plain, structured, structured_as};
-use crate::call::{
-    Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, check_same_device_in, ensure, typed, wrap_dim,
-};
-use crate::tensor::Scalar;
+use crate::call::check_same_device_in;
+use crate::call::operator::{COMPOSITION, structured_as};
+use crate::call::prelude::*;
 
 operators! {
     c"reflection_pad": structured(typed!(pad::<false>)) =>

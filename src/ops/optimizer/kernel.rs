@@ -14,9 +14,8 @@ pub mod adam;
 pub mod amp;
 pub mod sgd;
 
-use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::Lists;
-use crate::tensor::{Error, Launch, Operand, Real, signature};
+use crate::tensor::prelude::*;
 
 signature! {
     shared(..lists)[tensors, has_rate, has_scale, has_overflow, ..settings] in FLOATING;

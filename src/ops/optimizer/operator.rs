@@ -6,11 +6,9 @@ use std::slice;
 use smallvec::{SmallVec, smallvec};
 
 use super::kernel::amp::update_scale as scale_kernel;
-use crate::call::operator::{any_device, operators, plain};
+use crate::call::prelude::*;
 use crate::call::tensor_lists::{self, List, Lists};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Tensor, Value, callees, ensure, typed};
 use crate::runtime::name as backend;
-use crate::tensor::{DType, Scalar};
 
 operators! {
     c"_fused_adagrad_": any_device(plain(adagrad)) => c"_fused_adagrad_", c"_fused_adagrad_.tensor_lr";

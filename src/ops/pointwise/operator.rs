@@ -5,14 +5,13 @@ pub mod table;
 
 use smallvec::SmallVec;
 
-use crate::call::callees::{self, kernel};
-use crate::call::dtypes::{can_cast, complex_of, is_floating, is_integer, is_whole, limits};
+use crate::call::dtypes::{can_cast, complex_of, is_integer, is_whole, limits};
 use crate::call::pointwise::{
     Scalars, UNARY_FLOATING, alone, as_promoted, check_factor, ensure_computed, launch, launch_with, promoted, with_number,
 };
+use crate::call::prelude::*;
 use crate::call::tensor_iterator::{Elementwise, Rule, SAME, Types, check_cast};
-use crate::call::{Arguments, Call, CallError, Input, Outcome, Strides, Tensor, Value, ensure, take_if, wrap_dim};
-use crate::tensor::{COMPONENTS, DType, FLOAT8, HALVES, Scalar};
+use crate::tensor::COMPONENTS;
 
 /// An error if the dtype cannot represent the limit. For integers only a limit that excludes every value is refused.
 fn check_limit(call: &Call<'_>, dtype: DType, limit: Scalar, is_min: bool) -> Outcome {

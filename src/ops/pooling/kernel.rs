@@ -5,13 +5,10 @@
 //! the elements of a plane.
 
 use crate::ops::movement::kernel::unfold::Windows;
-use crate::simd::leaf;
-use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
-use crate::tensor::loops::row::{self, Row};
-use crate::tensor::loops::rows;
-use crate::tensor::{Element, Error, Launch, Number, Ordered, dispatch, signature};
+use crate::tensor::loops::row;
+use crate::tensor::prelude::*;
 use crate::tuning::algorithms::POOLED_IN_LANES;
 use crate::tuning::sharing::GRAIN;
 

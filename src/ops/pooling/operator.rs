@@ -3,10 +3,8 @@
 pub mod aten;
 
 use super::kernel::max_pool2d_backward as kernel;
-use crate::call::operator::{operators, structured};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, ensure, take_if};
+use crate::call::prelude::*;
 use crate::ops::movement::operator::unfold::Windows;
-use crate::tensor::{DType, Scalar};
 
 operators! {
     c"max_pool2d_with_indices": structured(max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";

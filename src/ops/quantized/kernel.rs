@@ -14,10 +14,7 @@ use std::ops::Range;
 pub use integer_product::cost as int_mm_cost;
 
 use crate::ops::matmul::kernel::register_tile::{COLUMNS, Left, RowMajor, multiply};
-use crate::simd::leaf;
-use crate::tensor::loops::Memory;
-use crate::tensor::loops::row::Row;
-use crate::tensor::{Element, Error, Launch, Output, View, signature};
+use crate::tensor::prelude::*;
 
 signature! {
     /// `aten::_weight_int8pack_mm`: out = x @ (weights * scales)ᵀ. Operands [out (M, N), x (M, K), weights (N, K) of `Char`, scales

@@ -14,11 +14,9 @@ use distribution::{Bernoulli, Cauchy, Distribution, Exponential, Geometric, Inte
 use half::{bf16, f16};
 
 use crate::runtime::rng;
-use crate::simd::leaf;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::elementwise::{self, Map};
-use crate::tensor::loops::row::RowMut;
-use crate::tensor::{Bool, DType, Element, Error, Launch, Number, Real, dispatch, signature};
+use crate::tensor::prelude::*;
 
 signature! {
     uniform(out)[seed, offset, from, to] in FLOATING;

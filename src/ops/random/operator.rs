@@ -4,11 +4,9 @@
 mod integers;
 
 use super::kernel as kernels;
-use crate::call::dtypes::{greatest_finite, is_floating};
-use crate::call::operator::{any_device, any_dtype, operators, plain};
+use crate::call::dtypes::greatest_finite;
+use crate::call::prelude::*;
 use crate::call::tensors::{Dims, Format, Tensor, dims, joint_strides};
-use crate::call::{Arguments, Call, CallError, Outcome, Shape, Strides, Tensors, Value, broadcast, callees, ensure, typed};
-use crate::tensor::{COMPLEX, DType, FLOATING, Scalar, WIDE};
 use integers::range;
 
 operators! {

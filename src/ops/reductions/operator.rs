@@ -3,12 +3,8 @@
 //! Without `out=` tensors, sizes are computed here, at a third of the cost of PyTorch's meta functions. All other calls use the
 //! meta function, which raises PyTorch's errors: dimensions out of range, dtypes, reductions of empty tensors.
 
-use crate::call::callees::{self, kernel};
-use crate::call::dtypes::is_floating;
-use crate::call::operator::{any_dtype, operators, plain, structured};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Tensors, Value, ensure, take_if, typed, wrap_dim};
+use crate::call::prelude::*;
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, Scalar, UNSIGNED};
 
 operators! {
     c"sum": any_dtype(plain(typed!(sum_of_all))) => c"sum";

@@ -9,11 +9,9 @@
 use std::marker::PhantomData;
 
 use crate::runtime::sync::Mutex;
-use crate::simd::{Aligned, math};
+use crate::simd::math;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::row::Row;
-use crate::tensor::{Complex32, Complex64, DType, Element, Error, Hub, Launch, Number, Ordered, View, dispatch, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::{DIVIDED_SCAN, GRAIN};
 
 signature! {

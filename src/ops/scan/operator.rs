@@ -1,7 +1,6 @@
 //! Scans along a dimension. The kernels get [outputs..., input] and the scalar [dim].
 
-use crate::call::operator::{any_dtype, operators, plain, structured};
-use crate::call::{Call, Outcome, Strides, Tensor, Value, typed, wrap_dim};
+use crate::call::prelude::*;
 use crate::ops::softmax::operator::launch;
 
 operators! {

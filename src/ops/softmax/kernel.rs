@@ -5,10 +5,9 @@
 //! one, along a contiguous dimension, or several at once, across a strided one, and whether operands are read in place.
 //! `tensor/loops/lines/passes.rs` has both loops over lines; the vector loops are those over lanes in this file.
 
-use crate::simd::Aligned;
 use crate::tensor::loops::lines::LANES;
 use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
-use crate::tensor::{Element, Error, Field, Launch, Number, Ordered, Real, dispatch, signature};
+use crate::tensor::prelude::*;
 
 signature! {
     softmax(out; input)[dim] in FLOATING => |launch| forward::<false>(launch);

@@ -2,9 +2,7 @@
 //!
 //! Calls that are clearly valid skip PyTorch's meta function, as those of reductions do.
 
-use crate::call::operator::{any_dtype, operators, structured};
-use crate::call::{Call, CallError, Outcome, Strides, Tensor, take_if, typed, wrap_dim};
-use crate::tensor::DType;
+use crate::call::prelude::*;
 
 operators! {
     c"_softmax": any_dtype(structured(typed!(softmax))) => c"_softmax", c"_softmax.out";

@@ -8,13 +8,8 @@ pub mod unique;
 
 use super::kernel::searchsorted as kernels;
 use super::kernel::sort as sort_kernel;
-use crate::call::callees;
 use crate::call::dtypes::common_dtype;
-use crate::call::operator::{any_dtype, operators, plain, structured};
-use crate::call::{
-    Arguments, Call, CallError, Format, Input, Outcome, Strides, Tensor, Value, check_same_device, ensure, take_if, typed, wrap_dim,
-};
-use crate::tensor::{DType, Scalar};
+use crate::call::prelude::*;
 use crate::tuning::algorithms::{MAX_SELECTED, SHARED_SORT_LINE};
 
 operators! {

@@ -4,11 +4,7 @@ use std::ops::Range;
 
 use super::{Call, Loaded, Score, add_mask, load_rows, store};
 use crate::ops::matmul::kernel::register_tile::{COLUMNS, Left, RowMajor, multiply};
-use crate::simd::leaf;
-use crate::tensor::loops::Memory;
-use crate::tensor::loops::failure::Failure;
-use crate::tensor::loops::row::Row;
-use crate::tensor::{Element, Error, Launch, Number, Output, View, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::caches::{ATTENTION_BACKWARD_QUERIES, ATTENTION_KEYS};
 
 signature! {

@@ -4,10 +4,7 @@ use std::ops::Range;
 
 use super::{Call, Loaded, Score, add_mask, load_rows, store};
 use crate::ops::matmul::kernel::register_tile::{COLUMNS, Left, RowMajor, multiply};
-use crate::simd::{across, leaf};
-use crate::tensor::loops::Memory;
-use crate::tensor::loops::failure::Failure;
-use crate::tensor::{Element, Error, Field, Launch, Number, Output, View, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::caches::{ATTENTION_KEYS, ATTENTION_QUERIES};
 
 signature! {

@@ -11,12 +11,8 @@ use std::ops::Range;
 
 use crate::ops::movement::kernel::unfold::Windows;
 use crate::runtime::sync::Mutex;
-use crate::simd::{self, Isa, leaf};
-use crate::tensor::loops::failure::Failure;
-use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::row::{self, Row};
-use crate::tensor::loops::{Memory, parallel};
-use crate::tensor::{Element, Error, Launch, Number, Output, Real, Scalar, View, signature};
+use crate::tensor::loops::row;
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::{DEPTHWISE_PARTS, GRAIN};
 
 signature! {

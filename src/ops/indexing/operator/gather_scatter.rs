@@ -2,12 +2,7 @@
 //! index_copy, index_reduce, index_fill_.
 
 use crate::call::addressing::{Addressing, Operation, Update, warn_of_shared_elements};
-use crate::call::callees::{self, kernel};
-use crate::call::operator::{operators, plain, structured};
-use crate::call::{
-    Arguments, Call, CallError, Dims, Format, Input, Outcome, Strides, Tensor, Value, ensure, take_if, typed, wrap_dim,
-};
-use crate::tensor::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL, Scalar};
+use crate::call::prelude::*;
 
 operators! {
     c"scatter": structured(scatter) =>

@@ -11,11 +11,9 @@ use std::ops::Range;
 use super::avx512_tile::{self, LANES, Lane, Operands, Pitched, ROWS, Target, WIDTH};
 use super::problem::{Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
-use crate::simd::{self, leaf};
-use crate::tensor::DType;
-use crate::tensor::loops::Memory;
 use crate::tensor::loops::index_space::Steps;
-use crate::tensor::loops::strided::{self, StridedPtr};
+use crate::tensor::loops::strided::StridedPtr;
+use crate::tensor::prelude::*;
 use crate::tuning::products::{BLOCKED_TILE_MULTIPLY_ADDS, BLOCKED_TILE_SIDE, PANEL_LANES, UNBLOCKED_ROWS, UNPACKED_ROW_TILES};
 
 /// Lanes from one row of a packed block of a to the next. A power of two would map all rows to the same cache sets.

@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
 use super::widened::Store;
-use crate::simd::{self, Isa, vectorize};
-use crate::tensor::loops::Memory;
-use crate::tensor::{DType, DTypeSet, Element, Error};
+use crate::tensor::prelude::*;
 use crate::tuning::products::{
     LIBRARY_COLUMNS_AMD, LIBRARY_MULTIPLY_ADDS, LIBRARY_MULTIPLY_ADDS_16_BIT, LIBRARY_ROWS_AMD, LIBRARY_TILE_SIDE,
     ONEDNN_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS_16_BIT, VECTOR_MULTIPLY_ADDS,

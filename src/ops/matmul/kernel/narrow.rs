@@ -3,9 +3,7 @@
 
 use super::problem::{Finish, Problem};
 use super::skinny::Entry;
-use crate::simd::{Leaf, vectorize};
-use crate::tensor::Number;
-use crate::tensor::loops::parallel;
+use crate::tensor::prelude::*;
 use crate::tuning::products::{NARROW_COLUMNS, NARROW_PIECE_ROWS, NARROW_ROWS};
 
 /// True if this module can compute the product: rows of the output are contiguous, and every row gets the same addend, if any.

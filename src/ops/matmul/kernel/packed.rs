@@ -6,9 +6,7 @@
 
 use super::register_tile::{AVX2_ROWS, ROWS, tile};
 use super::skinny::Entry;
-use crate::simd::{self, Isa, Leaf, vectorize};
-use crate::tensor::Number;
-use crate::tensor::loops::Memory;
+use crate::tensor::prelude::*;
 
 /// Bytes of a panel's row, and of a tile's row with AVX-512: its sums fill half of the registers.
 const WIDE: usize = 256;

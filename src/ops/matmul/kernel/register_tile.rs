@@ -4,8 +4,7 @@
 //! multiple of [`COLUMNS`]: callers with fewer columns pad the rows of the right operand with zeros.
 
 use super::skinny::Entry;
-use crate::simd::{self, Isa, Leaf, vectorize};
-use crate::tensor::Number;
+use crate::tensor::prelude::*;
 
 /// The divisor of the number of columns.
 pub const COLUMNS: usize = 16;

@@ -8,10 +8,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::avx512_dots;
 use super::problem::{Finish, Matrix, Problem};
-use crate::simd::leaf;
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::strided;
-use crate::tensor::{Element, Number};
+use crate::tensor::prelude::*;
 use crate::tuning::products::{DOT_STRIP, LONG_DOT, NARROW_STRIP, SKINNY_ROWS, SKINNY_STRIP};
 
 /// Lanes of partial sums of a dot product: `LANES` for short ones, and `MANY_LANES`, as many as the compiler vectorises, for long

@@ -6,8 +6,7 @@ use std::cell::Cell;
 use super::direct;
 use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
-use crate::simd::{Leaf, leaf, vectorize};
-use crate::tensor::{Element, Number};
+use crate::tensor::prelude::*;
 use crate::tuning::products::{WIDENED_DEPTH, WIDENED_TILE_SIDE};
 
 thread_local! {

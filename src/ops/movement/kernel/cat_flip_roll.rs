@@ -1,9 +1,8 @@
 //! `cat`, `flip` and `roll`: copies between parts of the operands, in one task.
 
 use crate::tensor::loops::copy_fill::{copy_dense, copy_view};
-use crate::tensor::loops::failure::Failure;
-use crate::tensor::loops::parallel;
-use crate::tensor::{Error, Flipped, Launch, Narrowed, signature};
+use crate::tensor::prelude::*;
+use crate::tensor::{Flipped, Narrowed};
 use crate::tuning::sharing::{CAT_PIECE_NS, SHARED_INPUT_BYTES};
 
 signature! {

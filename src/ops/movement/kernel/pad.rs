@@ -3,9 +3,8 @@
 //! A padded dimension is a map from output indices to input indices. Gradients are gathered: an input element adds the gradients of
 //! the output elements that repeat it, in index order, so that the sum does not depend on the number of threads.
 
-use crate::tensor::loops::row::{Row, is_line};
-use crate::tensor::loops::rows;
-use crate::tensor::{Complex64, Element, Error, Launch, Number, Output, Scalar, View, dispatch, signature};
+use crate::tensor::loops::row::is_line;
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::GRAIN;
 
 signature! {

@@ -1,8 +1,6 @@
 //! Triangles of matrices, the indices of their elements, and identity matrices.
 
-use crate::tensor::loops::row::Row;
-use crate::tensor::loops::rows;
-use crate::tensor::{Element, Error, Launch, Number, dispatch, signature};
+use crate::tensor::prelude::*;
 
 signature! {
     eye(out)[] in EVERY;

@@ -3,9 +3,8 @@
 //! Gradients are gathered: an element adds the elements of its windows in order, so that the sum does not depend on the number of
 //! threads.
 
-use crate::tensor::loops::row::Row;
-use crate::tensor::loops::rows;
-use crate::tensor::{Element, Error, Launch, MAX_DIMS, Number, View, dispatch, signature};
+use crate::tensor::MAX_DIMS;
+use crate::tensor::prelude::*;
 
 signature! {
     im2col(out; input)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in ANY;

@@ -1,7 +1,6 @@
 //! Sliding windows over images: `im2col`, `col2im` and the gradient of `unfold`.
 
-use crate::call::operator::{operators, plain};
-use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, ensure, typed, wrap_dim};
+use crate::call::prelude::*;
 use crate::ops::movement::kernel::unfold::{im2col as kernel, unfold_backward as unfold_kernel};
 
 operators! {

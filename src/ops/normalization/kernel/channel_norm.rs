@@ -10,11 +10,7 @@ mod group_norm;
 
 use super::mean_variance::{self, Pair, wide};
 use crate::runtime::sync::Mutex;
-use crate::simd::{Aligned, leaf};
-use crate::tensor::loops::lines::ValuesMut;
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::row::Row;
-use crate::tensor::{Element, Error, Field, Number, Output, Real, Scalar, View};
+use crate::tensor::prelude::*;
 use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::{CHANNEL_NORM_ROWS, GRAIN, MEAN_VARIANCE_PIECE};
 

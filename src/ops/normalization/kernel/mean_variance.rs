@@ -5,8 +5,7 @@
 //! results (Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983). Pieces are merged in `f64`, in their
 //! order, so that the bits do not depend on the threads.
 
-use crate::simd::{Aligned, across};
-use crate::tensor::{Element, Field, Hub, Number, Real};
+use crate::tensor::prelude::*;
 use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::MEAN_VARIANCE_PIECE;
 

@@ -2,14 +2,12 @@
 //! normalisation, with a column for each channel.
 
 use super::layer_norm::{check_dtypes, statistics_dtype};
-use crate::call::operator::{any_dtype, operators, plain};
-use crate::call::{Arguments, Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, check_same_device, ensure, take_if};
+use crate::call::prelude::*;
 use crate::ops::normalization::kernel::channel_norm::{
     native_batch_norm as kernel, native_batch_norm_backward as backward_kernel, native_group_norm as group_kernel,
     native_group_norm_backward as group_backward_kernel,
 };
 use crate::runtime::name::name;
-use crate::tensor::{DType, Scalar};
 
 operators! {
     // normalisation, whose functions check dtypes after PyTorch's own checks

@@ -1,10 +1,8 @@
 //! Layer normalisation, forward and backward, with PyTorch's checks. The kernels normalise the rows of a matrix. The dtypes of
 //! parameters and statistics, for batch and group normalisation as well.
 
-use crate::call::operator::{any_dtype, operators, plain};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, ensure, take_if};
+use crate::call::prelude::*;
 use crate::ops::normalization::kernel::layer_norm::native_layer_norm as kernel;
-use crate::tensor::{DType, Scalar};
 
 operators! {
     c"native_layer_norm": any_dtype(plain(forward)) => c"native_layer_norm";

@@ -1,8 +1,7 @@
 //! Gradient scaling of automatic mixed precision: unscales gradients, finds infinities, and updates the scale.
 
-use crate::tensor::loops::lines::{Values, ValuesMut};
 use crate::tensor::loops::lists::{self, Lists, Step};
-use crate::tensor::{Element, Error, Launch, Number, Operand, Real, dispatch, signature};
+use crate::tensor::prelude::*;
 
 signature! {
     unscale(..gradients)[tensors] in FLOATING;

@@ -5,11 +5,10 @@ use num_complex::Complex;
 
 use super::complex_parts::parts;
 use super::{functions, maps};
+use crate::tensor::ComplexHalf;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::op::Run;
-use crate::tensor::{
-    Bool, ComplexHalf, DType, Elementary, Error, FLOATING, HALVES, Launch, Number, Ordered, Real, dispatch, signature,
-};
+use crate::tensor::prelude::*;
 
 signature! {
     /// `aten::abs` of real numbers; the least integer wraps to itself.

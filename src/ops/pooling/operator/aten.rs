@@ -1,9 +1,8 @@
 //! Pooling, unpooling and grid samplers of images and volumes by PyTorch's kernels.
 
-use crate::call::operator::plain;
+use crate::call::prelude::*;
 use crate::call::tasks::{NORMED, OF_META, contiguous, like, result, results, take_filled, tasks, with_elements};
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Shape, Strides, Tensor, take_if};
-use crate::tensor::{BYTE, DType, DTypeSet, FLOATING, LONG, REAL, WIDE};
+use crate::tensor::{BYTE, LONG};
 
 const PIXELS: DTypeSet = FLOATING.and(BYTE);
 const WIDE_PIXELS: DTypeSet = WIDE.and(BYTE);

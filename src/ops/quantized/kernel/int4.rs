@@ -13,9 +13,7 @@ use std::ops::Range;
 
 use super::{Narrow, Weights, check, convert_weight_to_int4pack, elements, product as multiply, weight_int4pack_mm};
 use crate::ops::matmul::kernel::Entry;
-use crate::simd::{self, Isa, across, leaf};
-use crate::tensor::loops::row::RowMut;
-use crate::tensor::{Error, Launch};
+use crate::tensor::prelude::*;
 
 /// Rows of weights of a whole block.
 fn block() -> usize {

@@ -9,9 +9,7 @@ use std::ops::Range;
 
 use super::{Narrow, Weights, check, elements, product as multiply, weight_int8pack_mm, widen};
 use crate::ops::matmul::kernel::Entry;
-use crate::simd::{self, Isa, across, leaf};
-use crate::tensor::loops::{Memory, strided};
-use crate::tensor::{Error, Launch};
+use crate::tensor::prelude::*;
 
 /// Partial sums of a dot product, in registers of AVX2.
 const LANES: usize = 16;

@@ -8,9 +8,7 @@ use std::arch::x86_64::{
 };
 
 use super::{DEPTH, check, elements, int_mm};
-use crate::simd::{self, Isa, leaf};
-use crate::tensor::loops::{Memory, strided};
-use crate::tensor::{DType, Element, Error, Launch};
+use crate::tensor::prelude::*;
 
 /// Columns of a strip, and of a tile.
 const STRIP: usize = 32;

@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::distribution::{open_unit, wide_unit};
 use super::{State, WORDS};
 use crate::runtime::rng;
-use crate::simd::leaf;
 use crate::tensor::loops::chunks;
-use crate::tensor::loops::lines::Values;
-use crate::tensor::{Bool, Error, Launch, Output, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::GRAIN;
 
 signature! {

@@ -3,9 +3,8 @@
 use half::{bf16, f16};
 
 use crate::call::dtypes::{greatest_finite, limits};
-use crate::call::{Call, CallError, Outcome, ensure};
+use crate::call::prelude::*;
 use crate::ops::random::kernel::digits;
-use crate::tensor::{DType, FLOAT8, FLOATING};
 
 /// The mantissa bits of a floating-point dtype, or `None` for other dtypes.
 fn digits_of(dtype: DType) -> Result<Option<u32>, CallError> {

@@ -9,9 +9,7 @@ use super::elman_layer;
 use super::steps::Step;
 use super::unit::{BatchStep, Input, Written, elements, in_parts, target};
 use super::weights::{Factor, convert, prepared};
-use crate::simd;
-use crate::tensor::loops::Memory;
-use crate::tensor::{DType, Element, Error, Launch, Number, Output, View, dispatch};
+use crate::tensor::prelude::*;
 use crate::tuning::algorithms::SEQUENCE_ROWS_16_BIT;
 use crate::tuning::sharing::{MAX_SEQUENCE_PARTS, SEQUENCE_PART_ROWS};
 

@@ -9,10 +9,7 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 
 use super::steps::{Step, Unit};
-use crate::simd::{Leaf, vectorize};
-use crate::tensor::loops::failure::Failure;
-use crate::tensor::loops::row::{Row, RowMut};
-use crate::tensor::{Element, Error, Launch, Number, Output, View, dispatch};
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::CELL_PIECE;
 
 /// Evaluates an expression for the indices of an array of at most 17 elements. There is no loop, so that arrays of slices become

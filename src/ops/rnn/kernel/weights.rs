@@ -2,10 +2,7 @@
 
 use super::unit::elements;
 use crate::ops::matmul::kernel::{self as matmul, packed};
-use crate::simd::leaf;
-use crate::tensor::loops::row::Row;
-use crate::tensor::loops::{Memory, strided};
-use crate::tensor::{Element, Error, View};
+use crate::tensor::prelude::*;
 
 leaf! {
     /// `to = from`, rounded to `P`.

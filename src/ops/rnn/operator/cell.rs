@@ -3,9 +3,8 @@
 
 use std::array;
 
-use crate::call::callees::{self, Callee};
-use crate::call::operator::{any_dtype, operators, plain};
-use crate::call::{Arguments, Call, CallError, Outcome, Strides, Tensor, Value, ensure, typed};
+use crate::call::callees::Callee;
+use crate::call::prelude::*;
 
 operators! {
     // cells of recurrent layers, which check dtypes themselves: the CPU has no such operator, so there is no fallback

@@ -8,11 +8,9 @@ use std::{iter, slice};
 use smallvec::{SmallVec, smallvec};
 
 use super::cell::{LSTM_GATES, of_sum, of_two, sum_of_rows};
-use crate::call::callees::{self, Callee};
-use crate::call::operator::{any_device, operators, plain};
+use crate::call::callees::Callee;
+use crate::call::prelude::*;
 use crate::call::tensor_lists::List;
-use crate::call::{Arguments, Call, CallError, Format, Outcome, Strides, Tensor, Tensors, Value, ensure};
-use crate::tensor::{DType, FLOATING, Scalar};
 
 operators! {
     c"lstm_layer": plain(forward::<LSTM>) => c"rustdev::lstm_layer";

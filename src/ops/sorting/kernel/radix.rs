@@ -5,9 +5,8 @@
 //! last one writes the results.
 
 use super::key::{Key, Order, Pair};
-use crate::simd::leaf;
 use crate::tensor::loops::disjoint::DisjointSlice;
-use crate::tensor::loops::parallel;
+use crate::tensor::prelude::*;
 use crate::tuning::algorithms::{NARROW_DIGIT_BITS, WIDE_DIGIT_BITS, WIDE_DIGIT_LINES};
 use crate::tuning::sharing::{MAX_RADIX_BLOCKS, RADIX_BLOCK};
 

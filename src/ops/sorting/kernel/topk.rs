@@ -9,11 +9,7 @@ use super::key::{Key, Order, Pair};
 use super::radix::as_words;
 use super::sort::with_memory;
 use crate::runtime::sync::Mutex;
-use crate::simd::leaf;
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::row::RowMut;
-use crate::tensor::loops::rows;
-use crate::tensor::{Error, Launch, View, dispatch, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::algorithms::{SELECT_DIGIT_BITS, SELECTED_AS_PAIRS};
 use crate::tuning::sharing::SELECT_PIECE;
 

@@ -3,13 +3,9 @@
 use std::ffi::CStr;
 
 use super::sorted;
-use crate::call::callees::{self, kernel};
-use crate::call::operator::{operators, plain};
-use crate::call::{
-    Arguments, Call, CallError, Dims, Format, Outcome, Shape, Strides, Tensor, Value, dims, ensure, typed, wrap_dim,
-};
+use crate::call::dims;
+use crate::call::prelude::*;
 use crate::ops::sorting::kernel::unique as kernels;
-use crate::tensor::DType;
 use crate::tuning::algorithms::UNIQUE_LINE;
 
 operators! {

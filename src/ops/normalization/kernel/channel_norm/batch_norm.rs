@@ -1,8 +1,7 @@
 //! Batch normalisation: each channel has one mean and variance, computed over all samples or given.
 
 use super::{Affine, Combined, Scaled, Shape, elements, inverse, map, moments, narrow, optional, products, target};
-use crate::tensor::loops::lines::Values;
-use crate::tensor::{Element, Error, Launch, Real, signature};
+use crate::tensor::prelude::*;
 
 signature! {
     /// `aten::native_batch_norm`. The matrices out and x have a row for each sample and channel, or a column for each channel. In

@@ -5,10 +5,7 @@ use super::{
 };
 use crate::ops::normalization::kernel::mean_variance;
 use crate::runtime::sync::Mutex;
-use crate::simd::{Leaf, vectorize};
-use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::{parallel, rows};
-use crate::tensor::{Element, Error, Launch, Number, Real, Scalar, signature};
+use crate::tensor::prelude::*;
 use crate::tuning::sharing::{GRAIN, MEAN_VARIANCE_PIECE};
 
 signature! {
