@@ -20,17 +20,15 @@ pub mod transcendental;
 pub mod view;
 
 pub use approximate::Approximate;
+#[cfg(test)]
+pub(crate) use dtype::FLOAT;
 pub use dtype::{
     ANY, BOOL, BYTE, Bool, COMPLEX, COMPONENTS, Complex32, Complex64, ComplexHalf, DType, DTypeSet, Element, FIELD, FLOAT8,
     FLOATING, HALVES, HalfBits, INTEGRAL, LONG, ORDERED, REAL, UNSIGNED, WIDE, WIDE_COMPLEX,
 };
-#[cfg(test)]
-pub(crate) use dtype::{EVERY, FLOAT};
 pub(crate) use dtype::{dispatch, dispatch_size};
 pub use float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
 pub use kernel_error::Error;
-#[cfg(test)]
-pub(crate) use kernel_error::ErrorKind;
 pub use launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Layout, Operands, Piece, Record, Scalar, of_views};
 pub use number::{Bits, Field, Hub, Integer, Number, Ordered, Real};
 pub use op::Op;

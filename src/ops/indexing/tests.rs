@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 
-use crate::ops::check::{Case, Make, Tensor, agree, any_threads, longs, real, values};
+use crate::ops::check::{Case, Make, Tensor, agree, any_threads, real, values};
 use crate::tensor::{DType, HALVES, Scalar};
 
 const ADD: i64 = 1;

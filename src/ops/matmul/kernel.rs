@@ -90,14 +90,14 @@ pub fn run(problem: &Problem) -> Result<(), Error> {
         return run_blocked(problem);
     }
     if narrow::takes(&upright) {
-        return dispatch!(dtype in FLOATING | WRAPPING, T => Ok(narrow::run::<T>(&upright)));
+        return dispatch!(dtype in FLOATING | WRAPPING, T => { narrow::run::<T>(&upright); Ok(()) });
     }
     if library::takes(problem) {
         return library::run(problem);
     }
     match dtype {
         _ if problem.is_skinny() && !problem.dtype.is_complex() => {
-            return dispatch!(dtype in FLOATING | WRAPPING, T => Ok(skinny::run::<T>(problem)));
+            return dispatch!(dtype in FLOATING | WRAPPING, T => { skinny::run::<T>(problem); Ok(()) });
         }
         DType::Float => direct::run::<f32>(problem),
         DType::Double => direct::run::<f64>(problem),
@@ -105,7 +105,7 @@ pub fn run(problem: &Problem) -> Result<(), Error> {
         DType::ComplexDouble => direct::run::<Complex64>(problem),
         DType::Half => widened::run::<half::f16>(problem),
         DType::BFloat16 => widened::run::<half::bf16>(problem),
-        _ => return dispatch!(dtype in WRAPPING, T => Ok(skinny::run::<T>(problem))),
+        _ => return dispatch!(dtype in WRAPPING, T => { skinny::run::<T>(problem); Ok(()) }),
     }
     Ok(())
 }

@@ -102,11 +102,11 @@ leaf! {
         chunk: u64,
         words: &mut [u32; WORDS],
         input: &[T],
-        output: &mut [T],
-        mask: &mut [Bool],
+        outputs: (&mut [T], &mut [Bool]),
         kept: Bernoulli,
         scale: T,
     ) {
+        let (output, mask) = outputs;
         draw(state, chunk, output.len(), words);
         for (((output, &input), mask), word) in output.iter_mut().zip(input).zip(mask).zip(words) {
             let is_kept = kept.value(*word);
@@ -227,7 +227,7 @@ pub fn native_dropout(launch: &Launch<'_>) -> Result<(), Error> {
         let native_dropout::Scalars { p, scale, .. } = native_dropout::Scalars::of(launch)?;
         let (state, kept, scale) = (State::of(launch)?, Bernoulli::new(p.to()), scale.to());
         chunks::run::<T, Bool, 1, 1, 1>(launch, WORDS, &|chunk, [input], [output], [mask]| {
-            NUMBERS.with_borrow_mut(|words| drop_out(state, chunk, words, input, output, mask, kept, scale));
+            NUMBERS.with_borrow_mut(|words| drop_out(state, chunk, words, input, (output, mask), kept, scale));
         })
     }
     if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
