@@ -35,6 +35,7 @@ pub mod words;
 pub use buffer::{Buffer, Memory};
 
 use crate::runtime::parallel_for;
+use crate::runtime::sync::Mutex;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::{GRAIN, MAX_PIECE_NS};
 
@@ -57,6 +58,25 @@ pub fn parallel(count: usize, grain: usize, cost: f64, body: &(dyn Fn(usize, usi
     let pieces = count.div_ceil(grain);
     let total = (count as f64 * cost) as u64;
     parallel_for::parallel_for(pieces, total, &|piece| body(piece * grain, (piece * grain + grain).min(count)));
+}
+
+/// Calls `body`, in parallel where it is worth it, with each run of `grain` items and the position of its first item. `cost`:
+/// nanoseconds of one thread for an item.
+pub fn each_part<T: Send>(items: &mut [T], grain: usize, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    let parts: Vec<_> = items.chunks_mut(grain).map(Mutex::new).collect();
+    parallel(parts.len(), 1, cost * grain as f64, &|begin, end| {
+        for (part, items) in parts.iter().enumerate().take(end).skip(begin) {
+            body(part * grain, &mut items.lock());
+        }
+    });
+}
+
+/// The results of `count` blocks, in their order, computed in parallel where it is worth it. `cost`: nanoseconds of one thread for a
+/// block.
+pub fn block_results<T: Send>(count: usize, cost: f64, result: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+    let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    each_part(&mut results, 1, cost, &|block, place| place[0] = Some(result(block)));
+    results.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

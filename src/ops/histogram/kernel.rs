@@ -1,6 +1,6 @@
 //! Histograms. The counts of fixed blocks of values are added in `f64` and in the order of the blocks.
 
-use crate::runtime::sync::Mutex;
+use crate::tensor::loops::block_results;
 use crate::tensor::prelude::*;
 use crate::tuning::sharing::{GRAIN, MAX_HISTOGRAM_BLOCKS};
 
@@ -79,20 +79,18 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {
     }
     let bins = Bins { edges, method };
     let height = GRAIN.max(values.len().div_ceil(MAX_HISTOGRAM_BLOCKS)).max(output.len());
-    let blocks: Vec<_> = (0..values.len().div_ceil(height)).map(|_| Mutex::new(vec![0.0; output.len()])).collect();
-    parallel(blocks.len(), 1, COST * height as f64, &|begin, end| {
-        for (block, counts) in blocks.iter().enumerate().take(end).skip(begin) {
-            let mut counts = counts.lock();
-            for position in block * height..((block + 1) * height).min(values.len()) {
-                if let Some(bin) = bins.of(values.get(position)) {
-                    counts[bin] += weights.as_ref().map_or(1.0, |weights| weights.get(position));
-                }
+    let count = output.len();
+    let blocks = block_results(values.len().div_ceil(height), COST * height as f64, &|block| {
+        let mut counts = vec![0.0; count];
+        for position in block * height..((block + 1) * height).min(values.len()) {
+            if let Some(bin) = bins.of(values.get(position)) {
+                counts[bin] += weights.as_ref().map_or(1.0, |weights| weights.get(position));
             }
         }
+        counts
     });
-    let mut totals = vec![0.0; output.len()];
+    let mut totals = vec![0.0; count];
     for counts in blocks {
-        let counts = counts.into_inner();
         totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
     }
     totals.into_iter().enumerate().for_each(|(bin, total)| output.set(bin, total));

@@ -6,7 +6,7 @@ pub mod elementwise;
 
 use std::borrow::Cow;
 
-use crate::runtime::sync::Mutex;
+use crate::tensor::loops::block_results;
 use crate::tensor::prelude::*;
 use crate::tuning::sharing::LOSS_PIECE;
 
@@ -96,21 +96,18 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
         return failure.result();
     }
     let (rows, grain) = (target.size(0) * height, LOSS_PIECE.div_ceil(width.max(1)));
-    let sums: Vec<_> = (0..rows.div_ceil(grain)).map(|_| Mutex::new([0.0; 2])).collect();
-    parallel(sums.len(), 1, launch.cost() * (grain * width) as f64, &|begin, end| {
-        for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
-            let mut sums = sums.lock();
-            for row in block * grain..((block + 1) * grain).min(rows) {
-                failure.note(losses(row, &mut |_, loss, weight| {
-                    sums[0] += loss.hub().to::<f64>();
-                    sums[1] += weight.hub().to::<f64>();
-                }));
-            }
+    let sums = block_results(rows.div_ceil(grain), launch.cost() * (grain * width) as f64, &|block| {
+        let mut sums = [0.0; 2];
+        for row in block * grain..((block + 1) * grain).min(rows) {
+            failure.note(losses(row, &mut |_, loss, weight| {
+                sums[0] += loss.hub().to::<f64>();
+                sums[1] += weight.hub().to::<f64>();
+            }));
         }
+        sums
     });
     failure.result()?;
-    let sums = sums.into_iter().map(Mutex::into_inner);
-    let [loss, weight] = sums.fold([0.0; 2], |all, block| [all[0] + block[0], all[1] + block[1]]);
+    let [loss, weight] = sums.into_iter().fold([0.0; 2], |all, block| [all[0] + block[0], all[1] + block[1]]);
     ValuesMut::<f64>::new(out)?.set(0, if classes.reduction == MEAN { loss / weight } else { loss });
     totals.set(0, weight);
     Ok(())

@@ -8,9 +8,9 @@
 
 use std::marker::PhantomData;
 
-use crate::runtime::sync::Mutex;
 use crate::simd::math;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
+use crate::tensor::loops::{block_results, each_part};
 use crate::tensor::prelude::*;
 use crate::tuning::sharing::{DIVIDED_SCAN, GRAIN};
 
@@ -320,24 +320,12 @@ fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
     scan: &(impl Fn(&[T], &mut [T], W) + Sync),
 ) {
     let inputs: Vec<&[T]> = input.chunks(len).collect();
-    let totals: Vec<Mutex<W>> = inputs.iter().map(|_| Mutex::new(start)).collect();
-    parallel(inputs.len(), 1, cost * len as f64 / 2.0, &|begin, end| {
-        for number in begin..end {
-            *totals[number].lock() = total(inputs[number]);
-        }
-    });
-    let mut before = Vec::with_capacity(totals.len());
+    let mut before = block_results(inputs.len(), cost * len as f64 / 2.0, &|number| total(inputs[number]));
     let mut sum = start;
-    for total in totals {
-        before.push(sum);
-        sum = step(sum, total.into_inner());
+    for total in &mut before {
+        (*total, sum) = (sum, step(sum, *total));
     }
-    let outputs: Vec<Mutex<&mut [T]>> = output.chunks_mut(len).map(Mutex::new).collect();
-    parallel(inputs.len(), 1, cost * len as f64, &|begin, end| {
-        for number in begin..end {
-            scan(inputs[number], &mut outputs[number].lock(), before[number]);
-        }
-    });
+    each_part(output, len, cost, &|first, output| scan(inputs[first / len], output, before[first / len]));
 }
 
 fn extremes<const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {

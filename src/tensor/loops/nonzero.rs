@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::parallel;
+use super::{block_results, parallel};
 use crate::simd::leaf;
 use crate::tensor::{Element, Error, Number, View, dispatch};
 use crate::tuning::caches::BLOCK;
@@ -48,23 +48,20 @@ fn dense(view: &View<'_>) -> Result<(usize, usize), Error> {
 fn visit_all<T: Element>(data: usize, len: usize, cost: f64, body: NonzeroBody<'_>) -> usize {
     let chunks = len.div_ceil(GRAIN);
     let chunk = |number: usize| (number * GRAIN, (number * GRAIN + GRAIN).min(len));
-    let ends: Vec<AtomicUsize> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
-    parallel(chunks, 1, LOOK / 4.0 * GRAIN as f64, &|first, last| {
-        for (number, count) in ends.iter().enumerate().take(last).skip(first) {
-            let (begin, end) = chunk(number);
-            count.store(count_chunk::<T>(data, begin, end), Ordering::Relaxed);
-        }
+    let mut ends = block_results(chunks, LOOK / 4.0 * GRAIN as f64, &|number| {
+        let (begin, end) = chunk(number);
+        count_chunk::<T>(data, begin, end)
     });
     let mut total = 0;
-    for end in &ends {
-        total += end.load(Ordering::Relaxed);
-        end.store(total, Ordering::Relaxed);
+    for end in &mut ends {
+        total += *end;
+        *end = total;
     }
     parallel(chunks, 1, cost * GRAIN as f64, &|first, last| {
         for number in first..last {
             let (begin, end) = chunk(number);
-            let before = if number == 0 { 0 } else { ends[number - 1].load(Ordering::Relaxed) };
-            if before < ends[number].load(Ordering::Relaxed) {
+            let before = if number == 0 { 0 } else { ends[number - 1] };
+            if before < ends[number] {
                 visit::<T>(data, begin, end, before, body);
             }
         }

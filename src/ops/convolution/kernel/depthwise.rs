@@ -10,8 +10,7 @@
 use std::ops::Range;
 
 use crate::ops::movement::kernel::unfold::Windows;
-use crate::runtime::sync::Mutex;
-use crate::tensor::loops::row;
+use crate::tensor::loops::{block_results, row};
 use crate::tensor::prelude::*;
 use crate::tuning::sharing::{DEPTHWISE_PARTS, GRAIN};
 
@@ -448,28 +447,25 @@ fn to_weights<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (count, channels, [len, _]) = (plan.count(), plan.channels, plan.lens());
     let rows = windows.size(0) * windows.size(1);
     let grain = (2 * GRAIN).div_ceil(len.max(1)).max(rows.div_ceil(DEPTHWISE_PARTS));
-    let parts: Vec<Mutex<Vec<E::Acc>>> = (0..rows.div_ceil(grain)).map(|_| Mutex::new(Vec::new())).collect();
     let failure = Failure::default();
-    parallel(parts.len(), 1, per_element(launch) * (grain * len) as f64, &|begin, end| {
-        for (part, place) in parts.iter().enumerate().take(end).skip(begin) {
-            let mut sums = vec![E::Acc::ZERO; (count + 1) * channels];
-            let of_image = |number: usize, rows: Range<usize>| {
-                let mut memories = [0, 0].map(Memory::of);
-                let [widened, own] = &mut memories;
-                let sources = plan.sources::<E>(&image, number, rows.clone(), widened)?;
-                let (targets, first) = numbers::<E>(Row::of(&windows, &[number]), len, rows.clone(), own)?;
-                let targets = &targets[(rows.start - first) * len..];
-                weight_gradient(plan, rows, sources, targets, &mut sums, has_weight, has_bias);
-                Ok(())
-            };
-            failure.note(plan.each_image(part * grain..rows.min((part + 1) * grain), of_image));
-            *place.lock() = sums;
-        }
+    let parts = block_results(rows.div_ceil(grain), per_element(launch) * (grain * len) as f64, &|part| {
+        let mut sums = vec![E::Acc::ZERO; (count + 1) * channels];
+        let of_image = |number: usize, rows: Range<usize>| {
+            let mut memories = [0, 0].map(Memory::of);
+            let [widened, own] = &mut memories;
+            let sources = plan.sources::<E>(&image, number, rows.clone(), widened)?;
+            let (targets, first) = numbers::<E>(Row::of(&windows, &[number]), len, rows.clone(), own)?;
+            let targets = &targets[(rows.start - first) * len..];
+            weight_gradient(plan, rows, sources, targets, &mut sums, has_weight, has_bias);
+            Ok(())
+        };
+        failure.note(plan.each_image(part * grain..rows.min((part + 1) * grain), of_image));
+        sums
     });
     failure.result()?;
     let mut totals = vec![E::Acc::ZERO; (count + 1) * channels];
     for part in parts {
-        totals.iter_mut().zip(part.into_inner()).for_each(|(total, sum)| *total = total.add(sum));
+        totals.iter_mut().zip(part).for_each(|(total, sum)| *total = total.add(sum));
     }
     let result_of = |output: Option<Output<'_>>, total_of: &dyn Fn(usize) -> usize| {
         let Some(output) = output else { return Ok(()) };

@@ -9,7 +9,7 @@ mod batch_norm;
 mod group_norm;
 
 use super::mean_variance::{self, Pair, wide};
-use crate::runtime::sync::Mutex;
+use crate::tensor::loops::each_part;
 use crate::tensor::prelude::*;
 use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::{CHANNEL_NORM_ROWS, GRAIN, MEAN_VARIANCE_PIECE};
@@ -207,17 +207,6 @@ leaf! {
             }
         }
     }
-}
-
-/// Calls `body`, in parallel where it is worth it, with each run of `grain` items and the position of its first item. `cost`:
-/// nanoseconds of one thread for an item.
-fn each_part<T: Send>(items: &mut [T], grain: usize, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    let parts: Vec<_> = items.chunks_mut(grain).map(Mutex::new).collect();
-    parallel(parts.len(), 1, cost * grain as f64, &|begin, end| {
-        for (part, items) in parts.iter().enumerate().take(end).skip(begin) {
-            body(part * grain, &mut items.lock());
-        }
-    });
 }
 
 /// The statistic of every piece, in the order of [`Shape::each`].
