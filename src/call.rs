@@ -225,7 +225,6 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An input of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     Tensor(Tensor<'a>),
@@ -765,7 +764,6 @@ impl<'a> Call<'a> {
         Ok(made)
     }
 
-    /// The call with another kernel.
     pub fn with_kernel(&self, kernel: &'static Op) -> Self {
         Self { kernel: Some(kernel), ..*self }
     }

@@ -136,7 +136,6 @@ pub fn has_bfloat16_products() -> bool {
     isa() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
 }
 
-/// True if the processor has products of bfloat16.
 #[cfg(target_arch = "aarch64")]
 pub fn has_bfloat16_products() -> bool {
     std::arch::is_aarch64_feature_detected!("bf16")

@@ -20,7 +20,6 @@ pub fn is_whole(dtype: DType) -> bool {
     INTEGERS.and(BOOL).contains(dtype)
 }
 
-/// True for floating-point dtypes.
 pub fn is_floating(dtype: DType) -> bool {
     FLOATS.contains(dtype)
 }

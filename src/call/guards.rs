@@ -94,7 +94,6 @@ guards! {
         | "max_pool3d_with_indices" | "max_pool3d_with_indices_backward" | "narrow_copy" | "upsample_bicubic2d_backward" => Apart;
 }
 
-/// An argument of a schema.
 #[derive(Clone, Debug)]
 pub struct Argument {
     pub name: String,

@@ -34,7 +34,6 @@ pub enum Scalars {
 /// A check of a call before anything else.
 pub type Check = fn(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome;
 
-/// A pointwise operator.
 #[derive(Clone, Copy)]
 pub struct Pointwise {
     rule: Rule,
@@ -80,7 +79,6 @@ impl Pointwise {
         Self { is_swapped: true, ..self }
     }
 
-    /// Serves a call.
     pub fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         launch(&self.operands(arguments, call, call.given(0))?, self.scalars, arguments, call)
     }

@@ -133,7 +133,6 @@ pub fn with_elements<'a, P: Parameters<'a>>(arguments: &Arguments<'a>) -> Result
     arguments.typed()
 }
 
-/// Makes the results.
 pub fn results(call: &Call<'_>, shapes: &[Shape]) -> Outcome {
     shapes.iter().enumerate().try_for_each(|(index, shape)| call.output(index, shape, Strides::Given).map(drop))
 }

@@ -42,7 +42,6 @@ fn has_layout_of(tensor: Tensor<'_>, model: Tensor<'_>) -> bool {
     tensor.ndim() == model.ndim() && (0..tensor.ndim()).all(is_same)
 }
 
-/// True if all tensors of similar lists have one dtype.
 pub fn have_one_dtype(lists: &[List<'_>]) -> bool {
     lists.iter().all(|list| list[0].dtype() == lists[0][0].dtype())
 }

@@ -303,7 +303,6 @@ impl<'a> Tensor<'a> {
         dense_strides(&[self])
     }
 
-    /// The tensor with other sizes and strides.
     #[inline]
     fn with(self, sizes: &'a [i64], strides: &'a [i64]) -> Self {
         Self(self.0.arena.keep(Parts { sizes, strides, ..*self.0 }))

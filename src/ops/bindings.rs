@@ -5,7 +5,6 @@ use std::ffi::CStr;
 
 use crate::call::operator::Operator;
 
-/// The lists of the families.
 static LISTS: [&[Operator]; 34] = [
     &super::attention::operator::OPERATORS,
     &super::attention::operator::transformer::OPERATORS,

@@ -355,7 +355,6 @@ pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scala
     op.run(&unsafe { record.launch() })
 }
 
-/// The row with this name.
 pub fn find(name: &str) -> &'static Op {
     Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"))
 }
@@ -437,7 +436,6 @@ impl Make {
         self.output_of(self.dtype, sizes)
     }
 
-    /// An output of another dtype.
     pub fn output_of(&self, dtype: DType, sizes: &[usize]) -> Tensor {
         Tensor::between(self.stored(dtype), sizes, self.strides(), GUARD, 0xa5)
     }
@@ -485,7 +483,6 @@ impl Case {
         outputs.map(|((bytes, wide), narrow)| encode(narrow.dtype, &decode(wide.dtype, bytes))).collect()
     }
 
-    /// The launch of one element.
     fn element(&self, number: usize) -> Self {
         let of = |tensors: &[Tensor]| tensors.iter().map(|tensor| tensor.element(number)).collect::<Vec<_>>();
         Self { outputs: of(&self.outputs), inputs: of(&self.inputs), ..self.clone() }

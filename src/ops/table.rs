@@ -215,7 +215,6 @@ table! {
 }
 
 impl Op {
-    /// The operator with this name.
     pub fn find(name: &[u8]) -> Option<&'static Self> {
         TABLE.iter().find(|op| op.name.to_bytes() == name)
     }

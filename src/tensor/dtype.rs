@@ -27,7 +27,6 @@ pub type Complex64 = Complex<f64>;
 pub struct Bool(pub u8);
 
 impl Bool {
-    /// The value.
     #[inline(always)]
     pub const fn get(self) -> bool {
         self.0 != 0
@@ -276,21 +275,16 @@ pub const FIELD: DTypeSet = FLOATING.and(WIDE_COMPLEX);
 /// The integers that every CPU kernel of PyTorch supports: Byte, Char, Short, Int, Long.
 pub const INTEGRAL: DTypeSet = DTypeSet::of(&[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long]);
 pub const UNSIGNED: DTypeSet = DTypeSet::of(&[DType::UInt16, DType::UInt32, DType::UInt64]);
-/// Bool alone.
 pub const BOOL: DTypeSet = DTypeSet::of(&[DType::Bool]);
-/// Byte alone.
 pub const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
-/// Long alone.
 pub const LONG: DTypeSet = DTypeSet::of(&[DType::Long]);
 /// 32 bit integers.
 pub const INT: DTypeSet = DTypeSet::of(&[DType::Int]);
-/// Float alone.
 pub const FLOAT: DTypeSet = DTypeSet::of(&[DType::Float]);
 /// The dtypes of real and imaginary parts: Half, Float, Double.
 pub const COMPONENTS: DTypeSet = DTypeSet::of(&[DType::Half, DType::Float, DType::Double]);
 /// [`FLOATING`], for which [`dispatch!`] computes 16 bit floats as `f32`.
 pub const WIDENED: DTypeSet = FLOATING;
-/// ComplexHalf alone.
 pub const COMPLEX_HALF: DTypeSet = DTypeSet::of(&[DType::ComplexHalf]);
 pub const WIDE_COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]);
 pub const REAL: DTypeSet = INTEGRAL.and(FLOATING);

@@ -84,12 +84,10 @@ impl Error {
         Self::new(ErrorKind::Library, text)
     }
 
-    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The text for the user.
     pub fn text(&self) -> &str {
         &self.0.text
     }

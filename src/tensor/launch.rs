@@ -331,7 +331,6 @@ impl<'a> Launch<'a> {
         view.as_output(index < self.num_outputs)
     }
 
-    /// The sizes of an operand.
     pub fn sizes(&self, index: usize) -> &'a [i64] {
         self.view(index).sizes()
     }
@@ -342,12 +341,10 @@ impl<'a> Launch<'a> {
         self.view(index).numel()
     }
 
-    /// The flags of an operand.
     pub fn flags(&self, index: usize) -> Flags {
         self.operands[index].flags
     }
 
-    /// The dtype of an operand.
     #[inline]
     pub fn dtype(&self, index: usize) -> DType {
         self.operands[index].dtype
@@ -412,7 +409,6 @@ impl<'a> Launch<'a> {
         Launch { piece: Some(piece), ..self.same() }
     }
 
-    /// All parameters.
     #[inline(always)]
     pub fn scalars(&self) -> &'a [Scalar] {
         self.scalars

@@ -28,7 +28,6 @@ pub enum Cost {
     Launch(fn(&Launch<'_>) -> u64),
 }
 
-/// An operator.
 pub struct Op {
     pub(crate) name: &'static CStr,
     text: &'static str,
@@ -169,7 +168,6 @@ impl Op {
         self.is_piecewise
     }
 
-    /// Runs the operator.
     #[inline]
     pub fn run(&self, launch: &Launch<'_>) -> Result<(), Error> {
         match self.cost {
@@ -187,7 +185,6 @@ impl Op {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Counts a launch.
     #[inline]
     pub fn count_call(&self) {
         // An atomic addition would cost as much as a small kernel.

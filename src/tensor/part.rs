@@ -14,7 +14,6 @@ pub struct Narrowed<'a> {
 }
 
 impl<'a> Narrowed<'a> {
-    /// The whole view.
     #[inline]
     pub fn of(view: &View<'a>) -> Self {
         let mut sizes = [0; MAX_DIMS];
@@ -31,7 +30,6 @@ impl<'a> Narrowed<'a> {
         self.data = self.data.wrapping_offset(begin as isize * self.whole.stride(dim));
     }
 
-    /// The restricted view.
     #[inline]
     pub fn view(&self) -> View<'_> {
         // SAFETY: `narrow` has checked each range: an index of `sizes` plus the beginning of its range is an index of the original
@@ -68,7 +66,6 @@ impl<'a> Flipped<'a> {
         *stride = -*stride;
     }
 
-    /// The reversed view.
     #[inline]
     pub fn view(&self) -> View<'_> {
         // SAFETY: in a reversed dimension, `data` is at the last index, and index `i` names the element that is `i` before the

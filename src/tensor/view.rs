@@ -194,7 +194,6 @@ impl<'a> View<'a> {
         self.strides
     }
 
-    /// The size of a dimension.
     #[inline(always)]
     pub fn size(&self, dim: usize) -> usize {
         self.sizes[dim] as usize

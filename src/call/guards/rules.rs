@@ -10,7 +10,6 @@ use super::Argument;
 use crate::call::{CallError, Dims, Format, Outcome, Tensor, Value, ensure, wrap_dim};
 use crate::tensor::Scalar;
 
-/// The name of an argument.
 type Name = &'static str;
 /// A pattern of sizes, or a count.
 type Pattern = &'static str;
@@ -265,7 +264,6 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// The value of a count.
     fn count(&self, count: Pattern) -> Result<i64, CallError> {
         let (product, more) = count.strip_suffix("+1").map_or((count, 0), |product| (product, 1));
         let mut value = 1_i64;

@@ -67,7 +67,6 @@ impl<'a> Operands<'a> {
         take_if(query.numel() != 0)
     }
 
-    /// The dtype that scores are computed in.
     fn score(&self) -> DType {
         self.query.dtype().opmath()
     }

@@ -238,7 +238,6 @@ impl<T: Element<Acc: Number>> AddedRow<T> {
 }
 
 leaf! {
-    /// Adds rows in order.
     fn add_rows<T: Element>(rows: &[AddedRow<T>], sums: &mut [T::Acc]) {
         let (wide, rest) = sums.as_chunks_mut::<LANES>();
         let first = add_blocks(rows, 0, wide);

@@ -75,7 +75,6 @@ fn look<T: Ordered>((best, at): (&mut T, &mut i32), value: T, position: i32) {
     *at = (*at).max(if better { position } else { 0 });
 }
 
-/// The shape of a pooling.
 #[derive(Clone, Copy)]
 struct Shape {
     /// Windows along height and width.

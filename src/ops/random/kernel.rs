@@ -39,7 +39,6 @@ signature! {
 pub(super) const WORDS: usize = 1024;
 const BLOCKS: usize = WORDS / 4;
 
-/// The state of a generator.
 #[derive(Clone, Copy)]
 struct State {
     seed: u64,
@@ -73,7 +72,6 @@ thread_local! {
 }
 
 leaf! {
-    /// Fills a chunk with values of a distribution.
     fn fill_chunk<T: Number, D: Distribution<T>>(
         state: State,
         chunk: u64,

@@ -271,7 +271,6 @@ fn log_block<T: Element + Number>(input: &[T; BLOCK], output: &mut [T; BLOCK], b
     results[BLOCK - 1]
 }
 
-/// The total of a block.
 fn total<T: Number, W: Number, S: Step<W>>(input: &[T]) -> W {
     let mut lanes = [S::START; 8];
     let (groups, rest) = input.as_chunks::<8>();

@@ -252,7 +252,6 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The dtype of the result.
     fn dtype(&self) -> DType {
         if self.out_int32 { DType::Int } else { DType::Long }
     }

@@ -53,13 +53,11 @@ pub fn exp_nonpositive(x: f32) -> f32 {
     (if x < -104.0 { 0.0 } else { raised }) * (1.0 / RAISED)
 }
 
-/// e^x.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     power(x, LOG2_E, -104.0, 89.0)
 }
 
-/// 2^x.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
     power(x, 1.0, -150.0, 128.0)

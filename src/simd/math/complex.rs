@@ -40,7 +40,6 @@ of_c! {
     atanh = catanh(z);
     cos = ccos(z);
     cosh = ccosh(z);
-    /// e^z.
     exp = cexp(z);
     /// The principal logarithm.
     log = clog(z);
@@ -53,7 +52,6 @@ of_c! {
     tanh = ctanh(z);
 }
 
-/// 2^z.
 pub fn exp2(z: Complex64) -> Complex64 {
     exp(z * std::f64::consts::LN_2)
 }

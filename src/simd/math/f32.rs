@@ -100,7 +100,6 @@ pub fn log_of_normal(x: f32) -> f32 {
     log_of_parts(e, f)
 }
 
-/// A small integer as a float.
 #[inline(always)]
 fn small_float(n: i32) -> f32 {
     n as f32

@@ -31,7 +31,6 @@ thread_local! {
 pub struct Buffer(Option<Rc<ScratchBlock>>);
 
 impl Buffer {
-    /// An empty buffer.
     #[inline(always)]
     pub const fn new() -> Self {
         Self(None)
@@ -68,7 +67,6 @@ impl Drop for Buffer {
     }
 }
 
-/// A cache line.
 type Line = Aligned<[u128; 4]>;
 
 thread_local! {

@@ -15,7 +15,6 @@ unsafe impl<T: Send> Send for DisjointSlice<'_, T> {}
 unsafe impl<T: Send> Sync for DisjointSlice<'_, T> {}
 
 impl<'a, T: Copy> DisjointSlice<'a, T> {
-    /// Borrows a slice.
     pub fn new(slice: &'a mut [T]) -> Self {
         Self { data: slice.as_mut_ptr(), len: slice.len(), memory: PhantomData }
     }

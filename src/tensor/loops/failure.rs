@@ -17,7 +17,6 @@ impl Failure {
         }
     }
 
-    /// The error that was kept.
     pub fn result(&self) -> Result<(), Error> {
         self.0.lock().take().map_or(Ok(()), Err)
     }

@@ -161,7 +161,6 @@ impl<'a> Space<'a> {
         self.rows
     }
 
-    /// The number of patches.
     pub fn patches(&self) -> usize {
         self.counts().product()
     }

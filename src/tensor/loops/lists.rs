@@ -73,7 +73,6 @@ where
     Ok(found.into_inner())
 }
 
-/// A kernel of launches of one tensor.
 pub type Kernel = fn(&Launch<'_>) -> Result<(), Error>;
 
 /// Runs an elementwise kernel over the tensors of every entry of the lists: operands [out, `inputs` inputs], and the scalar of the

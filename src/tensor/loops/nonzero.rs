@@ -87,7 +87,6 @@ fn visit<T: Element>(data: usize, begin: usize, end: usize, mut rank: usize, bod
 }
 
 leaf! {
-    /// Counts the elements that are not 0.
     fn count_nonzero<T: Element>(from: *const T, count: usize) -> usize {
         let mut total = 0;
         // Runs are so short that their counts fit into `u8` lanes.

@@ -17,7 +17,6 @@ pub fn from_bits<E: Copy>(bits: u16) -> E {
     unsafe { std::mem::transmute_copy(&bits) }
 }
 
-/// The bits of a 16 bit element.
 #[inline(always)]
 pub fn to_bits<E: Copy>(element: E) -> u16 {
     debug_assert_eq!(size_of::<E>(), size_of::<u16>());

@@ -218,7 +218,6 @@ leaf! {
         E::load_run(elements, numbers);
     }
 
-    /// Rounds numbers.
     fn narrow<E: Element>(numbers: &[E::Acc], elements: &mut [E]) {
         E::store_run(numbers, elements);
     }

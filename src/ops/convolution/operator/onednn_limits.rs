@@ -16,7 +16,6 @@ use crate::tensor::DType;
 /// Elements of a volume's plane up to which oneDNN's gradients for AMX are trusted.
 const LARGEST_PLANE: i64 = 4096;
 
-/// A direction of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,

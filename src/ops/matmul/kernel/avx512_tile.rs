@@ -22,7 +22,6 @@ pub const ROWS: usize = 12;
 
 /// An element type of these products.
 pub trait Lane: Element<Acc = f32> {
-    /// Elements of a lane.
     const PER_LANE: usize = 4 / size_of::<Self>();
 
     /// `sums + left * right`, lane by lane.
@@ -166,7 +165,6 @@ pub struct Operands<T> {
 }
 
 impl<T> Operands<T> {
-    /// Skips some rows.
     fn skip(&mut self, rows: usize) {
         self.a.data = self.a.row(rows);
         self.sums.data = self.sums.row(rows);

@@ -35,7 +35,6 @@ functions! {
     sinh, Sinh, FIELD, Analytic, [], |[x]| x.sinh();
     /// The cosine of complex numbers.
     complex_cos, ComplexCos, WIDE_COMPLEX, Field, [], |[z]| z.cos();
-    /// The sine of complex numbers.
     complex_sin, ComplexSin, WIDE_COMPLEX, Field, [], |[z]| z.sin();
     /// sin(pi x) / (pi x) of real numbers, 1 at 0.
     real_sinc, Sinc, FLOATING, Elementary, [], |[x]| x.sinc();

@@ -30,7 +30,6 @@ signature! {
 trait Magnitude: Number {
     type Size: Real;
     fn magnitude(self) -> Self::Size;
-    /// The square of the magnitude.
     fn square(self) -> Self::Size;
 }
 

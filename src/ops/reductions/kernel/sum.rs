@@ -43,7 +43,6 @@ fold! {
     Mean: [V: Field] V => V => V,
     V::ZERO, |value| value, |left, right| left.add(right), |sum, count| sum.div(V::from_i64(count as i64));
 
-    /// The product.
     Prod: [V: Number] V => V => V,
     V::ONE, |value| value, |left, right| left.mul(right), |product, _| product;
 

@@ -53,7 +53,6 @@ impl<'a, E: Element> Input<'a, E> {
         Self { elements: &self.elements[step * self.strides[0] + row * self.strides[1]..], ..*self }
     }
 
-    /// The first elements.
     pub fn first(&self, count: usize) -> &'a [E] {
         &self.elements[..count]
     }

@@ -214,7 +214,6 @@ pub fn forward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) ->
     if kind.gates == 1 { call.give(0, gates) } else { call.give(2 + kind.states, sums) }
 }
 
-/// The gradients of a layer.
 pub fn backward<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grads, input, weights, states, results, reverse, mask): (List<'_>, _, _, _, List<'_>, _, _) = arguments.typed()?;
     let (kind, layer) = (&KINDS[KIND], Layer::new(call, &KINDS[KIND], (input, weights, states, reverse))?);
@@ -352,7 +351,6 @@ impl<'a> Network<'a> {
     }
 }
 
-/// Runs a network of layers of this kind.
 pub fn network<const KIND: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (network, kind) = (Network::new(arguments)?, &KINDS[KIND]);
     if network.fits(kind) { network.run(kind, call) } else { Err(CallError::Composite) }

@@ -200,7 +200,6 @@ impl<T: Key> Job<'_, T> {
     }
 }
 
-/// One pass.
 #[derive(Clone, Copy)]
 struct Step {
     blocks: DigitBlocks,

@@ -28,7 +28,6 @@ struct Grouping<'a> {
     numbers: Tensor<'a>,
 }
 
-/// The sizes of the results.
 struct Results<'a> {
     /// The sizes of the unique rows; their number goes in the first dimension, which is then moved to `dim`.
     sizes: &'a [i64],

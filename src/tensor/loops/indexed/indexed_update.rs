@@ -359,7 +359,6 @@ impl<E, U: Update<E>> BlockFunction<E, E, 2> for Updated<U> {
 }
 
 leaf! {
-    /// Updates single elements.
     fn update_elements<E: Copy, U: Update<E>>(to: StridedPtr, from: StridedPtr, slots: &[u16], positions: &[i64], update: U) {
         for (&slot, &position) in slots.iter().zip(positions) {
             let slot = slot as isize;

@@ -11,7 +11,6 @@ use crate::tuning::reductions::{ALTERNATING_BYTES, TWO_FOLDS_COLS};
 pub trait Fold<V: Number>: Copy + Send + Sync {
     /// The state of a set of values.
     type State: Copy + Default + Send + Sync;
-    /// The result.
     type Output: Number;
     /// True if counting a value twice does not change the state.
     const IDEMPOTENT: bool = false;
