@@ -1,11 +1,10 @@
 """Fixtures of the tests of torch.compile: each g++ call takes about a second, so graphs are small and kernels are shared."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
-from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+from generated import fresh_cache
 
 # Run by `make conformance-compile`, and in part by test_conformance_compile.py.
 collect_ignore = ["conformance"]
@@ -14,9 +13,7 @@ collect_ignore = ["conformance"]
 @pytest.fixture(scope="session")
 def _fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let nothing that an earlier run compiled be found, but precompiled headers."""
-    headers, cache = Path(default_cache_dir(), "precompiled_headers"), tmp_path_factory.mktemp("inductor")
-    headers.mkdir(parents=True, exist_ok=True)
-    (cache / headers.name).symlink_to(headers)
+    cache = fresh_cache(tmp_path_factory.mktemp("inductor"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
         yield

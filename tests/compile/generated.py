@@ -2,14 +2,24 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 from rustdev._inductor import kernels
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch.utils import _pytree as pytree
 
 Function = Callable[..., Any]
+
+
+def fresh_cache(folder: Path) -> Path:
+    """Return a folder for a cache of the compiler that has precompiled headers alone, which take seconds."""
+    headers = Path(default_cache_dir(), "precompiled_headers")
+    headers.mkdir(parents=True, exist_ok=True)
+    (folder / headers.name).symlink_to(headers)
+    return folder
 
 
 @contextmanager

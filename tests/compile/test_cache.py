@@ -7,6 +7,7 @@ from typing import Any
 import children
 import pytest
 import torch
+from generated import fresh_cache
 from rustdev import _rustdev
 from rustdev._inductor import kernels
 from rustdev._inductor.interface import Interface
@@ -38,34 +39,38 @@ def libraries(cache: Path) -> set[Path]:
     return set(cache.rglob("*.main.so"))
 
 
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return fresh_cache(tmp_path)
+
+
 @pytest.mark.slow
-def test_the_next_process_compiles_nothing_but_for_another_rustdev(tmp_path: Path) -> None:
-    assert run(tmp_path)["misses"] == 1
-    first = libraries(tmp_path)
+def test_the_next_process_compiles_nothing_but_for_another_rustdev(cache: Path) -> None:
+    assert run(cache)["misses"] == 1
+    first = libraries(cache)
     assert len(first) == 1
-    assert run(tmp_path)["hits"] == 1
     # A compile that was killed by an earlier release may have left a part of a library.
     (library,) = first
     library.write_bytes(library.read_bytes()[:1000])
-    assert run(tmp_path)["hits"] == 1
-    assert run(tmp_path, "_rustdev.__version__ = '0.0.1'")["misses"] == 1
+    assert run(cache)["hits"] == 1
+    assert run(cache, "_rustdev.__version__ = '0.0.1'")["misses"] == 1
     least = torch.rustdev.get_arch_list()[0]
-    assert run(tmp_path, RUSTDEV_ISA=least)["misses"] == (0 if least == torch.rustdev.get_arch_list()[-1] else 1)
-    assert libraries(tmp_path) == first
+    assert run(cache, RUSTDEV_ISA=least)["misses"] == (0 if least == torch.rustdev.get_arch_list()[-1] else 1)
+    assert libraries(cache) == first
     glue = "prefix = kernels.prefix; kernels.prefix = lambda: prefix() + '// another'; interface._hash_of_generator = lambda: '1'"
-    assert run(tmp_path, glue)["misses"] == 1
-    assert len(libraries(tmp_path)) == 2
+    assert run(cache, glue)["misses"] == 1
+    assert len(libraries(cache)) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
-def test_kernels_are_compiled_in_the_process_or_beside_it(tmp_path: Path, threads: int) -> None:
+def test_kernels_are_compiled_in_the_process_or_beside_it(cache: Path, threads: int) -> None:
     watch = """
 from torch._inductor.async_compile import AsyncCompile
 submit = AsyncCompile.submit
 AsyncCompile.submit = staticmethod(lambda task: print("submitted", file=sys.stderr) or submit(task))
 """
-    environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
     done = children.run(PROGRAM, watch, timeout=300, **environment)
     assert json.loads(done.stdout)["misses"] == 1, done.stderr
     assert done.stderr.count("submitted") == (0 if threads == 1 else 1)

@@ -79,16 +79,7 @@ def test_an_example_has_the_peaks_of_a_computed_run(module: str, tmp_path: Path)
     assert computed[0] > 0
 
 
-@pytest.mark.parametrize(
-    "switches",
-    [
-        "--dtype float32",
-        "--checkpoint --batch 2",
-        "--shard 4",
-        "--shard 4 --checkpoint --optimizer adamw8bit",
-        "--optimizer adamw8bit",
-    ],
-)
+@pytest.mark.parametrize("switches", ["--dtype float32", "--checkpoint --batch 2", "--shard 4 --checkpoint --optimizer adamw8bit"])
 def test_a_language_model_has_the_peaks_of_a_computed_run(switches: str, tmp_path: Path) -> None:
     arguments = ("--layers", "2", "--length", "32", *switches.split())
     dry, computed = (peaks(mode, "llama_training", *arguments, constants=LLAMA, directory=tmp_path) for mode in ("none", ""))
