@@ -4,7 +4,7 @@ The rule, for the tests of one function:
 
 - Tests marked ``slow`` are left out.
 - In folders whose tests compile or start processes (``FEW``), only the first functions of each file run, as many as the table
-  says.
+  says, each with its first parameter sets (``FIRST``) of those that the last rule leaves.
 - Tests marked ``every_operator`` run with all parameters.
 - Other tests run so that each value of each parameter occurs once, where all dtypes of a class count as one value. If there are
   more than ``MOST`` such parameter sets, ``MOST`` evenly spaced ones run.
@@ -30,7 +30,9 @@ LAYERS = ("check",)
 #: How many sets of parameters a test has at most.
 MOST = 24
 #: How many functions of each file there are, by folder.
-FEW = {"as_cuda": 6, "compile": 2, "distributed": 2, "models": 1, "packaging": 12, "processes": 3}
+FEW = {"as_cuda": 6, "compile": 2, "debugging": 4, "distributed": 2, "models": 1, "packaging": 4, "processes": 2}
+#: How many sets of parameters their tests have at most.
+FIRST = 2
 
 
 def class_of(dtype: torch.dtype) -> str:
@@ -92,7 +94,8 @@ def of_file(items: list[pytest.Item], folder: str) -> list[pytest.Item]:
     """Return the items of one file that are run."""
     quick = [item for item in items if not item.get_closest_marker("slow")]
     functions = groups(quick, lambda item: item.nodeid.partition("[")[0])
-    return [item for function in functions[: FEW.get(folder)] for item in of_function(function)]
+    most = FIRST if folder in FEW else None
+    return [item for function in functions[: FEW.get(folder)] for item in of_function(function)[:most]]
 
 
 def chosen(items: list[pytest.Item], tests: Path) -> list[pytest.Item]:

@@ -85,15 +85,14 @@ def test_bags_have_the_sizes_that_inductor_expects(dtype: torch.dtype, mode: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [5, 1003])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64, torch.uint8])
-def test_masks_are_read_and_written(dtype: torch.dtype, size: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8])
+def test_masks_are_read_and_written(dtype: torch.dtype) -> None:
     def select(x: torch.Tensor, y: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x == y, (x <= 1) ^ mask, torch.where(mask, x, y), torch.where(mask, x.double(), 0.5)
 
     draw = torch.Generator().manual_seed(0)
-    x, y = (torch.randint(0, 3, (size,), generator=draw).to(dtype) for _ in range(2))
-    mask = torch.randint(0, 2, (size,), generator=draw).bool()
+    x, y = (torch.randint(0, 3, (1003,), generator=draw).to(dtype) for _ in range(2))
+    mask = torch.randint(0, 2, (1003,), generator=draw).bool()
     result, (code,) = run_and_get_code(torch.compile(select), x.to(DEVICE), y.to(DEVICE), mask.to(DEVICE))
     for found, expected in zip(result, select(x, y, mask), strict=True):
         torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=0)
@@ -118,19 +117,19 @@ def test_dropout_draws_as_eager_code_does() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 12345, 2**31 + 7])
-def test_random_numbers_of_a_seed_are_the_cpus_in_vectors(seed: int) -> None:
+def test_random_numbers_of_a_seed_are_the_cpus_in_vectors() -> None:
     def draw(seed: torch.Tensor) -> torch.Tensor:
         return inductor_prims.random([1003], seed, "rand")
 
-    given = torch.tensor(seed)
-    expected = torch.compile(draw)(given)
-    result, (code,) = run_and_get_code(torch.compile(draw), given.to(DEVICE))
-    torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0)
+    on_the_cpu, on_the_device = torch.compile(draw), torch.compile(draw)
+    _, (code,) = run_and_get_code(on_the_device, torch.tensor(0, device=DEVICE))
+    for seed in (0, 12345, 2**31 + 7):
+        given = torch.tensor(seed)
+        torch.testing.assert_close(on_the_device(given.to(DEVICE)).cpu(), on_the_cpu(given), rtol=0, atol=0)
     assert "rustdev::uniform(" in code
 
 
-@pytest.mark.parametrize("size", [48, 1000, 9000])
+@pytest.mark.parametrize("size", [48, 9000])
 def test_variances_are_taken_in_two_passes(size: int) -> None:
     x = 100 + numbers(7, size)
     result, (code,) = run_and_get_code(torch.compile(lambda x: functional.layer_norm(x, x.shape[1:])), x.to(DEVICE))

@@ -50,7 +50,7 @@ def test_other_devices_keep_their_strides() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d"])
-@pytest.mark.parametrize("last", [(False, False), (True, False), (False, True)], ids=["contiguous", "input", "weight"])
+@pytest.mark.parametrize("last", [(True, False), (False, True)], ids=["input", "weight"])
 def test_compiled(name: str, last: tuple[bool, bool]) -> None:
     x, weight = (it.requires_grad_() for it in arguments(name, last, batch=True))
     check(lambda x, weight: CONVOLUTIONS[name](x.sin(), weight).relu(), x, weight, rtol=1e-4, atol=1e-4)

@@ -37,16 +37,14 @@ def test_argmax_of_a_permuted_tensor_names_the_place_in_the_tensor() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [torch.max, torch.min, torch.median, torch.nanmedian])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_selection_of_a_whole_tensor(function: Callable[..., torch.Tensor], dtype: torch.dtype) -> None:
-    check(lambda x: function(x * 2), randn(5, 7, grad=True, dtype=dtype))
+@pytest.mark.parametrize("function", [torch.max, torch.nanmedian])
+def test_selection_of_a_whole_tensor(function: Callable[..., torch.Tensor]) -> None:
+    check(lambda x: function(x * 2), randn(5, 7, grad=True, dtype=torch.bfloat16))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
-def test_softmax(function: Callable[..., torch.Tensor]) -> None:
-    check(lambda x: function(x.tanh(), -1), randn(150, 70, grad=True))
+def test_softmax() -> None:
+    check(lambda x: (F.softmax(x.tanh(), -1), F.log_softmax(x, -1)), randn(150, 70, grad=True))
 
 
 @pytest.mark.slow

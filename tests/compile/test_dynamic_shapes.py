@@ -35,10 +35,9 @@ def test_a_number_that_depends_on_values() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_attention_of_any_length(batch_first: bool) -> None:
+def test_attention_of_any_length() -> None:
     torch.manual_seed(0)
-    model = torch.nn.TransformerEncoderLayer(16, 2, dim_feedforward=32, dropout=0.0, batch_first=batch_first)
+    model = torch.nn.TransformerEncoderLayer(16, 2, dim_feedforward=32, dropout=0.0, batch_first=True)
     mine = copy.deepcopy(model).to("rustdev")
     compiled = torch.compile(mine, dynamic=True)
     for length in (3, 5, 9):

@@ -65,9 +65,9 @@ def test_a_process_with_many_kernels_ends_well() -> None:
     # Each of the variances brings a table of its own, which is destroyed at the end.
     program = """
 import torch
-for function in (lambda x: x.var(1) + 1, lambda x: x.sin().var(1), lambda x: x.var(1).exp()):
+for function in (lambda x: x.var(1) + 1, lambda x: x.sin().var(1)):
     for device in ("cpu", "rustdev"):
         print(torch.compile(function)(torch.arange(60.0, device=device).reshape(2, 30)).cpu().isfinite().all().item())
 """
     done = children.run(program, timeout=300)
-    assert (done.returncode, done.stdout.split()) == (0, ["True"] * 6), done.stderr
+    assert (done.returncode, done.stdout.split()) == (0, ["True"] * 4), done.stderr

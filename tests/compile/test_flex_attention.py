@@ -46,7 +46,7 @@ def hosts(heads: tuple[int, int] = (2, 2)) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["eager", "compiled"])
 @pytest.mark.parametrize(("is_causal", "is_biased", "heads"), [(True, False, (2, 2)), (False, True, (2, 2)), (True, True, (4, 2))])
 def test_outputs_and_gradients(*, compiled: bool, is_causal: bool, is_biased: bool, heads: tuple[int, int]) -> None:
     given = [host.to(D).requires_grad_() for host in hosts(heads)]
@@ -69,7 +69,7 @@ def test_outputs_and_gradients(*, compiled: bool, is_causal: bool, is_biased: bo
         torch.testing.assert_close(tensor.grad.cpu().double(), reference.grad, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["eager", "compiled"])
 def test_autocast(*, compiled: bool) -> None:
     given = [host.to(D).requires_grad_() for host in hosts()]
     attend: Callable[..., torch.Tensor] = torch.compile(flex_attention, fullgraph=True) if compiled else flex_attention

@@ -16,6 +16,8 @@ import torch
 from rustdev._inductor import kernels
 from torch import nn
 
+pytestmark = pytest.mark.slow
+
 
 class Network(nn.Module):
     """Kernels, products, operators with several results, and a number in the CPU's memory."""
@@ -140,7 +142,6 @@ def test_a_model_gives_its_memory_back(package: str) -> None:
     assert torch.rustdev.memory_allocated() < held, "the weights are free"
 
 
-@pytest.mark.slow
 def test_a_process_that_compiles_nothing_runs_a_model(package: str, reference: Network, tmp_path: Path) -> None:
     torch.save((inputs(8), reference(*inputs(8))), tmp_path / "expected.pt")
     program = f"""
@@ -155,7 +156,6 @@ print("equal")
     assert (done.returncode, done.stdout.split()) == (0, ["equal"]), done.stderr
 
 
-@pytest.mark.slow
 def test_a_model_for_another_runtime_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rustdev._inductor import wrapper
 
@@ -166,7 +166,6 @@ def test_a_model_for_another_runtime_is_refused(tmp_path: Path, monkeypatch: pyt
         torch._inductor.aoti_load_package(path)
 
 
-@pytest.mark.slow
 def test_cpp_wrapper_trains_a_module() -> None:
     torch.manual_seed(0)
     host = nn.Sequential(nn.Conv1d(3, 4, 3), nn.GELU(), nn.Flatten(), nn.Linear(24, 5))
@@ -180,7 +179,6 @@ def test_cpp_wrapper_trains_a_module() -> None:
         compiled(given).square().sum().backward()
 
 
-@pytest.mark.slow
 def test_cpp_wrapper_calls_operators_by_name() -> None:
     """Those of include/torch/csrc/inductor/rustdev.h, which Inductor does not send through the dispatcher."""
 

@@ -13,9 +13,7 @@ def threads() -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "shape", [(100_003,), (3, 5, 7, 1009), (257, 129), (64, 1, 400), (2, 65, 300)], ids=lambda shape: "x".join(map(str, shape))
-)
+@pytest.mark.parametrize("shape", [(100_003,), (3, 5, 7, 1009), (64, 1, 400)], ids=lambda shape: "x".join(map(str, shape)))
 def test_every_element_is_computed_once(shape: tuple[int, ...]) -> None:
     x = torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
     y = x.to("rustdev")
@@ -37,22 +35,16 @@ def test_loops_are_not_openmps() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sum", "var", "amax", "argmax", "sum_of_rows"])
-def test_bits_do_not_depend_on_the_number_of_threads(name: str, threads: object) -> None:
-    functions = {
-        "sum": lambda x: x.exp().sum(),
-        "var": lambda x: x.exp().var(),
-        "amax": lambda x: x.exp().amax(),
-        "argmax": lambda x: x.exp().argmax(),
-        "sum_of_rows": lambda x: x.exp().sum(0),
-    }
-    compiled = torch.compile(functions[name], fullgraph=True)
+def test_bits_do_not_depend_on_the_number_of_threads(threads: object) -> None:
+    functions = (lambda x: x.sum(), lambda x: x.var(), lambda x: x.amax(), lambda x: x.argmax(), lambda x: x.sum(0))
+    compiled = torch.compile(lambda x: [function(x.exp()) for function in functions], fullgraph=True)
     x = torch.randn(700, 301, device="rustdev")
     results = []
     for count in (1, 2, 3):
         threads(count)
-        results.append(compiled(x).cpu())
-    assert all(torch.equal(results[0], other) for other in results[1:])
+        results.append([result.cpu() for result in compiled(x)])
+    for other in results[1:]:
+        assert all(map(torch.equal, results[0], other))
 
 
 def test_loops_of_one_kernel_follow_each_other() -> None:

@@ -47,12 +47,11 @@ def test_a_transformer_trains_as_on_the_cpu() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast(dtype: torch.dtype) -> None:
+def test_autocast() -> None:
     def step(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("rustdev", dtype=dtype):
+        with torch.autocast("rustdev", dtype=torch.bfloat16):
             y = x @ w
-        assert y.dtype is dtype
+        assert y.dtype is torch.bfloat16
         return y.float().softmax(-1) + y
 
     x, w = torch.randn(5, 8, device="rustdev", requires_grad=True), torch.randn(8, 7, device="rustdev")
@@ -63,7 +62,8 @@ def test_autocast(dtype: torch.dtype) -> None:
     torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), x)[0], rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.AdamW])
 def test_compiled_optimizers(make: Callable[..., torch.optim.Optimizer]) -> None:
     def steps(device: str, compiled: bool) -> list[torch.Tensor]:
         torch.manual_seed(2)

@@ -6,6 +6,8 @@ from pathlib import Path
 import children
 import pytest
 
+pytestmark = pytest.mark.slow
+
 KERNELS = """
     import torch, rustdev, triton
     import triton.language as tl

@@ -94,9 +94,7 @@ def _no_warning() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    ("kind", "amp", "checkpoint"), [("foreach", "", ""), ("fused", "", "checkpoint"), ("loop", "amp", "")]
-)
+@pytest.mark.parametrize(("kind", "amp", "checkpoint"), [("foreach", "", ""), ("fused", "", "checkpoint"), ("loop", "amp", "")])
 def test_each_operator_leaves_the_memory_and_the_generator_of_a_computed_run(kind: str, amp: str, checkpoint: str) -> None:
     computed, dry = (
         json.loads(run(TRACED, kind, amp, checkpoint, check=True, RUSTDEV_COMPUTE=mode, RUSTDEV_PROFILE="t4-16g").stdout)

@@ -270,8 +270,8 @@ def objects() -> None:
 
 COLLECTIVES = (
     all_reduce,
-    all_reduce_empty_scalar_and_channels_last,
     reduce,
+    all_reduce_empty_scalar_and_channels_last,
     broadcast,
     all_gather,
     all_gather_in_place,
