@@ -30,7 +30,7 @@ LAYERS = ("check",)
 #: How many sets of parameters a test has at most.
 MOST = 24
 #: How many functions of each file there are, by folder.
-FEW = {"as_cuda": 6, "compile": 2, "debugging": 4, "distributed": 2, "models": 1, "packaging": 4, "processes": 2}
+FEW = {"as_cuda": 6, "compile": 2, "debugging": 3, "distributed": 2, "models": 1, "packaging": 3, "processes": 2}
 #: How many sets of parameters their tests have at most.
 FIRST = 2
 

@@ -2,6 +2,7 @@
 them."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -303,6 +304,7 @@ print(json.dumps([begin.elapsed_time(end), *torch.rustdev.simulated_time()]))
 """
 
 
+@pytest.mark.slow
 def test_the_environment_starts_a_clock_and_times_are_equal_in_every_process(tmp_path: Path) -> None:
     def times(**environment: str) -> Any:
         return json.loads(run(PROGRAM, check=True, RUSTDEV_CLOCK="profile", **environment).stdout)
@@ -332,11 +334,10 @@ def test_the_environment_starts_a_clock_and_times_are_equal_in_every_process(tmp
 def test_a_wrong_environment_is_refused(environment: dict[str, str], message: str) -> None:
     result = run("import rustdev", **environment)
     assert result.returncode == 1
-    import re
-
     assert re.search(f"ValueError: .*{message}", result.stderr), result.stderr
 
 
+@pytest.mark.slow
 def test_pytorchs_estimates_have_the_figures_of_the_profile() -> None:
     program = """
     import torch

@@ -94,6 +94,7 @@ def _no_warning() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "amp", "checkpoint"), [("foreach", "", ""), ("fused", "", "checkpoint"), ("loop", "amp", "")])
 def test_each_operator_leaves_the_memory_and_the_generator_of_a_computed_run(kind: str, amp: str, checkpoint: str) -> None:
     computed, dry = (
@@ -105,6 +106,7 @@ def test_each_operator_leaves_the_memory_and_the_generator_of_a_computed_run(kin
         assert found == expected
 
 
+@pytest.mark.slow
 def test_a_step_of_seven_billion_parameters_takes_no_memory() -> None:
     program = (
         STEP

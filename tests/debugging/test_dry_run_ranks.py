@@ -78,6 +78,7 @@ def test_fully_sharded_parameters(tmp_path: Path) -> None:
     assert sum(parts.values()) == device["peak_allocated"]
 
 
+@pytest.mark.slow
 def test_tensor_parallelism(tmp_path: Path) -> None:
     program = """
         from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -91,6 +92,7 @@ def test_tensor_parallelism(tmp_path: Path) -> None:
     assert device["peak"]["parts"]["optimizer_states"] == 8 * MIB
 
 
+@pytest.mark.slow
 def test_local_tensors_are_all_ranks_in_one_process(tmp_path: Path) -> None:
     program = """
         from torch.distributed._local_tensor import LocalTensorMode

@@ -260,15 +260,7 @@ print([line.split() for line in info.describe().splitlines() if line.startswith(
     assert result.stdout.splitlines() == ["False 0 False", "[] 2.0", "[['devices:', '0']]"], result.stderr
 
 
-def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
-    code = "import torch; torch.rustdev.init(); print(torch.rustdev.memory_stats()['max_split_size'] >> 20)"
-    result = run(code, PYTORCH_ALLOC_CONF="pinned_max_cached_size_mb:64,max_split_size_mb:32")
-    assert result.stdout.split() == ["32"], result.stderr
-    result = run(code, PYTORCH_ALLOC_CONF="garbage_collection_threshold:2")
-    assert "PYTORCH_ALLOC_CONF" in result.stderr
-    assert "the device rustdev is not available" in result.stderr
-
-
+@pytest.mark.slow
 def test_environment_is_checked_where_rustdev_comes_first() -> None:
     result = run_fresh("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
     assert "RuntimeWarning" not in result.stderr

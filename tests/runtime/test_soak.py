@@ -168,6 +168,7 @@ def test_a_call_that_has_written_when_it_runs_out_of_memory_gives_a_difference(
     assert (found.differences, found.findings) == (1, 0)
 
 
+@pytest.mark.slow
 def test_what_a_process_holds_is_counted(worker: ModuleType) -> None:
     worker.sample()
     before, end = worker.sample(), threading.Event()
@@ -236,6 +237,7 @@ sys.exit(worker.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ENDS)
 def test_a_process_that_ends_is_a_finding(
     soak: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], mode: str
