@@ -14,7 +14,7 @@ OPERATORS = ("addmm", "cumsum", "index_add", "std")
 PROGRAM = """
 import json, sys, unittest
 from rustdev_conformance import database
-database.op_db[:] = [op for op in database.op_db if op.name in sys.argv[1:]]
+database.op_db[:] = [op for op in database.op_db if op.formatted_name in sys.argv[1:]]
 import test_operators
 found = unittest.defaultTestLoader.loadTestsFromModule(test_operators)
 tests = [test for group in found for test in group if "float32" in test.id()]
