@@ -219,7 +219,7 @@ mutants: dev ## sixty programs with one fault each: which tests find it; writes 
 
 coverage: dev ## write docs/coverage.md and docs/features.md: what serves each operator, what of torch.cuda is here
 	$(PY) tools/coverage.py docs/coverage.md
-	$(PY) tools/features.py docs/features.md
+	$(PY) tools/features.py
 
 # ---- concurrency and memory checkers; each keeps its own target directory -------------------------------------------------------
 loom: ## the models of queue, back-pressure, events, gate, exit and free lists, over all interleavings

@@ -40,26 +40,6 @@ KINDS = {
     "extremes_unlisted": "the same: results in dtypes that the database does not list, float8 among them, where the CPU takes them",
 }
 OUTCOMES = ("passed", "failed", "crashed", "xfailed", "skipped")
-HEAD = """# Conformance
-
-rustdev against PyTorch's CPU device, on the samples of PyTorch's own databases (`op_db`, `module_db`, `optim_db`, `foreach_op_db`),
-for every dtype that the CPU takes, within PyTorch's own tolerances but for a few operators. Where results differ by more, both are
-held against the same call in float64: the device's may be no further from it than the CPU's, or than four times that where the
-roundings of the inputs alone move it as far. `make conformance` runs it and writes this page; it takes half an hour, and goes on
-where it was interrupted. The tests are in `tests/ops/conformance/`.
-Extreme values are zeros of both signs, the smallest and largest normal and subnormal numbers, numbers whose squares overflow or
-underflow, infinities, NaN, the limits of integers, and numbers in the tails of functions. Operators of one tensor get every value
-of 8 and 16 bits and 32,768 patterns of wider ones, those of two all pairs of extremes; every form of samples is filled with each
-family of values, and cut to no rows, no columns and one element. Results are compared in steps of the dtype, not by absolute
-tolerances.
-Sparse tensors are of each layout (COO, CSR, CSC, BSR, BSC), COO also with elements that occur twice and with rows as elements, of
-nine dtypes and, where the layout takes them, of both dtypes of indices. Every operator of which the CPU has a kernel for them is
-called, in `tests/ops/conformance/sparse_calls.py`. Results are compared by layout, indices and values, COO after it is coalesced.
-`tests/ops/expected.py` has, each with its reason, the wider tolerances, the operators that name any of the indices of equal
-elements, whose indices are not compared, and the expected differences, of which one that is gone fails.
-The fallback is allowed here: every operator must work.
-`tests/ops/test_opinfo.py` runs the operators of the table with the fallback forbidden.
-"""
 
 
 def kind_of(test: str) -> str:
@@ -81,7 +61,7 @@ def never_run(results: dict[str, dict[str, str]], entries: list[str]) -> dict[st
 
 
 def page(results: dict[str, dict[str, str]], entries: list[str] | None = None) -> str:
-    """Return the page. It lists those of ``entries``, the entries of the database, that no test ran."""
+    """Return what the tool writes into the page. It lists those of ``entries``, the database's, that no test ran."""
     counts: dict[str, Counter[str]] = {}
     for test, line in results.items():
         counts.setdefault(kind_of(test), Counter())[line["outcome"]] += 1
@@ -89,7 +69,7 @@ def page(results: dict[str, dict[str, str]], entries: list[str] | None = None) -
     rows.append(("**all**", sum(counts.values(), Counter())))
     samples = os.environ.get("CONFORMANCE_SAMPLES")
     looked = f" The first {samples} samples of each operator and dtype alone (`CONFORMANCE_SAMPLES`)." if samples else ""
-    lines = [HEAD, f"torch {torch.__version__}, {rustdev.get_device_name()}.{looked}", ""]
+    lines = [f"torch {torch.__version__}, {rustdev.get_device_name()}.{looked}", ""]
     head = f"what | {' | '.join(f'{outcome}:' for outcome in OUTCOMES)}"
     lines += pages.table(head, ([what, *(count[outcome] for outcome in OUTCOMES)] for what, count in rows))
     for title, chosen in (
@@ -103,7 +83,7 @@ def page(results: dict[str, dict[str, str]], entries: list[str] | None = None) -
     lines += pages.section(
         "Entries of `op_db` that no test ran", "entry | reason", ((f"`{it}`", short(why)) for it, why in missing)
     )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, ""])
 
 
 def short(reason: str) -> str:
@@ -119,7 +99,8 @@ def main(arguments: list[str]) -> int:
         from torch.testing._internal.common_methods_invocations import op_db
 
         entries = [op.formatted_name for op in op_db]
-    Path(arguments[1]).write_text(page(results, entries))
+    output = Path(arguments[1])
+    output.write_text(pages.fill(output, page(results, entries).splitlines()))
     counts = Counter(line["outcome"] for line in results.values())
     print(", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES))
     if not results:

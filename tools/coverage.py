@@ -19,12 +19,6 @@ TIERS = {
     "fallback": "PyTorch's CPU kernel over the same memory: correct, and it waits for the stream",
     "none": "Not on this device: other devices' own, other layouts', or without a CPU kernel",
 }
-HEAD = """# What serves each operator
-
-`make coverage` writes this page from `rustdev.coverage()`. An operator stands here once, under the first tier that one of its
-overloads has; the variants in place and with `out=` go with it. A kernel that does not take a call's dtypes leaves that call to the
-fallback (`rustdev.fallback_stats()` tells which). [architecture.md](architecture.md) says what the tiers are.
-"""
 
 
 def base(name: str) -> str:
@@ -33,8 +27,8 @@ def base(name: str) -> str:
     return short if short.endswith("__") else short.removesuffix("_")
 
 
-def page() -> str:
-    """Return the page."""
+def page() -> list[str]:
+    """Return the lines of the page that the tool writes."""
     tiers: defaultdict[str, set[str]] = defaultdict(set)
     overloads: defaultdict[str, int] = defaultdict(int)
     for name, served in rustdev.coverage().items():
@@ -42,7 +36,6 @@ def page() -> str:
         tiers[tier].add(base(name))
         overloads[tier] += 1
     seen: set[str] = set()
-    lines = [HEAD, f"torch {torch.__version__}: {sum(overloads.values())} overloads.", ""]
     rows, sections = [], []
     for kind, title in TIERS.items():
         names = sorted(tiers[kind] - seen)
@@ -50,8 +43,10 @@ def page() -> str:
         rows.append((kind, len(names), overloads[kind]))
         listing = textwrap.wrap(", ".join(f"`{name}`" for name in names), 140, break_long_words=False, break_on_hyphens=False)
         sections += ["", f"## {title}", "", *listing]
-    return "\n".join([*lines, *pages.table("tier | operators: | overloads:", rows), *sections, ""])
+    head = f"torch {torch.__version__}: {sum(overloads.values())} overloads."
+    return [head, "", *pages.table("tier | operators: | overloads:", rows), *sections]
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    output = Path(sys.argv[1])
+    output.write_text(pages.fill(output, page()))

@@ -1,6 +1,15 @@
-"""Tables of the pages that the tools write, in Markdown."""
+"""Pages that the tools write, in Markdown: tables, and the part of a page that a tool writes."""
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
+
+
+def fill(page: Path, lines: Iterable[str]) -> str:
+    """Return the text of a page with lines between its comments ``begin: TOOL`` and ``end: TOOL``; the rest is written by hand."""
+    found = re.fullmatch(r"(.*<!-- begin: [^>]* -->\n).*(<!-- end: [^>]* -->.*)", page.read_text(), re.DOTALL)
+    assert found, f"{page} has no comments that say what a tool writes"
+    return found[1] + "\n".join(lines) + "\n" + found[2]
 
 
 def row(cells: Iterable[object]) -> str:

@@ -15,8 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: The lines of the page between which the table stands.
-MARKS = ("<!-- begin: tools/published_times.py -->", "<!-- end: tools/published_times.py -->")
+import pages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,7 +234,7 @@ def line(row: Row, figures: dict[str, float]) -> str:
     simulated = row.batch * row.accumulation * row.length / figures["seconds"]
     busy, links = (figures[part] / figures["seconds"] for part in ("kernels", "links"))
     cells = (row.name, row.source, f"{row.published:,.0f}", f"{simulated:,.0f}", f"{simulated / row.published:.2f}", f"{busy:.0%}")
-    return f"| {' | '.join((*cells, f'{links:.0%}'))} |"
+    return pages.row((*cells, f"{links:.0%}"))
 
 
 def main() -> None:
@@ -248,16 +247,14 @@ def main() -> None:
     if options.row is not None:
         print(json.dumps(train(ROWS[options.row])))
         return
-    lines = ["| training | source | published | simulated | ratio | kernels | links |", "|---|---|---|---|---|---|---|"]
+    lines = pages.table("training | source | published | simulated | ratio | kernels | links", [])
     print("\n".join(lines), flush=True)
     for row in ROWS:
         if options.only in row.name:
             lines.append(line(row, simulate(row)))
             print(lines[-1], flush=True)
     if options.page:
-        page = options.page.read_text()
-        before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
-        options.page.write_text(before + MARKS[0] + "\n" + "\n".join(lines) + "\n" + MARKS[1] + after)
+        options.page.write_text(pages.fill(options.page, lines))
 
 
 if __name__ == "__main__":

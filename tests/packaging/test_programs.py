@@ -69,6 +69,7 @@ def tool(folder: Path, *arguments: str) -> CompletedProcess[str]:
     (folder / "out/sources/toy-1.0/tests/test_toy.py").write_text(TESTS)
     (folder / "list.toml").write_text(LIST)
     (folder / "releases.txt").write_text("toy==1.0\n")
+    (folder / "page.md").write_text("<!-- begin: programs -->\n<!-- end: programs -->\n")
     options = ["--list", "list.toml", "--releases", "releases.txt", "--output", "out", "--page", "page.md"]
     return children.python("-m", "programs", *options, *arguments, directory=folder, path=ROOT / "tools")
 

@@ -19,7 +19,7 @@ import rustdev
 import torch
 
 from . import enlarged, meeting
-from .measure import LUCK, STEPS, Call, Error, errors
+from .measure import Call, Error, errors
 
 DTYPES = (torch.float16, torch.bfloat16)
 #: Time limit in seconds per operator of the database, dtype and number of terms; the remaining calls are skipped.
@@ -118,23 +118,10 @@ def sweep(all_terms: list[int], only: str) -> Sweep:
     return state
 
 
-HEAD = """# Accuracy of sums in 16 bits
-
-`make accuracy` calls operators of float16 and bfloat16 that sum many terms, forward and backward, and holds results and gradients
-against the same call in float64, whose inputs are the same numbers. Errors are counted in steps of the dtype (units in the last
-place) about the exact number or, where that is less, about the mean magnitude of its tensor. The largest of a tensor counts.
-The calls are those of `tools/accuracy/meeting.py`, in which the terms meet at one place or in one sum (scatters, gradients of
-gathers, embeddings, reductions, products, norms, losses, pools, convolutions), and those of PyTorch's operator database (`op_db`)
-with dimensions of its samples repeated until they have as many elements (`tools/accuracy/enlarged.py`).
-An error of more than {steps:.0f} steps is a finding, unless it is within {luck:.0f} times what roundings of the inputs do to the
-exact result. `tests/ops/test_sums.py` holds the first of these lists to it, with fewer terms.
-"""
-
-
 def page(state: Sweep, all_terms: list[int]) -> str:
-    """Return the text of docs/accuracy.md."""
+    """Return what the tool writes into docs/accuracy.md."""
     terms = " and ".join(f"{terms:,}" for terms in all_terms)
-    lines = [HEAD.format(steps=STEPS, luck=LUCK), f"torch {torch.__version__}, {rustdev.get_device_name()}, {terms} terms.\n"]
+    lines = [f"torch {torch.__version__}, {rustdev.get_device_name()}, {terms} terms.\n"]
     lines.append(f"{state.calls.total():,} calls of {len(state.calls)} kinds, {state.compared:,} results and gradients.\n")
     for title, is_worse in (("More than the CPU device's", True), ("As on the CPU device", False)):
         reasons = REASONS_OF_WORSE if is_worse else REASONS_OF_WORSE | REASONS | REASONS_OF_MORE
@@ -170,7 +157,7 @@ def main() -> int:
     for name, text in sorted(state.refused.items()):
         print(f"left out: {name}: {text[:150]}")
     if options.page:
-        options.page.write_text(page(state, options.terms))
+        options.page.write_text(pages.fill(options.page, page(state, options.terms).splitlines()))
     unknown = [error for error in worse if not reason_of(error, REASONS_OF_WORSE)]
     return int(bool(unknown) or not state.calls)
 

@@ -9,19 +9,6 @@ from .table import Mutant
 
 #: The trials of each mutant by their stage.
 Results = dict[Mutant, dict[str, dict[str, Any]]]
-_HEAD = """\
-# Mutants
-
-A mutant is the program with one fault, of a kind that a programmer makes: `tools/mutants/mutants.toml` has the old and the
-new text of each. Tests that are of use fail with it. `make mutants` runs each mutant against the tests that are named beside
-it in that file, stopping at the first that fails; it goes on where it was interrupted, and writes this page.
-
-All mutants are compiled into one module, in a scratch copy of the tree (`target/mutants/tree`), where an environment variable
-chooses one at run time. The tests that killed pass without one.
-
-"Check" says whether the Python tests of `make check` kill the mutant as well ([CONTRIBUTING.md](../CONTRIBUTING.md)). The
-Rust tests are not counted.
-"""
 
 
 def killer(entry: dict[str, dict[str, Any]]) -> str | None:
@@ -47,5 +34,5 @@ def write(path: Path, results: Results) -> None:
         outcome = entry.get("targeted", {}).get("outcome", "not run")
         by = killer(entry) or outcome.replace("survived", "**survives**")
         rows.append((mutant.number, mutant.family, mutant.fault, f"`{by}`" if "::" in by else by, check))
-    lines = [_HEAD, summary(results), "", *pages.table(" | family | fault | killed by | check", rows)]
-    path.write_text("\n".join(lines) + "\n")
+    lines = [summary(results), "", *pages.table(" | family | fault | killed by | check", rows)]
+    path.write_text(pages.fill(path, lines))

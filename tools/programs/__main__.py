@@ -71,7 +71,7 @@ def main() -> int:
     missing = [name for name in programs if name not in verdicts]
     if options.page:
         machine = f"torch {version('torch')}, Python {platform.python_version()}"
-        options.page.write_text(page.page(verdicts, releases, machine, missing))
+        options.page.write_text(pages.fill(options.page, page.page(verdicts, releases, machine, missing)))
     if missing:
         print(f"no result yet: {', '.join(missing)}")
     chosen = [verdict for name, (_, verdict) in verdicts.items() if not options.names or name in options.names]

@@ -34,17 +34,8 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE / "examples"
 REQUIREMENTS = HERE.parents[1] / "requirements" / "programs.txt"
 
-WAYS = {
-    "cuda": 'the tests of the distribution, written for "cuda", by the pytest plugin: `--rustdev-as-cuda`',
-    "default": "the tests of the distribution, which name no device, with the device as PyTorch's default device",
-    "example": "programs of ours in `tools/programs/examples/`, on the device and on PyTorch's CPU device: results and gradients",
-}
-WHOSE = {
-    "program": "the program's own fault, or that of its tests",
-    "cuda": "CUDA would fail too: the test is made for the CPU device",
-    "gpu": "the test takes a real GPU, or a kernel that is written for one",
-    "rustdev": "a fault of rustdev",
-}
+#: docs/programs.md says what they are.
+WAYS, WHOSE = ("cuda", "default", "example"), ("program", "cuda", "gpu", "rustdev")
 
 
 @dataclass(frozen=True)

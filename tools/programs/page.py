@@ -1,5 +1,6 @@
 """Evaluation of the results: the verdict of each test, and docs/programs.md."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,52 +9,23 @@ from typing import Any
 import pages
 from recorded import BAD, has
 
-from .listed import WAYS, WHOSE, Failure, Program
+from .listed import Failure, Program
 
 #: Placeholder for the result of a test that was not collected.
 ABSENT = {"outcome": "absent", "text": "it was not collected"}
 
-HEAD = """# Public programs
-
-Libraries and programs from the package index that know nothing of rustdev, each at a pinned release: the parts of their test suites
-that run without a network, and small programs of ours for those that are published without tests. `make programs` runs the list and
-writes this page; `make programs PROGRAMS="einops timm"` runs some of them anew. It takes about an hour the first time, and goes on
-where it was interrupted. The list with all selections is `tools/programs/programs.toml`, the releases are in
-`requirements/programs.txt`, and everything is kept in `target/programs/`.
-
-"""
-COLUMNS = """
-Tests of a distribution run twice, without rustdev (on PyTorch's CPU device) and with it. A test that fails both times counts under
-"also without": the program does not work with this release of PyTorch, or asks for the network. "Used": passed tests in which the
-device has allocated memory; the others have no use for a device, or choose the CPU device themselves. "Listed": tests that fail
-with the device alone, or pass without it and are skipped or absent with it, for a reason below. "Fell back": operators that
-PyTorch's CPU kernels served, by the fallback.
-"""
-
 
 @dataclass
 class Verdict:
-    """Evaluation of a program's results.
-
-    Attributes:
-        passed: Number of tests that passed on the device.
-        used: Number of these that used the device.
-        skipped: Number of tests that are skipped or expected to fail by their authors, also without rustdev.
-        without: Tests that also fail without rustdev, with their messages there.
-        listed: Number of tests of each listed failure.
-        unlisted: Unlisted tests that fail only with the device, or pass without it but are skipped or absent with it, with their
-            messages.
-        gone: Listed failures that did not happen.
-        fallbacks: Operators that fell back.
-    """
+    """Evaluation of a program's results."""
 
     passed: int = 0
-    used: int = 0
-    skipped: int = 0
-    without: dict[str, str] = field(default_factory=dict)
-    listed: list[tuple[Failure, int]] = field(default_factory=list)
-    unlisted: dict[str, str] = field(default_factory=dict)
-    gone: list[Failure] = field(default_factory=list)
+    used: int = 0  # of those that passed, how many used the device
+    skipped: int = 0  # skipped or expected to fail by their authors, also without rustdev
+    without: dict[str, str] = field(default_factory=dict)  # fail without rustdev, too: their messages there
+    listed: list[tuple[Failure, int]] = field(default_factory=list)  # with the number of tests
+    unlisted: dict[str, str] = field(default_factory=dict)  # fail, are skipped or absent with the device alone: their messages
+    gone: list[Failure] = field(default_factory=list)  # are listed, and did not happen
     fallbacks: list[str] = field(default_factory=list)
 
     @property
@@ -91,8 +63,10 @@ def judge(program: Program, results: Mapping[str, Any]) -> Verdict:
     return verdict
 
 
-def page(verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str, str], machine: str, missing: list[str]) -> str:
-    """Return the text of docs/programs.md."""
+def page(
+    verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str, str], machine: str, missing: list[str]
+) -> list[str]:
+    """Return the lines of docs/programs.md that the tool writes."""
     rows: list[list[Any]] = []
     fail, fail_without, unlisted, left_out = [], [], [], []
     for name, (program, verdict) in verdicts.items():
@@ -104,29 +78,21 @@ def page(verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str,
         unlisted += [(name, test, text[:200]) for test, text in verdict.unlisted.items()]
         unlisted += [(name, " ".join(failure.tests), "is listed, and did not happen") for failure in verdict.gone]
         if program.left_out:
-            selection = " ".join(quoted(argument) for argument in (*program.tests, *program.arguments))
+            selection = shlex.join((*program.tests, *program.arguments))
             left_out.append((name, f"`{selection}`", program.left_out))
     total = [sum(column) for column in zip(*(row[3:8] for row in rows), strict=True)]
     rows.append([f"**{len(verdicts)} programs**", "", "", *(total or [0] * 5), ""])
     columns = "program | what | way | passed: | used: | skipped: | also without: | listed: | fell back"
-    lines = [HEAD + f"{machine}.", "", *pages.table("way | what runs", WAYS.items()), COLUMNS, *pages.table(columns, rows)]
+    lines = [f"{machine}.", "", *pages.table(columns, rows)]
     if missing:
         lines += ["", f"Without a result: {', '.join(missing)}."]
-    lines += ["", "## What fails, or does not run, with the device alone", "", 'The column "whose" says:', ""]
-    lines += [f"- {whose}: {meaning}" for whose, meaning in WHOSE.items()]
-    lines += ["", *pages.table("program | tests: | whose | reason", fail)]
+    lines += pages.section("What fails, or does not run, with the device alone", "program | tests: | whose | reason", fail)
     lines += pages.section("What fails without rustdev too", "program | tests: | what they say", fail_without)
     lines += pages.section("Not as listed", "program | test | what", unlisted)
-    lines += pages.section("What is left out", "program | what runs | why not the rest", left_out)
-    return "\n".join(lines) + "\n"
+    return lines + pages.section("What is left out", "program | what runs | why not the rest", left_out)
 
 
 def short(names: list[str]) -> str:
     """Return operators as a table cell."""
     shown = ", ".join(f"`{name.removeprefix('aten::')}`" for name in names[:6])
     return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-
-
-def quoted(argument: str) -> str:
-    """Return an argument, quoted for a shell if it contains a space."""
-    return f"'{argument}'" if " " in argument else argument

@@ -16,44 +16,36 @@ DEVICES, STREAMS = 2, 4
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a program. Its number identifies its result.
-
-    Attributes:
-        number: Index of the step in the program.
-        operator: A name in ``OPERATORS``, or "make", "move" or "drop".
-        operands: Numbers of the steps whose results it takes. An operator that writes does so to the first.
-        choice: Number that determines the other arguments of the operator.
-        device: Device of the result.
-        stream: Index of the stream that it runs on.
-        wait: How it waits for work on other streams: "event", "stream" or "host".
-        pause: Nanoseconds for which the stream is kept busy before the step.
-        shape: Shape of the made tensor.
-        dtype: Dtype of the made tensor.
-    """
+    """One step of a program. Its number, the index in the program, identifies its result."""
 
     number: int
-    operator: str
-    operands: tuple[int, ...] = ()
-    choice: int = 0
+    operator: str  # a name in OPERATORS, or "make", "move" or "drop"
+    operands: tuple[int, ...] = ()  # numbers of the steps whose results it takes; what an operator writes to is the first
+    choice: int = 0  # determines the other arguments of the operator
     device: int = 0
     stream: int = 0
-    wait: str = "event"
-    pause: int = 0
+    wait: str = "event"  # how it waits for work on other streams: "event", "stream" or "host"
+    pause: int = 0  # nanoseconds for which the stream is kept busy before the step
     shape: tuple[int, ...] = ()
     dtype: torch.dtype = torch.float32
 
     def __str__(self) -> str:
-        what = (
-            f"{list(self.shape)} of {str(self.dtype)[6:]}"
-            if self.operator == "make"
-            else ", ".join(f"%{it}" for it in self.operands)
-        )
+        made = f"{list(self.shape)} of {str(self.dtype)[6:]}"
+        what = made if self.operator == "make" else ", ".join(f"%{it}" for it in self.operands)
         where = f"rustdev:{self.device}, stream {self.stream}, waits by {self.wait}"
         return f"%{self.number} = {self.operator}({what}; {self.choice})  # {where}" + f", pause {self.pause} ns" * bool(self.pause)
 
     def writes(self) -> bool:
         """Whether the step writes to its first operand."""
-        return self.operator in OPERATORS and OPERATORS[self.operator].kind == "write"
+        return self.kind() == "write"
+
+    def kind(self) -> str:
+        """Return the kind of its operator."""
+        return OPERATORS[self.operator].kind if self.operator in OPERATORS else "new"
+
+    def call(self, given: list[torch.Tensor]) -> torch.Tensor:
+        """Return the result of its operator, one of ``OPERATORS``."""
+        return OPERATORS[self.operator].call(given, self.choice)
 
 
 class Host:
@@ -69,10 +61,8 @@ class Host:
             del self.values[step.operands[0]]
         elif step.operator == "make":
             self.values[step.number] = make(step.shape, step.dtype, step.choice)
-        elif step.operator == "move":
-            self.values[step.number] = given[0].clone()
         else:
-            self.values[step.number] = OPERATORS[step.operator].call(given, step.choice)
+            self.values[step.number] = given[0].clone() if step.operator == "move" else step.call(given)
 
 
 @dataclass
@@ -86,11 +76,7 @@ class Memory:
 class Devices:
     """Runs each step on its device and stream. The stream waits only for the work that the step depends on.
 
-    Args:
-        tries: Number of attempts for a step that runs out of memory. A failed step must not have written anything.
-
-    Attributes:
-        shortages: Number of times that a step ran out of memory.
+    A step that runs out of memory is tried as often as ``tries`` says; it must not have written anything.
     """
 
     def __init__(self, tries: int = 1) -> None:
@@ -133,7 +119,7 @@ class Devices:
             return value.pin_memory().to(device, non_blocking=True) if step.choice % 2 else value.to(device)
         if step.operator == "move":
             return given[0].to(device, non_blocking=True, copy=True)
-        return OPERATORS[step.operator].call(given, step.choice)
+        return step.call(given)
 
     def wait(self, step: Step, used: set[tuple[int, int]]) -> None:
         """Make the streams of a step wait for all work that it depends on."""
@@ -166,7 +152,7 @@ class Devices:
                 self.memory[number].writers, self.memory[number].readers = dict(done), {}
             else:
                 self.memory[number].readers.update(done)
-        is_view = step.operator in OPERATORS and OPERATORS[step.operator].kind in ("view", "write")
+        is_view = step.kind() in ("view", "write")
         self.memory[step.number] = self.memory[step.operands[0]] if is_view else Memory(writers=done)
 
     def read(self, number: int, stream: int) -> torch.Tensor:

@@ -10,16 +10,10 @@ SHORTAGE = 0.1
 
 @dataclass(frozen=True)
 class Mode:
-    """One mode.
-
-    Attributes:
-        share: Weight of the mode in the division of the time.
-        settings: Environment variables; ``{seed}`` is replaced by the seed of the run.
-        tries: Number of attempts for a step that runs out of memory.
-    """
+    """One mode: its weight in the division of the time, environment variables, and attempts for a step without memory."""
 
     share: int = 1
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)  # "{seed}" is replaced by the seed of the run
     tries: int = 1
 
     def environment(self, seed: int) -> dict[str, str]:

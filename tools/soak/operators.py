@@ -19,19 +19,12 @@ DTYPES = (torch.bool, *INTEGERS, *FLOATS, torch.complex64)
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator.
-
-    Attributes:
-        call: Function of the operands and of a number that determines the other arguments.
-        operands: Number of tensor operands. An operator that writes does so to the first.
-        takes: Returns whether the operator accepts given operands.
-        kind: "new", "view", "write", or "leaf" for an inexact result.
-    """
+    """One operator: a function of the operands and of a number that determines the other arguments."""
 
     call: Callable[[Tensors, int], torch.Tensor]
-    operands: int = 1
+    operands: int = 1  # how many tensors; an operator that writes does so to the first
     takes: Takes = lambda operands: True
-    kind: str = "new"
+    kind: str = "new"  # or "view", "write", or "leaf" for an inexact result
 
 
 def each(condition: Callable[[torch.Tensor], bool]) -> Takes:

@@ -66,7 +66,7 @@ class Maker:
 
     def enter(self, step: Step) -> None:
         """Register the result of a step."""
-        kind = OPERATORS[step.operator].kind if step.operator in OPERATORS else "new"
+        kind = step.kind()
         self.where[step.number] = step.device
         self.memory[step.number] = self.memory[step.operands[0]] if kind in ("view", "write") else step.number
         if kind != "leaf" and self.host.values[step.number].numel() > 0:
@@ -143,8 +143,7 @@ def compare(host: Host, devices: Devices, number: int, stream: int, exact: bool)
 def check(done: list[Step], number: int, host: Host, devices: Devices) -> Difference | None:
     """Compare a value after the last step that has run."""
     maker = next(it for it in done if it.number == number)
-    exact = maker.operator not in OPERATORS or OPERATORS[maker.operator].kind != "leaf"
-    text = compare(host, devices, number, done[-1].stream, exact)
+    text = compare(host, devices, number, done[-1].stream, maker.kind() != "leaf")
     return Difference(done[-1], number, text) if text else None
 
 
@@ -165,18 +164,7 @@ def follow(steps: Iterable[Step], done: list[Step], host: Host, devices: Devices
 def run(
     steps: Iterable[Step], host: Host, *, is_fresh: bool, tries: int, around: contextlib.AbstractContextManager[object]
 ) -> Outcome:
-    """Run a program on the devices, and compare its values with the CPU's.
-
-    Args:
-        steps: Program.
-        host: Values on the CPU.
-        is_fresh: Whether the steps have not run on the CPU yet.
-        tries: Number of attempts for a step that runs out of memory.
-        around: The context that the program runs in.
-
-    Returns:
-        The steps that ran, and the first difference.
-    """
+    """Run a program in a context on the devices, and compare its values with the CPU's; fresh steps have not run there yet."""
     outcome, devices = Outcome([]), Devices(tries)
     try:
         with around:

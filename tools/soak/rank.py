@@ -130,12 +130,7 @@ READS: dict[str, Callable[[Tensor, Tensor], tuple[object, object]]] = {
 
 
 class Rank:
-    """Makes the calls of a rank.
-
-    Args:
-        program: Program of all ranks.
-        rank: Number of this rank.
-    """
+    """Makes the calls of a rank."""
 
     def __init__(self, program: Program, rank: int) -> None:
         self.program, self.rank = program, rank
@@ -231,13 +226,7 @@ class Rank:
 
 
 def run(program: Program, rank: int, store: Path) -> None:
-    """Run one rank of a program. Errors are raised, and end the process with an exit code.
-
-    Args:
-        program: Program.
-        rank: Number of the rank.
-        store: File of the store by which the ranks connect.
-    """
+    """Run one rank of a program; the ranks connect by a file. Errors are raised, and end the process with an exit code."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)

@@ -43,33 +43,19 @@ CODES = {"exception": 1, "kill": -signal.SIGKILL}
 
 @dataclass(frozen=True)
 class Call:
-    """One call of all ranks.
+    """One call of all ranks, with the delays of one rank in milliseconds."""
 
-    Attributes:
-        number: Index in the program; it determines the data.
-        collective: One of ``COLLECTIVES``.
-        elements: Number of elements of a rank.
-        root: Root rank, for collectives that have one.
-        stream: Index of the current stream.
-        wait: One of ``WAITS``.
-        late: The late rank.
-        before: Milliseconds by which its host delays the call.
-        busy: Milliseconds for which its stream is busy at the call.
-        behind: Milliseconds by which its host delays the wait.
-        locked: Milliseconds for which another of its threads holds the GIL meanwhile.
-    """
-
-    number: int
+    number: int  # index in the program; it determines the data
     collective: str
-    elements: int
+    elements: int  # of a rank
     root: int
     stream: int
-    wait: str
-    late: int
-    before: int
-    busy: int
-    behind: int
-    locked: int
+    wait: str  # one of WAITS
+    late: int  # the rank with the delays
+    before: int  # its host delays the call
+    busy: int  # its stream is busy at the call
+    behind: int  # its host delays the wait
+    locked: int  # another of its threads holds the GIL meanwhile
 
     def __str__(self) -> str:
         delays = {"before": self.before, "stream": self.busy, "behind": self.behind, "lock": self.locked}
@@ -82,21 +68,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """Program of the processes of a group.
-
-    Attributes:
-        ranks: Number of ranks.
-        calls: Calls, in order.
-        end: One of ``ENDS``.
-        leaver: The rank that leaves, if any.
-        point: Number of the call before which it leaves; after the last call if this does not break the group.
-    """
+    """Program of the processes of a group."""
 
     ranks: int
     calls: tuple[Call, ...]
-    end: str
-    leaver: int
-    point: int
+    end: str  # one of ENDS
+    leaver: int  # the rank that leaves, if any
+    point: int  # number of the call before which it leaves; after the last call if this does not break the group
 
     def __str__(self) -> str:
         where = f"rank {self.leaver}, before %{self.point}" if self.end in BREAKS else "behind all"
@@ -111,22 +89,12 @@ def make(seed: str) -> Program:
     def delay(likely: float) -> int:
         return chance.choice((1, 4, 7, 20, 60)) if chance.random() < likely else 0
 
-    calls = tuple(
-        Call(
-            number,
-            chance.choice(COLLECTIVES),
-            chance.choice((1, 4, 1000, 300_000)),
-            chance.randrange(ranks),
-            chance.randrange(2),
-            chance.choice(WAITS),
-            chance.randrange(ranks),
-            delay(0.3),
-            delay(0.4),
-            delay(0.2),
-            delay(0.2),
-        )
-        for number in range(CALLS)
-    )
+    def call(number: int) -> Call:
+        collective, elements, root = chance.choice(COLLECTIVES), chance.choice((1, 4, 1000, 300_000)), chance.randrange(ranks)
+        stream, wait, late = chance.randrange(2), chance.choice(WAITS), chance.randrange(ranks)
+        return Call(number, collective, elements, root, stream, wait, late, *map(delay, (0.3, 0.4, 0.2, 0.2)))
+
+    calls = tuple(map(call, range(CALLS)))
     return Program(ranks, calls, end, chance.randrange(ranks), chance.randrange(CALLS) if end in BREAKS else CALLS)
 
 

@@ -29,27 +29,16 @@ def held() -> Sample:
 
 @dataclass
 class Report:
-    """Run of one mode.
-
-    Attributes:
-        mode: Name of the mode.
-        program: Number of the current or last program.
-        programs: Number of programs that have run.
-        differences: Number of programs with a value that differs from the CPU's.
-        findings: Number of programs that ended by an exception, of a sanitizer or another one, or by the death of the process.
-        shortages: Number of refused requests for memory that were retried.
-        samples: Resources of the process, after each batch of programs.
-        is_over: Whether the worker has completed.
-    """
+    """Run of one mode."""
 
     mode: str
-    program: int = 0
-    programs: int = 0
-    differences: int = 0
-    findings: int = 0
-    shortages: int = 0
-    samples: list[Sample] = field(default_factory=list)
-    is_over: bool = False
+    program: int = 0  # number of the current or last program
+    programs: int = 0  # how many have run
+    differences: int = 0  # programs with a value that differs from the CPU's
+    findings: int = 0  # programs that ended by an exception, of a sanitizer or another one, or by the death of the process
+    shortages: int = 0  # refused requests for memory that were retried
+    samples: list[Sample] = field(default_factory=list)  # resources of the process, after each batch of programs
+    is_over: bool = False  # whether the worker has completed
 
     def save(self, path: Path) -> None:
         """Write the report to a file, replacing its content."""

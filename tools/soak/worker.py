@@ -44,11 +44,7 @@ def sample() -> Sample:
 
 
 class Worker:
-    """Runs the programs of one mode and writes its report.
-
-    Args:
-        options: The command line. A program is determined by the seed and its number.
-    """
+    """Runs the programs of one mode and writes its report. A program is determined by the seed and its number."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.report, self.start = options, Report(options.mode), time.monotonic()
