@@ -14,11 +14,7 @@ SUPPORTED = ("2.13", "2.14", "2.15")
 
 
 def torch_version(wanted: str | None) -> str | None:
-    """Return the release of the installed torch without its local part, or None if it is not accepted.
-
-    Args:
-        wanted: The only accepted release; None accepts all supported releases.
-    """
+    """Return the release of the installed torch without its local part; None if it is not ``wanted`` or not supported."""
     try:
         version = metadata.version("torch").partition("+")[0]
     except metadata.PackageNotFoundError:

@@ -35,11 +35,7 @@ def public_names(module: ModuleType) -> list[str]:
 
 
 def states(cuda: str) -> dict[str, str]:
-    """Return the state of each public name of a module of CUDA: "present", "another name: ...", "left out: ..." or "unknown".
-
-    Args:
-        cuda: Name of the module, a key of MODULES.
-    """
+    """Return the state of each public name of a module of CUDA: "present", "another name: ...", "left out: ..." or "unknown"."""
     here, entry = MODULES[cuda]
     ours = attrgetter(here.removeprefix("torch."))(torch)
     told = {name: f"left out: {reason}" for name, reason in REASONS[entry].items()}

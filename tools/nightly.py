@@ -74,9 +74,8 @@ def version() -> str:
 
     Targets write files in these two directories.
     """
-    git = ["git", "-C", str(ROOT)]
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    changes = subprocess.run([*git, "diff", "HEAD", "--", ".", ":!docs", ":!benches"], check=True, capture_output=True).stdout
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
+    changes = subprocess.check_output(["git", "diff", "HEAD", "--", ".", ":!docs", ":!benches"], cwd=ROOT)
     return f"{commit}+{hashlib.sha256(changes).hexdigest()[:8]}" if changes else commit
 
 
@@ -104,13 +103,7 @@ def closing_line(log: Path) -> str:
 
 
 def run(of: str, target: str, minutes: float) -> Result:
-    """Run a target.
-
-    Args:
-        of: Version of the sources.
-        target: Target with its variables.
-        minutes: Time limit.
-    """
+    """Run a target, which may have variables, on a version of the sources."""
     log = log_of(target)
     log.parent.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
@@ -152,11 +145,9 @@ def main() -> int:
     arguments = parser.parse_args()
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     of, results = version(), read()
-    results = {
-        name: result
-        for name, result in results.items()
-        if (result.of == of or arguments.older) and (result.outcome == "passed" or not arguments.again)
-    }
+    for name, result in list(results.items()):
+        if (result.of != of and not arguments.older) or (result.outcome != "passed" and arguments.again):
+            del results[name]
     try:
         for target in arguments.only:
             if target not in results:

@@ -23,12 +23,7 @@ def cell(content: object) -> str:
 
 
 def table(head: str, rows: Iterable[Iterable[object]]) -> list[str]:
-    """Return the lines of a table.
-
-    Args:
-        head: Names of the columns, separated by ``|``. A column whose name ends with a colon is aligned to the right.
-        rows: Cells by row.
-    """
+    """Return the lines of a table. Bars separate the names of columns, and those that end with a colon are aligned to the right."""
     names = [name.strip() for name in head.split("|")]
     lines = [row(name.removesuffix(":") for name in names), f"|{'|'.join('---:' if it.endswith(':') else '---' for it in names)}|"]
     return lines + [row(cells) for cells in rows]

@@ -12,17 +12,9 @@ PATIENCE = 20
 
 
 def run(command: list[str], seconds: float, *, own_group: bool = True, **options: Any) -> int | None:
-    """Run a command and end it after its time limit.
+    """Run a command and end it after its time limit. Return its exit status, negative for a signal; None after the time limit.
 
-    Args:
-        command: Program and arguments.
-        seconds: Time limit.
-        own_group: Whether it has a process group of its own, and what is left of the group is ended as well. Signals to this
-            process's group, such as that of Ctrl-C, do not reach it.
-        options: Further arguments of ``subprocess.Popen``.
-
-    Returns:
-        The exit status, negative for a signal; None after the time limit.
+    In a process group of its own it does not get signals such as that of Ctrl-C, and what is left of the group is ended as well.
     """
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0 if own_group else None, **options)
     signal_to = functools.partial(os.killpg, process.pid) if own_group else process.send_signal

@@ -34,23 +34,14 @@ Lines = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the plugin.
+    """Options of the plugin."""
 
-    Attributes:
-        results: File of the lines.
-        shard: Number of the part of the tests that runs.
-        shards: Number of parts.
-        without: Patterns of tests that do not run. Brackets in them are literal.
-        seconds: Time limit of a test; 0 for none.
-        device: PyTorch's default device; empty for PyTorch's own.
-    """
-
-    results: str
-    shard: int = 0
+    results: str  # file of the lines
+    shard: int = 0  # number of the part of the tests that runs
     shards: int = 1
-    without: list[str] = field(default_factory=list)
-    seconds: float = 0
-    device: str = ""
+    without: list[str] = field(default_factory=list)  # patterns of tests that do not run
+    seconds: float = 0  # time limit of a test; 0 for none
+    device: str = ""  # PyTorch's default device; empty for PyTorch's own
 
 
 def has(patterns: list[str], test: str) -> bool:
@@ -79,18 +70,10 @@ def run(
     whole: float = 1e9,
     own_group: bool = False,
 ) -> Lines:
-    """Run tests, with a new process after each test that kills its process. The output goes to a log beside the results.
+    """Run tests without a result, with a new process after each test that kills its process, and return the last line of each.
 
-    Args:
-        arguments: Arguments of pytest.
-        options: Options of the plugin. Tests with a result do not run.
-        directory: Working directory, and the directory that test names are relative to.
-        environment: Environment variables.
-        whole: Time limit of all processes together in seconds. That of each is an hour.
-        own_group: As for `processes.run`.
-
-    Returns:
-        The last line of each test.
+    The output goes to a log beside the results. Names of tests are relative to the directory. All processes together take ``whole``
+    seconds at most, each of them an hour.
     """
     results = Path(options.results)
     log = results.with_suffix(".log")

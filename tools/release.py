@@ -41,13 +41,7 @@ def sections(changelog: str) -> dict[str, str]:
 
 
 def disagreements(root: Path, tags: list[str], tags_here: list[str]) -> list[str]:
-    """Return a line for each disagreement of versions, changelog and tags.
-
-    Args:
-        root: Directory of the files.
-        tags: Git tags of releases, such as `v0.1.0`.
-        tags_here: Those of them that point to the current commit.
-    """
+    """Return a line for each disagreement of versions, changelog, and tags such as v0.1.0, of which some name this commit."""
     version = toml(root / "Cargo.toml")["package"]["version"]
     module = toml(root / "shim/Cargo.toml")
     locked = {package["name"]: package["version"] for package in toml(root / "Cargo.lock")["package"]}
@@ -70,10 +64,8 @@ def disagreements(root: Path, tags: list[str], tags_here: list[str]) -> list[str
 
 def check() -> None:
     """Exit with an error if versions, the changelog and git's tags do not agree."""
-    found = disagreements(
-        ROOT, output("git", "tag", "--list", "v*").split(), output("git", "tag", "--points-at", "HEAD", "v*").split()
-    )
-    if found:
+    tags, tags_here = (output("git", "tag", which, "v*").split() for which in ("--list", "--points-at=HEAD"))
+    if found := disagreements(ROOT, tags, tags_here):
         sys.exit("\n".join(["release: versions do not agree", *found]))
     print(f"release: version {toml(ROOT / 'Cargo.toml')['package']['version']} everywhere")
 
@@ -95,11 +87,7 @@ class Crate(NamedTuple):
 
 
 def dependencies(tree: str) -> dict[Crate, set[Crate]]:
-    """Return the crates of a tree with their direct dependencies.
-
-    Args:
-        tree: Lines of cargo with depth, name, version and license.
-    """
+    """Return the crates of a tree, cargo's lines with depth, name, version and license, with their direct dependencies."""
     uses: dict[Crate, set[Crate]] = {}
     above: list[Crate] = []
     for line in filter(None, tree.splitlines()):
@@ -114,8 +102,9 @@ def dependencies(tree: str) -> dict[Crate, set[Crate]]:
     return uses
 
 
-def component(name: str, reference: str, **more: Any) -> dict[str, Any]:
+def component(name: str, reference: str, terms: str = "", **more: Any) -> dict[str, Any]:
     """Return a component of the bill, with those of the further entries that are not empty."""
+    more["licenses"] = [{"expression": terms}] if terms else []
     return {"type": "library", "bom-ref": reference, "name": name} | {key: value for key, value in more.items() if value}
 
 
@@ -126,30 +115,26 @@ def bill(
 
     Args:
         uses: Crates of the extension module with their dependencies; the module's own crate is the first.
-        checksums: Checksums of the crates' archives, by name and version.
+        checksums: Of the crates' archives, by name and version.
         rust: Version of the compiler.
-        project: Table `project` of pyproject.toml.
+        project: Table of pyproject.toml.
     """
-
-    def licensed(expression: str) -> list[dict[str, str]]:
-        return [{"expression": expression}] if expression else []
-
     module, *crates = uses
     purl = f"pkg:pypi/{project['name']}@{project['version']}"
-    wheel = component(project["name"], purl, version=project["version"], purl=purl, licenses=licensed(project["license"]))
+    wheel = component(project["name"], purl, project["license"], version=project["version"], purl=purl)
     parts = []
-    for name, version, terms in sorted(crates):
-        checksum, reference = checksums.get((name, version)), Crate(name, version, terms).purl
+    for crate in sorted(crates):
+        checksum = checksums.get((crate.name, crate.version))
         hashes = [{"alg": "SHA-256", "content": checksum}] if checksum else []
-        about = {"version": version, "purl": reference, "hashes": hashes, "licenses": licensed(terms)}
-        parts.append(component(name, reference, scope="required", **about))
-    about = {"version": rust, "licenses": licensed("MIT OR Apache-2.0"), "description": "Rust's standard library"}
-    std = component("std", "rust-std", scope="required", **about)
+        about: dict[str, Any] = {"scope": "required", "version": crate.version, "purl": crate.purl, "hashes": hashes}
+        parts.append(component(crate.name, crate.purl, crate.license, **about))
+    about = {"scope": "required", "version": rust, "description": "Rust's standard library"}
+    std = component("std", "rust-std", "MIT OR Apache-2.0", **about)
     packages = []
     for requirement in project["dependencies"]:
         name = re.match(r"[\w.-]+", requirement)[0]  # type: ignore[index]
-        description = f"Not in the wheel: the environment brings {requirement}"
-        packages.append(component(name, f"pkg:pypi/{name}", scope="required", purl=f"pkg:pypi/{name}", description=description))
+        about = {"scope": "required", "description": f"Not in the wheel: the environment brings {requirement}"}
+        packages.append(component(name, f"pkg:pypi/{name}", purl=f"pkg:pypi/{name}", **about))
     graph = [{"ref": crate.purl, "dependsOn": sorted(used.purl for used in uses[crate])} for crate in sorted(crates)]
     direct = [*(used.purl for used in uses[module]), std["bom-ref"], *(package["bom-ref"] for package in packages)]
     return {
@@ -188,17 +173,18 @@ def validate(file: Path) -> None:
 
 def main(command: str, *arguments: str) -> None:
     """Run a command of the command line."""
-    if command == "check" and not arguments:
-        check()
-    elif command == "sbom" and len(arguments) == 1:
-        write_bill(Path(arguments[0]))
-    elif command == "notes" and not arguments:
-        version = toml(ROOT / "Cargo.toml")["package"]["version"]
-        print(sections((ROOT / "CHANGELOG.md").read_text())[version].strip())
-    elif command == "validate" and len(arguments) == 1:
-        validate(Path(arguments[0]))
-    else:
-        sys.exit(__doc__)
+    match (command, *arguments):
+        case ("check",):
+            check()
+        case ("sbom", file):
+            write_bill(Path(file))
+        case ("validate", file):
+            validate(Path(file))
+        case ("notes",):
+            version = toml(ROOT / "Cargo.toml")["package"]["version"]
+            print(sections((ROOT / "CHANGELOG.md").read_text())[version].strip())
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

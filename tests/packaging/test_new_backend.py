@@ -24,9 +24,9 @@ def test_the_package_has_the_name_everywhere(tmp_path: Path) -> None:
     manifest = (tmp_path / "package/Cargo.toml").read_text()
     assert f'version = "{_rustdev.__version__}"' in manifest
     assert 'rustdev = { path = "/somewhere/rustdev" }' in manifest
-    for path in written:
-        if path.suffix == ".py":
-            compile(path.read_text(), path, "exec")
+    assert all(compile(path.read_text(), path, "exec") for path in written if path.suffix == ".py")
+    new_backend.write("mychip", tmp_path / "mychip")
+    assert "patch.crates-io" not in (tmp_path / "mychip/Cargo.toml").read_text(), "without a checkout it takes the release"
 
 
 def test_the_page_shows_what_the_package_has(tmp_path: Path) -> None:
@@ -38,11 +38,6 @@ def test_the_page_shows_what_the_package_has(tmp_path: Path) -> None:
         shown = [line.strip() for block in blocks for line in block.splitlines() if line.strip()]
         assert [line for line in shown if line not in lines] == []
         assert len(shown) > least
-
-
-def test_without_a_checkout_the_package_takes_the_release(tmp_path: Path) -> None:
-    new_backend.write("mychip", tmp_path / "mychip")
-    assert "patch.crates-io" not in (tmp_path / "mychip/Cargo.toml").read_text()
 
 
 @pytest.mark.parametrize("name", ["", "MyChip", "9chip", "my-chip", "../chip", "cuda", "cpu", "rustdev", "torch"])
@@ -73,25 +68,26 @@ def install(directory: Path, name: str, body: str) -> None:
     (about / "entry_points.txt").write_text(f"[rustdev.backends]\n{name} = {name}\n")
 
 
+def torch_with(installed: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program that imports torch beside installed packages."""
+    command, environment = [sys.executable, "-c", f"import sys, torch; {program}"], {"PYTHONPATH": str(installed)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.slow
 def test_torch_loads_the_installed_backend_in_the_place_of_rustdevs_device(tmp_path: Path) -> None:
     install(tmp_path, "mychip", "print('mychip is loaded')\n")
-    program = "import sys, torch; print('rustdev' in sys.modules, hasattr(torch, 'rustdev'))"
-    command = [sys.executable, "-c", program]
-    ended = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
-    assert ended.stdout == "mychip is loaded\nFalse False\n"
+    ended = torch_with(tmp_path, "print('rustdev' in sys.modules, hasattr(torch, 'rustdev'))")
+    assert ended.stdout == "mychip is loaded\nFalse False\n", ended.stderr
 
 
 @pytest.mark.slow
 def test_two_installed_backends_are_named(tmp_path: Path) -> None:
     for name in ("mychip", "other"):
         install(tmp_path, name, "raise AssertionError\n")
-    command = [sys.executable, "-c", "import torch; torch.zeros(1, device='mychip')"]
-    ended = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
-    assert (
-        "the device mychip is not available: torch holds one extension device at a time, and several are installed: mychip, other"
-        in ended.stderr
-    )
+    ended = torch_with(tmp_path, "torch.zeros(1, device='mychip')")
+    why = "torch holds one extension device at a time, and several are installed: mychip, other"
+    assert f"the device mychip is not available: {why}" in ended.stderr
     assert ended.returncode == 1
 
 

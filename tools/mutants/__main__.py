@@ -78,13 +78,7 @@ def main() -> int:
 
 
 def try_check(mutant: Mutant, by: str | None, tests: set[str]) -> Trial:
-    """Return whether ``make check`` kills a mutant, by its subset of the named tests or, if that is empty, of their files.
-
-    Args:
-        mutant: Mutant.
-        by: What killed it.
-        tests: The tests of ``make check``.
-    """
+    """Return whether ``make check`` kills a mutant, by its subset of the named tests or, if that is empty, of their files."""
     if by in tests:
         return {"outcome": "killed", "by": by, "seconds": 0}
     files = [argument for argument in mutant.arguments if argument.startswith("tests/")]

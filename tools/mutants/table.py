@@ -33,12 +33,9 @@ class Mutant:
     file: str
     old: str
     new: str
-    #: Arguments of pytest for the tests that should find the fault.
-    tests: str
-    #: Whether the texts are statements; else they are expressions.
-    statement: bool = False
-    #: Time limit of these tests.
-    seconds: int = 300
+    tests: str  # arguments of pytest for the tests that should find the fault
+    statement: bool = False  # whether the texts are statements; else they are expressions
+    seconds: int = 300  # time limit of these tests
 
     @property
     def arguments(self) -> list[str]:

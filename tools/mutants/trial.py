@@ -26,12 +26,7 @@ def _pytest(number: int, arguments: list[str], limit: float) -> tuple[int | None
 
 
 def run(number: int, arguments: list[str], limit: float) -> dict[str, Any]:
-    """Run tests with a fault up to the first failure.
-
-    Args:
-        number: Number of the fault; 0 for none.
-        arguments: Arguments of pytest.
-        limit: Time limit in seconds.
+    """Run tests with a fault, or 0 for none, up to the first failure or a time limit in seconds.
 
     Returns:
         The outcome, which is "survived", "killed" or "error" if no test ran; the test that killed it, or how else the run ended;

@@ -84,22 +84,14 @@ def agrees(tolerance: float | None = None) -> Callable[[Callable[..., Any]], Cal
 
 
 def near(theirs: Tensor, mine: Tensor, tolerance: float | None, name: str) -> None:
-    """Assert that two results are equal within the tolerance."""
+    """Assert that two results are equal within a tolerance, relative to the greatest number."""
     assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype), name
-    theirs, mine = theirs.detach().cpu(), mine.detach().cpu()
-    if theirs.layout != torch.strided:
-        theirs, mine = theirs.to_dense(), mine.to_dense()
-    if not (theirs.is_floating_point() or theirs.is_complex()):
-        assert torch.equal(theirs, mine), name
-        return
-    finite = theirs.isfinite()
-    assert torch.equal(finite, mine.isfinite()), name
-    same = (theirs == mine) | (theirs.isnan() & mine.isnan())
-    assert bool((same | finite).all()), f"{name}: other infinities, or NaN"
-    scale = max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, 1e-6)
-    allowed = TOLERANCE.get(theirs.dtype, 1e-3) if tolerance is None else tolerance
-    difference = float((theirs - mine).nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0
-    assert difference <= allowed * scale, f"{name} differs by {difference:.1e} of {scale:.1e}"
+    theirs, mine = (it.detach().cpu() if it.layout is torch.strided else it.detach().cpu().to_dense() for it in (theirs, mine))
+    allowed = 0.0
+    if theirs.is_floating_point() or theirs.is_complex():
+        allowed = TOLERANCE.get(theirs.dtype, 1e-3) if tolerance is None else tolerance
+        allowed *= max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, 1e-6)
+    torch.testing.assert_close(mine, theirs, rtol=0, atol=allowed, equal_nan=True, msg=lambda text: f"{name} differs: {text}")
 
 
 def trained(
@@ -115,7 +107,7 @@ def trained(
         make: Makes the model on the CPU.
         inputs: Positional arguments of the model.
         call: Function of the model and the inputs that returns the results. Default: calls the model.
-        tolerance: Tolerance relative to the greatest number of each result.
+        tolerance: See `near`.
         named: Keyword arguments of the model.
     """
 

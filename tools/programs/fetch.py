@@ -18,11 +18,7 @@ class UnavailableError(Exception):
 
 
 def installed(root: Path, name: str, release: str) -> Path:
-    """Return the folder of an installed release, after installing it if it is absent.
-
-    Raises:
-        UnavailableError: If pip fails.
-    """
+    """Return the folder of an installed release, after installing it if it is absent."""
     target = root / "site-packages" / f"{name}-{release}"  # dill treats modules below "site-packages" as libraries
     if not target.exists():
         beside = _empty(target)
@@ -32,11 +28,7 @@ def installed(root: Path, name: str, release: str) -> Path:
 
 
 def source(root: Path, name: str, release: str) -> Path:
-    """Return the folder of a release's source distribution, which contains its tests.
-
-    Raises:
-        UnavailableError: If pip fails or finds no archive.
-    """
+    """Return the folder of a release's source distribution, which contains its tests."""
     target = root / "sources" / f"{name}-{release}"
     if not target.exists():
         beside = _empty(target)

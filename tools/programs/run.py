@@ -26,11 +26,7 @@ OFFLINE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY
 
 
 def run(program: Program, releases: Mapping[str, str], root: Path) -> dict[str, Any]:
-    """Return the outcome of each test without rustdev and with it, by test name.
-
-    Raises:
-        fetch.UnavailableError: If a distribution is unavailable.
-    """
+    """Return the outcome of each test without rustdev and with it, by test name."""
     packages = [fetch.installed(root, name, releases[name]) for name in (program.name, *program.takes)]
     folder = EXAMPLES if program.way == "example" else fetch.source(root, program.name, releases[program.name])
     results = root / "results" / program.name
