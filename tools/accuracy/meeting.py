@@ -39,15 +39,12 @@ class Terms:
         self.large = torch.zeros(40 * count, dtype=dtype)
         self.rows = self.ones.unsqueeze(1).repeat(1, 80)
         self.image = self.mixed.reshape(1, 1, 10, -1)
-        self.tens, self.classes = self.mixed.reshape(-1, 10), self.two[: count // 10]
 
 
 def calls(count: int, dtype: torch.dtype) -> Iterator[Call]:
     """Yield the calls with ``count`` terms, a multiple of 20."""
     terms = Terms(count, dtype)
-    for group in (
-        meetings, rows, sums, indices, bags, images, pools, products, norms, losses, sequences, attention, sparse, broadcasts,
-    ):  # fmt: skip
+    for group in (meetings, rows, sums, indices, bags, images, pools, layers, sparse):
         for name, function, *arguments in group(terms):
             yield Call(name, count, function, tuple(arguments))
 
@@ -190,76 +187,26 @@ def pools(terms: Terms) -> Iterator[Line]:
     yield "max_pool3d", lambda x: functional.max_pool3d(x, (1, 1, 500), 1), peak[:4000].reshape(1, 1, 1, 1, -1)
 
 
-def products(terms: Terms) -> Iterator[Line]:
-    """Yield products and convolutions."""
-    for kind in ("ones", "mixed", "half"):
-        values = getattr(terms, kind)
-        yield f"dot, {kind}", torch.dot, values, values
-        yield f"mv, {kind}", lambda x, y: x.expand(3, -1) @ y, values, values
-        yield f"matmul, {kind}", lambda x, y: x.expand(3, -1) @ y.unsqueeze(1).expand(-1, 4), values, values
-    mixed, tens, bias = terms.mixed, terms.tens, terms.mixed[:3]
-    flat = mixed.view(1, 1, -1)
-    yield "addmm", lambda b, x, y: torch.addmm(b, x.expand(3, -1), y.unsqueeze(1).expand(-1, 4)), mixed[:4], mixed, mixed
-    yield "addbmm", torch.addbmm, mixed[:4], mixed.view(-1, 2, 1), mixed.view(-1, 1, 2)[..., :1].repeat(1, 1, 4)
-    yield "einsum", lambda x, y: torch.einsum("i,i->", x, y), mixed, mixed
-    yield "linear", functional.linear, mixed.reshape(10, -1), mixed.reshape(-1, 10).t()[:3].contiguous(), bias
-    yield "linear of many rows", functional.linear, tens, mixed[:30].reshape(3, 10), bias
-    yield "bilinear", functional.bilinear, tens, tens, mixed[:100].view(1, 10, 10)
-    yield "conv1d", functional.conv1d, flat, mixed[:9].view(3, 1, 3), bias
-    yield "conv1d of a long kernel", functional.conv1d, flat, flat[..., 3:]
-    yield "conv2d", functional.conv2d, terms.image, mixed[:27].view(3, 1, 3, 3), bias
-    yield "conv2d of many channels", functional.conv2d, flat.view(1, -1, 1, 1), flat.view(1, -1, 1, 1)
-    yield "conv2d by channel", functools.partial(functional.conv2d, groups=2), tens.view(1, 2, -1, 10), mixed[:18].view(2, 1, 3, 3)
-    # Planes of 100 x 100 would crash the process on the CPU device: oneDNN writes past its buffers for bfloat16 gradients.
-    yield "conv3d", functional.conv3d, mixed.reshape(1, 1, 10, 10, -1), mixed[:27].view(3, 1, 1, 3, 3), bias
-    yield "conv_transpose2d", functional.conv_transpose2d, terms.image, mixed[:27].view(1, 3, 3, 3), bias
-    yield "kron", torch.kron, mixed, mixed[:2]
-    yield "outer", torch.outer, mixed, mixed[:2]
-
-
-def norms(terms: Terms) -> Iterator[Line]:
-    """Yield normalizations and softmaxes."""
-    mixed, tens = terms.mixed, terms.tens
-    for name in ("softmax", "log_softmax"):
-        yield name, lambda x, name=name: getattr(functional, name)(x, dim=0), mixed
-    yield "layer_norm", lambda x: functional.layer_norm(x, x.shape), mixed
+def layers(terms: Terms) -> Iterator[Line]:
+    """Yield layers that the database lacks, or of which its samples do not get so many rows, keys or steps."""
+    mixed, tens = terms.mixed, terms.mixed.reshape(-1, 10)
+    yield "softmax", lambda x: x.softmax(0), mixed
+    yield "log_softmax", lambda x: x.log_softmax(0), mixed
+    yield "weight_norm", lambda v, g: torch._weight_norm(v.view(1, -1), g.view(1, 1)), mixed, mixed[:1]
+    yield "linear of many rows", functional.linear, tens, mixed[:30].reshape(3, 10), mixed[:3]
     yield "layer_norm of many rows", lambda x, w: functional.layer_norm(x, (10,), w, w), tens, mixed[:10]
     yield "rms_norm of many rows", lambda x, w: functional.rms_norm(x, (10,), w), tens, mixed[:10]
-    yield "group_norm", lambda x, w: functional.group_norm(x.view(1, 2, -1), 1, w, w), mixed, mixed[:2]
-    yield "batch_norm", lambda x, w: functional.batch_norm(x.view(-1, 2), None, None, w, w, training=True), mixed, mixed[:2]
-    yield "instance_norm", lambda x: functional.instance_norm(x.view(1, 2, -1)), mixed
-    yield "normalize", lambda x: functional.normalize(x, dim=0), mixed
-    yield "weight_norm", lambda v, g: torch._weight_norm(v.view(1, -1), g.view(1, 1)), mixed, mixed[:1]
-    yield "cosine_similarity", lambda x, y: functional.cosine_similarity(x, y, dim=0), mixed, terms.ones
-    yield "pairwise_distance", functional.pairwise_distance, mixed, 3 * terms.ones
-
-
-def losses(terms: Terms) -> Iterator[Line]:
-    """Yield losses over many elements or samples."""
-    mixed, tens = terms.mixed, terms.tens
-    for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
-        for reduction in ("mean", "sum"):
-            yield f"{name} {reduction}", functools.partial(getattr(functional, name), reduction=reduction), mixed, 0 * mixed
-    probable = (mixed / terms.one - 0.5).clamp(0.125, 0.875)
-    yield "binary_cross_entropy", functional.binary_cross_entropy, probable, probable.flip(0)
-    logits = functional.binary_cross_entropy_with_logits
-    yield "binary_cross_entropy_with_logits", lambda x, y: logits(x, y.detach()), mixed, probable
-    yield "kl_div", lambda x, y: functional.kl_div(x, y.detach(), reduction="sum"), -mixed, mixed
-    yield "poisson_nll_loss", lambda x, y: functional.poisson_nll_loss(x, y.detach()), mixed, mixed
-    yield "gaussian_nll_loss", lambda x, y, v: functional.gaussian_nll_loss(x, y, v), mixed, 3 * mixed, probable
-    yield "soft_margin_loss", lambda x: functional.soft_margin_loss(x, torch.ones_like(x)), mixed
-    for reduction in ("mean", "sum"):
-        entropy = functools.partial(functional.cross_entropy, reduction=reduction)
-        loss = functools.partial(functional.nll_loss, reduction=reduction)
-        weighted = lambda x, i, w, loss=loss: loss(x, i, w.detach())  # noqa: E731
-        yield f"cross_entropy {reduction}", entropy, tens, terms.classes
-        yield f"nll_loss {reduction}", loss, tens, terms.classes
-        yield f"nll_loss with weights, {reduction}", weighted, tens, terms.classes, probable[:10]
-        yield f"nll_loss of images, {reduction}", loss, mixed.reshape(1, 2, -1, 10), terms.two[: terms.count // 2].view(1, -1, 10)
-
-
-def sequences(terms: Terms) -> Iterator[Line]:
-    """Yield recurrent layers over many steps, which sum the gradients of their weights."""
+    yield "conv2d by channel", functools.partial(functional.conv2d, groups=2), tens.view(1, 2, -1, 10), mixed[:18].view(2, 1, 3, 3)
+    rows, few, attend = (
+        tens.view(1, 1, -1, 10)[:, :, :2000],
+        tens.view(1, 1, -1, 10)[:, :, :8],
+        functional.scaled_dot_product_attention,
+    )
+    yield "scaled_dot_product_attention to many keys", attend, few, rows, rows
+    yield "scaled_dot_product_attention of many queries", attend, rows, few, few
+    yield "nll_loss with weights", lambda x, i, w: functional.nll_loss(x, i, w.detach()), tens, terms.two[: len(tens)], mixed[:10]
+    yield "repeat", lambda x: x.repeat(terms.count), mixed[:1]
+    yield "broadcast div", torch.div, tens, mixed[:10]
     if terms.count > 1000:
         return
     generator = torch.Generator().manual_seed(0)
@@ -273,15 +220,6 @@ def _recurrent(layer: Callable[..., Any], gates: int, x: Tensor, weight: Tensor,
     states = (state, state) if gates == 4 else state
     out: Tensor = layer(x, states, (weight, recurrent), False, 1, 0.0, True, False, False)[0]
     return out
-
-
-def attention(terms: Terms) -> Iterator[Line]:
-    """Yield attention with many keys, and with many queries."""
-    rows = terms.mixed.reshape(1, 1, -1, 10)
-    few, many = rows[:, :, :8], rows[:, :, :2000]
-    attend = functional.scaled_dot_product_attention
-    yield "scaled_dot_product_attention to many keys", attend, few, many, many
-    yield "scaled_dot_product_attention of many queries", attend, many, few, few
 
 
 def sparse(terms: Terms) -> Iterator[Line]:
@@ -302,21 +240,3 @@ def _at(place: Tensor, values: Tensor) -> Tensor:
 def _row(place: Tensor, values: Tensor) -> Tensor:
     count = values.numel()
     return torch.sparse_coo_tensor(torch.stack([place, torch.arange(count, device=place.device)]), values, (2, count))
-
-
-def broadcasts(terms: Terms) -> Iterator[Line]:
-    """Yield broadcasts of operands, whose gradients are summed."""
-    mixed, one = terms.mixed, terms.mixed[:1]
-    yield "expand", lambda x: x.expand(terms.count), one
-    yield "expand of columns", lambda x: x.expand(terms.count, 5), mixed[:5]
-    yield "repeat", lambda x: x.repeat(terms.count), one
-    yield "as_strided", lambda x: x.as_strided((terms.count,), (0,)), one
-    yield "broadcast add", torch.add, mixed, one
-    yield "broadcast mul", torch.mul, terms.tens, mixed[:10]
-    yield "broadcast div", torch.div, terms.tens, mixed[:10]
-    yield "broadcast addcmul", lambda x, y: torch.addcmul(y, x, x), mixed, one
-    yield "broadcast lerp", torch.lerp, mixed, terms.ones, one
-    yield "broadcast where", lambda x, y: torch.where(x > 0, y, x), mixed, one
-    yield "broadcast clamp", lambda x, y: x.clamp(y, y), mixed, one
-    yield "broadcast masked_fill", lambda x, y: x.masked_fill(x > 0, y[0]), mixed, one
-    yield "prelu", lambda x, w: functional.prelu(-x, w), mixed, one
