@@ -167,13 +167,9 @@ def train(row: Row) -> dict[str, float]:
             x = self.embedding(tokens)
             if turns is None:
                 x = x + self.positions(torch.arange(row.length, device=x.device))
+            options = {"context_fn": some} if row.recompute == "some" else {}
             for layer in self.layers:
-                if row.recompute == "all":
-                    x = checkpoint(layer, x, turns, use_reentrant=False)
-                elif row.recompute == "some":
-                    x = checkpoint(layer, x, turns, use_reentrant=False, context_fn=some)
-                else:
-                    x = layer(x, turns)
+                x = checkpoint(layer, x, turns, use_reentrant=False, **options) if row.recompute else layer(x, turns)
             x = self.norm(x)
             logits = self.output(x) if is_llama else functional.linear(x, self.embedding.weight)
             return logits.float() if is_llama else logits
@@ -190,10 +186,16 @@ def train(row: Row) -> dict[str, float]:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    figures: dict[str, float] = {}
-    for _ in range(2):
+
+    def now() -> dict[str, float]:
         torch.rustdev.synchronize()
-        begin = torch.rustdev.simulated_time()
+        time = torch.rustdev.simulated_time()
+        assert time is not None
+        kernels, links = (time.devices[0].kernels, time.devices[0].links) if time.devices else (0.0, 0.0)
+        return {"seconds": time.seconds, "kernels": kernels, "links": links}
+
+    for _ in range(2):
+        begin = now()
         for _ in range(row.accumulation):
             with torch.autocast("rustdev", getattr(torch, row.autocast or "bfloat16"), enabled=bool(row.autocast)):
                 logits = model(tokens[:, :-1], turns)
@@ -202,17 +204,8 @@ def train(row: Row) -> dict[str, float]:
             del logits, loss
         optimizer.step()
         optimizer.zero_grad()
-        torch.rustdev.synchronize()
-        end = torch.rustdev.simulated_time()
-        assert begin is not None
-        assert end is not None
-        figures = {
-            "seconds": end.seconds - begin.seconds,
-            "kernels": end.devices[0].kernels - begin.devices[0].kernels if begin.devices else end.devices[0].kernels,
-            "links": end.devices[0].links - begin.devices[0].links if begin.devices else end.devices[0].links,
-            "flops": float(end.flops - begin.flops),
-        }
-    return figures
+        end = now()
+    return {name: end[name] - begin[name] for name in end}
 
 
 def simulate(row: Row) -> dict[str, float]:

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ FAKES = {
 }  # fmt: skip
 
 
-def kit(*arguments: str | Path, module: str = "rustdev.conformance") -> subprocess.CompletedProcess[str]:
-    """Run the command."""
-    return children.python("-m", module, *arguments, path=HERE, nested=True)
+def kit(
+    device: str, only: Iterable[str], *arguments: str | Path, module: str = "rustdev.conformance"
+) -> subprocess.CompletedProcess[str]:
+    """Run the command for checks with these names."""
+    chosen = [word for pattern in only for word in ("--only", pattern)]
+    return children.python("-m", module, "--device", device, *chosen, *arguments, path=HERE, nested=True)
 
 
 def checks_of(directory: Path) -> dict[str, dict[str, Any]]:
@@ -34,12 +38,16 @@ def checks_of(directory: Path) -> dict[str, dict[str, Any]]:
     return {it["name"]: it for it in json.loads((directory / "scorecard.json").read_text())["checks"]}
 
 
+def outcomes(directory: Path) -> dict[str, str]:
+    """Return the outcomes of the checks of a scorecard by their names."""
+    return {name: it["outcome"] for name, it in checks_of(directory).items()}
+
+
 @pytest.fixture(scope="module")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """Return a run of the checks that end in every way, and the directory of its scorecard."""
     directory = tmp_path_factory.mktemp("fakes")
-    arguments = ("--device", "cpu", "--import", "fake_checks", "--only", "fakes/*", "--timeout", "3", "--output", directory)
-    return kit(*arguments), directory
+    return kit("cpu", ["fakes/*"], "--import", "fake_checks", "--timeout", "3", "--output", directory), directory
 
 
 Fakes = tuple[subprocess.CompletedProcess[str], Path]
@@ -48,36 +56,22 @@ Fakes = tuple[subprocess.CompletedProcess[str], Path]
 @pytest.mark.slow
 def test_a_run_goes_on_after_crashes_and_hangs(fakes: Fakes) -> None:
     run, directory = fakes
-    assert {name: it["outcome"] for name, it in checks_of(directory).items()} == {f"fakes/{name}": it for name, it in FAKES.items()}
+    assert outcomes(directory) == {f"fakes/{name}": it for name, it in FAKES.items()}
     assert run.returncode == 1
-    assert "SIGABRT" in checks_of(directory)["fakes/crash"]["message"]
-    assert "crashes" in checks_of(directory)["fakes/crash"]["message"], "the stack names the check"
-    assert "exit status 7" in checks_of(directory)["fakes/exit"]["message"]
-    assert "more than 3 s" in checks_of(directory)["fakes/hang"]["message"]
-    assert "streams" in checks_of(directory)["fakes/claimed"]["message"]
-
-
-@pytest.mark.slow
-def test_the_device_of_others_is_not_registered(fakes: Fakes) -> None:
-    assert checks_of(fakes[1])["fakes/pass"]["message"] == "privateuseone"
+    messages = {name.removeprefix("fakes/"): it["message"] for name, it in checks_of(directory).items()}
+    assert "SIGABRT" in messages["crash"]
+    assert "crashes" in messages["crash"], "the stack names the check"
+    assert "exit status 7" in messages["exit"]
+    assert "more than 3 s" in messages["hang"]
+    assert "streams" in messages["claimed"]
+    assert messages["pass"] == "privateuseone", "the device of others is not registered"
 
 
 @pytest.mark.slow
 def test_the_scorecard_has_counts_and_commands(fakes: Fakes) -> None:
     card = json.loads((fakes[1] / "scorecard.json").read_text())
-    assert {
-        "version",
-        "device",
-        "hardware",
-        "torch",
-        "python",
-        "level",
-        "seconds",
-        "counts",
-        "groups",
-        "fallbacks",
-        "checks",
-    } == set(card)
+    keys = ("version", "device", "hardware", "torch", "python", "level", "seconds", "counts", "groups", "fallbacks", "checks")
+    assert set(keys) == set(card)
     assert card["version"] == 1
     assert card["torch"] == torch.__version__
     assert card["counts"] == card["groups"]["fakes"]
@@ -94,23 +88,19 @@ def test_the_scorecard_has_counts_and_commands(fakes: Fakes) -> None:
 @pytest.mark.slow
 def test_the_command_of_a_failure_repeats_it_alone(fakes: Fakes, tmp_path: Path) -> None:
     words = shlex.split(checks_of(fakes[1])["fakes/fail"]["command"])
-    assert words[:3] == ["python", "-m", "rustdev.conformance"]
-    run = kit(*words[3:], "--output", tmp_path)
-    assert run.returncode == 1
-    assert {name: it["outcome"] for name, it in checks_of(tmp_path).items()} == {"fakes/fail": "fail"}
+    assert words[:5] == ["python", "-m", "rustdev.conformance", "--device", "cpu"]
+    assert kit("cpu", [], *words[5:], "--output", tmp_path).returncode == 1
+    assert outcomes(tmp_path) == {"fakes/fail": "fail"}
 
 
 @pytest.mark.slow
 def test_known_failures_are_no_failures(tmp_path: Path) -> None:
     known = tmp_path / "known.toml"
     known.write_text('"fakes/f*" = "this one is known"\n')
-    arguments = ("--device", "cpu", "--import", "fake_checks", "--only", "fakes/fail", "--only", "fakes/pass")
-    run = kit(*arguments, "--known", known, "--output", tmp_path)
+    run = kit("cpu", ["fakes/fail", "fakes/pass"], "--import", "fake_checks", "--known", known, "--output", tmp_path)
     assert run.returncode == 0, run.stderr
-    found = checks_of(tmp_path)
-    assert found["fakes/fail"]["outcome"] == "known"
-    assert found["fakes/fail"]["message"].startswith("this one is known")
-    assert found["fakes/pass"]["outcome"] == "pass"
+    assert outcomes(tmp_path) == {"fakes/fail": "known", "fakes/pass": "pass"}
+    assert checks_of(tmp_path)["fakes/fail"]["message"].startswith("this one is known")
 
 
 @pytest.mark.slow
@@ -118,8 +108,7 @@ def test_known_failures_are_no_failures(tmp_path: Path) -> None:
 def test_a_device_that_works_passes(device: str, tmp_path: Path) -> None:
     only = ["device", "tensors", "events", "autograd/backward", "ops/add/*", "grad/matmul/float32", "layouts/cat/float32"]
     only += ["errors/cat", "extremes/exp/float32", "optimizers/SGD", "ops/linalg.eigvals/float32"]
-    arguments = [word for pattern in only for word in ("--only", pattern)]
-    run = kit("--device", device, *arguments, "--output", tmp_path, module="rustdev_conformance")
+    run = kit(device, only, "--output", tmp_path, module="rustdev_conformance")
     assert run.returncode == 0, run.stdout + run.stderr
     card = json.loads((tmp_path / "scorecard.json").read_text())
     assert card["counts"]["pass"] > 30
@@ -130,51 +119,37 @@ def test_a_device_that_works_passes(device: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_backend_in_python_has_a_scorecard(tmp_path: Path) -> None:
-    only = (
-        "ops/add/float32",
-        "ops/floor/float32",
-        "ops/cumsum/float32",
-        "modules/nn_Linear/train",
-        "device/accelerator",
-        "events/order",
-        "graphs/replay",
-    )
-    arguments = [word for pattern in only for word in ("--only", pattern)]
-    run = kit("--device", "toy", "--import", "toy_device", *arguments, "--output", tmp_path)
+    wanted = {"ops/add/float32": "pass", "ops/floor/float32": "fail", "ops/cumsum/float32": "unsupported"}
+    wanted |= {"modules/nn_Linear/train": "pass", "device/accelerator": "pass", "events/order": "absent", "graphs/replay": "absent"}
+    run = kit("toy", wanted, "--import", "toy_device", "--output", tmp_path)
     assert run.returncode == 1, run.stderr
-    outcomes = {name: it["outcome"] for name, it in checks_of(tmp_path).items()}
-    assert outcomes == dict(zip(only, ("pass", "fail", "unsupported", "pass", "pass", "absent", "absent"), strict=True))
+    assert outcomes(tmp_path) == wanted
 
 
 @pytest.mark.slow
 def test_wrong_kernels_are_found(tmp_path: Path) -> None:
-    names = [*(f"ops/{name}/float32" for name in ("neg", "sin", "tan", "cos")), "graphs", "processes"]
-    only = [word for name in names for word in ("--only", name)]
-    run = kit("--device", "rustdev", "--import", "broken_kernels", *only, "--output", tmp_path)
-    assert run.returncode == 1
-    found = checks_of(tmp_path)
-    outcomes = {name.split("/")[1]: it["outcome"] for name, it in found.items() if name.startswith("ops")}
-    assert outcomes == {"neg": "fail", "sin": "fail", "tan": "unsupported", "cos": "pass"}
-    assert "not close" in found["ops/neg/float32"]["message"]
-    assert found["graphs/replay"]["outcome"] == "fail", "the device's module has graphs"
-    assert found["processes/sharing"]["outcome"] == "fail", "the device's module has ipc_collect"
-    assert "float64" in found["ops/sin/float32"]["message"]
+    kernels = {"ops/neg/float32": "fail", "ops/sin/float32": "fail", "ops/tan/float32": "unsupported", "ops/cos/float32": "pass"}
+    assert kit("rustdev", [*kernels, "graphs", "processes"], "--import", "broken_kernels", "--output", tmp_path).returncode == 1
+    found, messages = outcomes(tmp_path), checks_of(tmp_path)
+    assert kernels.items() <= found.items()
+    assert found["graphs/replay"] == "fail", "the device's module has graphs"
+    assert found["processes/sharing"] == "fail", "the device's module has ipc_collect"
+    assert "not close" in messages["ops/neg/float32"]["message"]
+    assert "float64" in messages["ops/sin/float32"]["message"]
 
 
 @pytest.mark.slow
-def test_a_device_that_is_not_there_has_one_sentence(tmp_path: Path) -> None:
-    run = kit("--device", "nosuch", "--only", "device", "--output", tmp_path)
-    assert run.returncode == 2
-    assert run.stdout == ""
-    (said,) = run.stderr.splitlines()
-    assert said == "rustdev.conformance: there is no device 'nosuch'; --import MODULE names what registers it"
-
-
-@pytest.mark.slow
-def test_a_pattern_without_checks_is_refused() -> None:
-    run = kit("--device", "cpu", "--only", "device/nosuch")
-    assert run.returncode == 2
-    assert "no check has a name like device/nosuch" in run.stderr
+@pytest.mark.parametrize(
+    ("device", "only", "said"),
+    [
+        ("nosuch", "device", "there is no device 'nosuch'; --import MODULE names what registers it"),
+        ("cpu", "device/nosuch", "no check has a name like device/nosuch"),
+    ],
+)
+def test_what_is_not_there_has_one_sentence(device: str, only: str, said: str, tmp_path: Path) -> None:
+    run = kit(device, [only], "--output", tmp_path)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == f"rustdev.conformance: {said}\n"
 
 
 @pytest.mark.parametrize(

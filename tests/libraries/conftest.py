@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Nothing here needs the network, and what would ask for it fails at once.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -30,6 +31,26 @@ def _enabled() -> Iterator[None]:
     os.environ.pop("ACCELERATE_TORCH_DEVICE", None)
 
 
+@pytest.fixture(autouse=True)
+def _fresh_accelerate() -> Iterator[None]:
+    """Let no test take the device that accelerate has chosen in another."""
+    yield
+    if "accelerate.state" in sys.modules:
+        forget_devices()
+
+
+def forget_devices() -> None:
+    """Have accelerate choose its device anew."""
+    from accelerate.state import AcceleratorState
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def losses_of(trainer: Any, name: str = "loss") -> list[float]:
+    """Return the losses, or other numbers, that a trainer of transformers has noted."""
+    return [entry[name] for entry in trainer.state.log_history if name in entry]
+
+
 class Programs:
     """Runs Python programs in processes of their own, two devices each, where nothing has been enabled."""
 
@@ -41,12 +62,11 @@ class Programs:
 
     def run(self, *arguments: str, check: bool = True) -> str:
         """Run Python with arguments and return what it printed to both streams."""
-        environment = os.environ | self.environment
-        environment.pop("ACCELERATE_TORCH_DEVICE", None)
+        kept = {name: value for name, value in os.environ.items() if name != "ACCELERATE_TORCH_DEVICE"}
+        options = {"cwd": self.directory, "env": kept | self.environment, "text": True, "timeout": self.timeout}
         result = subprocess.run(
-            [sys.executable, *arguments], cwd=self.directory, env=environment, text=True, timeout=self.timeout, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [sys.executable, *arguments], **options, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         assert not check or result.returncode == 0, result.stdout
         return result.stdout
 
@@ -54,11 +74,11 @@ class Programs:
         """Run an example, which fails if it does not learn what it should."""
         return self.run(str(ROOT / "examples" / name), *arguments)
 
-    def script(self, code: str, *launcher: str) -> str:
+    def script(self, code: str, *launcher: str, check: bool = True) -> str:
         """Run code, by a module such as torch.distributed.run if one is given with its arguments."""
         file = self.directory / "script.py"
         file.write_text(code)
-        return self.run(*launcher, str(file))
+        return self.run(*launcher, str(file), check=check)
 
 
 @pytest.fixture

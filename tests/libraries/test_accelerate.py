@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from accelerate import Accelerator, dispatch_model, infer_auto_device_map
-from accelerate.state import AcceleratorState
 from accelerate.utils import get_max_memory
+from conftest import forget_devices
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Programs
 
+ENABLE = "import rustdev.integrations\nrustdev.integrations.enable()\n"
 TRAIN = """
-import rustdev.integrations
-rustdev.integrations.enable()
 import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, TensorDataset
@@ -36,12 +34,6 @@ for _ in range(20):
         accelerator.backward((model(inputs) - wanted).square().mean())
         optimizer.step()
 """
-
-
-@pytest.fixture(autouse=True)
-def _fresh_state() -> Iterator[None]:
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def train(accelerator: Accelerator, seen: list[torch.Tensor] | None = None) -> nn.Linear:
@@ -67,7 +59,7 @@ def test_training_is_the_cpus() -> None:
     accelerator = Accelerator()
     assert accelerator.device.type == "rustdev"
     trained = train(accelerator)
-    AcceleratorState._reset_state(reset_partial_state=True)
+    forget_devices()
     on_cpu = train(Accelerator(cpu=True))
     assert on_cpu.weight.device.type == "cpu"
     assert trained.weight.device.type == "rustdev"
@@ -124,13 +116,9 @@ def test_a_model_is_spread_over_devices() -> None:
 
 
 def test_the_variable_without_enabling(programs: Programs) -> None:
-    code = """
-import os
-os.environ["ACCELERATE_TORCH_DEVICE"] = "rustdev:1"
-""" + TRAIN.replace("import rustdev.integrations\nrustdev.integrations.enable()\n", "").replace(
-        "Accelerator()", "Accelerator(cpu=True)"
-    )
-    assert programs.script(code + "print(accelerator.device, model.weight.device)").strip() == "rustdev:1 rustdev:1"
+    programs.environment["ACCELERATE_TORCH_DEVICE"] = "rustdev:1"
+    code = TRAIN.replace("Accelerator()", "Accelerator(cpu=True)") + "print(accelerator.device, model.weight.device)"
+    assert programs.script(code).strip() == "rustdev:1 rustdev:1"
 
 
 def test_the_example_learns(programs: Programs) -> None:
@@ -152,28 +140,21 @@ print(f"<{accelerator.process_index} of {accelerator.num_processes} on {accelera
 assert (same - 1).abs().max().item() < 0.05
 accelerator.end_training()
 """
-    printed = programs.script(TRAIN + report, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    printed = programs.script(ENABLE + TRAIN + report, "-m", "torch.distributed.run", "--nproc-per-node", "2")
     for rank in (0, 1):
         assert f"<{rank} of 2 on rustdev:{rank}, DistributedDataParallel>" in printed
 
 
 def test_the_launcher(programs: Programs) -> None:
     launcher = ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--mixed_precision", "no")
-    printed = programs.script(TRAIN + 'print(f"<{accelerator.device}>", flush=True)\naccelerator.end_training()\n', *launcher)
+    report = 'print(f"<{accelerator.device}>", flush=True)\naccelerator.end_training()\n'
+    printed = programs.script(ENABLE + TRAIN + report, *launcher)
     assert "<rustdev:0>" in printed
     assert "<rustdev:1>" in printed
 
 
 def test_more_processes_than_devices_are_refused(programs: Programs) -> None:
-    code = """
-import rustdev.integrations
-rustdev.integrations.enable()
-import os
-os.environ["LOCAL_RANK"] = "2"
-from accelerate import PartialState
-try:
-    PartialState()
-except RuntimeError as error:
-    print(error)
-"""
-    assert programs.script(code).strip() == "invalid device ordinal 2: torch.rustdev.device_count() is 2 (RUSTDEV_DEVICE_COUNT)"
+    programs.environment["LOCAL_RANK"] = "2"
+    printed = programs.script(ENABLE + "from accelerate import PartialState\nPartialState()\n", check=False)
+    said = "invalid device ordinal 2: torch.rustdev.device_count() is 2 (RUSTDEV_DEVICE_COUNT)"
+    assert printed.splitlines()[-1] == f"RuntimeError: {said}"

@@ -32,14 +32,8 @@ print(os.environ["ACCELERATE_TORCH_DEVICE"], [name for name in {LIBRARIES} if na
 
 
 def test_the_users_choice_of_a_device_stays(programs: Programs) -> None:
-    code = """
-import os
-os.environ["ACCELERATE_TORCH_DEVICE"] = "rustdev:1"
-import rustdev.integrations
-rustdev.integrations.enable()
-from accelerate import Accelerator
-print(Accelerator().device)
-"""
+    programs.environment["ACCELERATE_TORCH_DEVICE"] = "rustdev:1"
+    code = "import rustdev.integrations\nrustdev.integrations.enable()\nimport accelerate\nprint(accelerate.Accelerator().device)\n"
     assert programs.script(code).strip() == "rustdev:1"
 
 

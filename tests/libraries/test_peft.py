@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import peft
 import pytest
 import torch
-from accelerate.state import AcceleratorState
+from conftest import forget_devices, losses_of
 from peft import PeftModel, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from peft import PeftConfig
@@ -34,13 +33,6 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "prompt": ("PromptTuningConfig", {"num_virtual_tokens": 3}),
     "prefix": ("PrefixTuningConfig", {"num_virtual_tokens": 3}),
 }
-
-
-@pytest.fixture(autouse=True)
-def _fresh_state() -> Iterator[None]:
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def base() -> LlamaForCausalLM:
@@ -72,7 +64,7 @@ def train(name: str, directory: Path, **options: Any) -> tuple[PeftModel, list[f
     rows = [{"input_ids": torch.arange(first, first + 8) % WORDS} for first in range(64)]
     trainer = Trainer(model, arguments, train_dataset=[row | {"labels": row["input_ids"]} for row in rows])
     trainer.train()
-    return model, [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return model, losses_of(trainer)
 
 
 def logits(model: torch.nn.Module) -> torch.Tensor:
@@ -83,7 +75,7 @@ def logits(model: torch.nn.Module) -> torch.Tensor:
 def test_training_is_the_cpus(name: str, tmp_path: Path) -> None:
     model, losses = train(name, tmp_path)
     assert {parameter.device.type for parameter in model.parameters()} == {"rustdev"}
-    AcceleratorState._reset_state(reset_partial_state=True)
+    forget_devices()
     on_cpu, wanted = train(name, tmp_path, use_cpu=True)
     assert losses == pytest.approx(wanted, rel=1e-3)
     theirs, started = on_cpu.state_dict(), with_adapter(name).state_dict()

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 COMPILED = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 SHAPES = pytest.mark.parametrize("shape", [(64,), (1, 64), (5, 64), (2, 3, 64)], ids=str)
+WEIGHTS = pytest.mark.parametrize(
+    ("config", "operator"),
+    [(Int8WeightOnlyConfig(), "aten::_weight_int8pack_mm"), (Int4WeightOnlyConfig(32), "aten::_weight_int4pack_mm_for_cpu")],
+    ids=["int8", "int4"],
+)
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 
@@ -71,16 +76,18 @@ def check(model: nn.Sequential, x: torch.Tensor, compiled: bool, operator: str) 
 
 @SHAPES
 @DTYPES
-def test_int8_weights(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+@WEIGHTS
+def test_weights(config: Any, operator: str, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     model = network(dtype)
-    quantize_(model, Int8WeightOnlyConfig())
-    check(model, torch.randn(shape, dtype=dtype, device="rustdev"), False, "aten::_weight_int8pack_mm")
+    quantize_(model, config)
+    check(model, torch.randn(shape, dtype=dtype, device="rustdev"), False, operator)
 
 
-def test_int8_weights_compiled() -> None:
+@WEIGHTS
+def test_weights_compiled(config: Any, operator: str) -> None:
     model = network(torch.bfloat16)
-    quantize_(model, Int8WeightOnlyConfig())
-    check(model, torch.randn(2, 3, 64, dtype=torch.bfloat16, device="rustdev"), True, "aten::_weight_int8pack_mm")
+    quantize_(model, config)
+    check(model, torch.randn(2, 3, 64, dtype=torch.bfloat16, device="rustdev"), True, operator)
 
 
 @torch.no_grad()
@@ -111,20 +118,6 @@ def test_int8_activations_of_any_size_stay_on_their_device() -> None:
         torch.rustdev.set_sync_debug_mode("default")
     assert result.device == torch.device("rustdev:1")
     torch.testing.assert_close(result, wanted, rtol=0, atol=0.05)
-
-
-@SHAPES
-@DTYPES
-def test_int4_weights(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    model = network(dtype)
-    quantize_(model, Int4WeightOnlyConfig(32))
-    check(model, torch.randn(shape, dtype=dtype, device="rustdev"), False, "aten::_weight_int4pack_mm_for_cpu")
-
-
-def test_int4_weights_compiled() -> None:
-    model = network(torch.bfloat16)
-    quantize_(model, Int4WeightOnlyConfig(64))
-    check(model, torch.randn(2, 3, 64, dtype=torch.bfloat16, device="rustdev"), True, "aten::_weight_int4pack_mm_for_cpu")
 
 
 @pytest.mark.parametrize("group", [32, 64, 128, 256])

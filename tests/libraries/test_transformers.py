@@ -6,23 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from accelerate.state import AcceleratorState
+from conftest import forget_devices, losses_of
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, Trainer, TrainingArguments, pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Programs
 
 WORDS = 10
-
-
-@pytest.fixture(autouse=True)
-def _fresh_state() -> Iterator[None]:
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def make_model() -> GPT2LMHeadModel:
@@ -50,7 +43,7 @@ def train(directory: Path, **options: Any) -> tuple[Trainer, list[float]]:
     rows = [{"input_ids": torch.arange(first, first + 8) % WORDS} for first in range(64)]
     trainer = Trainer(make_model(), arguments, train_dataset=[row | {"labels": row["input_ids"]} for row in rows])
     trainer.train()
-    return trainer, [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return trainer, losses_of(trainer)
 
 
 def products_of(trainer: Trainer) -> set[tuple[torch.dtype, str]]:
@@ -67,7 +60,7 @@ def products_of(trainer: Trainer) -> set[tuple[torch.dtype, str]]:
 def test_training_is_the_cpus(tmp_path: Path) -> None:
     trainer, losses = train(tmp_path)
     assert trainer.args.device.type == trainer.model.device.type == "rustdev"
-    AcceleratorState._reset_state(reset_partial_state=True)
+    forget_devices()
     on_cpu, wanted = train(tmp_path, use_cpu=True)
     assert on_cpu.args.device.type == on_cpu.model.device.type == "cpu"
     assert losses == pytest.approx(wanted, rel=1e-2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from accelerate.state import AcceleratorState
+from conftest import forget_devices, losses_of
 from datasets import Dataset
 from peft import LoraConfig
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -15,20 +15,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassifi
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 SIZES = {"vocab_size": 16, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 WORDS = ["one", "two", "three", "four", "red", "green", "blue"]
 ROWS = 8
 PARTS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_state() -> Iterator[None]:
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -89,23 +81,23 @@ def trained(kind: str, directory: Path, **options: Any) -> Any:
 def test_training_is_the_cpus(kind: str, tmp_path: Path) -> None:
     trainer = trained(kind, tmp_path)
     assert {weight.device.type for weight in trainer.model.parameters()} == {"rustdev"}
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    losses = losses_of(trainer)
     assert len(losses) == 3
-    AcceleratorState._reset_state(reset_partial_state=True)
+    forget_devices()
     on_cpu = trained(kind, tmp_path, use_cpu=True)
     assert {weight.device.type for weight in on_cpu.model.parameters()} == {"cpu"}
-    assert losses == pytest.approx([entry["loss"] for entry in on_cpu.state.log_history if "loss" in entry], rel=1e-3)
+    assert losses == pytest.approx(losses_of(on_cpu), rel=1e-3)
 
 
 def test_rewards_of_what_it_writes(tmp_path: Path) -> None:
     trainer = trained("GRPO", tmp_path, max_steps=15, learning_rate=2e-2)
     assert trainer.model.device.type == "rustdev"
-    rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
+    rewards = losses_of(trainer, "reward")
     assert len(rewards) == 15
     assert sum(rewards[-3:]) > sum(rewards[:3])
 
 
 def test_bfloat16(tmp_path: Path) -> None:
     trainer = trained("SFT", tmp_path, bf16=True, gradient_checkpointing=True)
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    losses = losses_of(trainer)
     assert losses[-1] < losses[0]

@@ -73,7 +73,6 @@ def blocks() -> list[Block]:
 
 
 def of_language(language: str) -> list[Block]:
-    """Return the blocks of a language."""
     return [block for block in blocks() if block.head.partition(" ")[0] == language]
 
 
@@ -108,11 +107,8 @@ def test_a_program_runs(block: Block, tmp_path: Path) -> None:
     elif mode == "torchrun":
         run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)], tmp_path)
     elif mode == "pytest":
-        said = run(
-            [sys.executable, "-m", "pytest", "-p", "rustdev_pytest", "--rustdev-as-cuda", "--rustdev-devices=2", str(file)],
-            tmp_path,
-        )
-        assert "skipped" not in said
+        options = ["-p", "rustdev_pytest", "--rustdev-as-cuda", "--rustdev-devices=2"]
+        assert "skipped" not in run([sys.executable, "-m", "pytest", *options, str(file)], tmp_path)
     else:
         assert block.head.startswith("python not run: "), block.head
         assert rest.removeprefix("run: "), "a program that is not run has a reason"
@@ -147,33 +143,18 @@ def commands() -> list[str]:
     return sorted({command for command in found if command and not command.startswith("#")})
 
 
-def is_make_target(name: str) -> bool:
-    return re.search(rf"^{re.escape(name)}:", MAKEFILE, re.MULTILINE) is not None
-
-
 def check_make(words: list[str]) -> None:
     for word in words:
         name, is_variable, _ = word.partition("=")
-        if is_variable:
-            assert re.search(rf"\b{name}\b", MAKEFILE), f"the Makefile has no variable {name}"
-        else:
-            assert is_make_target(word), f"the Makefile has no target {word}"
+        pattern = rf"\b{name}\b" if is_variable else rf"^{re.escape(name)}:"
+        assert re.search(pattern, MAKEFILE, re.MULTILINE), f"the Makefile has no {name}"
 
 
 def check_cargo(words: list[str]) -> None:
     subcommand, *rest = [word for word in words if not word.startswith("+")]
     assert subcommand in ("test", "bench", "build", "clippy", "fmt", "check", "rustc", "publish")
     for option, name in itertools.pairwise(rest):
-        if option == "--bench":
-            assert (ROOT / f"benches/{name}.rs").is_file(), name
-
-
-def check_pytest(words: list[str]) -> None:
-    for word in words:
-        if word.startswith("--rustdev"):
-            assert f'"{word.partition("=")[0]}"' in (ROOT / "python/rustdev_pytest/__init__.py").read_text(), word
-        elif word.startswith("tests/"):
-            assert (ROOT / word.partition("::")[0]).exists(), word
+        assert option != "--bench" or (ROOT / f"benches/{name}.rs").is_file(), name
 
 
 def check_program(path: str, words: list[str]) -> None:
@@ -181,32 +162,31 @@ def check_program(path: str, words: list[str]) -> None:
     if path in READERS_OWN:
         return
     assert (ROOT / path).is_file(), path
-    for word in words:
-        if word.startswith("--"):
-            assert f'"{word.partition("=")[0]}"' in (ROOT / path).read_text(), f"{path} has no option {word}"
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    assert [option for option in options if f'"{option}"' not in (ROOT / path).read_text()] == [], path
 
 
-def check_module(name: str, words: list[str]) -> None:
-    if name == "pytest":
-        check_pytest(words)
-    elif name == "rustdev.as_cuda":
-        check_program("python/rustdev/as_cuda.py", words[:1])
-    else:
-        assert name in READERS_OWN or find_spec(name), name
+def check_pytest(words: list[str]) -> None:
+    check_program("python/rustdev_pytest/__init__.py", [word for word in words if word.startswith("--rustdev")])
+    files = [word.partition("::")[0] for word in words if word.startswith("tests/")]
+    assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 def check_python(words: list[str]) -> None:
-    if words[0] == "-m":
-        check_module(words[1], words[2:])
-    elif words[0] != "-c":
-        check_program(words[0], words[1:])
+    match words:
+        case ["-m", "pytest", *rest]:
+            check_pytest(rest)
+        case ["-m", "rustdev.as_cuda", *rest]:
+            check_program("python/rustdev/as_cuda.py", rest[:1])
+        case ["-m", name, *_]:
+            assert name in READERS_OWN or find_spec(name), name
+        case [path, *rest] if path != "-c":
+            check_program(path, rest)
 
 
 def check_torchrun(words: list[str]) -> None:
-    if "-m" in words:
-        check_module(words[words.index("-m") + 1], [])
-    else:
-        check_program(next(word for word in words if word.endswith(".py")), [])
+    is_module = "-m" in words
+    check_python(words[words.index("-m") :] if is_module else [next(word for word in words if word.endswith(".py"))])
 
 
 CHECKS = {
@@ -235,7 +215,7 @@ def test_the_readme_says_what_the_check_of_every_change_runs() -> None:
 
 
 def test_as_cuda_explains_itself(tmp_path: Path) -> None:
-    said = run([sys.executable, "-m", "rustdev.as_cuda", "--help"], tmp_path)
+    said = run([executable(), "-m", "rustdev.as_cuda", "--help"], tmp_path)
     assert "--profile" in said
     assert "--force" in said
 

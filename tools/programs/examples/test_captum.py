@@ -54,14 +54,10 @@ def test_relevance_by_layers(device: str) -> Tensor:
     return attr.LRP(model.to(device)).attribute(IMAGES.to(device, copy=True).requires_grad_(), target=(3, 0, 0))
 
 
-LAYERS = [
-    "LayerActivation",
-    "LayerConductance",
-    "LayerGradCam",
-    "LayerIntegratedGradients",
-    "LayerGradientXActivation",
+LAYERS = (
+    "LayerActivation", "LayerConductance", "LayerGradCam", "LayerIntegratedGradients", "LayerGradientXActivation",
     "InternalInfluence",
-]
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LAYERS)

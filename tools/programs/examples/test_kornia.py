@@ -16,6 +16,7 @@ CORNERS = torch.tensor([[[0.0, 0.0], [39.0, 0.0], [39.0, 31.0], [0.0, 31.0]]]).r
 CAMERA = torch.tensor([[30.0, 0.0, 20.0], [0.0, 30.0, 16.0], [0.0, 0.0, 1.0]]).repeat(2, 1, 1)
 KERNEL = torch.ones(3, 3)
 
+COLOURS = ("rgb_to_hsv", "rgb_to_lab", "rgb_to_luv", "rgb_to_yuv", "rgb_to_xyz", "rgb_to_ycbcr", "sepia")
 FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "gaussian_blur": lambda x: kornia.filters.gaussian_blur2d(x, (5, 5), (1.5, 1.5)),
     "box_blur": lambda x: kornia.filters.box_blur(x, (3, 3)),
@@ -28,13 +29,6 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "unsharp_mask": lambda x: kornia.filters.unsharp_mask(x, (3, 3), (1.5, 1.5)),
     "motion_blur": lambda x: kornia.filters.motion_blur(x, 5, 35.0, 0.5),
     "guided_blur": lambda x: kornia.filters.guided_blur(x, x, 5, 0.1),
-    "rgb_to_hsv": kornia.color.rgb_to_hsv,
-    "rgb_to_lab": kornia.color.rgb_to_lab,
-    "rgb_to_luv": kornia.color.rgb_to_luv,
-    "rgb_to_yuv": kornia.color.rgb_to_yuv,
-    "rgb_to_xyz": kornia.color.rgb_to_xyz,
-    "rgb_to_ycbcr": kornia.color.rgb_to_ycbcr,
-    "sepia": kornia.color.sepia,
     "adjust_hue": lambda x: kornia.enhance.adjust_hue(x, 0.3),
     "adjust_saturation": lambda x: kornia.enhance.adjust_saturation(x, 1.5),
     "equalize": lambda x: kornia.enhance.equalize(x),
@@ -56,6 +50,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "gftt": lambda x: kornia.feature.gftt_response(x),
     "hessian": lambda x: kornia.feature.hessian_response(x),
     "patches": lambda x: kornia.contrib.extract_tensor_patches(x, (8, 8), (4, 4)),
+    **{name: getattr(kornia.color, name) for name in COLOURS},
 }  # fmt: skip
 
 

@@ -17,43 +17,31 @@ IMAGES = torch.rand(3, 2, 3, 48, 48)
 # The similarity of images that have nothing in common is a sum that cancels.
 COPIES = (IMAGES + 0.1 * torch.randn(IMAGES.shape)).clamp(0, 1)
 MANY = {"task": "multiclass", "num_classes": 5}
+#: The options, predictions and targets of each metric.
 METRICS: dict[str, tuple[dict[str, Any], Tensor, Tensor]] = {
-    "Accuracy": (MANY, SCORES, CLASSES),
     "F1Score": (MANY | {"average": "macro"}, SCORES, CLASSES),
     "Precision": (MANY | {"average": "weighted"}, SCORES, CLASSES),
-    "Recall": (MANY, SCORES, CLASSES),
-    "Specificity": (MANY, SCORES, CLASSES),
     "ConfusionMatrix": (MANY | {"normalize": "true"}, SCORES, CLASSES),
-    "CohenKappa": (MANY, SCORES, CLASSES),
-    "MatthewsCorrCoef": (MANY, SCORES, CLASSES),
-    "JaccardIndex": (MANY, SCORES, CLASSES),
-    "AUROC": (MANY, SCORES, CLASSES),
     "AveragePrecision": (MANY | {"thresholds": 20}, SCORES, CLASSES),
-    "PrecisionRecallCurve": ({"task": "binary"}, SCORES[..., 0], BITS),
-    "ROC": ({"task": "binary"}, SCORES[..., 0], BITS),
     "CalibrationError": (MANY | {"n_bins": 5}, SCORES, CLASSES),
-    "HingeLoss": (MANY, SCORES, CLASSES),
-    "StatScores": (MANY, SCORES, CLASSES),
-    "MeanSquaredError": ({}, NUMBERS, MEASURED),
-    "MeanAbsoluteError": ({}, NUMBERS, MEASURED),
-    "R2Score": ({}, NUMBERS, MEASURED),
-    "ExplainedVariance": ({}, NUMBERS, MEASURED),
-    "PearsonCorrCoef": ({}, NUMBERS, MEASURED),
-    "SpearmanCorrCoef": ({}, NUMBERS, MEASURED),
-    "KendallRankCorrCoef": ({}, NUMBERS, MEASURED),
-    "ConcordanceCorrCoef": ({}, NUMBERS, MEASURED),
-    "CosineSimilarity": ({}, SCORES, SCORES.flip(0)),
-    "KLDivergence": ({}, SCORES, SCORES.flip(0)),
-    "LogCoshError": ({}, NUMBERS, MEASURED),
-    "SignalNoiseRatio": ({}, NUMBERS, MEASURED),
-    "ScaleInvariantSignalDistortionRatio": ({}, NUMBERS, MEASURED),
-    "PeakSignalNoiseRatio": ({"data_range": 1.0}, IMAGES, COPIES),
-    "StructuralSimilarityIndexMeasure": ({"data_range": 1.0}, IMAGES, COPIES),
-    "UniversalImageQualityIndex": ({}, IMAGES, COPIES),
-    "SpectralAngleMapper": ({}, IMAGES, COPIES),
-    "RetrievalMAP": ({}, NUMBERS.sigmoid(), BITS),
-    "RetrievalNormalizedDCG": ({}, NUMBERS.sigmoid(), BITS),
 }
+OF_CLASSES = (
+    "Accuracy", "Recall", "Specificity", "CohenKappa", "MatthewsCorrCoef", "JaccardIndex", "AUROC", "HingeLoss", "StatScores",
+)  # fmt: skip
+OF_NUMBERS = (
+    "MeanSquaredError", "MeanAbsoluteError", "R2Score", "ExplainedVariance", "PearsonCorrCoef", "SpearmanCorrCoef",
+    "KendallRankCorrCoef", "ConcordanceCorrCoef", "LogCoshError", "SignalNoiseRatio", "ScaleInvariantSignalDistortionRatio",
+)  # fmt: skip
+for names, metric in (
+    (OF_CLASSES, (MANY, SCORES, CLASSES)),
+    (OF_NUMBERS, ({}, NUMBERS, MEASURED)),
+    (("PrecisionRecallCurve", "ROC"), ({"task": "binary"}, SCORES[..., 0], BITS)),
+    (("CosineSimilarity", "KLDivergence"), ({}, SCORES, SCORES.flip(0))),
+    (("PeakSignalNoiseRatio", "StructuralSimilarityIndexMeasure"), ({"data_range": 1.0}, IMAGES, COPIES)),
+    (("UniversalImageQualityIndex", "SpectralAngleMapper"), ({}, IMAGES, COPIES)),
+    (("RetrievalMAP", "RetrievalNormalizedDCG"), ({}, NUMBERS.sigmoid(), BITS)),
+):
+    METRICS |= dict.fromkeys(names, metric)
 
 
 def found(name: str) -> Any:
@@ -94,11 +82,9 @@ def test_aggregation_and_windows(device: str) -> list[Any]:
 
 
 def test_functions_of_pairs() -> None:
-    functions = (
-        functional.pairwise_cosine_similarity,
-        functional.pairwise_euclidean_distance,
-        functional.pairwise_manhattan_distance,
-    )
+    functions = [
+        getattr(functional, f"pairwise_{kind}") for kind in ("cosine_similarity", "euclidean_distance", "manhattan_distance")
+    ]
     agree(lambda device: [function(SCORES[0].to(device), SCORES[1].to(device)) for function in functions])
 
 

@@ -90,7 +90,6 @@ MODELS: tuple[tuple[Callable[[], Inputs], dict[str, Config]], ...] = (
     (sentences, {
         # encoders of text
         "albert": TEXT | {"embedding_size": 32},
-        "bert": TEXT,
         "deberta-v2": TEXT | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
         "distilbert": {"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "vocab_size": WORDS},
         "electra": TEXT | {"embedding_size": 32},
@@ -98,32 +97,24 @@ MODELS: tuple[tuple[Callable[[], Inputs], dict[str, Config]], ...] = (
         "longformer": TEXT | {"attention_window": [8, 8]},
         "mobilebert": TEXT | {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32},
         "modernbert": TEXT | {"pad_token_id": 0, "local_attention": 8},
-        "roberta": TEXT,
         "xlnet": {"d_model": 64, "n_layer": 2, "n_head": 4, "d_inner": 128, "vocab_size": WORDS},
         # decoders of text
-        "bitnet": GROUPED,
         "bloom": {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": WORDS},
-        "falcon": TEXT,
-        "gemma": HEADS,
         "gemma2": HEADS | {"sliding_window": 8},
         "gpt2": GPT,
         "gpt_neo": {
             "hidden_size": 64, "num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "vocab_size": WORDS,
             "window_size": 8,
         },
-        "gpt_neox": TEXT,
         "gptj": GPT | {"rotary_dim": 8},
-        "llama": GROUPED,
         "mistral": GROUPED | {"sliding_window": 8},
-        "olmo2": GROUPED,
         "opt": {
             "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 128, "vocab_size": WORDS,
             "word_embed_proj_dim": 64,
         },
-        "phi": TEXT,
-        "phi3": GROUPED,
-        "qwen2": GROUPED,
-        "qwen3": HEADS,
+        **dict.fromkeys(("bert", "roberta", "falcon", "gpt_neox", "phi"), TEXT),
+        **dict.fromkeys(("bitnet", "llama", "olmo2", "phi3", "qwen2"), GROUPED),
+        **dict.fromkeys(("gemma", "qwen3"), HEADS),
         # experts
         "deepseek_v3": TEXT | {
             "num_key_value_heads": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1,
@@ -173,15 +164,12 @@ MODELS: tuple[tuple[Callable[[], Inputs], dict[str, Config]], ...] = (
         },
     }),
     (images, {
-        "beit": IMAGE,
         "convnext": STAGES,
         "convnextv2": STAGES,
-        "deit": IMAGE,
-        "dinov2": IMAGE,
         "dpt": IMAGE | {"backbone_out_indices": [0, 1], "neck_hidden_sizes": [16, 32]},
+        **dict.fromkeys(("beit", "deit", "dinov2", "vit"), IMAGE),
         "swin": WINDOWS,
         "swinv2": WINDOWS,
-        "vit": IMAGE,
     }),
     (larger_images, {
         "mobilenet_v2": {},
