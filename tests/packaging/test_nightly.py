@@ -29,10 +29,9 @@ def _tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
         subprocess.run([*git, *command], check=True)
     directory = tmp_path / "target/nightly"
-    for name, value in {"ROOT": tmp_path, "DIRECTORY": directory, "STATE": directory / "state.json"}.items():
+    places = {"ROOT": tmp_path, "DIRECTORY": directory, "STATE": directory / "state.json", "REPORT": directory / "report.md"}
+    for name, value in (places | {"TARGETS": {"good": 1, "bad": 1, "endless": 0.02}}).items():
         monkeypatch.setattr(nightly, name, value)
-    monkeypatch.setattr(nightly, "REPORT", directory / "report.md")
-    monkeypatch.setattr(nightly, "TARGETS", {"good": 1, "bad": 1, "endless": 0.02})
 
 
 def nightly_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -42,8 +41,7 @@ def nightly_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_every_target_is_one_of_the_makefile() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    source = (ROOT / "tools/nightly.py").read_text()
+    makefile, source = ((ROOT / name).read_text() for name in ("Makefile", "tools/nightly.py"))
     targets = re.findall(r'^    "([a-z0-9-]+)[^"]*": \d+,$', source, re.MULTILINE)
     assert len(targets) > 10
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []

@@ -39,9 +39,7 @@ def texts() -> dict[str, str]:
 TEXTS = texts()
 
 
-def sources() -> list[Path]:
-    """Return the files of the crate."""
-    return [file for file in (ROOT / "src").rglob("*") if file.is_file()]
+SOURCES = [file for file in (ROOT / "src").rglob("*") if file.is_file()]
 
 
 def test_the_glossary_refuses_words() -> None:
@@ -75,7 +73,7 @@ def layer(file: Path) -> tuple[str, ...]:
 
 
 def test_no_two_files_of_a_layer_have_one_name() -> None:
-    names = Counter((layer(file), file.name) for file in sources())
+    names = Counter((layer(file), file.name) for file in SOURCES)
     assert [name for name, count in names.items() if count > 1] == []
     assert "mod.rs" not in {name for _, name in names}
 
@@ -83,7 +81,7 @@ def test_no_two_files_of_a_layer_have_one_name() -> None:
 @pytest.mark.parametrize("name", ONE_MEANING)
 def test_a_central_type_has_one_meaning(name: str) -> None:
     definition = re.compile(rf"^\s*(?:pub(?:\([a-z ]+\))? )?(?:struct|enum|trait|type|union) {name}\b", re.MULTILINE)
-    assert sum(len(definition.findall(file.read_text())) for file in sources()) <= 1
+    assert sum(len(definition.findall(file.read_text())) for file in SOURCES) <= 1
 
 
 def test_headers_declare_functions_of_their_folder() -> None:

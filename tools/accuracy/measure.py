@@ -24,8 +24,7 @@ class Call:
     terms: int
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    #: Whether gradients with respect to the floating-point arguments are compared.
-    differentiable: bool = True
+    differentiable: bool = True  # whether gradients with respect to the floating-point arguments are compared
 
 
 @dataclass
@@ -38,8 +37,7 @@ class Error:
     what: str
     device: float
     cpu: float
-    #: Change of the exact result by rounding the inputs.
-    moved: float
+    moved: float  # change of the exact result by rounding the inputs
 
     @property
     def is_finding(self) -> bool:
