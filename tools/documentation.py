@@ -47,8 +47,8 @@ def relative(target: str, page: str) -> str:
 def resolve(label: str, link: str, page: Path, uri: str, site: dict[Path, str], repository: str | None) -> str:
     """Return a link of a page, rewritten for the site.
 
-    The link is relative to the page's path in the repository. ``uri`` is the page's name on the site, ``site`` the names of all pages
-    by their paths, and ``repository`` the URL of the repository, if known.
+    The link is relative to the page's path in the repository. ``uri`` is the page's name on the site, ``site`` the names of all
+    pages by their paths, and ``repository`` the URL of the repository, if known.
     """
     path, anchor = re.fullmatch(r"([^#]*)(#.*)?", link).groups("")  # type: ignore[union-attr]
     if not path or "://" in path or path.startswith("mailto:"):

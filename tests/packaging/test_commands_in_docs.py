@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import pytest
 from children import executable
+from documentation import FENCED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -138,8 +139,7 @@ def commands() -> list[str]:
         found += [part.strip() for line in lines for part in line.partition(" #")[0].split("&&")]
     span = re.compile(r"`((?:[A-Z_]+=\S+ )*(?:make|(?:make|python|cargo|torchrun|pytest) [^`\n]+))`")
     for page in PAGES:
-        prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-        found += span.findall(prose)
+        found += span.findall(FENCED.sub("", page.read_text()))
     return sorted({command for command in found if command and not command.startswith("#")})
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from documentation import FENCED, slug
 
 ROOT = Path(__file__).parents[2]
 ROOTED = ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "tests/README", "benches/operators/limits")
@@ -16,13 +17,12 @@ LINK = re.compile(r"\]\(([^()\s]+)\)")
 
 def prose(page: Path) -> str:
     """Return a page without its blocks of code."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return FENCED.sub("", page.read_text())
 
 
 def anchors(page: Path) -> set[str]:
     """Return what GitHub calls the headings of a page."""
-    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return set(map(slug, re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)))
 
 
 def leads_nowhere(page: Path, link: str) -> bool:

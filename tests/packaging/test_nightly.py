@@ -29,8 +29,8 @@ def _tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
         subprocess.run([*git, *command], check=True)
     directory = tmp_path / "target/nightly"
-    places = {"ROOT": tmp_path, "DIRECTORY": directory, "STATE": directory / "state.json", "REPORT": directory / "report.md"}
-    for name, value in (places | {"TARGETS": {"good": 1, "bad": 1, "endless": 0.02}}).items():
+    paths = {"ROOT": tmp_path, "DIRECTORY": directory, "STATE": directory / "state.json", "REPORT": directory / "report.md"}
+    for name, value in (paths | {"TARGETS": {"good": 1, "bad": 1, "endless": 0.02}}).items():
         monkeypatch.setattr(nightly, name, value)
 
 
