@@ -143,7 +143,7 @@ def test_wrong_kernels_are_found(tmp_path: Path) -> None:
     ("device", "only", "said"),
     [
         ("nosuch", "device", "there is no device 'nosuch'; --import MODULE names what registers it"),
-        ("cpu", "device/nosuch", "no check has a name like device/nosuch"),
+        ("cpu", "device/nosuch", "no check has a name like device/nosuch; --list prints them"),
     ],
 )
 def test_what_is_not_there_has_one_sentence(device: str, only: str, said: str, tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ print(load_file("a.safetensors", "rustdev:1")["a"].device, TrainingArguments("ou
 print(0 in accelerate.utils.get_max_memory(), 1 in transformers.integrations.accelerate.get_max_memory())
 """
     code = imports + enable + use if late else enable + imports + use
-    assert programs.script(code).splitlines() == ["rustdev:1 rustdev", "True True"]
+    # Warnings of torchao, which transformers imports, may be in front.
+    assert programs.script(code).splitlines()[-2:] == ["rustdev:1 rustdev", "True True"]
 
 
 def test_other_releases_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
