@@ -129,8 +129,8 @@ pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
-/// A body that consumes a handle runs under [`shield`]. In a forked child the handle is leaked, because its destructor could wait for
-/// a lock that a thread of the parent held.
+/// A body that consumes a handle runs under [`shield`]. In a forked child the handle is leaked, because its destructor could wait
+/// for a lock that a thread of the parent held.
 fn consume<T>(handle: T, body: impl FnOnce(T)) {
     let handle = ManuallyDrop::new(handle);
     shield((), || body(ManuallyDrop::into_inner(handle)));

@@ -215,10 +215,11 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
 /// A type for each of the two values, by which a leaf's type depends on its constant.
 pub struct Flag<const SET: bool>;
 
-/// Declares functions whose bodies are compiled for every instruction set: each calls [`vectorize`] with a [`Leaf`] of its arguments.
+/// Declares functions whose bodies are compiled for every instruction set: each calls [`vectorize`] with a [`Leaf`] of its
+/// arguments.
 ///
-/// `fn name<Type: Bound; CONSTANT: usize>(arguments) { body }`; a constant may be a `bool` too. The types of arguments have no named lifetimes, and each type and
-/// constant has a bound.
+/// `fn name<Type: Bound; CONSTANT: usize>(arguments) { body }`; a constant may be a `bool` too. The types of arguments have no
+/// named lifetimes, and each type and constant has a bound.
 macro_rules! leaf {
     ($(
         $(#[$attribute:meta])*

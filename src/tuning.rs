@@ -200,8 +200,8 @@ pub mod reductions {
     pub const PATCH_ELEMENTS: usize = 8192;
     /// Outputs of a tile whose elements are packed, at most. Measured: AMD Zen 4, November 2026.
     pub const PACKED_TILE_COLS: usize = 256;
-    /// Columns that contiguous rows of a narrow tile are joined to, at most, and then folded together. Measured: AMD Zen 4, November
-    /// 2026.
+    /// Columns that contiguous rows of a narrow tile are joined to, at most, and then folded together. Measured: AMD Zen 4,
+    /// November 2026.
     pub const WIDE_TILE_COLS: usize = 256;
     /// Elements of an extent below which it is not worth a run of its own. Measured: AMD Zen 4, November 2026.
     pub const MIN_RUN: usize = 16;
@@ -319,7 +319,8 @@ pub mod algorithms {
     pub const MAX_SELECTED: i64 = 2048;
     /// Elements of a line up to which `unique` in one launch on one thread is faster than several launches.
     pub const UNIQUE_LINE: i64 = 4096;
-    /// Terms of a block of a convolution's sums: a panel of them stays in the first-level cache. Measured: AMD Zen 3, November 2026.
+    /// Terms of a block of a convolution's sums: a panel of them stays in the first-level cache. Measured: AMD Zen 3, November
+    /// 2026.
     pub const CONVOLUTION_TERMS: usize = 256;
     /// Maximum columns of a block of a convolution.
     pub const CONVOLUTION_COLUMNS: usize = 256;

@@ -320,9 +320,9 @@ impl KernelCall {
     /// The operands and scalars, as the kernel sees them.
     #[inline(always)]
     pub fn launch(&self) -> Launch<'_> {
-        // SAFETY: the callers of the functions that launch promise that the operands' memory is valid in the stream's order, which covers the
-        // lifetime of the task. The stream runs a task once at a time, and other uses of its launch only describe it. The pieces of
-        // a launch are disjoint and never call `Launch::output`.
+        // SAFETY: the callers of the functions that launch promise that the operands' memory is valid in the stream's order, which
+        // covers the lifetime of the task. The stream runs a task once at a time, and other uses of its launch only describe it.
+        // The pieces of a launch are disjoint and never call `Launch::output`.
         unsafe { self.record.launch() }
     }
 

@@ -1,5 +1,5 @@
-//! The kernels and the PyTorch operators that calls refer to by name. Operators are looked up when the library is loaded, which fails
-//! if one is missing; a kernel that is missing does not compile.
+//! The kernels and the PyTorch operators that calls refer to by name. Operators are looked up when the library is loaded, which
+//! fails if one is missing; a kernel that is missing does not compile.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! The matrix products of tasks that PyTorch's kernels compute. The operator knows the sizes, and the submission, which the shim makes
-//! during the operator's request, takes them from here.
+//! The matrix products of tasks that PyTorch's kernels compute. The operator knows the sizes, and the submission, which the shim
+//! makes during the operator's request, takes them from here.
 
 use std::cell::Cell;
 

@@ -481,8 +481,8 @@ pub fn dense_strides(tensors: &[Tensor<'_>]) -> Dims {
     strides_in_order(&dims(sizes, |size| size.max(1)), &iteration_order(sizes, &operands))
 }
 
-/// The strides of a dense tensor whose dimensions, from the innermost one outwards, are in this order. As in a TensorIterator, those
-/// around a dimension of size 0 are 0.
+/// The strides of a dense tensor whose dimensions, from the innermost one outwards, are in this order. As in a TensorIterator,
+/// those around a dimension of size 0 are 0.
 pub fn strides_in_order(sizes: &[i64], order: &[usize]) -> Dims {
     let (mut strides, mut stride): (Dims, i64) = (smallvec![0; sizes.len()], 1);
     for &dim in order {

@@ -513,8 +513,8 @@ fn is_same(found: Complex64, expected: Complex64) -> bool {
     part(found.re, expected.re) && part(found.im, expected.im)
 }
 
-/// Runs the launches that `build` makes, in each of the dtypes, in all ways. `to_double`: how far values may be from those in double
-/// precision, in units of the dtype's [`tolerance`]; `to_others`: how far runs may be from each other, 0 for the same bits.
+/// Runs the launches that `build` makes, in each of the dtypes, in all ways. `to_double`: how far values may be from those in
+/// double precision, in units of the dtype's [`tolerance`]; `to_others`: how far runs may be from each other, 0 for the same bits.
 pub fn agree(name: &str, dtypes: DTypeSet, [to_double, to_others]: [f64; 2], build: impl Fn(&Make) -> Case) {
     let is_near = |found, expected, dtype| close(found, expected, to_double * tolerance(dtype));
     agree_if(name, dtypes, Some(&is_near), to_others, build);

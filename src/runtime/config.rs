@@ -1,4 +1,5 @@
-//! Environment variables, read once. They begin with the backend's [name]: `RUSTDEV_`. An invalid value is refused with the variable's name and the values that it accepts.
+//! Environment variables, read once. They begin with the backend's [name]: `RUSTDEV_`. An invalid value is refused with the
+//! variable's name and the values that it accepts.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;

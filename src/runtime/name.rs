@@ -1,4 +1,5 @@
-//! The name of the backend: of its devices (`mychip:0`), its module (`torch.mychip`) and its environment variables (`MYCHIP_PROFILE`).
+//! The name of the backend: of its devices (`mychip:0`), its module (`torch.mychip`) and its environment variables
+//! (`MYCHIP_PROFILE`).
 //!
 //! It is `rustdev`, unless a backend that is built on this crate chooses its own with [`choose`].
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! [`RunningTasks`]: a count of running tasks. Once it is closed, no task starts, and the thread that closes it waits for the others.
+//! [`RunningTasks`]: a count of running tasks. Once it is closed, no task starts, and the thread that closes it waits for the
+//! others.
 #![forbid(unsafe_code)]
 
 use super::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence};

@@ -64,8 +64,8 @@ mod tests {
         found
     }
 
-    /// Compares a function under every instruction set with one in `f64`. `limit`: the greatest error in ulp; a result's ulp is taken
-    /// as `epsilon` times the result, or `least` if that is greater.
+    /// Compares a function under every instruction set with one in `f64`. `limit`: the greatest error in ulp; a result's ulp is
+    /// taken as `epsilon` times the result, or `least` if that is greater.
     fn check<T: Copy + Into<Wide>>(
         name: &str,
         function: impl Fn(T) -> T + Copy,

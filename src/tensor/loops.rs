@@ -71,8 +71,8 @@ pub fn each_part<T: Send>(items: &mut [T], grain: usize, cost: f64, body: &(dyn 
     });
 }
 
-/// The results of `count` blocks, in their order, computed in parallel where it is worth it. `cost`: nanoseconds of one thread for a
-/// block.
+/// The results of `count` blocks, in their order, computed in parallel where it is worth it. `cost`: nanoseconds of one thread for
+/// a block.
 pub fn block_results<T: Send>(count: usize, cost: f64, result: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
     each_part(&mut results, 1, cost, &|block, place| place[0] = Some(result(block)));

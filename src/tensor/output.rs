@@ -1,8 +1,9 @@
 //! [`Output`]: the right to write an output of a launch through references.
 //!
-//! A [`View`] can be copied; an output cannot. A kernel takes its outputs from the launch, each once. Rows, and parts for the threads
-//! of a loop, are borrowed from the output, so that no two of them have an element in common. Loops over lines consume the outputs
-//! that they write. Elementwise loops and reductions write the outputs of a launch that takes none of them, by raw pointers.
+//! A [`View`] can be copied; an output cannot. A kernel takes its outputs from the launch, each once. Rows, and parts for the
+//! threads of a loop, are borrowed from the output, so that no two of them have an element in common. Loops over lines consume the
+//! outputs that they write. Elementwise loops and reductions write the outputs of a launch that takes none of them, by raw
+//! pointers.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};

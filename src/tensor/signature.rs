@@ -152,11 +152,11 @@ impl<'a> Operand<'a> for Rest<'a> {
 /// Declares the signatures of a module's kernels: `kernel(outputs; inputs)[scalars] in DTYPES;`, with sets of dtypes joined by a
 /// bar.
 ///
-/// For each kernel this makes a module of its name, with its [`Signature`] and two structs: `Operands` with a field for each operand
-/// (an [`Output`], a [`View`], or an option of one if the operand is optional), and `Scalars`.
+/// For each kernel this makes a module of its name, with its [`Signature`] and two structs: `Operands` with a field for each
+/// operand (an [`Output`], a [`View`], or an option of one if the operand is optional), and `Scalars`.
 ///
-/// A line `kernel(..)[..] in DTYPES => |launch| body;` makes the kernel as well. With `|launch, T|` the body is compiled for each of
-/// the dtypes, and `T` is the type of the computing dtype.
+/// A line `kernel(..)[..] in DTYPES => |launch| body;` makes the kernel as well. With `|launch, T|` the body is compiled for each
+/// of the dtypes, and `T` is the type of the computing dtype.
 macro_rules! signature {
     ($(
         $(#[$doc:meta])*

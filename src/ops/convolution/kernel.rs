@@ -1,9 +1,10 @@
 //! Convolutions of images as products: the weights of a group, a row for each output channel, times the windows of the images, a
-//! column for each position. Windows of one element at every position are the image itself ([`as_product`]). Other blocks of columns are packed into panels; the matrix of all windows is never stored (A. Anderson,
-//! A. Vasudevan, C. Keane, D. Gregg, Low-memory GEMM-based convolution algorithms for deep neural networks, 2017).
+//! column for each position. Windows of one element at every position are the image itself ([`as_product`]). Other blocks of
+//! columns are packed into panels; the matrix of all windows is never stored (A. Anderson, A. Vasudevan, C. Keane, D. Gregg,
+//! Low-memory GEMM-based convolution algorithms for deep neural networks, 2017).
 //!
-//! Sums are `f32` or `f64`, and rounded once. Each adds its terms in the order of channels and taps. How the output is divided depends
-//! on the shapes alone, so results do not depend on the number of threads.
+//! Sums are `f32` or `f64`, and rounded once. Each adds its terms in the order of channels and taps. How the output is divided
+//! depends on the shapes alone, so results do not depend on the number of threads.
 
 pub mod depthwise;
 
@@ -17,8 +18,8 @@ use crate::tuning::algorithms::{CONVOLUTION_COLUMNS, CONVOLUTION_PANELS, CONVOLU
 use crate::tuning::tasks::FEW_POSITIONS;
 
 signature! {
-    /// `aten::convolution` of images, not transposed. Operands [out (N, C', H', W'), image (N, C, H, W), weight (C', C /
-    /// groups, height, width), bias? (C')], contiguous, of one dtype; out and image may be channels-last if each position is a window.
+    /// `aten::convolution` of images, not transposed. Operands [out (N, C', H', W'), image (N, C, H, W), weight (C', C / groups,
+    /// height, width), bias? (C')], contiguous, of one dtype; out and image may be channels-last if each position is a window.
     /// Scalars: those of [`im2col`](fn@crate::ops::movement::kernel::unfold::im2col) and the groups.
     convolution(out; image, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, groups] in FLOATING =>
         |launch, E| forward::<E>(launch);
@@ -148,8 +149,8 @@ struct Spot {
 }
 
 leaf! {
-    /// Packs some terms of the columns that the spots of each tap describe into panels of `width` columns. `step`: elements from one
-    /// channel to the next, and from one source of a run to the next.
+    /// Packs some terms of the columns that the spots of each tap describe into panels of `width` columns. `step`: elements from
+    /// one channel to the next, and from one source of a run to the next.
     fn pack<E: Widened>(images: &[E], step: [usize; 2], spots: &[Spot], taps: usize, terms: Range<usize>, width: usize, panels: &mut [E::Acc]) {
         let (depth, runs, [channel, every]) = (terms.len(), spots.len() / taps, step);
         let mut line = [E::Acc::ZERO; CONVOLUTION_COLUMNS];

@@ -183,7 +183,8 @@ impl Convolution<'_> {
         dtype == DType::Float && !self.transposed && self.groups == 1 && depth * height * width >= ONEDNN_VOLUME
     }
 
-    /// The products of a pass, in the dtype of the call, in which a card computes. `wanted`: the gradients of input and weight that a backward pass computes; `None` forward.
+    /// The products of a pass, in the dtype of the call, in which a card computes. `wanted`: the gradients of input and weight that
+    /// a backward pass computes; `None` forward.
     fn products(&self, output: Tensor<'_>, wanted: Option<&[bool]>) -> Products {
         let (input, weight) = (self.input.sizes(), self.weight.sizes());
         let product = |sizes: &[i64]| sizes.iter().map(|size| size.unsigned_abs()).product::<u64>();

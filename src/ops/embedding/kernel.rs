@@ -9,9 +9,9 @@ use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROW_BYTES, PREFETCHED_RO
 use crate::tuning::sharing::MAX_PIECE_NS;
 
 signature! {
-    /// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, indices
-    /// of the maxima, table, indices, offsets, weights of the indices?]. Integer operands have PyTorch's dtypes, Int or Long; the
-    /// integer outputs are Long. Scalars [mode, padding index or -1].
+    /// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes,
+    /// indices of the maxima, table, indices, offsets, weights of the indices?]. Integer operands have PyTorch's dtypes, Int or
+    /// Long; the integer outputs are Long. Scalars [mode, padding index or -1].
     embedding_bag(out, bag_of_index, bag_sizes, maxima; table, indices, offsets, weights?)[mode, padding] in FLOATING =>
         |launch, T| Bags::new(launch)?.run::<T>(launch.cost());
     embedding_renorm(table; indices)[max_norm, norm_type] in FIELD | COMPLEX;

@@ -1,5 +1,5 @@
-//! Factories that write to the caller's tensor: `arange`, `range`, `linspace`, `logspace`, identity matrices. PyTorch's own code makes
-//! the tensors for them. Indices of triangles and of `repeat_interleave`, and `trace`.
+//! Factories that write to the caller's tensor: `arange`, `range`, `linspace`, `logspace`, identity matrices. PyTorch's own code
+//! makes the tensors for them. Indices of triangles and of `repeat_interleave`, and `trace`.
 
 use super::kernel::{arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel};
 use crate::call::prelude::*;

@@ -209,8 +209,8 @@ fn put_values<'a>(
     addressing.update(call, target, Input::Tensor(source), operation.into())
 }
 
-/// `index_put_`, and `_index_put_impl_`, which has another argument at the end: its caller may have checked the indices, but they are
-/// checked in any case.
+/// `index_put_`, and `_index_put_impl_`, which has another argument at the end: its caller may have checked the indices, but they
+/// are checked in any case.
 pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (target, given, values, accumulate): (Tensor<'_>, &[_], Tensor<'_>, bool) = arguments.first(4).typed()?;
     ensure!(given.len() <= target.ndim());

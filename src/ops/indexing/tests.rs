@@ -37,9 +37,9 @@ fn store(make: &Make, [target, source]: [Tensor; 2], found: &ArrayD<f64>, dim: u
     Case::new([target.expanded(&sizes, &[dim])], [source, index], [&[Scalar::Long(operation)], &rest[..]].concat())
 }
 
-/// Sums that would stop growing, and products of numbers next to 1 that would stay 1, if they were rounded to 16 bits each time; over
-/// elements in a small and in a large target, rows, and columns. Rows are divided by target positions if these are spread over the
-/// target, else by columns.
+/// Sums that would stop growing, and products of numbers next to 1 that would stay 1, if they were rounded to 16 bits each time;
+/// over elements in a small and in a large target, rows, and columns. Rows are divided by target positions if these are spread over
+/// the target, else by columns.
 #[test]
 fn updates_that_meet_are_rounded_once_in_the_same_order() {
     for (sizes, index_sizes, dim, used, by_line) in [

@@ -14,9 +14,9 @@ signature! {
     /// `aten::nll_loss_forward` and `aten::nll_loss2d_forward`. Operands [out, total weight, x (N, C, H, W), target (N, H, W),
     /// weight?]; out has the target's sizes without a reduction, else one element; scalars [reduction, ignored target].
     nll_loss_forward(out, total_weight; x, target, weight?)[reduction, ignored] in FLOATING => |launch, E| forward::<E>(launch);
-    /// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N, positions),
-    /// total weight, weight?], where grad has the target's sizes without a reduction, else one element; scalars those of
-    /// [`nll_loss_forward`], then C.
+    /// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N,
+    /// positions), total weight, weight?], where grad has the target's sizes without a reduction, else one element; scalars those
+    /// of [`nll_loss_forward`], then C.
     nll_loss_backward(grad_x; grad, target, total_weight, weight?)[reduction, ignored, classes] in FLOATING =>
         |launch, E| backward::<E>(launch);
 }

@@ -1,8 +1,8 @@
-//! Movement of elements without arithmetic: `cat`, `flip`, `roll`, triangles of matrices, `channel_shuffle`; reflection and replication
-//! padding of 1-D, 2-D and 3-D data, and their gradients.
+//! Movement of elements without arithmetic: `cat`, `flip`, `roll`, triangles of matrices, `channel_shuffle`; reflection and
+//! replication padding of 1-D, 2-D and 3-D data, and their gradients.
 //!
-//! Calls of `cat` that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call. A padding is a
-//! list of pairs (before, after), the last dimension first.
+//! Calls of `cat` that are clearly valid skip PyTorch's meta function, which takes longer than the rest of a small call. A padding
+//! is a list of pairs (before, after), the last dimension first.
 
 pub mod unfold;
 
@@ -213,8 +213,8 @@ fn launch_padding(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tens
     call.launch(&[out], &[source], before)
 }
 
-/// Padding operators. `reflection_pad2d`, which has no meta function, uses that of replication; the others' limit the padding to the
-/// elements that can be reflected themselves.
+/// Padding operators. `reflection_pad2d`, which has no meta function, uses that of replication; the others' limit the padding to
+/// the elements that can be reflected themselves.
 pub fn pad<const LIMITED: bool>(call: &Call<'_>, input: Tensor<'_>, padding: &[i64]) -> Outcome {
     let shape = call.shape()?;
     ensure!(!LIMITED || padding.iter().enumerate().all(|(side, &size)| size < input.size_from_end(side / 2)));

@@ -88,8 +88,8 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Runs a step. `others`: numbers and flags in the order of the kernel's scalars, of which `rate` becomes number `place`. `last`: the
-/// gradient scale and `found_inf`.
+/// Runs a step. `others`: numbers and flags in the order of the kernel's scalars, of which `rate` becomes number `place`. `last`:
+/// the gradient scale and `found_inf`.
 fn step<'a>(
     call: &Call<'a>,
     lists: Lists<'a>,

@@ -1,5 +1,5 @@
-//! Pointwise operators that are more than a rule of promotion: `clamp`, powers, conversions between complex numbers and their parts,
-//! `glu` and its gradient, `addr`.
+//! Pointwise operators that are more than a rule of promotion: `clamp`, powers, conversions between complex numbers and their
+//! parts, `glu` and its gradient, `addr`.
 
 pub mod table;
 

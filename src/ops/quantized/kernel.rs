@@ -1,9 +1,9 @@
 //! Products with quantised weights, which models keep compressed in memory and widen as they multiply.
 //!
 //! Weights are (N, K): a row for each column of the result. The columns of the result are divided into strips. Few rows of x are
-//! multiplied by the weights as these are read, since reading takes the time. For more rows, blocks of weights are widened to `f32` and
-//! multiplied by register tiles. Sums are `f32`, and rounded once. The division depends on the shapes alone, so results do not depend
-//! on the number of threads.
+//! multiplied by the weights as these are read, since reading takes the time. For more rows, blocks of weights are widened to `f32`
+//! and multiplied by register tiles. Sums are `f32`, and rounded once. The division depends on the shapes alone, so results do not
+//! depend on the number of threads.
 
 mod int4;
 mod int8;
@@ -20,16 +20,16 @@ signature! {
     /// `aten::_weight_int8pack_mm`: out = x @ (weights * scales)ᵀ. Operands [out (M, N), x (M, K), weights (N, K) of `Char`, scales
     /// (N)], contiguous; out, x and scales have one dtype.
     weight_int8pack_mm(out; x, weights, scales)[] in FLOAT | HALVES => |launch, E| int8::product::<E>(launch);
-    /// `aten::_weight_int4pack_mm_for_cpu`: out = x @ ((weights - 8) * scales + offsets)ᵀ. Operands [out (M, N), x (M, K), packed (N,
-    /// K / 2) of `Byte` as [`convert_weight_to_int4pack`] makes them, parameters (K / group, N, 2): scales and offsets],
+    /// `aten::_weight_int4pack_mm_for_cpu`: out = x @ ((weights - 8) * scales + offsets)ᵀ. Operands [out (M, N), x (M, K), packed
+    /// (N, K / 2) of `Byte` as [`convert_weight_to_int4pack`] makes them, parameters (K / group, N, 2): scales and offsets],
     /// contiguous; out, x and parameters have one dtype. Scalars [group], the terms that share a scale; it divides K and is even.
     weight_int4pack_mm(out; x, packed, parameters)[group] in FLOAT | HALVES => |launch, E| int4::product::<E>(launch);
-    /// `aten::_convert_weight_to_int4pack_for_cpu`: packs weights of 4 bits in the layout of PyTorch's CPU kernel, which depends on the
-    /// instruction set (`aten/src/ATen/native/cpu/int4mm_kernel.cpp`). Operands [out (N, K / 2) of `Byte`, weights (N, K) of `Int`,
-    /// 0 to 15], contiguous; N is a multiple of 16, K even.
+    /// `aten::_convert_weight_to_int4pack_for_cpu`: packs weights of 4 bits in the layout of PyTorch's CPU kernel, which depends on
+    /// the instruction set (`aten/src/ATen/native/cpu/int4mm_kernel.cpp`). Operands [out (N, K / 2) of `Byte`, weights (N, K) of
+    /// `Int`, 0 to 15], contiguous; N is a multiple of 16, K even.
     convert_weight_to_int4pack(out; weights)[] in INT => |launch| int4::pack(launch);
-    /// `aten::_int_mm`: out = a @ columnsᵀ, exact but for overflow, which wraps. Operands [out (M, N) of `Int`, a (M, K) of `Char` or
-    /// `Byte`, columns (N, K) of `Char`], contiguous.
+    /// `aten::_int_mm`: out = a @ columnsᵀ, exact but for overflow, which wraps. Operands [out (M, N) of `Int`, a (M, K) of `Char`
+    /// or `Byte`, columns (N, K) of `Char`], contiguous.
     int_mm(out; a, columns)[] in INT => |launch| integer_product::product(launch);
 }
 

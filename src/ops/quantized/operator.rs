@@ -58,8 +58,8 @@ pub fn convert_weight_to_int4pack(call: &Call<'_>, weights: Tensor<'_>, _inner_t
     call.launch_in(DType::Int, &[out], &[call.dense(weights, Format::Contiguous)?], &[])
 }
 
-/// `_weight_int4pack_mm_for_cpu`: x (M, K), packed weights (N, K / 2) of `Byte`, the terms of a group, scales and offsets (K / group, N,
-/// 2) of x's dtype. Returns (M, N).
+/// `_weight_int4pack_mm_for_cpu`: x (M, K), packed weights (N, K / 2) of `Byte`, the terms of a group, scales and offsets (K /
+/// group, N, 2) of x's dtype. Returns (M, N).
 pub fn weight_int4pack_mm(call: &Call<'_>, x: Tensor<'_>, packed: Tensor<'_>, group: i64, parameters: Tensor<'_>) -> Outcome {
     let ([m, k], [n, bytes]) = (matrix(x)?, matrix(packed)?);
     ensure!(call.takes(x.dtype()) && packed.dtype() == DType::Byte && parameters.dtype() == x.dtype());

@@ -145,8 +145,8 @@ fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>)
     lines::run_either::<T, 1, 1>([input], [output], dim, cost, &scan)
 }
 
-/// The number of columns and the elements of the input, if the operands are contiguous and there are 2 to 4 columns and many rows to
-/// scan down.
+/// The number of columns and the elements of the input, if the operands are contiguous and there are 2 to 4 columns and many rows
+/// to scan down.
 fn narrow<'a, T: Element>(output: &View<'_>, input: View<'a>, dim: usize) -> Option<(usize, &'a [T])> {
     let columns = input.sizes().get(dim + 1..)?.iter().product::<i64>() as usize;
     let is_one = input.sizes()[..dim].iter().all(|&size| size == 1);

@@ -1,8 +1,8 @@
 //! The clock of a profile: what the program's tasks would take on a card, beside or instead of their computation.
 //!
 //! Each submission gives its task to the [simulation](engine), with a duration from the [roofline], and advances the host's time.
-//! Times depend on the program, the profile and the [roofline] alone, not on this machine. Recordings of events have a moment in the
-//! simulated time, and the entries of a trace have simulated times.
+//! Times depend on the program, the profile and the [roofline] alone, not on this machine. Recordings of events have a moment in
+//! the simulated time, and the entries of a trace have simulated times.
 
 pub mod collective;
 pub mod engine;

@@ -1,5 +1,5 @@
-//! Guarded blocks: each allocation gets a guard after its bytes, and a freed block stays out of the pool, in the [`Quarantine`], until
-//! newer ones displace it.
+//! Guarded blocks: each allocation gets a guard after its bytes, and a freed block stays out of the pool, in the [`Quarantine`],
+//! until newer ones displace it.
 //!
 //! Fills and checks are tasks on the block's own stream, so they run in stream order with the block's other tasks. Blocks of
 //! private pools, blocks that other streams or processes use, and blocks of a capturing stream go back to the pool at once, because

@@ -1,7 +1,8 @@
 //! Allocation history for `_record_memory_history`, with a stack for each entry.
 //!
-//! The pool does not depend on Python: a *context* is an opaque value (a Python stack) that a function set by the front end captures and
-//! that the snapshot returns. Contexts are captured before the pool's lock is taken, because capturing may wait for the interpreter.
+//! The pool does not depend on Python: a *context* is an opaque value (a Python stack) that a function set by the front end
+//! captures and that the snapshot returns. Contexts are captured before the pool's lock is taken, because capturing may wait for
+//! the interpreter.
 
 #![forbid(unsafe_code)]
 

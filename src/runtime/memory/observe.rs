@@ -1,5 +1,5 @@
-//! Observers of the pools: the profiler and the race detector are notified of each allocation and free, out-of-memory observers of failed
-//! requests.
+//! Observers of the pools: the profiler and the race detector are notified of each allocation and free, out-of-memory observers of
+//! failed requests.
 
 #![forbid(unsafe_code)]
 

@@ -135,8 +135,8 @@ pub fn lock_pages(start: usize, length: usize) -> bool {
 
 fn map(start: usize, length: usize, protection: libc::c_int, flags: libc::c_int) -> Result<usize> {
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: without MAP_FIXED the kernel picks unused addresses; with it, the callers above pass only parts of their own reservation,
-    // in which the pool keeps no live block.
+    // SAFETY: without MAP_FIXED the kernel picks unused addresses; with it, the callers above pass only parts of their own
+    // reservation, in which the pool keeps no live block.
     let start = unsafe { libc::mmap(start as *mut libc::c_void, length, protection, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as usize) }
 }

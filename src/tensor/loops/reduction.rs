@@ -57,8 +57,8 @@ impl FoldBlock {
 /// The element at an index of contiguous ones that begin at `data`, widened. Only leaves call it, with elements of their block.
 #[inline(always)]
 fn load<E: Element>(data: *const u8, index: usize) -> E::Acc {
-    // SAFETY: a block's elements are those of the input, which the launch may read, or of a worker's scratch memory, and of dtype `E`:
-    // `tree` makes blocks of nothing else.
+    // SAFETY: a block's elements are those of the input, which the launch may read, or of a worker's scratch memory, and of dtype
+    // `E`: `tree` makes blocks of nothing else.
     unsafe { data.cast::<E>().wrapping_add(index).read_unaligned() }.load()
 }
 

@@ -1,7 +1,7 @@
 //! Staging: the way of elements between an operand and contiguous scratch memory of a loop's dtype.
 //!
-//! A [`Stage`] packs and casts one rectangle of elements. [`Patches`] does so for all operands of a loop over patches, and only where
-//! a loop cannot use an operand's own memory.
+//! A [`Stage`] packs and casts one rectangle of elements. [`Patches`] does so for all operands of a loop over patches, and only
+//! where a loop cannot use an operand's own memory.
 
 use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
@@ -110,8 +110,8 @@ pub struct Patches {
 }
 
 impl Patches {
-    /// For the first `count` operands of a launch, of which the first `outputs` are written, in a loop over `dtypes`. With `in_place`
-    /// the loop takes an input that is an output, element for element.
+    /// For the first `count` operands of a launch, of which the first `outputs` are written, in a loop over `dtypes`. With
+    /// `in_place` the loop takes an input that is an output, element for element.
     pub fn new(
         launch: &Launch<'_>,
         space: &Space<'_>,

@@ -8,9 +8,9 @@ use crate::tensor::prelude::*;
 use crate::tuning::caches::{ATTENTION_KEYS, ATTENTION_QUERIES};
 
 signature! {
-    /// `aten::_scaled_dot_product_flash_attention_for_cpu` without dropout. Operands [out, logsumexp, query, key, value, mask?]: out
-    /// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype,
-    /// query as out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
+    /// `aten::_scaled_dot_product_flash_attention_for_cpu` without dropout. Operands [out, logsumexp, query, key, value, mask?]:
+    /// out [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing
+    /// dtype, query as out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
     attention(out, logsumexp; query, key, value, mask?)[is_causal, has_scale, scale] in FLOATING => |launch, E| run::<E>(launch);
 }
 
@@ -159,8 +159,8 @@ leaf! {
         }
     }
 
-    /// Online softmax step: score => exp(score - running maximum). Sum and output are rescaled when the maximum grows. The length of
-    /// `scores` is a multiple of [`LANES`], and scores without a key are -infinity.
+    /// Online softmax step: score => exp(score - running maximum). Sum and output are rescaled when the maximum grows. The length
+    /// of `scores` is a multiple of [`LANES`], and scores without a key are -infinity.
     fn weigh<T: Score>(scores: &mut [T], out: &mut [T], maximum: &mut T, sum: &mut T) {
         let before = *maximum;
         // NaN is never taken as the maximum; its weight is NaN, and so is the sum.

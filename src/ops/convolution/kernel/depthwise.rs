@@ -15,8 +15,8 @@ use crate::tensor::prelude::*;
 use crate::tuning::sharing::{DEPTHWISE_PARTS, GRAIN};
 
 signature! {
-    /// A convolution or, with `to_image`, the gradient of the image. Operands [out, x, weight, bias?]: out and x are windows and image,
-    /// or image and windows.
+    /// A convolution or, with `to_image`, the gradient of the image. Operands [out, x, weight, bias?]: out and x are windows and
+    /// image, or image and windows.
     depthwise(out; x, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, to_image] in FLOATING =>
         |launch, E| to_targets::<E>(launch);
     /// The gradients of the weights (C, height * width) and of the bias (C), where requested. Operands [gradients, image, windows].

@@ -8,8 +8,8 @@ use crate::tensor::prelude::*;
 use crate::tuning::sharing::GRAIN;
 
 signature! {
-    /// `aten::reflection_padNd`: the input mirrored beyond its edges. Operands [out, input] of one dtype; scalars [padding before the
-    /// last dimension, before the last but one, ...].
+    /// `aten::reflection_padNd`: the input mirrored beyond its edges. Operands [out, input] of one dtype; scalars [padding before
+    /// the last dimension, before the last but one, ...].
     reflection_pad(out; input)[last, ..others] in ANY => |launch| pad(launch, reflect);
     /// `aten::replication_padNd`: the input's edges repeated. Operands and scalars as for [`reflection_pad`].
     replication_pad(out; input)[last, ..others] in ANY => |launch| pad(launch, replicate);

@@ -4,15 +4,16 @@ use crate::tensor::prelude::*;
 
 signature! {
     eye(out)[] in EVERY;
-    /// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars
-    /// [diagonal].
+    /// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes;
+    /// scalars [diagonal].
     tril(out; input)[diagonal] in ANY => |launch| triangle::<false>(launch);
     /// `aten::triu`: the elements on and above a diagonal, zeros below. Operands and scalars as for [`tril`].
     triu(out; input)[diagonal] in ANY => |launch| triangle::<true>(launch);
     /// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)];
     /// scalars [rows, cols, diagonal].
     tril_indices(out)[rows, cols, diagonal] in REAL => |launch| indices::<false>(launch);
-    /// `aten::triu_indices`: rows and columns of the elements on and above a diagonal. Operands and scalars as for [`tril_indices`].
+    /// `aten::triu_indices`: rows and columns of the elements on and above a diagonal. Operands and scalars as for
+    /// [`tril_indices`].
     triu_indices(out)[rows, cols, diagonal] in REAL => |launch| indices::<true>(launch);
 }
 

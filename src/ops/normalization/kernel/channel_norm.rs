@@ -171,7 +171,8 @@ impl<E: Element<Acc: Real>> Statistic<E, 2> for Products<'_, E::Acc> {
 }
 
 leaf! {
-    /// Computes the pieces from number `first` on. With `by_columns`, the pieces of all columns over the same rows follow one another.
+    /// Computes the pieces from number `first` on. With `by_columns`, the pieces of all columns over the same rows follow one
+    /// another.
     fn pieces<E: Element, S: Statistic<E, I>; I: usize>(shape: Shape, statistic: S, inputs: [&[E]; I], first: usize, found: &mut [Pair]) {
         let cols = shape.cols;
         if shape.by_columns {

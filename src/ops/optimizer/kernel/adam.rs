@@ -5,8 +5,8 @@ use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::{Element, Error, Launch, Real, Scalar, dispatch, signature};
 
 signature! {
-    /// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, maximum second moments (AMSGrad only), gradients], step
-    /// counts; scalars [those of every optimizer, lr, ...].
+    /// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, maximum second moments (AMSGrad only), gradients],
+    /// step counts; scalars [those of every optimizer, lr, ...].
     fused_adam(..lists)[tensors, has_rate, has_scale, has_overflow, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize] in FLOATING =>
         |launch| step(launch, false);
     /// `aten::_fused_adamw_`: weight decay is decoupled from the gradient. Operands and scalars as of [`fused_adam`].

@@ -1,8 +1,8 @@
 //! Weights of 4 bits with a scale and an offset for each group of terms of a row.
 //!
-//! The layout is that of PyTorch's CPU kernel. Rows of weights are packed in blocks of four registers; a block has a line of bytes for
-//! each term. With AVX2 and AVX-512 the low halves of a line's bytes are the first half of the block's rows, the high halves the
-//! second. Blocks of fewer rows, and all blocks elsewhere, have two adjacent rows in a byte.
+//! The layout is that of PyTorch's CPU kernel. Rows of weights are packed in blocks of four registers; a block has a line of bytes
+//! for each term. With AVX2 and AVX-512 the low halves of a line's bytes are the first half of the block's rows, the high halves
+//! the second. Blocks of fewer rows, and all blocks elsewhere, have two adjacent rows in a byte.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
@@ -175,8 +175,8 @@ fn put_in_order(numbers: &mut [f32]) {
     }
 }
 
-/// [`products`] of `C` registers of bytes from position `at` of the lines on. The code uses intrinsics because the compiler makes vectors
-/// across terms and columns.
+/// [`products`] of `C` registers of bytes from position `at` of the lines on. The code uses intrinsics because the compiler makes
+/// vectors across terms and columns.
 ///
 /// # Safety
 /// The processor must have AVX2. There must be `terms` numbers at each of x, an even number of them, and as many lines; `C` registers from

@@ -1,5 +1,5 @@
-//! `amax`, `amin`, `aminmax`, `argmax`, `argmin`, `max.dim` and `min.dim`. Operands: [outputs..., input], over the input's sizes. The
-//! outputs have stride 0 in the reduced dimensions; those of the last four, whose indices are Long, reduce one dimension.
+//! `amax`, `amin`, `aminmax`, `argmax`, `argmin`, `max.dim` and `min.dim`. Operands: [outputs..., input], over the input's sizes.
+//! The outputs have stride 0 in the reduced dimensions; those of the last four, whose indices are Long, reduce one dimension.
 
 use crate::tensor::inlined::inlined;
 use crate::tensor::loops::reduction::argminmax;

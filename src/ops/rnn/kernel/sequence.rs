@@ -64,9 +64,10 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
 /// Computes a layer whose cell has this step.
 ///
 /// The outputs [steps, batch, ..] have what the step keeps. Forward, the operands are [initial states.., what the step reads]. In a
-/// gradient there are outputs [batch, size] as well, the gradients of the states, and the operands are what the step reads. A step reads rows of operands [steps, batch, ..] at its position, and operands of one dimension. The last two
-/// operands of a gradient may be [batch, size] and [steps, batch, size], a state at the beginning and after each step, of which it
-/// reads the one before the step.
+/// gradient there are outputs [batch, size] as well, the gradients of the states, and the operands are what the step reads. A step
+/// reads rows of operands [steps, batch, ..] at its position, and operands of one dimension. The last two operands of a gradient
+/// may be [batch, size] and [steps, batch, size], a state at the beginning and after each step, of which it reads the one before
+/// the step.
 pub fn layer<S, const OUTPUTS: usize, const KEPT: usize, const READ: usize, const PRODUCTS: usize, const FACTORS: usize>(
     launch: &Launch<'_>,
     step: S,

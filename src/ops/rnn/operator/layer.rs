@@ -1,6 +1,6 @@
-//! LSTM, GRU and Elman layers over whole sequences, in one direction, and `torch.lstm`, `gru`, `rnn_tanh` and `rnn_relu`, networks of
-//! them. One product handles the inputs of all steps, and one kernel loops over the steps. The layers are operators of rustdev's own
-//! library, with autograd in `shim/ops/rnn_layers.cpp`.
+//! LSTM, GRU and Elman layers over whole sequences, in one direction, and `torch.lstm`, `gru`, `rnn_tanh` and `rnn_relu`, networks
+//! of them. One product handles the inputs of all steps, and one kernel loops over the steps. The layers are operators of rustdev's
+//! own library, with autograd in `shim/ops/rnn_layers.cpp`.
 
 use std::ffi::CStr;
 use std::{iter, slice};

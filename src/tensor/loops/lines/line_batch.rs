@@ -90,7 +90,8 @@ impl<'a> LineBuffers<'a> {
             };
             let dense = plan.dense(scratch.data(), operand.dtype.size());
             if !operand.is_output {
-                // SAFETY: the operand's elements are readable, and `drive` has checked its dtype; scratch and raw memory hold a batch.
+                // SAFETY: the operand's elements are readable, and `drive` has checked its dtype; scratch and raw memory hold a
+                // batch.
                 unsafe { stage.gather(*target, operand.view.dtype(), dense.data, operand.dtype, &mut || self.raw.data()) };
             }
             *target = dense;

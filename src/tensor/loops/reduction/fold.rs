@@ -75,7 +75,8 @@ macro_rules! fold {
 }
 pub(crate) use fold;
 
-/// Folds the launch's input, cast to `E` unless the fold takes bits, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
+/// Folds the launch's input, cast to `E` unless the fold takes bits, into its output, whose dtype is `O`'s (or Byte, where `O` is
+/// Bool).
 #[inline]
 pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), Error> {
     check::<O>(launch, 1)?;
