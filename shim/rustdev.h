@@ -293,7 +293,9 @@ typedef struct rd_memory_stats {
   int64_t num_ooms;
   // Times that the device was synchronised to reclaim memory.
   int64_t num_sync_all_streams;
+  // Segments committed.
   int64_t num_device_alloc;
+  // Segments released.
   int64_t num_device_free;
   // The setting; -1 means no limit.
   int64_t max_split_size;

@@ -352,8 +352,9 @@ pub mod tasks {
     pub const PART_CHANNELS: i64 = 64;
     /// Minimum channels of a part if the call would not be divided otherwise.
     pub const FEWEST_PART_CHANNELS: i64 = 32;
-    /// Positions of all images' outputs up to which a convolution in float32 is computed by a Rust kernel with AVX2. Measured: AMD
-    /// Zen 3, November 2026.
+    /// Positions of all images' outputs up to which a convolution in float32 is computed by a Rust kernel with AVX2, and up to which
+    /// that kernel packs several images with windows of one element in place of a matrix product for each. Measured: AMD Zen 3,
+    /// November 2026.
     pub const FEW_POSITIONS: i64 = 512;
     /// Elements of a channel from which on oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of
     /// one.

@@ -1,10 +1,11 @@
 //! The operator table: groups of operators whose kernels are in one module.
 //!
-//! A group begins with how the operands relate and with the module, `pointwise::sign` for `pointwise::kernel::sign`. Then come the
-//! operators: the name without its namespace (ATen's, except in the last groups), the kernel behind `=` if it has another name, and
-//! the cost of an element (nanoseconds of one thread) or, for `costed`, the module's function that computes a launch's. The cost
-//! decides where the operator runs and with how many threads. The kernel's operands, scalars and dtypes are declared beside the
-//! kernel ([`Signature`]). Rows of the kinds `each` and `reduced` run a kernel over every tensor of a list; their names begin with
+//! A group begins with how the operands relate and with the module, `pointwise::sign` for `pointwise::kernel::sign`. A limit of all
+//! its rows may follow: `only(..)` some dtypes, or another cost `in_complex(..)`. Then come the operators: the name without its
+//! namespace (ATen's, except in the last group and for helpers), the kernel behind `=` if it has another name, and the cost of an
+//! element (nanoseconds of one thread) or, for `costed`, the module's function that computes a launch's. The cost decides where the
+//! operator runs and with how many threads. The kernel's operands, scalars and dtypes are declared beside the kernel
+//! ([`Signature`]). Rows of the kinds `each` and `reduced` run a kernel over every tensor of a list; their names begin with
 //! `_foreach_`.
 
 #![forbid(unsafe_code)]
@@ -28,7 +29,7 @@ macro_rules! name {
     ($($text:tt)+) => { c(concat!($($text)+, "\0")) };
 }
 
-/// Makes a row of its kind, the kernel's family and path with what else holds for the row, name, kernel and cost.
+/// Makes a row: `row!(kind [family::path, limit(value)] name [kernel] cost)`. Without a kernel, the kernel has the name.
 macro_rules! row {
     ($kind:ident [$family:ident$(::$path:ident)*, $limit:ident($value:expr)] $($row:tt)+) => {
         row!($kind [$family$(::$path)*] $($row)+).$limit($value)

@@ -34,7 +34,7 @@ pub fn is_child() -> bool {
     CHILD.load(Ordering::Relaxed)
 }
 
-/// Fails in such a child.
+/// Fails in such a child with `InvalidArgument` and the text that PyTorch uses for CUDA.
 #[inline]
 pub fn check() -> Result<(), Error> {
     if is_child() { Err(refusal()) } else { Ok(()) }

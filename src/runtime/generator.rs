@@ -43,7 +43,7 @@ impl Generator {
     }
 }
 
-/// Checks that an offset is at the start of a block.
+/// Fails with `InvalidArgument` for an offset inside a block.
 pub fn check_offset(offset: u64) -> Result<(), Error> {
     if offset.is_multiple_of(BLOCK) {
         return Ok(());

@@ -151,7 +151,7 @@ pub(super) fn submit(capture: Option<&dyn Recorder>, stream: &'static Stream, ta
     check(stream.key(), capture, task.name(), &touches, |number| describe(task, number))
 }
 
-/// Checks and records a replay, which counts as one submission.
+/// Checks and records a replay, which counts as one submission. Like the next functions, it fails with `Race` in the mode `Error`.
 #[cold]
 pub fn replay(stream: &'static Stream, accesses: impl Iterator<Item = Access>) -> Result<(), Error> {
     let touches: Vec<_> = accesses.filter(is_watched).map(|access| touch(access, None)).collect();

@@ -31,10 +31,12 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers
     workers.stop()
 
 
-def failure(tensor: torch.Tensor) -> str:
-    """Return the error of the stream, and leave the group."""
-    with pytest.raises(torch.AcceleratorError) as raised:
-        tensor.tolist()
+#: The error of the stream, or of the call if the ranks have compared their calls by its end.
+FAILURES = (torch.AcceleratorError, dist.DistBackendError)
+
+
+def after(raised: pytest.ExceptionInfo[Exception]) -> str:
+    """Return the text of an error, and leave the group."""
     assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4, "the device works on"
     dist.destroy_process_group()
     return str(raised.value)
@@ -42,25 +44,31 @@ def failure(tensor: torch.Tensor) -> str:
 
 def another_operation(store: str) -> str:
     rank, tensor = joined(store)
-    if rank == 0:
-        dist.all_reduce(tensor)
-    else:
-        dist.broadcast(tensor, 0)
-    return failure(tensor)
+    with pytest.raises(FAILURES) as raised:
+        if rank == 0:
+            dist.all_reduce(tensor)
+        else:
+            dist.broadcast(tensor, 0)
+        tensor.tolist()
+    return after(raised)
 
 
 def another_size(store: str) -> str:
     rank, _ = joined(store)
     tensor = torch.ones(4 + rank, device="rustdev")
-    dist.all_reduce(tensor)
-    return failure(tensor)
+    with pytest.raises(FAILURES) as raised:
+        dist.all_reduce(tensor)
+        tensor.tolist()
+    return after(raised)
 
 
 def another_dtype(store: str) -> str:
     rank, _ = joined(store)
     tensor = torch.ones(4, device="rustdev", dtype=torch.float32 if rank == 0 else torch.int32)
-    dist.all_reduce(tensor)
-    return failure(tensor)
+    with pytest.raises(FAILURES) as raised:
+        dist.all_reduce(tensor)
+        tensor.tolist()
+    return after(raised)
 
 
 DIFFERENT = [
@@ -110,11 +118,13 @@ def test_calls_that_may_differ(comparing: Workers, tmp_path: Path) -> None:
 def late(store: str) -> str:
     rank, tensor = joined(store)
     dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=1))
-    if rank == 0:
-        dist.all_reduce(tensor)
-    else:
-        dist.broadcast(tensor, 0)
-    return failure(tensor)
+    with pytest.raises(FAILURES) as raised:
+        if rank == 0:
+            dist.all_reduce(tensor)
+        else:
+            dist.broadcast(tensor, 0)
+        tensor.tolist()
+    return after(raised)
 
 
 def test_calls_that_differ_fail_after_the_timeout(hanging: Workers, tmp_path: Path) -> None:

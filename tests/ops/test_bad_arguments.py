@@ -98,6 +98,9 @@ RuntimeError: no heads or rows
     A._scaled_dot_product_flash_attention_for_cpu(T(1, 4, 0, 8), T(1, 4, 6, 8), T(1, 4, 6, 8))
 RuntimeError: positive strides
     A.convolution_overrideable(T(2, 3, 8, 8), T(4, 3, 3, 3), None, [0, 0], [0, 0], [1, 1], False, [0, 0], 1)
+RuntimeError: expected bias to be 1-dimensional with 4 elements
+    A.convolution_overrideable(T(2, 3, 8, 8), T(4, 3, 1, 1), T(1), [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    A.convolution_overrideable(T(2, 3, 8, 8), T(4, 3, 1, 1), T(1, 4), [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
 RuntimeError: do not fit
     A.convolution_overrideable(T(2, 3, 8, 8), T(4, 5, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 0)
 RuntimeError: 2 numbers

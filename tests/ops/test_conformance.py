@@ -162,6 +162,7 @@ def test_the_page_counts_kinds_and_tells_reasons(load: Callable[[str], ModuleTyp
         """Return the exit status of the command, and the page."""
         source, page = tmp_path / "results.json", tmp_path / "page.md"
         source.write_text(json.dumps(results))
+        page.write_text("<!-- begin: conformance -->\n<!-- end: conformance -->\n")
         return load("conformance").main([str(source), str(page)]), page.read_text()
 
     file = "conformance/test_operators.py::TestOperatorsRUSTDEV::"

@@ -316,7 +316,16 @@ def test_convolution_keeps_channels_last() -> None:
 
 
 #: Images (N, C, H, W), from those with few positions to those with many, and the number of output channels.
-IMAGES_OF_PRODUCTS = [((2, 5, 6, 7), 3), ((3, 16, 20, 20), 24), ((1, 8, 1, 700), 5), ((2, 8, 600, 1), 5), ((700, 6, 1, 1), 9)]
+IMAGES_OF_PRODUCTS = [
+    ((2, 5, 6, 7), 3),
+    ((1, 9, 5, 5), 4),
+    ((3, 16, 20, 20), 24),
+    ((3, 16, 20, 20), 1),
+    ((2, 1, 30, 30), 6),
+    ((1, 8, 1, 700), 5),
+    ((2, 8, 600, 1), 5),
+    ((700, 6, 1, 1), 9),
+]
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])

@@ -3,8 +3,8 @@
 //! columns are packed into panels; the matrix of all windows is never stored (A. Anderson, A. Vasudevan, C. Keane, D. Gregg,
 //! Low-memory GEMM-based convolution algorithms for deep neural networks, 2017).
 //!
-//! Sums are `f32` or `f64`, and rounded once. Each adds its terms in the order of channels and taps. How the output is divided
-//! depends on the shapes alone, so results do not depend on the number of threads.
+//! Sums are `f32` or `f64`, and rounded once. Those of packed windows add their terms in the order of channels and taps. How the
+//! output is divided depends on the shapes alone, so results do not depend on the number of threads.
 
 pub mod depthwise;
 
@@ -19,7 +19,8 @@ use crate::tuning::tasks::FEW_POSITIONS;
 
 signature! {
     /// `aten::convolution` of images, not transposed. Operands [out (N, C', H', W'), image (N, C, H, W), weight (C', C / groups,
-    /// height, width), bias? (C')], contiguous, of one dtype; out and image may be channels-last if each position is a window.
+    /// height, width), bias? (C')], contiguous, of one dtype. In `Float` and `Double` and one group, out and image may be
+    /// channels-last if the windows are the elements of the image.
     /// Scalars: those of [`im2col`](fn@crate::ops::movement::kernel::unfold::im2col) and the groups.
     convolution(out; image, weight, bias?)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, groups] in FLOATING =>
         |launch, E| forward::<E>(launch);
@@ -232,9 +233,10 @@ leaf! {
     }
 }
 
-/// A convolution whose windows are single elements, as a matrix product for each image or, channels-last, for all of them. `None`
-/// for other convolutions, for few positions in contiguous layout and for 16 bit floats, which [`pack`] widens faster.
-fn as_product<E: Widened>(plan: &Plan, [out, image, weight]: [&View<'_>; 3], bias: Option<&View<'_>>) -> Option<Problem> {
+/// A convolution whose windows are the image's elements, in one group, as a matrix product for each image or, if the positions of all
+/// images are equally far apart, for all of them. `None` for other convolutions, for few positions that are not one product, and for
+/// 16 bit floats, which [`pack`] widens faster. `bias`: one for each output channel.
+fn as_product<E: Widened>(plan: &Plan, [out, image, weight]: [&View<'_>; 3], bias: Option<&[E]>) -> Option<Problem> {
     let positions = plan.positions();
     // The distance of adjacent positions. The stride of a dimension of one element has no meaning.
     let step = |view: &View<'_>| match [view.size(2), view.size(3)] {
@@ -252,33 +254,32 @@ fn as_product<E: Widened>(plan: &Plan, [out, image, weight]: [&View<'_>; 3], bia
     let matrix = |view: &View<'_>, row: isize, col: isize, batch: isize| Matrix { data: view.data(), row, col, batch, conj: false };
     let of_images = |view: &View<'_>, step: isize| matrix(view, view.stride(1), step, view.stride(0));
     let operands = [of_images(out, steps.0), matrix(weight, weight.stride(0), weight.stride(1), 0), of_images(image, steps.1)];
-    let bias = bias.map(|bias| matrix(bias, bias.stride(0), 0, 0));
-    let mut problem = Problem::plain(E::DTYPE, [plan.channels[1], positions, plan.channels[0]], operands, bias);
-    if are_joined {
-        problem.n = plan.images * positions;
-        return Some(problem.transposed());
-    }
-    problem.batch = plan.images;
-    Some(problem)
+    let bias = bias.map(|bias| Matrix { col: 0, ..Matrix::contiguous(bias.as_ptr().cast_mut(), 1) });
+    let [batch, columns] = if are_joined { [1, plan.images * positions] } else { [plan.images, positions] };
+    // SAFETY: the sizes and strides are those of the views, which have elements of `E`; the launch guarantees their memory, and that
+    // its output shares none with an input.
+    let problem = unsafe { Problem::plain(E::DTYPE, [batch, plan.channels[1], columns, plan.channels[0]], operands, bias) };
+    Some(if are_joined { problem.transposed() } else { problem })
 }
 
 fn forward<E: Widened>(launch: &Launch<'_>) -> Result<(), Error> {
     let convolution::Operands { out, image, weight, bias } = convolution::Operands::of(launch)?;
     let plan = Plan::new(launch, &out, &image, &weight)?;
-    if let Some(problem) = as_product::<E>(&plan, [&out, &image, &weight], bias.as_ref()) {
+    let other = || Error::operands("convolution: an operand of another dtype or layout");
+    let views: [&View<'_>; 3] = [&out, &image, &weight];
+    let bias = bias.as_ref().map(Row::flat).transpose()?;
+    let biases: Option<&[E]> = bias.and_then(|bias| bias.as_slice());
+    let fits = biases.map(<[E]>::len) == bias.map(|_| plan.channels[1] * plan.groups);
+    if !fits || views.iter().any(|view| view.dtype() != E::DTYPE) {
+        return Err(other());
+    }
+    if let Some(problem) = as_product(&plan, views, biases) {
         return matmul::run(&problem);
     }
-    let other = || Error::operands("convolution: an operand of another dtype or layout");
     let images: &[E] = Row::flat(&image)?.as_slice().ok_or_else(other)?;
     let (mut widened, mut of_bias) = (Memory::of(0), Memory::of(0));
     let weights = terms::<E>(Row::flat(&weight)?, &mut widened).ok_or_else(other)?;
-    let bias = match bias {
-        Some(bias) => Some(terms::<E>(Row::flat(&bias)?, &mut of_bias).ok_or_else(other)?),
-        None => None,
-    };
-    if bias.is_some_and(|bias| bias.len() != plan.channels[1] * plan.groups) {
-        return Err(other());
-    }
+    let bias = bias.and_then(|bias| terms::<E>(bias, &mut of_bias));
     let numbers: &mut [E] = out.into_flat()?.into_slice().ok_or_else(other)?;
     let (width, multiply): (usize, Multiply<E::Acc>) = match (simd::isa(), size_of::<E::Acc>()) {
         (Isa::Avx512, 4) => (32, multiply::<E::Acc, 8, 32>),

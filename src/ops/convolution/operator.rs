@@ -1,7 +1,7 @@
 //! Convolutions, forward and backward: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the
 //! batch or the channels. The division depends only on the shapes, so results do not depend on the number of threads.
 //!
-//! `depthwise_windows` and `packed_windows` choose the calls that the Rust kernels of `src/ops/convolution/kernel/depthwise.rs` and
+//! `depthwise_windows` and `kernel_windows` choose the calls that the Rust kernels of `src/ops/convolution/kernel/depthwise.rs` and
 //! `src/ops/convolution/kernel.rs` compute, `run` the dtype of others.
 //! In the task PyTorch's `at::convolution` chooses the algorithm, except where `has_large_volumes` requests that of oneDNN.
 //!
@@ -156,7 +156,7 @@ impl Convolution<'_> {
         Some(Windows { kernel: kernel?, dilation: dilation?, padding: padding?, stride: stride? })
     }
 
-    /// True if each window is one element of the image, and each element a window.
+    /// True for one group whose windows are the elements of the image.
     fn is_pointwise(&self) -> bool {
         let are = |numbers: &[i64], number: i64| numbers.iter().all(|&other| other == number);
         self.groups == 1 && are(&self.weight.sizes()[2..], 1) && are(self.stride, 1) && are(self.padding, 0)
@@ -165,7 +165,7 @@ impl Convolution<'_> {
     /// The windows of a 2-D convolution that `src/ops/convolution/kernel.rs` computes, on processors with AVX2 and without
     /// AVX-512: 16 bit floats, which it widens as it packs them, `Double`, calls of few positions, for which oneDNN
     /// reorders the weights, and windows of one element, which are matrix products.
-    fn packed_windows(&self, out: Tensor<'_>) -> Option<Windows> {
+    fn kernel_windows(&self, out: Tensor<'_>) -> Option<Windows> {
         let &[images, _, ref sizes @ ..] = out.sizes() else { return None };
         let (dtype, is_pointwise) = (self.input.dtype(), self.is_pointwise());
         let is_ours = match dtype {
@@ -253,6 +253,13 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) = arguments.typed()?;
     let convolution = Convolution { input, weight, stride, padding, dilation, output_padding, transposed, groups };
     convolution.check(bias)?;
+    let (channels, sizes) = (convolution.output_channels(), bias.map(Tensor::sizes));
+    ensure!(
+        sizes.is_none_or(|sizes| sizes == [channels]),
+        "Given weight of size {:?}, expected bias to be 1-dimensional with {channels} elements, but got bias of size {:?} instead",
+        weight.sizes(),
+        sizes.unwrap_or_default()
+    );
     let shape = Shape::new(&convolution.output_sizes()?, convolution.input.dtype(), convolution.format());
     let out = call.output(0, &shape, Strides::Any)?;
     if out.numel() == 0 {
@@ -262,10 +269,12 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         let bias = call.dense_given(bias)?;
         return depthwise(call, &windows, [out, convolution.input, convolution.weight], bias, false);
     }
-    if let Some(windows) = convolution.packed_windows(out) {
-        let format = if out.is_dense(Format::Contiguous) { Format::Contiguous } else { Format::ChannelsLast };
-        let operands = [call.dense(input, format)?, call.dense(weight, Format::Contiguous)?];
-        let inputs = [Some(operands[0]), Some(operands[1]), call.dense_given(bias)?];
+    if let Some(windows) = convolution.kernel_windows(out) {
+        // An output of one channel is dense in both formats.
+        let takes_last = convolution.is_pointwise() && input.dtype() == DType::Float && input.is_dense(Format::ChannelsLast);
+        let is_last = out.is_dense(Format::ChannelsLast) && (takes_last || !out.is_dense(Format::Contiguous));
+        let format = if is_last { Format::ChannelsLast } else { Format::Contiguous };
+        let inputs = [Some(call.dense(input, format)?), Some(call.dense(weight, Format::Contiguous)?), call.dense_given(bias)?];
         let mut scalars = windows.scalars([2, 3].map(|dim| out.sizes()[dim])).list().to_vec();
         scalars.push(groups.into());
         return call.with_kernel(kernel!(c"convolution")).launch(&[out], &inputs, &scalars);

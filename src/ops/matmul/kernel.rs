@@ -67,7 +67,9 @@ fn with_addend(launch: &Launch<'_>, form: Form) -> Result<(), Error> {
 pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), Error> {
     assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
     let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);
-    run(&Problem::plain(T::DTYPE, [m, n, k], [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)], None))
+    let operands = [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)];
+    // SAFETY: the assertion has checked the lengths; the slices are borrowed during the product, `out` exclusively.
+    run(&unsafe { Problem::plain(T::DTYPE, [1, m, n, k], operands, None) })
 }
 
 /// Nanoseconds of one thread for a product.

@@ -133,7 +133,9 @@ pub struct Stats {
     pub num_ooms: i64,
     /// Times that the device was synchronised to reclaim memory.
     pub num_sync_all_streams: i64,
+    /// Segments committed.
     pub num_device_alloc: i64,
+    /// Segments released.
     pub num_device_free: i64,
     /// The setting; -1 means no limit.
     pub max_split_size: i64,

@@ -70,7 +70,7 @@ pub(in crate::runtime) trait Recorder: Any + fmt::Debug + Send + Sync {
     /// Refuses a call that cannot be recorded. `what` names the call and the reason, as the subject of a sentence.
     fn refuse(&self, what: &str) -> Error;
 
-    /// Refuses to wait for a device, if waits of this thread are not permitted.
+    /// Refuses (`InvalidArgument`) to wait for a device, if waits of this thread are not permitted.
     fn check_wait(&self, device: usize) -> Result<(), Error>;
 
     /// The number of the memory pool that allocations for its streams come from.

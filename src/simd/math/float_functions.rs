@@ -43,14 +43,14 @@ macro_rules! shared {
             (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
         }
 
-        /// e^x; 1.6 ulp.
+        /// e^x; 1.1 ulp in `f32`, 1.6 in `f64`.
         #[inline(always)]
         pub fn exp(x: Float) -> Float {
             let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
             scale(p, rounded)
         }
 
-        /// e^x - 1; 2 ulp.
+        /// e^x - 1; 1.5 ulp in `f32`, 2 in `f64`.
         #[inline(always)]
         pub fn expm1(x: Float) -> Float {
             let (rounded, p) = exp_parts(clamp(x, EXPM1_LIMITS[0], EXPM1_LIMITS[1]));
@@ -70,7 +70,7 @@ macro_rules! shared {
             if x == Float::INFINITY { x } else { result }
         }
 
-        /// ln(1 + x) for a finite x above -1; 1.5 ulp.
+        /// ln(1 + x) for a finite x above -1; 1 ulp in `f32`, 1.5 in `f64`.
         #[inline(always)]
         pub fn log1p_of_finite(x: Float) -> Float {
             // 1 + x = 2^e (1 + f), where f includes the rounding error of the sum. The factor is 2^(2 - e) because 2^-e may be out
@@ -80,7 +80,7 @@ macro_rules! shared {
             log_of_parts(small_float(e), (x * shrink).mul_add(0.25, shrink.mul_add(0.25, -1.0)))
         }
 
-        /// tanh x; 2.5 ulp.
+        /// tanh x; 2 ulp in `f32`, 2.5 in `f64`.
         #[inline(always)]
         pub fn tanh(x: Float) -> Float {
             let magnitude = clamp(x.abs(), 0.0, TANH_LIMIT);

@@ -131,11 +131,15 @@ impl Problem {
         Ok(problem)
     }
 
-    /// `out = addend + a @ b` with out (m, n), a (m, k), b (k, n), of a dtype that is not complex.
-    pub fn plain(dtype: DType, [m, n, k]: [usize; 3], [out, a, b]: [Matrix; 3], addend: Option<Matrix>) -> Self {
+    /// `out = addend + a @ b` for `batch` matrices: out and addend (m, n), a (m, k), b (k, n), of a dtype that is not complex.
+    ///
+    /// # Safety
+    /// Until the product is computed, the operands must have elements of the dtype at all these positions, and `out` must share memory
+    /// with no other operand.
+    pub unsafe fn plain(dtype: DType, [batch, m, n, k]: [usize; 4], [out, a, b]: [Matrix; 3], addend: Option<Matrix>) -> Self {
         let (in_place, negative, conj) = (false, [false; 2], false);
         let (beta, alpha) = (Scalar::Long(addend.is_some().into()), Scalar::Long(1));
-        Self { dtype, batch: 1, m, n, k, out, addend, in_place, a, b, beta, alpha, negative, conj }
+        Self { dtype, batch, m, n, k, out, addend, in_place, a, b, beta, alpha, negative, conj }
     }
 
     /// Removes the output's conjugation: everything else is conjugated instead.
