@@ -1,5 +1,6 @@
 """Ranks that call different collectives fail with a report of both calls (`RUSTDEV_NCCL`)."""
 
+import functools
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -35,40 +36,44 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers
 FAILURES = (torch.AcceleratorError, dist.DistBackendError)
 
 
-def after(raised: pytest.ExceptionInfo[Exception]) -> str:
-    """Return the text of an error, and leave the group."""
-    assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4, "the device works on"
-    dist.destroy_process_group()
-    return str(raised.value)
+def failing(function: Callable[[str], object]) -> Callable[[str], str]:
+    """Return a function that expects the failure of another, leaves the group, and returns the error's text."""
+
+    @functools.wraps(function)
+    def expected(store: str) -> str:
+        with pytest.raises(FAILURES) as raised:
+            function(store)
+        assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4, "the device works on"
+        dist.destroy_process_group()
+        return str(raised.value)
+
+    return expected
 
 
-def another_operation(store: str) -> str:
+@failing
+def another_operation(store: str) -> None:
     rank, tensor = joined(store)
-    with pytest.raises(FAILURES) as raised:
-        if rank == 0:
-            dist.all_reduce(tensor)
-        else:
-            dist.broadcast(tensor, 0)
-        tensor.tolist()
-    return after(raised)
+    if rank == 0:
+        dist.all_reduce(tensor)
+    else:
+        dist.broadcast(tensor, 0)
+    tensor.tolist()
 
 
-def another_size(store: str) -> str:
+@failing
+def another_size(store: str) -> None:
     rank, _ = joined(store)
     tensor = torch.ones(4 + rank, device="rustdev")
-    with pytest.raises(FAILURES) as raised:
-        dist.all_reduce(tensor)
-        tensor.tolist()
-    return after(raised)
+    dist.all_reduce(tensor)
+    tensor.tolist()
 
 
-def another_dtype(store: str) -> str:
+@failing
+def another_dtype(store: str) -> None:
     rank, _ = joined(store)
     tensor = torch.ones(4, device="rustdev", dtype=torch.float32 if rank == 0 else torch.int32)
-    with pytest.raises(FAILURES) as raised:
-        dist.all_reduce(tensor)
-        tensor.tolist()
-    return after(raised)
+    dist.all_reduce(tensor)
+    tensor.tolist()
 
 
 DIFFERENT = [
@@ -115,16 +120,15 @@ def test_calls_that_may_differ(comparing: Workers, tmp_path: Path) -> None:
     comparing.run(alike, str(tmp_path / "store"))
 
 
-def late(store: str) -> str:
+@failing
+def late(store: str) -> None:
     rank, tensor = joined(store)
     dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=1))
-    with pytest.raises(FAILURES) as raised:
-        if rank == 0:
-            dist.all_reduce(tensor)
-        else:
-            dist.broadcast(tensor, 0)
-        tensor.tolist()
-    return after(raised)
+    if rank == 0:
+        dist.all_reduce(tensor)
+    else:
+        dist.broadcast(tensor, 0)
+    tensor.tolist()
 
 
 def test_calls_that_differ_fail_after_the_timeout(hanging: Workers, tmp_path: Path) -> None:
