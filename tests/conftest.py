@@ -1,5 +1,6 @@
 """Settings of all Python tests; they are made before anything imports torch."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "clock: fails on a busy machine, as it measures time; no other test runs meanwhile")
     config.addinivalue_line("markers", "slow: not among the tests of `make check`, as it takes seconds")
     config.addinivalue_line("markers", "every_operator: among the tests of `make check` with all its parameters")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_collections() -> Iterator[None]:
+    """Have collections of garbage, which some fixtures make for each test, leave alone what exists by now."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

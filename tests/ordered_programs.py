@@ -328,6 +328,20 @@ def backward_on_a_side_stream() -> None:
 
 
 @ordered
+def halves_of_a_network_on_two_streams() -> None:
+    first, second = torch.nn.Linear(4, 4, device="rustdev"), torch.nn.Linear(4, 1, device="rustdev")
+    side = forked()
+    x = torch.randn(8, 4, device="rustdev")
+    hidden = first(x)
+    side.wait_stream(current_stream())
+    with stream(side):
+        loss = second(hidden).sum()
+    current_stream().wait_stream(side)
+    loss.backward()
+    torch.rustdev.synchronize()
+
+
+@ordered
 def a_graph_on_two_streams() -> None:
     x, graph, side = ones(), torch.rustdev.RustdevGraph(), Stream()
     with torch.rustdev.graph(graph):

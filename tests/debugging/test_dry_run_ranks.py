@@ -137,6 +137,7 @@ def test_ranks_of_torchrun_report_each_and_have_the_peaks_of_a_computed_run(tmp_
     lines = torchrun(tmp_path, "program.py", "--epochs", "1").stdout.splitlines()
     computed = [json.loads(line.split(maxsplit=2)[2]) for line in sorted(lines) if line.startswith("peaks")]
     dry = [[[device["peak_allocated"], device["peak_reserved"]] for device in report["devices"]] for report in reports]
+    assert all(dry)
     assert dry == [[peaks for peaks in of_rank if peaks[0]] for of_rank in computed]
 
 

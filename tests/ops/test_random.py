@@ -262,6 +262,13 @@ def test_layouts_are_filled(name: str) -> None:
         FILLS[name](empty(count=1).expand(20))
 
 
+def test_probabilities_of_their_own() -> None:
+    p = torch.tensor([0.0, 0.25, 1.0])
+    for given in (p, p.to(D), p.to(D, torch.float64), p.to(D, torch.bfloat16)):
+        values = torch.empty(20_000, 3, device=D).bernoulli_(given)
+        torch.testing.assert_close(values.cpu().mean(0), p, atol=0.02, rtol=0)
+
+
 @pytest.mark.parametrize("dtype", DIFFERENTIABLE, ids=str)
 def test_dropout_and_its_gradient(dtype: torch.dtype) -> None:
     whole = torch.ones(200, 200, dtype=dtype)
@@ -307,6 +314,7 @@ REFUSED: list[Callable[[torch.Tensor], object]] = [
     lambda x: torch.normal(x, x.to(torch.complex64)),
     lambda x: torch.normal(x, x[:2]),
     lambda x: x.half().uniform_(0, 1e6),
+    lambda x: x.geometric_(1.0),
     lambda x: x.bernoulli_(1.5),
     lambda x: x.bernoulli_(x[:2]),
     lambda x: x.bernoulli_(x.expand(2, 3)),
@@ -319,6 +327,8 @@ REFUSED: list[Callable[[torch.Tensor], object]] = [
     lambda x: torch.randperm(300, dtype=torch.uint8, device=x.device),
     lambda x: torch.randperm(3000, dtype=torch.float16, device=x.device),
     lambda x: torch.multinomial(x, 1, out=torch.empty(0, device=x.device)),
+    lambda x: torch.multinomial(x * 0, 1),
+    lambda x: torch.native_dropout(x, -0.5, True),
     lambda x: torch.native_dropout(x, 1.5, True),
     lambda x: torch.native_dropout(x, NAN, True),
     lambda x: torch.native_dropout(x.long(), 0.5, True),

@@ -195,6 +195,8 @@ REFUSED: dict[str, Call] = {
     "complex of two dtypes": lambda x: torch.complex(x, x.double()),
     "complex of integers": lambda x: torch.complex(x.long(), x),
     "complex into real": lambda x: torch.complex(x, x, out=x.clone()),
+    "polar of two dtypes": lambda x: torch.polar(x, x.double()),
+    "polar of integers": lambda x: torch.polar(x.long(), x),
     "polar into real": lambda x: torch.polar(x, x, out=x.clone()),
     "logit of complex": lambda x: torch.logit(x.cfloat()),
     "logit_ of integers": lambda x: x.long().logit_(),

@@ -31,7 +31,7 @@ def accuracy(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 @pytest.mark.filterwarnings("ignore")  # the CPU's own, once in a process
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("group", ["meetings", "rows", "indices", "bags", "sums", "pools", "images", "sparse"])
+@pytest.mark.parametrize("group", ["meetings", "rows", "layers", "indices", "bags", "sums", "pools", "images", "sparse"])
 def test_sums_are_rounded_once(accuracy: ModuleType, group: str, dtype: torch.dtype) -> None:
     terms = accuracy.meeting.Terms(TERMS[dtype], dtype)
     wrong = []

@@ -52,3 +52,4 @@ def test_slow_tests_are_left_out() -> None:
 def test_some_folders_have_the_first_functions_of_each_file() -> None:
     items = [item(f"compile/test_{file}.py", f"test_{name}") for file in "ab" for name in range(9)]
     assert chosen(items) == [f"test_{name}" for _ in "ab" for name in range(layers.FEW["compile"])]
+    assert len(chosen([item("compile/test_a.py", "test", x=x) for x in range(9)])) == layers.FIRST
