@@ -139,6 +139,13 @@ class _Installation:
             torch.set_default_device(self._default_device)
 
 
+def _renew_cache_key() -> None:
+    """Have Inductor compute the key of its caches anew, which it keeps: the key says what the presented GPU has."""
+    codecache = sys.modules.get("torch._inductor.codecache")
+    if codecache is not None:
+        codecache.CacheBase.get_system.cache_clear()
+
+
 _lock = threading.Lock()
 _installation: _Installation | None = None
 _count = 0
@@ -181,6 +188,8 @@ class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it doe
                     installation.undo()
                     raise
                 _installation = installation
+                if self.profile:
+                    _renew_cache_key()
             elif self.profile not in (None, _installation.profile):
                 raise RuntimeError(f"the device is presented as {_installation.profile}, and cannot be {self.profile} at once")
             _count += 1
@@ -205,6 +214,8 @@ class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it doe
             if _count == 0 and _installation is not None:
                 installation, _installation = _installation, None
                 installation.undo()
+                if installation.profile:
+                    _renew_cache_key()
         if self._entered.pop() and not _take_off_stack():
             warnings.warn(
                 "a program took the mode of rustdev.as_cuda off PyTorch's stack of function modes:"

@@ -89,7 +89,7 @@ T4, A100 = {"t4-16g:bfloat16": 0, "t4-16g:float16": 1}, {"a100-80g:bfloat16": 1}
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "profile", "kernels"), [("cuda", "", T4 | A100), ("rustdev", "t4-16g", T4), ("rustdev", "a100-80g", A100)]
+    ("device", "profile", "kernels"), [("cuda", "", A100 | T4), ("rustdev", "t4-16g", T4), ("rustdev", "a100-80g", A100)]
 )
 def test_graphs_of_bfloat16_are_compiled_where_the_gpu_has_it(device: str, profile: str, kernels: dict[str, int]) -> None:
     result = run(COMPILED, device, *kernels, **({"RUSTDEV_PROFILE": profile} if profile else {}))
