@@ -96,7 +96,7 @@ pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     catch(body)
 }
 
-/// As [`guard`], for a body whose result goes to `place`.
+/// Runs a body under [`guard`] and writes its result to `place`.
 fn write<T, E: Into<Failure>>(place: &mut T, body: impl FnOnce() -> Result<T, E>) -> rd_status {
     guard(|| {
         *place = body().map_err(Into::into)?;

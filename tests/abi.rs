@@ -303,7 +303,7 @@ fn for_c(source: &str) -> String {
     lines.join("\n")
 }
 
-/// Of `pub use crate::module::Name as rd_name;`: the file, the name in Rust and the name in C.
+/// Takes a line `pub use crate::module::Name as rd_name;` apart: the file, the name in Rust and the name in C.
 fn alias(line: &str) -> Option<(String, &str, &str)> {
     let (path, name) = line.strip_prefix("pub use crate::")?.strip_suffix(';')?.split_once(" as ")?;
     let (module, of) = path.rsplit_once("::")?;

@@ -171,7 +171,7 @@ pub fn free(pointer: *mut u8) {
     debug_assert!(freed, "a pointer was freed that no live block starts at");
 }
 
-/// As [`free`], for pointers that may be wrong. Fails with `InvalidArgument` if no live block starts there.
+/// Frees a block like [`free`], but checks the pointer. Fails with `InvalidArgument` if no live block starts there.
 pub fn free_checked(pointer: *mut u8) -> Result<(), Error> {
     fork::check()?;
     if pointer.is_null() || release(pointer) {

@@ -188,7 +188,7 @@ def pools(terms: Terms) -> Iterator[Line]:
 
 
 def layers(terms: Terms) -> Iterator[Line]:
-    """Yield layers that the database lacks, or of which its samples do not get so many rows, keys or steps."""
+    """Yield operators of layers that the operator database lacks, or whose samples there have fewer rows, keys or steps."""
     mixed, tens = terms.mixed, terms.mixed.reshape(-1, 10)
     yield "softmax", lambda x: x.softmax(0), mixed
     yield "log_softmax", lambda x: x.log_softmax(0), mixed

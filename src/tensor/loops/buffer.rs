@@ -101,7 +101,7 @@ impl Memory {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Its first `len` numbers. Panics if `len` numbers do not fit.
+    /// The memory's first `len` numbers. Panics if `len` numbers do not fit.
     pub fn numbers<T: Element>(&mut self, len: usize) -> &mut [T] {
         assert!(len * size_of::<T>() <= size_of_val(self.0.as_slice()), "{len} numbers of too little memory");
         // SAFETY: the bytes are initialised, and the assertion has checked that there are enough; every bit pattern is a number,
