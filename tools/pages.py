@@ -7,9 +7,9 @@ from pathlib import Path
 
 def fill(page: Path, lines: Iterable[str]) -> str:
     """Return the text of a page with lines between its comments ``begin: TOOL`` and ``end: TOOL``; the rest is written by hand."""
-    found = re.fullmatch(r"(.*<!-- begin: [^>]* -->\n).*(<!-- end: [^>]* -->.*)", page.read_text(), re.DOTALL)
+    found = re.fullmatch(r"(.*<!-- begin: ([^>]*) -->\n).*(<!-- end: \2 -->.*)", page.read_text(), re.DOTALL)
     assert found, f"{page} has no comments that say what a tool writes"
-    return found[1] + "\n".join(lines) + "\n" + found[2]
+    return found[1] + "\n".join(lines) + "\n" + found[3]
 
 
 def row(cells: Iterable[object]) -> str:
