@@ -37,7 +37,8 @@ def _expect(kind: type, value: object) -> None:
 class Stream(torch.Stream):
     """A first-in first-out queue of device work that is independent of other streams.
 
-    Streams come round robin from a pool of 32 for each device and priority, and live as long as the process.
+    Streams come round robin from a pool of 32 for each device and priority, and live as long as the process. A
+    stream that is capturing is passed over.
 
     Args:
         device: Device of the stream. Default: the current device.

@@ -322,6 +322,18 @@ def test_other_threads_and_their_streams_work_on() -> None:
     assert x[0].item() == 2.0
 
 
+@pytest.mark.parametrize("priority", [0, -1])
+def test_a_new_stream_is_no_stream_that_captures(priority: int) -> None:
+    graph = torch.rustdev.Graph()
+    captured = torch.rustdev.Stream(priority=priority)
+    with torch.rustdev.graph(graph, stream=captured):
+        torch.zeros(10, device=DEVICE)
+        others = [torch.rustdev.Stream(priority=priority) for _ in range(65)]
+    assert captured not in others
+    assert len(set(others)) == 31
+    assert captured in [torch.rustdev.Stream(priority=priority) for _ in range(32)]
+
+
 def test_a_failure_in_a_replay_is_raised_once_with_its_name() -> None:
     table = torch.arange(4.0, device=DEVICE)
     index = torch.zeros(2, dtype=torch.long, device=DEVICE)

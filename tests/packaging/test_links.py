@@ -1,8 +1,9 @@
-"""The links of README.md, CONTRIBUTING.md, docs/ and tests/README.md lead to existing files and headings."""
+"""The links of README.md, CONTRIBUTING.md, docs/ and tests/README.md lead to existing files and headings; tools can write pages."""
 
 import re
 from pathlib import Path
 
+import pages
 import pytest
 from documentation import FENCED, slug
 
@@ -56,3 +57,12 @@ def test_every_page_can_be_reached_from_the_front_page() -> None:
         targets = [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(prose(page)) if "://" not in link]
         pending += [inner for target in targets for inner in (target.glob("*.md") if target.is_dir() else [target])]
     assert [page.name for page in PAGES if page not in seen] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "<!-- begin: " in page.read_text()], ids=lambda page: page.stem)
+def test_what_a_tool_writes_stands_between_comments_with_its_name(page: Path) -> None:
+    before, _, rest = page.read_text().partition("<!-- begin: ")
+    tool, _, rest = rest.partition(" -->\n")
+    _, _, after = rest.partition(f"<!-- end: {tool} -->\n")
+    assert (ROOT / tool).exists()
+    assert pages.fill(page, ["written"]) == f"{before}<!-- begin: {tool} -->\nwritten\n<!-- end: {tool} -->\n{after}"

@@ -84,11 +84,14 @@ impl Device {
         self.default
     }
 
-    /// The next stream of the pool, round robin. `priority`: 0 normal, -1 (and below) high.
+    /// The next stream of the pool, round robin, without those that are capturing unless all are. `priority`: 0 normal, -1 (and
+    /// below) high.
     pub fn stream_from_pool(&self, priority: i32) -> &'static Stream {
         let class = usize::from(priority < 0);
-        let turn = self.next[class].fetch_add(1, Ordering::Relaxed) % POOL_STREAMS;
-        self.pool_stream(class * POOL_STREAMS + turn)
+        let next = || self.pool_stream(class * POOL_STREAMS + self.next[class].fetch_add(1, Ordering::Relaxed) % POOL_STREAMS);
+        let first = next();
+        let mut candidates = std::iter::once(first).chain(std::iter::repeat_with(next).take(POOL_STREAMS - 1));
+        candidates.find(|stream| !stream.is_capturing()).unwrap_or(first)
     }
 
     fn pool_stream(&self, slot: usize) -> &'static Stream {
