@@ -45,7 +45,7 @@ DEFAULT_TORCH := 2.15.0
 
 # ---- the environment -----------------------------------------------------------------------------------------------------------
 ifdef VIRTUAL_ENV
-ACTIVE_TORCH := $(shell '$(VIRTUAL_ENV)/bin/python' tools/environment.py torch $(TORCH))
+ACTIVE_TORCH := $(if $(wildcard $(VIRTUAL_ENV)/bin/python),$(shell '$(VIRTUAL_ENV)/bin/python' tools/environment.py torch $(TORCH)))
 endif
 ifneq ($(ACTIVE_TORCH),)
 VENV := $(VIRTUAL_ENV)
