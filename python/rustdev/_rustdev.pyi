@@ -352,17 +352,9 @@ def event_elapsed(start: int, end: int) -> float:
 
 # src/python/py_memory/
 
-def memory_info(device: int) -> tuple[int, int]:
-    """Return free and total bytes of a device's budget."""
 
-def memory_stats(device: int) -> dict[str, Any]:
-    """Return the counters of a device as a nested dictionary."""
 
-def memory_reset_peak(device: int) -> None:
-    """Reset all peaks to the current values."""
 
-def memory_reset_accumulated(device: int) -> None:
-    """Reset the accumulated values of all counters, and the event counts, to 0."""
 
 def memory_empty_cache() -> None:
     """Release the cached memory of all devices."""

@@ -158,7 +158,7 @@ def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     Args:
         device: Selected device. Default: the current device.
     """
-    return _rustdev.memory_info(_checked_device_index(device))
+    return torch._C._accelerator_getMemoryInfo(_checked_device_index(device))
 
 
 def _flatten(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -193,7 +193,10 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
     Args:
         device: Selected device. Default: the current device.
     """
-    return _rustdev.memory_stats(_checked_device_index(device)) if is_initialized() else {}
+    index = _checked_device_index(device)
+    if not is_initialized():
+        return {}
+    return {"num_oom_rejections": 0, "reserved_bytes_by_private_pools": {}} | torch._C._accelerator_getDeviceStats(index)
 
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
@@ -202,7 +205,7 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     Args:
         device: Selected device. Default: the current device.
     """
-    _rustdev.memory_reset_accumulated(_checked_device_index(device))
+    torch._C._accelerator_resetAccumulatedStats(_checked_device_index(device))
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
@@ -211,7 +214,7 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     Args:
         device: Selected device. Default: the current device.
     """
-    _rustdev.memory_reset_peak(_checked_device_index(device))
+    torch._C._accelerator_resetPeakStats(_checked_device_index(device))
 
 
 def memory_allocated(device: DeviceLike = None) -> int:

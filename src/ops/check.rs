@@ -348,7 +348,7 @@ pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scala
     let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
     if !op.signature().takes(views.len(), scalars.len()) {
         let (takes, operands) = (op.signature().text(), views.len());
-        return Err(Error::operands(format!("{name} takes {takes}, not {operands} operands and {} scalars", scalars.len())));
+        return Err(Error::new(format!("{name} takes {takes}, not {operands} operands and {} scalars", scalars.len())));
     }
     let record = Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?;
     // SAFETY: the tensors outlive the call, and only the call uses their views.

@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use super::interpreter;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
-use crate::runtime::memory::stats::Stats;
 use crate::runtime::{Error, device, fork, pools};
 pub(super) use py_recording::frames;
 use std::sync::Arc;
@@ -20,30 +19,13 @@ use std::sync::Arc;
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(
         module:
-        memory_info, memory_reset_peak, memory_reset_accumulated, memory_empty_cache, memory_set_fraction, memory_get_fraction,
-        memory_allocate, memory_free, memory_attach_shortage_observer
+        memory_empty_cache, memory_set_fraction, memory_get_fraction, memory_allocate, memory_free,
+        memory_attach_shortage_observer
     )?;
     py_pools::register(module)?;
     py_stats::register(module)?;
     py_recording::register(module)?;
     py_snapshot::register(module)
-}
-
-#[pyfunction]
-fn memory_info(device: usize) -> Result<(usize, usize), Error> {
-    Ok(pools::pool(device)?.info())
-}
-
-#[pyfunction]
-fn memory_reset_peak(device: usize) -> Result<(), Error> {
-    pools::pool(device)?.with_stats(Stats::reset_peak);
-    Ok(())
-}
-
-#[pyfunction]
-fn memory_reset_accumulated(device: usize) -> Result<(), Error> {
-    pools::pool(device)?.with_stats(Stats::reset_accumulated);
-    Ok(())
 }
 
 #[pyfunction]

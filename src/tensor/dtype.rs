@@ -483,7 +483,7 @@ macro_rules! dispatch {
     (@ ($dtype:expr, $T:ident, $body:expr) [$($name:ident: $type:ty,)*]) => {
         match $dtype {
             $($crate::tensor::dtype::DType::$name => { type $T = $type; $body })*
-            other => Err($crate::tensor::kernel_error::Error::dtype(other, format!("this kernel does not take {other:?}"))),
+            other => Err($crate::tensor::kernel_error::Error::new(format!("this kernel does not take {other:?}"))),
         }
     };
     (@ $head:tt [$($done:tt)*] { $($more:tt)* } $($rest:tt)*) => {

@@ -45,7 +45,7 @@ impl Scalar {
     /// The value as a nonnegative integer.
     pub fn count(self) -> Result<usize, Error> {
         let value: i64 = self.to();
-        usize::try_from(value).map_err(|_| Error::parameter(format!("a scalar is {value}")))
+        usize::try_from(value).map_err(|_| Error::new(format!("a scalar is {value}")))
     }
 
     /// True if the value as an integer is not 0.
@@ -163,7 +163,7 @@ impl Record {
         scalars: &[Scalar],
         compute: Option<DType>,
     ) -> Result<Self, Error> {
-        let first = operands.first().ok_or_else(|| Error::operands("a launch has no operands"))?;
+        let first = operands.first().ok_or_else(|| Error::new("a launch has no operands"))?;
         let mut record = Self::empty(num_outputs, compute.unwrap_or(first.dtype()));
         record.fill(layout, &operands, scalars.len())?;
         for &scalar in scalars {
@@ -184,7 +184,7 @@ impl Record {
     pub fn fill<'a>(&mut self, layout: Layout, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
         let (outputs, count) = (self.num_outputs as usize, operands.count());
         if outputs == 0 || outputs > count {
-            return Err(Error::operands(format!("{outputs} outputs of {count} operands")));
+            return Err(Error::new(format!("{outputs} outputs of {count} operands")));
         }
         match layout {
             Layout::Elementwise if operands.get(0).ndim() <= 1 => one_line(&mut self.storage, operands, num_scalars),
@@ -361,7 +361,7 @@ impl<'a> Launch<'a> {
     #[inline]
     pub fn output(&self, index: usize) -> Result<Output<'a>, Error> {
         if index >= self.num_outputs || !self.taken.take(index) {
-            return Err(Error::operands(format!("output {index} is not to be taken")));
+            return Err(Error::new(format!("output {index} is not to be taken")));
         }
         // SAFETY: `Record::launch` guarantees that nothing else takes the output, and `taken` that this launch gives it once.
         Ok(unsafe { Output::new(self.view(index)) })
@@ -467,7 +467,7 @@ impl<'a> Operands<'a> for &[View<'a>] {
 
 #[cold]
 fn missing_scalar(index: usize) -> Error {
-    Error::parameter(format!("scalar {index} is missing"))
+    Error::new(format!("scalar {index} is missing"))
 }
 
 /// Checks that every operand has the sizes of the first one, except immediates.
@@ -477,7 +477,7 @@ fn check_sizes<'a>(operands: &impl Operands<'a>) -> Result<(), Error> {
     for index in 1..operands.count() {
         let operand = operands.get(index);
         if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
-            return Err(Error::operands(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes())));
+            return Err(Error::new(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes())));
         }
     }
     Ok(())
@@ -669,7 +669,7 @@ impl<'a> Writer<'a> {
             num_words += if operands.get(index).flags().has(Flags::IMMEDIATE) { VALUE_WORDS } else { 0 };
         }
         if num_words > u16::MAX as usize {
-            return Err(Error::operands(format!("{count} operands of so many dimensions are too many for one launch")));
+            return Err(Error::new(format!("{count} operands of so many dimensions are too many for one launch")));
         }
         if count > INLINE_OPERANDS || num_scalars > INLINE_SCALARS || num_words > INLINE_WORDS {
             let (operands, words) = (Vec::with_capacity(count), Vec::with_capacity(num_words));

@@ -111,8 +111,7 @@ fn fill(kernel: Run, launch: &Launch<'_>) -> Result<Arc<LookupTable>, Error> {
     let (size, compute) = ([VALUES as i64], launch.compute());
     let operands = [View::of_words(&mut values, compute, &size)?; 2];
     of_views(Layout::Elementwise, &operands, 1, launch.scalars(), Some(compute), |all| kernel(&all.with_cost(launch.cost())))?;
-    let table =
-        Box::<LookupTable>::try_from(values.into_boxed_slice()).map_err(|_| Error::operands("a table has another length"))?;
+    let table = Box::<LookupTable>::try_from(values.into_boxed_slice()).map_err(|_| Error::new("a table has another length"))?;
     Ok(table.into())
 }
 

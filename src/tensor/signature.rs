@@ -115,7 +115,7 @@ impl<'a> Operand<'a> for Option<View<'a>> {
     #[inline]
     fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
         if index < launch.num_outputs() {
-            return Err(Error::operands(format!("operand {index} is an output")));
+            return Err(Error::new(format!("operand {index} is an output")));
         }
         Ok(launch.given(index))
     }
@@ -124,7 +124,7 @@ impl<'a> Operand<'a> for Option<View<'a>> {
 impl<'a> Operand<'a> for View<'a> {
     #[inline]
     fn of(launch: &Launch<'a>, index: usize) -> Result<Self, Error> {
-        Option::of(launch, index)?.ok_or_else(|| Error::operands(format!("operand {index} is missing")))
+        Option::of(launch, index)?.ok_or_else(|| Error::new(format!("operand {index} is missing")))
     }
 }
 

@@ -86,18 +86,18 @@ impl<'a> View<'a> {
     #[inline]
     pub unsafe fn new(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Result<Self, Error> {
         if sizes.len() > MAX_DIMS || sizes.len() != strides.len() {
-            return Err(Error::operands(format!(
+            return Err(Error::new(format!(
                 "an operand has {} sizes and {} strides; at most {MAX_DIMS} dimensions",
                 sizes.len(),
                 strides.len()
             )));
         }
         if sizes.iter().any(|&size| size < 0) {
-            return Err(Error::operands(format!("an operand has a negative size: {sizes:?}")));
+            return Err(Error::new(format!("an operand has a negative size: {sizes:?}")));
         }
         let view = Self { data, dtype, flags, is_output: false, sizes, strides };
         if data.is_null() && view.numel() > 0 {
-            return Err(Error::operands(format!("an operand of sizes {sizes:?} has no memory")));
+            return Err(Error::new(format!("an operand of sizes {sizes:?} has no memory")));
         }
         Ok(view)
     }
@@ -144,7 +144,7 @@ impl<'a> View<'a> {
         'a: 'b,
     {
         if self.numel() != 1 || strides.iter().any(|&stride| stride != 0) {
-            return Err(Error::operands(format!("{:?} as {sizes:?} with strides {strides:?}", self.sizes)));
+            return Err(Error::new(format!("{:?} as {sizes:?} with strides {strides:?}", self.sizes)));
         }
         // SAFETY: every index names the only element of this view, which upholds the other conditions.
         let view = unsafe { View::new(self.data, self.dtype, Flags::default(), sizes, strides) }?;
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
     /// Words of 16 bits as a writable operand of one dimension. `size` is their number.
     pub fn of_words(words: &'a mut [u16], dtype: DType, size: &'a [i64; 1]) -> Result<Self, Error> {
         if dtype.size() != size_of::<u16>() || size[0] != words.len() as i64 {
-            return Err(Error::operands(format!("{} words as {size:?} of {dtype:?}", words.len())));
+            return Err(Error::new(format!("{} words as {size:?} of {dtype:?}", words.len())));
         }
         // SAFETY: only the view uses the words meanwhile; they are as many elements of the dtype, for which every bit pattern is
         // valid.

@@ -221,9 +221,7 @@ def test_torch_accelerator_tells_the_same() -> None:
     for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
         assert getattr(accelerator, name)() == getattr(torch.rustdev, name)() >= held.nbytes
     assert accelerator.memory.get_memory_info() == torch.rustdev.mem_get_info()
-    ours, theirs = torch.rustdev.memory_stats(), accelerator.memory_stats()
-    assert {key: ours[key] for key in theirs if key in ours} == {key: theirs[key] for key in theirs if key in ours}
-    assert set(theirs) >= STATS
+    assert set(accelerator.memory_stats()) >= STATS
     del held
     accelerator.empty_cache()
     accelerator.reset_peak_memory_stats()

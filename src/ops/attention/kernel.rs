@@ -49,17 +49,17 @@ impl Call {
     fn new(launch: &Launch<'_>, query: &View<'_>, key: &View<'_>, value: &View<'_>) -> Result<Self, Error> {
         let sizes = |view: &View<'_>| {
             let sizes =
-                <[i64; 4]>::try_from(view.sizes()).map_err(|_| Error::operands("an operand of attention has four dimensions"))?;
+                <[i64; 4]>::try_from(view.sizes()).map_err(|_| Error::new("an operand of attention has four dimensions"))?;
             Ok::<_, Error>(sizes.map(|size| size as usize))
         };
         let [batch, heads, queries, size] = sizes(query)?;
         let [_, kv_heads, keys, _] = sizes(key)?;
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
-            return Err(Error::operands(format!("{heads} heads of queries for {kv_heads} of keys")));
+            return Err(Error::new(format!("{heads} heads of queries for {kv_heads} of keys")));
         }
         for found in [sizes(key)?, sizes(value)?] {
             if found != [batch, kv_heads, keys, size] {
-                return Err(Error::operands(format!("keys or values of size {found:?}")));
+                return Err(Error::new(format!("keys or values of size {found:?}")));
             }
         }
         let attention::Scalars { is_causal, has_scale, scale } = attention::Scalars::of(launch)?;

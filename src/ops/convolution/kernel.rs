@@ -54,7 +54,7 @@ struct Plan {
 
 impl Plan {
     fn new(launch: &Launch<'_>, out: &View<'_>, image: &View<'_>, weight: &View<'_>) -> Result<Self, Error> {
-        let wrong = || Error::operands(format!("convolution: {:?} of {:?} by {:?}", out.sizes(), image.sizes(), weight.sizes()));
+        let wrong = || Error::new(format!("convolution: {:?} of {:?} by {:?}", out.sizes(), image.sizes(), weight.sizes()));
         if [out, image, weight].iter().any(|operand| operand.ndim() != 4) {
             return Err(wrong());
         }
@@ -265,7 +265,7 @@ fn as_product<E: Widened>(plan: &Plan, [out, image, weight]: [&View<'_>; 3], bia
 fn forward<E: Widened>(launch: &Launch<'_>) -> Result<(), Error> {
     let convolution::Operands { out, image, weight, bias } = convolution::Operands::of(launch)?;
     let plan = Plan::new(launch, &out, &image, &weight)?;
-    let other = || Error::operands("convolution: an operand of another dtype or layout");
+    let other = || Error::new("convolution: an operand of another dtype or layout");
     let views: [&View<'_>; 3] = [&out, &image, &weight];
     let bias = bias.as_ref().map(Row::flat).transpose()?;
     let biases: Option<&[E]> = bias.and_then(|bias| bias.as_slice());

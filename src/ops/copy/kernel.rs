@@ -17,6 +17,6 @@ signature! {
 fn check(launch: &Launch<'_>, operands: usize) -> Result<(), Error> {
     match launch.num_operands() {
         found if found == operands => Ok(()),
-        found => Err(Error::operands(format!("{found} operands where {operands} are needed"))),
+        found => Err(Error::new(format!("{found} operands where {operands} are needed"))),
     }
 }

@@ -32,7 +32,7 @@ struct Numbers<'a>(View<'a>);
 impl<'a> Numbers<'a> {
     fn new(view: View<'a>) -> Result<Self, Error> {
         if !view.is_contiguous() || !matches!(view.dtype(), DType::Int | DType::Long) {
-            return Err(Error::operands("indices are contiguous Ints or Longs"));
+            return Err(Error::new("indices are contiguous Ints or Longs"));
         }
         Ok(Self(view))
     }
@@ -58,7 +58,7 @@ impl<'a> Numbers<'a> {
         let row = usize::try_from(number).ok().filter(|&row| row < rows);
         row.ok_or_else(|| {
             let text = format!("Index {index} of input takes value {number} which is not in the valid range [0, {rows})");
-            Error::index(number, rows, text)
+            Error::new(text)
         })
     }
 }
@@ -80,7 +80,7 @@ unsafe impl Sync for EmbeddingTable {}
 impl EmbeddingTable {
     fn new(view: View<'_>) -> Result<Self, Error> {
         if view.ndim() != 2 || view.size(1) > 1 && view.strides()[1] != view.dtype().size() as i64 {
-            return Err(Error::operands("a table has contiguous rows"));
+            return Err(Error::new("a table has contiguous rows"));
         }
         Ok(Self { data: view.data(), step: view.stride(0), rows: view.size(0), cols: view.size(1) })
     }
@@ -126,7 +126,7 @@ impl<'a> Bags<'a> {
         let fits = bags.offsets.len() >= bags.out.rows && bag_of.numel() == bags.indices.len() && sizes.numel() >= bags.out.rows;
         let weights = bags.weights.is_none_or(|view| view.numel() == bags.indices.len());
         if !dense || !fits || !weights || bags.table.cols != bags.out.cols {
-            return Err(Error::operands("the operands of bags do not fit together"));
+            return Err(Error::new("the operands of bags do not fit together"));
         }
         Ok(bags)
     }
@@ -137,13 +137,13 @@ impl<'a> Bags<'a> {
         let begin = self.offsets.get(bag);
         let end = if bag + 1 < self.offsets.len() { self.offsets.get(bag + 1) } else { count as i64 };
         if bag == 0 && begin != 0 {
-            return Err(Error::value(format!(
+            return Err(Error::new(format!(
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {begin}"
             )));
         }
         match (usize::try_from(begin), usize::try_from(end)) {
             (Ok(begin), Ok(end)) if begin <= count && end <= count => Ok((begin, end.max(begin))),
-            _ => Err(Error::value(format!(
+            _ => Err(Error::new(format!(
                 "offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {}",
                 begin.max(end)
             ))),

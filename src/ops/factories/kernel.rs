@@ -163,7 +163,7 @@ fn fill_complex(launch: &Launch<'_>, output: Output<'_>, value: &(dyn Fn(Complex
 pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), Error> {
     let repeat_interleave::Operands { out: output, ends } = repeat_interleave::Operands::of(launch)?;
     if output.ndim() != 1 || ends.ndim() != 1 || ends.dtype() != DType::Long {
-        return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), ends.sizes())));
+        return Err(Error::new(format!("{:?} of {:?}", output.sizes(), ends.sizes())));
     }
     let (dtype, count, ends) = (output.dtype(), output.numel(), (ends.numel(), Row::of(&ends, &[])));
     let mut row = output.into_row();
@@ -172,17 +172,17 @@ pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), Error> {
         for at in 0..ends.0 {
             let end = ends.1.load::<i64>(at);
             if end < begin || end as usize > count {
-                return Err(Error::operands(format!("repeats that go from {begin} to {end} of {count}")));
+                return Err(Error::new(format!("repeats that go from {begin} to {end} of {count}")));
             }
             (begin..end).for_each(|position| row.store(position as usize, T::from_i64(at as i64)));
             begin = end;
         }
-        if begin as usize == count { Ok(()) } else { Err(Error::operands(format!("repeats end at {begin} of {count}"))) }
+        if begin as usize == count { Ok(()) } else { Err(Error::new(format!("repeats end at {begin} of {count}"))) }
     })
 }
 
 /// The only operand, of one dimension.
 fn line<'a>(launch: &Launch<'a>) -> Result<Output<'a>, Error> {
     let arange::Operands { out } = arange::Operands::of(launch)?;
-    if out.ndim() == 1 { Ok(out) } else { Err(Error::operands(format!("an output of {:?}", out.sizes()))) }
+    if out.ndim() == 1 { Ok(out) } else { Err(Error::new(format!("an output of {:?}", out.sizes()))) }
 }

@@ -75,7 +75,7 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {
         _ => Method::Corrected,
     };
     if output.is_empty() || edges.len() != output.len() + 1 {
-        return Err(Error::operands(format!("{} edges of {} bins", edges.len(), output.len())));
+        return Err(Error::new(format!("{} edges of {} bins", edges.len(), output.len())));
     }
     let bins = Bins { edges, method };
     let height = GRAIN.max(values.len().div_ceil(MAX_HISTOGRAM_BLOCKS)).max(output.len());

@@ -56,7 +56,7 @@ impl<'a, T: Element + Number> Classes<'a, T> {
             return Ok(None);
         }
         let class = usize::try_from(target).ok().filter(|&class| class < self.count);
-        let class = class.ok_or_else(|| Error::index(target, self.count, format!("Target {target} is out of bounds.")))?;
+        let class = class.ok_or_else(|| Error::new(format!("Target {target} is out of bounds.")))?;
         Ok(Some((class, self.weights.as_ref().map_or(T::ONE, |weights| weights[class]))))
     }
 }
@@ -64,7 +64,7 @@ impl<'a, T: Element + Number> Classes<'a, T> {
 fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
     let nll_loss_forward::Operands { out, total_weight, x: input, target, weight } = nll_loss_forward::Operands::of(launch)?;
     if input.ndim() != 4 || target.ndim() != 3 {
-        return Err(Error::operands(format!("targets {:?} of {:?}", target.sizes(), input.sizes())));
+        return Err(Error::new(format!("targets {:?} of {:?}", target.sizes(), input.sizes())));
     }
     let classes = Classes::<E::Acc>::new(launch, target, input.size(1), weight)?;
     let (height, width) = (target.size(1), target.size(2));
@@ -118,7 +118,7 @@ fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
         nll_loss_backward::Operands::of(launch)?;
     let count = nll_loss_backward::Scalars::of(launch)?.classes.to::<i64>() as usize;
     if output.ndim() != 2 || target.ndim() != 2 || output.size(1) != count * target.size(1) {
-        return Err(Error::operands(format!("targets {:?} of {:?}", target.sizes(), output.sizes())));
+        return Err(Error::new(format!("targets {:?} of {:?}", target.sizes(), output.sizes())));
     }
     let classes = Classes::<E::Acc>::new(launch, target, count, weight)?;
     let grads = Values::<E::Acc>::new(grad)?;

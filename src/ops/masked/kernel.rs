@@ -27,7 +27,7 @@ pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
         let from = values.data().wrapping_add(base * size);
         move_positions(Side { data: out.data().wrapping_offset(rank as isize * step), step }, from, positions, size, true);
     })?;
-    if found == room { Ok(()) } else { Err(Error::operands(format!("{found} elements for an output of {room}"))) }
+    if found == room { Ok(()) } else { Err(Error::new(format!("{found} elements for an output of {room}"))) }
 }
 
 /// `aten::masked_scatter_`: replaces the elements where the mask is not 0 by those of the source, in order.
@@ -37,21 +37,21 @@ pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), Error> {
     let given = source.numel();
     let size = out.dtype().size();
     if !source.is_contiguous() {
-        return Err(Error::operands("a source is not contiguous"));
+        return Err(Error::new("a source is not contiguous"));
     }
     let found = loops::nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
         let positions = &positions[..positions.len().min(given.saturating_sub(rank))];
         let from = Side { data: source.data().wrapping_add(rank * size), step: size as isize };
         move_positions(from, out.data().wrapping_add(base * size), positions, size, false);
     })?;
-    if found <= given { Ok(()) } else { Err(Error::value("Number of elements of source < number of ones in mask")) }
+    if found <= given { Ok(()) } else { Err(Error::new("Number of elements of source < number of ones in mask")) }
 }
 
 /// Checks that `values` has an element for each one of the mask, that both are contiguous, and that `others` has the dtype of
 /// `values`.
 fn check_moved(others: &View<'_>, values: &View<'_>, mask: &View<'_>) -> Result<(), Error> {
     if others.dtype() != values.dtype() || values.numel() != mask.numel() || !values.is_contiguous() || others.ndim() > 1 {
-        return Err(Error::operands("a mask and values do not fit together"));
+        return Err(Error::new("a mask and values do not fit together"));
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     let nonzero::Operands { out, input: values } = nonzero::Operands::of(launch)?;
     let (rows, dims) = (out.size(0), values.ndim());
     if out.dtype() != DType::Long || out.ndim() != 2 || out.size(1) != dims {
-        return Err(Error::operands("an output has no column of Longs for each dimension"));
+        return Err(Error::new("an output has no column of Longs for each dimension"));
     }
     let found = loops::nonzero::run(&values, launch.cost(), &|rank, base, positions| {
         let positions = &positions[..positions.len().min(rows.saturating_sub(rank))];

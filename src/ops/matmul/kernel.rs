@@ -117,7 +117,7 @@ fn run_blocked(problem: &Problem) -> Result<(), Error> {
     match problem.dtype {
         DType::Float => blocked::run::<f32>(problem),
         DType::BFloat16 => blocked::run::<half::bf16>(problem),
-        other => return Err(Error::dtype(other, format!("blocked products do not take {other:?}"))),
+        other => return Err(Error::new(format!("blocked products do not take {other:?}"))),
     }
     Ok(())
 }

@@ -81,6 +81,6 @@ fn single(launch: &Launch<'_>, index: usize) -> Result<f64, Error> {
     let values = Values::<f64>::new(Operand::of(launch, index)?)?;
     match values.len() {
         1 => Ok(values.get(0)),
-        len => Err(Error::operands(format!("{len} elements where one is needed"))),
+        len => Err(Error::new(format!("{len} elements where one is needed"))),
     }
 }

@@ -248,7 +248,7 @@ pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
     let len = output.size(2);
     let (spans, elements) = ([shape.spans(0), shape.spans(1)], shape.sizes[0] * shape.sizes[1] * shape.channels);
     if output.size(1) != spans[0].len() || len != spans[1].len() * shape.channels || input.numel() != output.size(0) * elements {
-        return Err(Error::operands(format!("windows {:?} of {:?}", output.sizes(), input.sizes())));
+        return Err(Error::new(format!("windows {:?} of {:?}", output.sizes(), input.sizes())));
     }
     let (targets, input) = ([output.into_flat()?, positions.into_flat()?], Row::flat(&input)?);
     let dtype = launch.compute();
@@ -257,7 +257,7 @@ pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
         row::in_parts(targets, len, GRAIN.div_ceil(len.max(1)), launch.cost() * len as f64, &|first, _, [output, positions]| {
             let parts = (input.as_slice::<E>(), output.into_slice::<E>(), positions.into_slice::<i64>());
             let (Some(input), Some(output), Some(positions)) = parts else {
-                return failure.note(Err(Error::operands("pooling needs operands of other dtypes")));
+                return failure.note(Err(Error::new("pooling needs operands of other dtypes")));
             };
             pool_lines(shape, spans.each_ref().map(Vec::as_slice), first, input, output, positions);
         });
@@ -305,7 +305,7 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
         rows::for_each(grad_x, launch.cost(), &|index, row| {
             let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&positions, index).as_slice::<i64>(), row.into_slice::<E>());
             let (Some(grads), Some(positions), Some(output)) = parts else {
-                return failure.note(Err(Error::operands("gaps in an operand")));
+                return failure.note(Err(Error::new("gaps in an operand")));
             };
             let is_inside = if E::DTYPE == T::DTYPE {
                 output.fill(E::store(T::ZERO));
@@ -317,7 +317,7 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
                 is_inside
             };
             if is_inside.is_none() {
-                failure.note(Err(Error::value("a position outside the pooled plane")));
+                failure.note(Err(Error::new("a position outside the pooled plane")));
             }
         });
         Ok::<(), Error>(())

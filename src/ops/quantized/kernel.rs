@@ -70,12 +70,12 @@ trait Weights: Sync {
 
 /// The elements of a contiguous operand.
 fn elements<'a, T: Element>(view: &View<'a>) -> Result<&'a [T], Error> {
-    Row::flat(view)?.as_slice().ok_or_else(|| Error::operands("a quantised product with operands of other dtypes"))
+    Row::flat(view)?.as_slice().ok_or_else(|| Error::new("a quantised product with operands of other dtypes"))
 }
 
 /// An error unless the condition holds.
 fn check(fits: bool, what: &str) -> Result<(), Error> {
-    if fits { Ok(()) } else { Err(Error::operands(format!("a quantised product whose {what} have another size"))) }
+    if fits { Ok(()) } else { Err(Error::new(format!("a quantised product whose {what} have another size"))) }
 }
 
 /// `out = x @ weightsᵀ`.

@@ -216,7 +216,7 @@ pub fn bernoulli(launch: &Launch<'_>) -> Result<(), Error> {
             valid.store(false, Ordering::Relaxed);
         }
     })?;
-    if valid.into_inner() { Ok(()) } else { Err(Error::value("bernoulli_ expects p to be in [0, 1]")) }
+    if valid.into_inner() { Ok(()) } else { Err(Error::new("bernoulli_ expects p to be in [0, 1]")) }
 }
 
 /// `aten::native_dropout`: keeps each value with probability `p`, the launch's scalar, and scales it.
@@ -282,7 +282,7 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
     let count = target.len();
     // Shuffles 32 bit numbers if they suffice, to touch fewer cache lines: every swap accesses a random one.
     let Ok(end) = u32::try_from(count) else {
-        let order = target.as_slice_mut::<i64>().ok_or_else(|| Error::operands("more numbers than are contiguous as Long"))?;
+        let order = target.as_slice_mut::<i64>().ok_or_else(|| Error::new("more numbers than are contiguous as Long"))?;
         order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
         shuffle(state, order);
         return Ok(());
@@ -294,7 +294,7 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
     }
     // They are shuffled in the first bytes of the result, and then widened in place from the last position on: no write reaches a
     // number that is still to be read.
-    let order = target.as_narrower_mut::<u32>().ok_or_else(|| Error::operands("numbers that are not aligned"))?;
+    let order = target.as_narrower_mut::<u32>().ok_or_else(|| Error::new("numbers that are not aligned"))?;
     order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
     shuffle(state, order);
     let number = |row: &RowMut<'_>, position: usize| -> u32 { row.load_narrower(position) };

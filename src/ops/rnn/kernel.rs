@@ -27,7 +27,7 @@ signature! {
         match (input_bias, hidden_bias) {
             (None, None) => cell(launch, LstmCell::<9>, outputs, &gates),
             (Some(one), Some(other)) => cell(launch, LstmCell::<17>, outputs, &[gates[0], gates[1], gates[2], one, other]),
-            _ => Err(Error::operands("a cell has both biases or none")),
+            _ => Err(Error::new("a cell has both biases or none")),
         }
     };
     /// `aten::_thnn_fused_lstm_cell_backward_impl` without the bias. Operands [grad of gates, grad of cx, grad of hy, grad of cy,

@@ -30,7 +30,7 @@ pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, c
 /// The first element of an operand, cast to `target`, in the first bytes of a word. The rest of the word is 0.
 pub fn element(view: &View<'_>, target: DType) -> Result<u128, Error> {
     if view.numel() == 0 {
-        return Err(Error::operands("an operand has no elements"));
+        return Err(Error::new("an operand has no elements"));
     }
     let mut word = 0u128;
     // SAFETY: the operand has an element, which the launch guarantees to be readable, and no element is larger than a word.

@@ -26,7 +26,7 @@ where
 {
     let count = O + P + I;
     if launch.num_operands() != count || count > MAX_OPERANDS {
-        return Err(Error::operands(format!("{} operands where {count} are needed", launch.num_operands())));
+        return Err(Error::new(format!("{} operands where {count} are needed", launch.num_operands())));
     }
     check_dtypes(launch)?;
     if launch.view(0).numel() == 0 {

@@ -224,7 +224,7 @@ pub(super) fn drive_in_runs(launch: &Launch<'_>, [elements, values]: [Types; 2],
 
 pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), Error> {
     if launch.num_operands() != types.inputs + 1 {
-        return Err(Error::operands(format!("{} operands where {} are needed", launch.num_operands(), types.inputs + 1)));
+        return Err(Error::new(format!("{} operands where {} are needed", launch.num_operands(), types.inputs + 1)));
     }
     let output = launch.view(0);
     if output.numel() == 0 {

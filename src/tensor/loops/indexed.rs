@@ -70,7 +70,7 @@ impl<'a> Indexed<'a> {
     pub fn new(launch: &'a Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, Error> {
         let count = launch.num_operands().saturating_sub(FIRST_INDEX);
         if count == 0 || count > MAX_INDICES {
-            return Err(Error::operands(format!("{count} index operands")));
+            return Err(Error::new(format!("{count} index operands")));
         }
         let (pairs, _) = launch.scalars().get(first_scalar..).unwrap_or_default().as_chunks::<2>();
         let none = Slots { count: 0, step: 0, rules };
@@ -79,9 +79,9 @@ impl<'a> Indexed<'a> {
             let operand = FIRST_INDEX + number;
             let dtype = launch.view(operand).dtype();
             if !matches!(dtype, DType::Int | DType::Long) {
-                return Err(Error::dtype(dtype, format!("indices of dtype {dtype:?}")));
+                return Err(Error::new(format!("indices of dtype {dtype:?}")));
             }
-            let &[slots, step] = pairs.get(number).ok_or_else(|| Error::parameter("an index without slots"))?;
+            let &[slots, step] = pairs.get(number).ok_or_else(|| Error::new("an index without slots"))?;
             *index = Index { operand, dtype, slots: Slots { count: slots.to::<i64>().max(0), step: step.to(), rules } };
         }
         Ok(Self { launch, indices, count, failure: Failure::default() })
@@ -95,7 +95,7 @@ impl<'a> Indexed<'a> {
     pub fn load(&self) -> Result<(), Error> {
         let (target, source) = (self.launch.view(0), self.launch.view(1));
         if target.dtype() != source.dtype() {
-            return Err(Error::operands(format!("{:?} from {:?}", target.dtype(), source.dtype())));
+            return Err(Error::new(format!("{:?} from {:?}", target.dtype(), source.dtype())));
         }
         if target.numel() > 0 {
             let size = target.dtype().size();
@@ -169,7 +169,7 @@ fn load_rows(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize, s
 #[cold]
 fn out_of_bounds(index: i64, slots: i64) -> Result<(), Error> {
     let text = format!("index {index} is out of bounds for dimension with size {slots}");
-    Err(Error::index(index, slots as usize, text))
+    Err(Error::new(text))
 }
 
 leaf! {

@@ -155,13 +155,13 @@ fn drive(
     let sizes = operands[0].view.sizes();
     for Operand { view, dtype, is_output } in operands {
         if view.is_output() && !is_output {
-            return Err(Error::operands("an output is read as an input"));
+            return Err(Error::new("an output is read as an input"));
         }
         if view.sizes() != sizes {
-            return Err(Error::operands(format!("sizes {:?} beside {sizes:?}", view.sizes())));
+            return Err(Error::new(format!("sizes {:?} beside {sizes:?}", view.sizes())));
         }
         if view.dtype() != *dtype && !view.dtype().is_convertible() {
-            return Err(Error::dtype(view.dtype(), format!("{:?} has no conversions", view.dtype())));
+            return Err(Error::new(format!("{:?} has no conversions", view.dtype())));
         }
     }
     if operands[0].view.numel() == 0 {

@@ -52,7 +52,7 @@ where
     S: Step<E::Acc, I, O>,
 {
     if lists.written > O - S::FINDS as usize {
-        return Err(Error::operands(format!("{} lists are written from {O} results", lists.written)));
+        return Err(Error::new(format!("{} lists are written from {O} results", lists.written)));
     }
     let found = AtomicBool::new(false);
     drive(launch, lists, Some(E::DTYPE), I, &|entry, begin, count| {
@@ -112,7 +112,7 @@ const REDUCTION: u64 = 200;
 /// Runs a reduction over every tensor of a list: operands [results of one element each, tensors], none of them empty.
 pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kernel: Kernel) -> Result<(), Error> {
     if launch.num_outputs() != tensors || launch.num_operands() != 2 * tensors {
-        return Err(Error::operands(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands())));
+        return Err(Error::new(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands())));
     }
     let reduce = |entry: usize| {
         let (output, input) = (launch.view(entry), launch.view(tensors + entry));
@@ -232,7 +232,7 @@ type ListBody<'a> = &'a (dyn Fn(usize, usize, usize) + Sync);
 fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize, body: ListBody<'_>) -> Result<(), Error> {
     let used = lists.written.max(lists.first_input + inputs);
     if used * lists.tensors > launch.num_operands() || lists.written * lists.tensors > launch.num_outputs() {
-        return Err(Error::operands(format!(
+        return Err(Error::new(format!(
             "{} operands are too few for {used} lists of {} tensors",
             launch.num_operands(),
             lists.tensors
@@ -292,7 +292,7 @@ fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) 
         for list in 0..used {
             let view = launch.view(list * tensors + entry);
             if dtype.is_some_and(|dtype| view.dtype() != dtype) || !view.is_dense_1d() || view.numel() != count {
-                return Err(Error::operands(format!("tensor {entry} of list {list} does not fit the others")));
+                return Err(Error::new(format!("tensor {entry} of list {list} does not fit the others")));
             }
         }
         total += count;

@@ -16,27 +16,27 @@ pub fn run<T: Element>(
     body: LineBody<'_, T>,
 ) -> Result<(), Error> {
     if output.sizes() != input.sizes() || indices.sizes() != input.sizes() || input.ndim() == 0 {
-        return Err(Error::operands(format!("sizes {:?} and {:?} of {:?}", output.sizes(), indices.sizes(), input.sizes())));
+        return Err(Error::new(format!("sizes {:?} and {:?} of {:?}", output.sizes(), indices.sizes(), input.sizes())));
     }
     if [input, *output, *indices].iter().any(|operand| workspace.overlaps(operand))
         || output.overlaps(&input)
         || indices.overlaps(&input)
     {
-        return Err(Error::operands("operands that overlap"));
+        return Err(Error::new("operands that overlap"));
     }
     let last = input.ndim() - 1;
     let lines = input.sizes()[..last].iter().product::<i64>();
-    let bytes = workspace.into_row().into_slice::<u8>().ok_or_else(|| Error::operands("a workspace with gaps"))?;
+    let bytes = workspace.into_row().into_slice::<u8>().ok_or_else(|| Error::new("a workspace with gaps"))?;
     // SAFETY: every bit pattern is a `u128`.
     let (_, memory, _) = unsafe { bytes.align_to_mut::<u128>() };
     let mut index = [0usize; MAX_DIMS];
     for _ in 0..lines {
-        let line = Row::of(&input, &index[..last]).as_slice::<T>().ok_or_else(|| Error::operands("an input with gaps"))?;
-        let values = output.row_mut(&index[..last]).into_slice::<T>().ok_or_else(|| Error::operands("an output with gaps"))?;
+        let line = Row::of(&input, &index[..last]).as_slice::<T>().ok_or_else(|| Error::new("an input with gaps"))?;
+        let values = output.row_mut(&index[..last]).into_slice::<T>().ok_or_else(|| Error::new("an output with gaps"))?;
         body(
             line,
             values,
-            indices.row_mut(&index[..last]).into_slice::<i64>().ok_or_else(|| Error::operands("indices with gaps"))?,
+            indices.row_mut(&index[..last]).into_slice::<i64>().ok_or_else(|| Error::new("indices with gaps"))?,
             memory,
         );
         for dim in (0..last).rev() {

@@ -40,7 +40,7 @@ pub fn run(condition: &View<'_>, cost: f64, body: NonzeroBody<'_>) -> Result<usi
 /// The address of a contiguous operand, and its number of elements.
 fn dense(view: &View<'_>) -> Result<(usize, usize), Error> {
     if !view.is_contiguous() {
-        return Err(Error::operands("an operand is not contiguous"));
+        return Err(Error::new("an operand is not contiguous"));
     }
     Ok((view.data() as usize, view.numel()))
 }

@@ -116,11 +116,11 @@ pub trait BlockFold<S>: Sync {
 pub fn drive<S: Copy + Default + Send + Sync>(launch: &Launch<'_>, blocks: &dyn BlockFold<S>) -> Result<(), Error> {
     let outputs = launch.num_outputs();
     if outputs > MAX_OUTPUTS || launch.num_operands() != outputs + 1 {
-        return Err(Error::operands(format!("{} operands where {} are needed", launch.num_operands(), outputs + 1)));
+        return Err(Error::new(format!("{} operands where {} are needed", launch.num_operands(), outputs + 1)));
     }
     let input = launch.view(outputs);
     if !blocks.takes_bits() && input.dtype() != blocks.element() && !input.dtype().is_convertible() {
-        return Err(Error::dtype(input.dtype(), format!("cannot reduce {:?}", input.dtype())));
+        return Err(Error::new(format!("cannot reduce {:?}", input.dtype())));
     }
     if input.numel() > 0 {
         let plan = Plan::new(launch, blocks);

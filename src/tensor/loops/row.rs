@@ -53,7 +53,7 @@ impl<'a> Row<'a> {
         let row = Self { data: view.data(), step: size as isize, len: view.numel(), size, is_constant, memory: PhantomData };
         view.is_contiguous()
             .then_some(row)
-            .ok_or_else(|| Error::operands(format!("gaps in an operand with strides {:?}", view.strides())))
+            .ok_or_else(|| Error::new(format!("gaps in an operand with strides {:?}", view.strides())))
     }
 
     /// The elements `begin..end`. Panics if the range is outside the row.

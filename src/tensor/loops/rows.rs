@@ -12,12 +12,7 @@ use crate::tuning::sharing::GRAIN;
 pub fn assign<T: Element>(output: Output<'_>, values: &[T]) -> Result<(), Error> {
     let output = output.into_view();
     if !output.is_contiguous() || output.numel() != values.len() {
-        return Err(Error::operands(format!(
-            "{} values for {:?} with strides {:?}",
-            values.len(),
-            output.sizes(),
-            output.strides()
-        )));
+        return Err(Error::new(format!("{} values for {:?} with strides {:?}", values.len(), output.sizes(), output.strides())));
     }
     // SAFETY: the operand is contiguous and has as many elements, whose memory `View::new` guarantees; `values` is separate memory.
     unsafe { cast::cast(values.as_ptr().cast(), T::DTYPE, output.data(), output.dtype(), values.len()) }
@@ -51,7 +46,7 @@ pub fn for_each_beside<const N: usize>(
     if let Some(output) =
         outputs.iter().find(|output| output.ndim() != input.ndim() || output.sizes()[..outer] != input.sizes()[..outer])
     {
-        return Err(Error::operands(format!("{:?} beside {:?}", output.sizes(), input.sizes())));
+        return Err(Error::new(format!("{:?} beside {:?}", output.sizes(), input.sizes())));
     }
     let views = outputs.map(Output::into_view);
     walk(&input, outer, cost, &|index| {

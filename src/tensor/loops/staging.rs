@@ -11,7 +11,7 @@ use crate::tensor::{DType, Error, Flags, Launch};
 /// Checks that every operand's dtype is convertible.
 pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), Error> {
     match (0..launch.num_operands()).map(|index| launch.dtype(index)).find(|dtype| !dtype.is_convertible()) {
-        Some(dtype) => Err(Error::dtype(dtype, format!("{dtype:?} has no conversions"))),
+        Some(dtype) => Err(Error::new(format!("{dtype:?} has no conversions"))),
         None => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ const COST: f64 = 0.35;
 pub fn run(launch: &Launch<'_>, table: &LookupTable) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.size() != size_of::<u16>() || (0..launch.num_operands()).any(|index| launch.view(index).dtype() != dtype) {
-        return Err(Error::dtype(dtype, format!("a table of 16 bit values for {dtype:?}")));
+        return Err(Error::new(format!("a table of 16 bit values for {dtype:?}")));
     }
     let types = Types { input: dtype, output: dtype, inputs: 1 };
     drive(&launch.with_cost(COST), types, &|output, inputs, count, _| {

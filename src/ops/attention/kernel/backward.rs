@@ -206,7 +206,7 @@ fn store_rows<E: Element<Acc: Score>>(
 ) -> Result<(), Error> {
     for (number, from) in from.chunks_exact(padded).enumerate() {
         let mut to = output.row_mut(&[batch, head, number]);
-        let to = to.as_slice_mut::<E>().ok_or_else(|| Error::operands("a result of attention has gaps"))?;
+        let to = to.as_slice_mut::<E>().ok_or_else(|| Error::new("a result of attention has gaps"))?;
         store(&from[..size], to, factor);
     }
     Ok(())

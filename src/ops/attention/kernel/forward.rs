@@ -135,7 +135,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         let begin = queries.start - first[2];
         for (row, &sum) in sums.iter().enumerate() {
             let mut to = output.row_mut(&[head[0], head[1], begin + row]);
-            let to = to.as_slice_mut::<E>().ok_or_else(|| Error::operands("a result of attention has gaps"))?;
+            let to = to.as_slice_mut::<E>().ok_or_else(|| Error::new("a result of attention has gaps"))?;
             // A query without keys has the sum 0 and the result 0.
             let one = <E::Acc as Number>::from_i64(1);
             let factor = if sum == <E::Acc as Number>::ZERO { one } else { one.div(sum) };

@@ -108,7 +108,7 @@ struct Plan {
 impl Plan {
     fn new(launch: &Launch<'_>, target: &View<'_>, source: &View<'_>, to_image: bool) -> Result<Self, Error> {
         let fits = target.ndim() == 4 && source.ndim() == 4 && target.size(0) == source.size(0) && target.size(3) == source.size(3);
-        let wrong = || Error::operands(format!("depthwise: {:?} of {:?}", target.sizes(), source.sizes()));
+        let wrong = || Error::new(format!("depthwise: {:?} of {:?}", target.sizes(), source.sizes()));
         if !fits {
             return Err(wrong());
         }
@@ -233,7 +233,7 @@ fn numbers<'a, E: Element>(
     if let Some(own) = image.as_slice::<E::Acc>() {
         return Ok((own, 0));
     }
-    let elements = image.as_slice::<E>().ok_or_else(|| Error::operands("depthwise: an operand of another dtype"))?;
+    let elements = image.as_slice::<E>().ok_or_else(|| Error::new("depthwise: an operand of another dtype"))?;
     let elements = &elements[rows.start * len..rows.end * len];
     *memory = Memory::of(size_of::<E::Acc>() * elements.len());
     let wide = memory.numbers(elements.len());
@@ -331,7 +331,7 @@ fn to_targets<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let own = Values::<E::Acc>::new(weight)?.to_vec();
     let bias = &Values::or(bias, channels, E::Acc::ZERO)?[..];
     if own.len() != count * channels || bias.len() != channels {
-        return Err(Error::operands(format!("depthwise: {} weights of {channels} channels", own.len())));
+        return Err(Error::new(format!("depthwise: {} weights of {channels} channels", own.len())));
     }
     let weights = &(0..own.len()).map(|at| own[at % channels * count + at / channels]).collect::<Vec<_>>()[..];
     let failure = Failure::default();

@@ -51,7 +51,7 @@ fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
         MULTIPLY => dispatch!(dtype in ALL, T => combine::<T, _>(&indexed, value, Multiply)),
         MAXIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine(Maximum))),
         MINIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine(Minimum))),
-        other => Err(Error::parameter(format!("there is no operation {other}"))),
+        other => Err(Error::new(format!("there is no operation {other}"))),
     }
 }
 

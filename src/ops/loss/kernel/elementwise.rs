@@ -18,7 +18,7 @@ signature! {
         let outside = [AtomicBool::new(false), AtomicBool::new(false)];
         dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, BinaryCrossEntropy { outside: outside.each_ref() }))?;
         match ["input", "target"].into_iter().zip(outside).find_map(|(name, outside)| outside.into_inner().then_some(name)) {
-            Some(name) => Err(Error::value(format!("all elements of {name} should be between 0 and 1"))),
+            Some(name) => Err(Error::new(format!("all elements of {name} should be between 0 and 1"))),
             None => Ok(()),
         }
     };

@@ -148,9 +148,9 @@ pub fn run(problem: &Problem) -> Result<(), Error> {
         DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_MULTIPLY_ADDS_16_BIT),
         DType::Half => rounded::<half::f16>(problem),
         DType::BFloat16 => rounded::<half::bf16>(problem),
-        other => return Err(Error::dtype(other, format!("the library's products do not take {other:?}"))),
+        other => return Err(Error::new(format!("the library's products do not take {other:?}"))),
     };
-    if is_done { Ok(()) } else { Err(Error::library("PyTorch's library did not make a matrix product")) }
+    if is_done { Ok(()) } else { Err(Error::new("PyTorch's library did not make a matrix product")) }
 }
 
 fn is_large(problem: &Problem) -> bool {

@@ -104,10 +104,10 @@ impl Problem {
         let dims = if form == Form::Batch { 3 } else { 2 };
         let vector = if form == Form::Vector { 1 } else { dims };
         if [a.ndim(), b.ndim(), out.ndim(), first.ndim()] != [dims, vector, vector, if addend.is_some() { vector } else { dims }] {
-            return Err(Error::operands("operands of a matrix product with other numbers of dimensions"));
+            return Err(Error::new("operands of a matrix product with other numbers of dimensions"));
         }
         if [first, a, b].iter().any(|operand| operand.dtype() != out.dtype()) {
-            return Err(Error::operands("operands of a matrix product with different dtypes"));
+            return Err(Error::new("operands of a matrix product with different dtypes"));
         }
         let negative = |view: &View<'_>| view.flags().has(Flags::NEG);
         let mut problem = Self {

@@ -30,7 +30,7 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
         end += input.sizes().get(dim).copied().unwrap_or(0);
     }
     if output.sizes().get(dim) != Some(&end) {
-        return Err(Error::operands(format!("sizes that add up to {end} beside {:?} in dimension {dim}", output.sizes())));
+        return Err(Error::new(format!("sizes that add up to {end} beside {:?} in dimension {dim}", output.sizes())));
     }
     let copy_input = |number: usize| -> Result<(), Error> {
         let input = inputs[number];
@@ -61,7 +61,7 @@ pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
     for &[dim, shift] in launch.scalars().as_chunks().0 {
         let (dim, shift) = (dim.count()?, shift.count()?);
         if dim >= input.ndim() || shift > input.size(dim) || output.sizes() != input.sizes() {
-            return Err(Error::parameter(format!("a shift of {shift} in dimension {dim} of {:?}", input.sizes())));
+            return Err(Error::new(format!("a shift of {shift} in dimension {dim} of {:?}", input.sizes())));
         }
         moves.push((dim, shift));
     }

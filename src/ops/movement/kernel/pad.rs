@@ -47,7 +47,7 @@ impl Maps {
     fn new(launch: &Launch<'_>, padded: View<'_>, inner: View<'_>, rule: Rule) -> Result<Self, Error> {
         let ndim = inner.ndim();
         if padded.ndim() != ndim || !(1..=DIMS).contains(&ndim) || padded.dtype() != inner.dtype() {
-            return Err(Error::operands(format!("{:?} from {:?}", padded.sizes(), inner.sizes())));
+            return Err(Error::new(format!("{:?} from {:?}", padded.sizes(), inner.sizes())));
         }
         let (mut maps, mut middles) = (Vec::with_capacity(ndim), Vec::with_capacity(ndim));
         for dim in 0..ndim {
@@ -57,7 +57,7 @@ impl Maps {
             let positions = (0..end).map(|position| rule(position - before, size));
             let map: Option<Vec<usize>> =
                 positions.map(|position| usize::try_from(position).ok().filter(|&position| position < size as usize)).collect();
-            maps.push(map.ok_or_else(|| Error::parameter(format!("padding of {before} before {size} elements")))?);
+            maps.push(map.ok_or_else(|| Error::new(format!("padding of {before} before {size} elements")))?);
         }
         Ok(Self { maps, middles })
     }
@@ -80,7 +80,7 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
 
 /// Pads rows of elements of `T`'s size; or whole planes of rows, if they are small and contiguous in both operands.
 fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middles }: &Maps) -> Result<(), Error> {
-    let (last, above) = maps.split_last().ok_or_else(|| Error::operands("no dimensions"))?;
+    let (last, above) = maps.split_last().ok_or_else(|| Error::new("no dimensions"))?;
     let (begin, end) = middles[above.len()];
     let edges: Vec<(usize, usize)> = (0..begin).chain(end.max(begin)..last.len()).map(|at| (at, last[at])).collect();
     let pad_edges = |row: &mut [T], from: &[T]| {
@@ -98,7 +98,7 @@ fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middle
     let is_small = above.last().is_some_and(|map| map.len() * last.len() <= GRAIN);
     let is_whole = [*output, input].iter().all(|view| is_line(view, plane));
     let outer = if is_small && is_whole { plane } else { above.len() };
-    let (padded, width) = (last.len(), *input.sizes().last().ok_or_else(|| Error::operands("no dimensions"))? as usize);
+    let (padded, width) = (last.len(), *input.sizes().last().ok_or_else(|| Error::new("no dimensions"))? as usize);
     let cost = 0.05 * output.dtype().size() as f64;
     rows::for_each_line(output, outer, cost, &|index, mut lines| {
         let mut source = [0; DIMS];
@@ -151,7 +151,7 @@ fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
         return Ok(());
     }
     let Maps { maps, .. } = Maps::new(launch, grad, *output, rule)?;
-    let (last, outer) = maps.split_last().ok_or_else(|| Error::operands("no dimensions"))?;
+    let (last, outer) = maps.split_last().ok_or_else(|| Error::new("no dimensions"))?;
     let shown: Vec<Vec<Vec<usize>>> = outer.iter().enumerate().map(|(dim, map)| shown(map, output.size(dim))).collect();
     let (dtype, cols) = (output.dtype(), output.size(outer.len()));
     dispatch!(dtype in FIELD, T => {

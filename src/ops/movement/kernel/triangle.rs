@@ -21,7 +21,7 @@ signature! {
 pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
     let eye::Operands { out: output } = eye::Operands::of(launch)?;
     let (dtype, &[_, cols]) = (output.dtype(), output.sizes()) else {
-        return Err(Error::operands(format!("no matrix: {:?}", output.sizes())));
+        return Err(Error::new(format!("no matrix: {:?}", output.sizes())));
     };
     dispatch!(dtype in EVERY, T => {
         let one = T::store(<T as Element>::Acc::from_i64(1));
@@ -44,7 +44,7 @@ fn border<const UPPER: bool>(row: usize, diagonal: i64, cols: usize) -> usize {
 fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let (tril::Operands { out: output, input }, diagonal) = (tril::Operands::of(launch)?, tril::Scalars::of(launch)?.diagonal.to());
     if output.sizes() != input.sizes() || output.ndim() < 2 || output.dtype() != input.dtype() {
-        return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), input.sizes())));
+        return Err(Error::new(format!("{:?} of {:?}", output.sizes(), input.sizes())));
     }
     let cols = output.size(output.ndim() - 1);
     let cost = 0.05 * output.dtype().size() as f64;
@@ -77,6 +77,6 @@ fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
                 position += 1;
             }
         }
-        if position == elements { Ok(()) } else { Err(Error::operands(format!("{position} indices for {elements}"))) }
+        if position == elements { Ok(()) } else { Err(Error::new(format!("{position} indices for {elements}"))) }
     })
 }

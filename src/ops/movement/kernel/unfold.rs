@@ -34,7 +34,7 @@ impl Windows {
             let number = |parameter: usize| scalars[2 * parameter + axis].count();
             let (kernel, dilation, padding) = (number(0)?, number(1)?, number(2)?);
             let windows = Self { kernel, dilation, padding, stride: number(3)?, count: number(4)? };
-            if kernel == 0 || windows.stride == 0 { Err(Error::parameter("an empty window")) } else { Ok(windows) }
+            if kernel == 0 || windows.stride == 0 { Err(Error::new("an empty window")) } else { Ok(windows) }
         };
         Ok([axis(0)?, axis(1)?])
     }
@@ -68,7 +68,7 @@ fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Win
         && columns.size(1) == image.size(1) * height.kernel * width.kernel
         && columns.size(2) == height.count * width.count
         && columns.dtype() == image.dtype();
-    if fits { Ok([height, width]) } else { Err(Error::operands(format!("columns {:?} of {:?}", columns.sizes(), image.sizes()))) }
+    if fits { Ok([height, width]) } else { Err(Error::new(format!("columns {:?} of {:?}", columns.sizes(), image.sizes()))) }
 }
 
 /// `aten::im2col`: the element under each tap of every window. Operands [out (N, C * kernel, windows), input (N, C, H, W)] of one
@@ -129,7 +129,7 @@ pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (dim, size, step) = (dim.count()?, size.count()?, step.count()?);
     let ndim = output.ndim();
     if grad.ndim() != ndim + 1 || (ndim > 0 && dim >= ndim) || grad.size(ndim) != size || step == 0 {
-        return Err(Error::operands(format!("windows {:?} of {:?}", grad.sizes(), output.sizes())));
+        return Err(Error::new(format!("windows {:?} of {:?}", grad.sizes(), output.sizes())));
     }
     let windows = grad.sizes().get(dim).map_or(1, |&windows| windows as usize);
     let (dtype, cols) = (output.dtype(), output.sizes().last().map_or(1, |&len| len as usize));

@@ -39,7 +39,7 @@ impl Shape {
         let is_whole =
             view.ndim() == 2 && if by_columns { view.size(1) == channels } else { view.size(0).is_multiple_of(channels) };
         if !is_whole || view.numel() == 0 {
-            return Err(Error::operands(format!("{channels} channels in {:?}", view.sizes())));
+            return Err(Error::new(format!("{channels} channels in {:?}", view.sizes())));
         }
         Ok(Self { rows: view.size(0), cols: view.size(1), channels, by_columns })
     }
@@ -419,11 +419,11 @@ fn map_rows<E, N, F, const I: usize, const P: usize>(
 }
 
 fn elements<'a, E: Element>(input: &View<'a>) -> Result<&'a [E], Error> {
-    Row::flat(input)?.as_slice().ok_or_else(|| Error::operands(DENSE))
+    Row::flat(input)?.as_slice().ok_or_else(|| Error::new(DENSE))
 }
 
 fn target<E: Element>(output: Output<'_>) -> Result<&mut [E], Error> {
-    output.into_flat()?.into_slice().ok_or_else(|| Error::operands(DENSE))
+    output.into_flat()?.into_slice().ok_or_else(|| Error::new(DENSE))
 }
 
 /// The elements of an optional output of statistics, which a kernel computes one by one.

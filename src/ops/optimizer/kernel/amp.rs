@@ -13,7 +13,7 @@ signature! {
 pub fn unscale(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, tensors) = (launch.compute(), unscale::Scalars::of(launch)?.tensors.to::<i64>() as usize);
     if launch.num_operands() != tensors + 2 {
-        return Err(Error::operands(format!("{} operands for {tensors} gradients", launch.num_operands())));
+        return Err(Error::new(format!("{} operands for {tensors} gradients", launch.num_operands())));
     }
     let factor = Values::<f64>::new(Operand::of(launch, tensors + 1)?)?.get(0);
     let lists = Lists { tensors, first_input: 0, written: 1 };

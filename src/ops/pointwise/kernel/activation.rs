@@ -11,7 +11,7 @@ signature! {
     softshrink(out; x)[lambd] in FLOATING => |launch| {
         let lambd: f64 = softshrink::Scalars::of(launch)?.lambd.to();
         if lambd < 0.0 {
-            return Err(Error::parameter(format!("lambda must be at least 0, but found {lambd}")));
+            return Err(Error::new(format!("lambda must be at least 0, but found {lambd}")));
         }
         towards_zero(launch)
     };

@@ -114,7 +114,7 @@ pub fn div(launch: &Launch<'_>) -> Result<(), Error> {
             dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, DivFloor))
         }
         1 | 2 => whole::<false>(launch, rounding == 2),
-        other => Err(Error::parameter(format!("rounding {other} is none of 0, 1, 2"))),
+        other => Err(Error::new(format!("rounding {other} is none of 0, 1, 2"))),
     }
 }
 

@@ -62,7 +62,7 @@ fn limit<T: Ordered>(scalar: Scalar, dtype: DType, is_min: bool) -> Result<T, Er
         return Ok(if is_min { T::LOWEST } else { T::HIGHEST });
     }
     let side = if is_min { "min" } else { "max" };
-    Err(Error::parameter(format!("Clamp {side} value {wanted} is outside the representable range of {dtype:?}")))
+    Err(Error::new(format!("Clamp {side} value {wanted} is outside the representable range of {dtype:?}")))
 }
 
 fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Result<(), Error> {

@@ -66,7 +66,7 @@ where
         DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, map),
         DType::Float => run::<f32, Complex<f32>, _, 2>(launch, map),
         DType::Double => run::<f64, Complex<f64>, _, 2>(launch, map),
-        other => Err(Error::dtype(other, format!("no complex numbers of {other:?}"))),
+        other => Err(Error::new(format!("no complex numbers of {other:?}"))),
     }
 }
 
@@ -138,6 +138,6 @@ pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), Error> {
         DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, finite::<f32>(launch, float)?),
         DType::ComplexDouble => run::<Complex<f64>, Complex<f64>, _, 1>(launch, finite::<f64>(launch, f64::MAX)?),
         _ if INTEGRAL.contains(dtype) => copy::copy_(launch),
-        other => Err(Error::dtype(other, format!("{other:?} has no NaN"))),
+        other => Err(Error::new(format!("{other:?} has no NaN"))),
     }
 }

@@ -23,7 +23,7 @@ signature! {
             DType::ComplexHalf => run::<ComplexHalf, half::f16, _, 1>(launch, Magnitude),
             DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Magnitude),
             DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Magnitude),
-            other => Err(Error::dtype(other, format!("{other:?} is not complex"))),
+            other => Err(Error::new(format!("{other:?} is not complex"))),
         }
     };
     /// `aten::sgn`: x / |x|, 0 at 0; the same as `sign` for real numbers.

@@ -194,7 +194,7 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
             valid.store(false, Ordering::Relaxed);
         }
     })?;
-    if valid.into_inner() { Ok(()) } else { Err(Error::value("invalid Poisson rate, expected rate to be non-negative")) }
+    if valid.into_inner() { Ok(()) } else { Err(Error::new("invalid Poisson rate, expected rate to be non-negative")) }
 }
 
 /// `aten::binomial`: the number of successes in a number of trials.
@@ -211,7 +211,7 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
     for position in 0..count {
         let weight = weights.get(row * count + position);
         if !(weight >= 0.0 && weight.is_finite()) {
-            return Err(Error::value(format!("invalid multinomial distribution (encountering probability entry {weight})")));
+            return Err(Error::new(format!("invalid multinomial distribution (encountering probability entry {weight})")));
         }
         if weight > 0.0 {
             last = Some(position);
@@ -219,7 +219,7 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
         total += weight;
         sums.push(total);
     }
-    let last = last.ok_or_else(|| Error::value("invalid multinomial distribution (sum of probabilities <= 0)"))?;
+    let last = last.ok_or_else(|| Error::new("invalid multinomial distribution (sum of probabilities <= 0)"))?;
     Ok((sums, last))
 }
 

@@ -25,10 +25,10 @@ struct Layer {
 impl Layer {
     fn new(launch: &Launch<'_>, outputs: &[Output<'_>], weight: &View<'_>, operands: &[View<'_>]) -> Result<Self, Error> {
         let &[steps, batch, _] = outputs[0].sizes() else {
-            return Err(Error::operands("a sequence has three dimensions"));
+            return Err(Error::new("a sequence has three dimensions"));
         };
         if !outputs.iter().map(|output| &**output).chain(operands).chain([weight]).all(View::is_contiguous) {
-            return Err(Error::operands("an operand of a layer has gaps"));
+            return Err(Error::new("an operand of a layer has gaps"));
         }
         // The scalars of every layer are the same.
         let reverse = elman_layer::Scalars::of(launch)?.reverse.is_true();

@@ -182,12 +182,12 @@ fn next<'a, T>(rest: &mut Remaining<'a, T>, count: usize) -> &'a mut [T] {
 }
 
 pub fn elements<E: Element>(row: Row<'_>) -> Result<&[E], Error> {
-    row.as_slice().ok_or_else(|| Error::operands("an operand of a cell has gaps"))
+    row.as_slice().ok_or_else(|| Error::new("an operand of a cell has gaps"))
 }
 
 /// The elements of an output's row.
 pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
-    row.into_slice().ok_or_else(|| Error::operands("a result of a cell has gaps"))
+    row.into_slice().ok_or_else(|| Error::new("a result of a cell has gaps"))
 }
 
 /// A body of [`in_parts`].

@@ -24,7 +24,7 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     let dims = |index: &[usize]| if shared { 0 } else { index.len() };
     let dtype = sorted.dtype();
     if values.dtype() != dtype || output.sizes() != values.sizes() {
-        return Err(Error::operands(format!("{:?} of {:?} in {dtype:?}", output.sizes(), values.sizes())));
+        return Err(Error::new(format!("{:?} of {:?} in {dtype:?}", output.sizes(), values.sizes())));
     }
     let wide = output.dtype().size() == 8;
     dispatch!(dtype in ORDERED, T => {
@@ -97,11 +97,11 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     let inverted = isin::Scalars::of(launch)?.inverted.is_true();
     let dtype = elements.dtype();
     if others.dtype() != dtype || output.sizes() != elements.sizes() || output.ndim() != 1 || others.ndim() != 1 {
-        return Err(Error::operands(format!("{:?} in {:?}", elements.sizes(), others.sizes())));
+        return Err(Error::new(format!("{:?} in {:?}", elements.sizes(), others.sizes())));
     }
     dispatch!(dtype in ORDERED, T => {
         let [elements, others] = [elements, others].map(|view| Row::of(&view, &[]).as_slice::<T>());
-        let (elements, others) = (elements.ok_or_else(|| Error::operands("elements with gaps"))?, others.ok_or_else(|| Error::operands("others with gaps"))?);
+        let (elements, others) = (elements.ok_or_else(|| Error::new("elements with gaps"))?, others.ok_or_else(|| Error::new("others with gaps"))?);
         output.into_row().in_parts(1024, launch.cost(), &|begin, mut target| {
             for (at, element) in (0..target.len()).zip(&elements[begin..]) {
                 let key = element.key();

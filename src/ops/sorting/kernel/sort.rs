@@ -49,7 +49,7 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
                 sort_line(line, values, indices, descending);
             }),
             Some(memory) if memory.numel() < needed => {
-                Err(Error::operands(format!("a workspace of {} bytes where {needed} are needed", memory.numel())))
+                Err(Error::new(format!("a workspace of {} bytes where {needed} are needed", memory.numel())))
             }
             Some(memory) => long_lines::run::<T>(input, values, indices, memory, &mut |line, values, indices, memory| {
                 radix::sort(line, values, indices, memory, descending);

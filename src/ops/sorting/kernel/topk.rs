@@ -91,11 +91,11 @@ fn each_line<T: Key>(launch: &Launch<'_>, operands: topk::Operands<'_>, body: Se
     let topk::Operands { values, indices, input } = operands;
     let outer = |view: &View<'_>| view.sizes()[..view.ndim().saturating_sub(1)].to_vec();
     if outer(&values) != outer(&input) || values.sizes() != indices.sizes() || input.ndim() == 0 {
-        return Err(Error::operands(format!("{:?} and {:?} of {:?}", values.sizes(), indices.sizes(), input.sizes())));
+        return Err(Error::new(format!("{:?} and {:?} of {:?}", values.sizes(), indices.sizes(), input.sizes())));
     }
     let (len, count) = (input.size(input.ndim() - 1), values.size(input.ndim() - 1));
     if count > len || (len > 1 && input.stride(input.ndim() - 1) != size_of::<T>() as isize) {
-        return Err(Error::operands(format!("{count} of lines of {len}, or lines with gaps")));
+        return Err(Error::new(format!("{count} of lines of {len}, or lines with gaps")));
     }
     rows::for_each_beside(input, [values, indices], launch.cost(), &|_, row, [values, indices]| {
         if let Some(line) = row.as_slice::<T>() {

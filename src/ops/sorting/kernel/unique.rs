@@ -24,7 +24,7 @@ struct RowTable<'a, T> {
 
 impl<'a, T: Key> RowTable<'a, T> {
     fn of(view: &View<'a>) -> Result<Self, Error> {
-        let elements = Row::flat(view)?.as_slice::<T>().ok_or_else(|| Error::operands("rows that are not aligned"))?;
+        let elements = Row::flat(view)?.as_slice::<T>().ok_or_else(|| Error::new("rows that are not aligned"))?;
         Ok(Self { elements, cols: view.size(1) })
     }
 
@@ -38,12 +38,12 @@ impl<'a, T: Key> RowTable<'a, T> {
 }
 
 fn longs<'a>(view: &View<'a>) -> Result<&'a [i64], Error> {
-    Row::of(view, &[]).as_slice::<i64>().ok_or_else(|| Error::operands("a line with gaps"))
+    Row::of(view, &[]).as_slice::<i64>().ok_or_else(|| Error::new("a line with gaps"))
 }
 
 /// The mutable elements of an output, as [`longs`].
 fn target(output: Output<'_>) -> Result<&mut [i64], Error> {
-    output.into_row().into_slice::<i64>().ok_or_else(|| Error::operands("a line with gaps"))
+    output.into_row().into_slice::<i64>().ok_or_else(|| Error::new("a line with gaps"))
 }
 
 /// `unique_dim`: sorts rows lexicographically; equal rows keep their order. Operands [order (Long), rows], the rows contiguous.
@@ -79,7 +79,7 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
             }
         });
         let mut sum = 0;
-        for group in output.as_slice_mut::<i64>().ok_or_else(|| Error::operands("a line with gaps"))? {
+        for group in output.as_slice_mut::<i64>().ok_or_else(|| Error::new("a line with gaps"))? {
             sum += *group;
             *group = sum;
         }
@@ -100,7 +100,7 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let number = groups.last().map_or(0, |&last| last as usize + 1);
     let fits = |part: &[i64], whole: usize| part.is_empty() || part.len() == whole;
     if starts.len() != number || !fits(counts, number) || !fits(inverse, groups.len()) {
-        return Err(Error::operands(format!("{number} groups for {} starts", starts.len())));
+        return Err(Error::new(format!("{number} groups for {} starts", starts.len())));
     }
     let mut next = 0;
     for (at, &group) in groups.iter().enumerate() {
@@ -130,12 +130,12 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
     let unique_line::Operands { values: output, count, input } = unique_line::Operands::of(launch)?;
     let (count, dtype) = (target(count)?, input.dtype());
     if output.dtype() != dtype || output.numel() != input.numel() || count.is_empty() {
-        return Err(Error::operands(format!("{} of {} elements", output.numel(), input.numel())));
+        return Err(Error::new(format!("{} of {} elements", output.numel(), input.numel())));
     }
     dispatch!(dtype in ORDERED, T => {
         let values = output.into_row().into_slice::<T>();
         let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), values) else {
-            return Err(Error::operands("a line with gaps"));
+            return Err(Error::new("a line with gaps"));
         };
         let as_it_is = unique_line::Scalars::of(launch)?.as_it_is.is_true();
         if !as_it_is {
@@ -160,7 +160,7 @@ pub fn take_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let take_rows::Operands { out: output, rows, numbers } = take_rows::Operands::of(launch)?;
     let numbers = longs(&numbers)?;
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {
-        return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), rows.sizes())));
+        return Err(Error::new(format!("{:?} of {:?}", output.sizes(), rows.sizes())));
     }
     Output::in_parts([(output, 0)], UNIQUE_PIECE_ROWS, launch.cost() * rows.size(1) as f64, &|begin, end, [mut part]| {
         for (at, &number) in numbers[begin..end].iter().enumerate() {

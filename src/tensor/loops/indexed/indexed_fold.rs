@@ -79,7 +79,7 @@ impl Indexed<'_> {
         let space = part_space(self.launch, &sizes, None, value).cut_tiles(BLOCK, 1);
         let [to, from] = [0, 1].map(|operand| space.steps(operand));
         let (count, mut leads) = (sizes.iter().product::<i64>() as usize, Vec::<Lead>::new());
-        leads.try_reserve_exact(count).map_err(|_| Error::operands(format!("no memory for the addresses of {count} updates")))?;
+        leads.try_reserve_exact(count).map_err(|_| Error::new(format!("no memory for the addresses of {count} updates")))?;
         with_zeros(space.patch_len(), |positions| {
             space.walk(0, space.patches(), &mut |patch| {
                 if !self.locate(&space, patch, false, positions) {

@@ -80,7 +80,7 @@ impl Indexed<'_> {
     pub(super) fn check_update(&self, value: Option<u128>, size: usize) -> Result<(), Error> {
         let [target, source] = [0, 1].map(|operand| self.launch.view(operand).dtype());
         let fits = target.size() == size && (value.is_some() || source == target);
-        if fits { Ok(()) } else { Err(Error::operands(format!("{target:?} from {source:?}"))) }
+        if fits { Ok(()) } else { Err(Error::new(format!("{target:?} from {source:?}"))) }
     }
 
     /// Divides the work and computes positions; `body` updates the elements.

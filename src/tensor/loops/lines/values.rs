@@ -18,10 +18,10 @@ impl<'a, T: Number> Values<'a, T> {
     /// The elements of a contiguous operand.
     pub fn new(view: View<'a>) -> Result<Self, Error> {
         if !view.is_contiguous() {
-            return Err(Error::operands("an operand is not contiguous"));
+            return Err(Error::new("an operand is not contiguous"));
         }
         if !view.dtype().is_convertible() {
-            return Err(Error::dtype(view.dtype(), format!("{:?} has no conversions", view.dtype())));
+            return Err(Error::new(format!("{:?} has no conversions", view.dtype())));
         }
         Ok(Self { count: view.numel(), view, value: PhantomData })
     }
@@ -112,7 +112,7 @@ impl<'a, T: Number> SharedValues<'a, T> {
         let values = Values::new(output.into_view())?;
         let (dtype, address) = (values.view.dtype(), values.view.data() as usize);
         if !FLOATING.contains(dtype) || !address.is_multiple_of(dtype.size()) {
-            return Err(Error::operands(format!("statistics of {dtype:?} at {address:#x}")));
+            return Err(Error::new(format!("statistics of {dtype:?} at {address:#x}")));
         }
         Ok(Self(values))
     }

@@ -16,7 +16,7 @@ use crate::tuning::reductions::ARGMINMAX_COLS;
 pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let outputs = launch.num_outputs();
     if launch.view(outputs - 1).dtype() != DType::Long || outputs == 2 && launch.view(0).dtype() != E::DTYPE {
-        return Err(Error::operands("outputs of the wrong dtypes"));
+        return Err(Error::new("outputs of the wrong dtypes"));
     }
     drive::<ArgMinMax<E::Acc>>(launch, &ArgMinMaxFold::<E, GREATEST> { with_value: outputs == 2, element: PhantomData })
 }

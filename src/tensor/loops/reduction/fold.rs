@@ -104,11 +104,11 @@ pub fn is_identity(launch: &Launch<'_>) -> bool {
 
 fn check<O: Element>(launch: &Launch<'_>, outputs: usize) -> Result<(), Error> {
     if launch.num_outputs() != outputs {
-        return Err(Error::operands(format!("{} outputs where {outputs} are needed", launch.num_outputs())));
+        return Err(Error::new(format!("{} outputs where {outputs} are needed", launch.num_outputs())));
     }
     for output in (0..outputs).map(|index| launch.view(index).dtype()) {
         if output != O::DTYPE && !(O::DTYPE == DType::Bool && output == DType::Byte) {
-            return Err(Error::dtype(output, format!("cannot reduce to {output:?}")));
+            return Err(Error::new(format!("cannot reduce to {output:?}")));
         }
     }
     Ok(())

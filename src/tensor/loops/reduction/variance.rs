@@ -23,7 +23,7 @@ pub struct Variance {
 pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Result<(), Error> {
     let outputs = launch.num_outputs();
     if (0..outputs).any(|output| launch.view(output).dtype() != E::DTYPE) {
-        return Err(Error::operands("outputs of the wrong dtype"));
+        return Err(Error::new("outputs of the wrong dtype"));
     }
     drive::<MeanVar>(launch, &Variances::<E> { variance, with_mean: outputs == 2, element: PhantomData })
 }

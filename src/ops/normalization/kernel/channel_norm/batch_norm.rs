@@ -39,7 +39,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
         };
         moments(input, shape).into_iter().enumerate().map(of_channel).unzip()
     } else {
-        let (Some(mean), Some(var)) = (running_mean, running_var) else { return Err(Error::operands("there are no statistics")) };
+        let (Some(mean), Some(var)) = (running_mean, running_var) else { return Err(Error::new("there are no statistics")) };
         (mean.to_vec(), var.to_vec().into_iter().map(|var| inverse(var, eps)).collect())
     };
     // The rounding error of a mean goes into the shift.
