@@ -545,7 +545,6 @@ unsafe fn slice<'a, T>(data: *const T, count: usize) -> Result<&'a [T], Failure>
 
 #[cfg(test)]
 mod tests {
-
     use super::super::rd_device::rd_init;
     use super::super::{RD_OK, rd_last_error};
     use super::*;
