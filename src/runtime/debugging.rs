@@ -28,7 +28,7 @@ static STARTED: LazyLock<()> = LazyLock::new(start_now);
 
 /// Makes streams report to the modes, and turns on what the environment asks for; only the first call has an effect.
 pub(super) fn start() {
-    LazyLock::force(&STARTED);
+    let () = *STARTED;
 }
 
 fn start_now() {
