@@ -33,7 +33,7 @@ pub(super) fn start() {
 
 fn start_now() {
     let config = config();
-    observer::install(&Modes);
+    _ = observer::OBSERVER.set(&Modes);
     isolation::start(config);
     if let Some(faults) = &config.faults {
         // The environment was validated when it was read.

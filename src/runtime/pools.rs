@@ -25,12 +25,7 @@ pub mod routes;
 pub use process_pools::{all, device_of, host, pool_of};
 
 /// The function that frees blocks whose receivers have returned them; set once something was sent.
-static COLLECTOR: OnceLock<fn()> = OnceLock::new();
-
-/// Sets the collector of sent blocks.
-pub(super) fn set_collector(collect: fn()) {
-    let _ = COLLECTOR.set(collect);
-}
+pub(super) static COLLECTOR: OnceLock<fn()> = OnceLock::new();
 
 /// The pools of all devices, created on the first call.
 fn pools() -> Result<&'static [DevicePool], Error> {

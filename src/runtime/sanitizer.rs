@@ -91,7 +91,7 @@ pub fn enable(mode: RaceMode) {
         state.detector.clear();
     }
     state.mode = mode;
-    race_notes::set_detector(&Notes);
+    _ = race_notes::DETECTOR.set(&Notes);
     observers::set(RACES, true);
 }
 

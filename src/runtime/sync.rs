@@ -26,7 +26,7 @@ pub use std::{
 };
 
 mod unlocked;
-pub use unlocked::{Unlocked, unlock_by, unlocked};
+pub use unlocked::{UNLOCK, Unlocked, unlocked};
 
 #[cfg(not(any(loom, tsan)))]
 pub use std::sync::MutexGuard;

@@ -16,8 +16,9 @@ use crate::runtime::sync::Mutex;
 use crate::runtime::{isolation, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    history::set_capture(capture);
-    isolation::set_place(place);
+    // The module may be loaded again, with the same functions.
+    _ = history::CAPTURE.set(capture);
+    _ = isolation::PLACE.set(place);
     add_functions!(module: memory_record_history)
 }
 

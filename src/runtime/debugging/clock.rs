@@ -26,7 +26,8 @@ use crate::runtime::trace::{self, Kind, Mark};
 use crate::runtime::{Error, observers};
 
 static CLOCK_STATE: LazyLock<Mutex<Option<Clock>>> = LazyLock::new(|| Mutex::new(None));
-static FLOAT32: OnceLock<fn(bool) -> bool> = OnceLock::new();
+/// The function that tells whether products of float32, or convolutions if its argument is true, may use TF32.
+pub static FLOAT32: OnceLock<fn(bool) -> bool> = OnceLock::new();
 
 #[derive(Debug)]
 struct Clock {
@@ -77,12 +78,6 @@ pub fn report() -> Option<Report> {
 /// The profile of the clock that runs.
 pub fn profile() -> Option<&'static Profile> {
     CLOCK_STATE.lock().as_ref().map(|clock| clock.profile)
-}
-
-/// Sets the function that tells whether products of float32, or convolutions if its argument is true, may use TF32; only the first
-/// call has an effect.
-pub fn set_float32(is_tf32: fn(bool) -> bool) {
-    let _ = FLOAT32.set(is_tf32);
 }
 
 /// The host waits for everything.

@@ -146,12 +146,8 @@ impl History {
 
 // Plain std atomics: loom's cannot be built in a constant, and no loom model records history.
 static DETAIL: AtomicU8 = AtomicU8::new(Detail::Never as u8);
-static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
-
-/// Sets the function that captures contexts; only the first call has an effect.
-pub fn set_capture(capture: fn() -> Option<Context>) {
-    let _ = CAPTURE.set(capture);
-}
+/// The function that captures contexts.
+pub static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
 
 /// Sets which events capture contexts.
 pub fn set_detail(detail: Detail) {
