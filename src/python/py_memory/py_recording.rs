@@ -125,11 +125,9 @@ fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize,
         Some("all") => Detail::All,
         Some(other) => return Err(PyValueError::new_err(format!("context is None, 'state', 'alloc' or 'all', not {other:?}"))),
     };
-    let action = |name: String| {
-        let known = Action::ALL.into_iter().find(|action| action.name() == name);
-        known.ok_or_else(|| PyValueError::new_err(format!("skip_actions: there is no action {name:?}")))
-    };
-    let skip = skip.into_iter().map(action).collect::<PyResult<Vec<_>>>()?;
+    if let Some(name) = skip.iter().find(|name| !Action::NAMES.contains(&name.as_str())) {
+        return Err(PyValueError::new_err(format!("skip_actions: there is no action {name:?}")));
+    }
     let pools = pools::make_all()?;
     history::set_detail(detail);
     for pool in pools {

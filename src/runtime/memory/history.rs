@@ -50,27 +50,11 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Self; 7] = [
-        Self::Alloc,
-        Self::FreeRequested,
-        Self::FreeCompleted,
-        Self::SegmentAlloc,
-        Self::SegmentFree,
-        Self::OutOfMemory,
-        Self::Snapshot,
-    ];
+    /// The names in snapshots, in the order of the variants.
+    pub const NAMES: [&str; 7] = ["alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot"];
 
-    /// The name in snapshots.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Alloc => "alloc",
-            Self::FreeRequested => "free_requested",
-            Self::FreeCompleted => "free_completed",
-            Self::SegmentAlloc => "segment_alloc",
-            Self::SegmentFree => "segment_free",
-            Self::OutOfMemory => "oom",
-            Self::Snapshot => "snapshot",
-        }
+        Self::NAMES[self as usize]
     }
 }
 
@@ -97,8 +81,8 @@ pub struct Recording {
     pub detail: Detail,
     /// The most events kept; the oldest are dropped first.
     pub max_entries: usize,
-    /// Actions that are not recorded.
-    pub skip: Vec<Action>,
+    /// The names of actions that are not recorded.
+    pub skip: Vec<String>,
 }
 
 #[derive(Default)]
@@ -132,7 +116,7 @@ impl History {
 
     #[cold]
     fn push(&mut self, action: Action, address: usize, size: usize, stream: i64, context: Option<&Context>) {
-        if self.recording.skip.contains(&action) || self.recording.max_entries == 0 {
+        if self.recording.skip.iter().any(|name| name == action.name()) || self.recording.max_entries == 0 {
             return;
         }
         while self.entries.len() >= self.recording.max_entries {
