@@ -15,7 +15,7 @@ use rustdev::runtime::graph::graph_rng::Cell;
 use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
 use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
 use rustdev::runtime::stream::Stream;
-use rustdev::runtime::task::{Access, Closure, Task, Work};
+use rustdev::runtime::task::{Closure, Task, Work};
 use rustdev::runtime::trace::{self, About, Kind};
 use rustdev::runtime::{Error, config, device, pools};
 
@@ -167,8 +167,6 @@ impl Work for Program {
         Ok(())
     }
 
-    fn accesses(&self, _visit: &mut dyn FnMut(Access)) {}
-
     fn about(&self) -> About {
         About::kind(Kind::Compiled)
     }
@@ -211,8 +209,6 @@ impl Work for Draw {
     fn run(&mut self) -> Result<(), Cause> {
         Ok(())
     }
-
-    fn accesses(&self, _visit: &mut dyn FnMut(Access)) {}
 
     fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
         visit(self);
