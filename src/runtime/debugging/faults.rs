@@ -4,13 +4,14 @@
 //! at its submission applies to a task. A fault is injected by wrapping the task's work; the code that runs tasks is unaware of
 //! faults. Tasks of a graph are counted at each replay.
 
+use super::Wrapped;
 use crate::runtime::config::fault_list::{Fault, FaultList, When};
 use crate::runtime::error::Cause;
 use crate::runtime::observers::{self, FAULTS};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::runtime::task::{Access, DrainableStream, Lease, LeaseHolder, Task, Work};
-use crate::runtime::trace::{About, Kind};
+use crate::runtime::task::{DrainableStream, Lease, LeaseHolder, Task, Work};
+use crate::runtime::trace::Kind;
 use crate::runtime::{Error, rng};
 
 /// The pushed lists that were not removed; the last one is in force.
@@ -108,8 +109,14 @@ pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result
                 stream.enqueue(Task::sleep(*duration), false)?;
                 task
             }
-            Fault::Failure(_) => task.with_work(|work| Struck { work, fails: Some(strike.text), flips: None }),
-            Fault::BitFlip(_) => task.with_work(|work| Struck { work, fails: None, flips: Some(strike.random) }),
+            Fault::Failure(_) => {
+                task.with_work(|work| Wrapped { work, run: move |_: &mut dyn Work| Err(strike.text.clone().into()) })
+            }
+            Fault::BitFlip(_) if observers::is_dry() => task,
+            Fault::BitFlip(_) => task.with_work(|work| Wrapped {
+                work,
+                run: move |work: &mut dyn Work| work.run().inspect(|()| work.flip_bit(strike.random)),
+            }),
             Fault::Hang(_) => Task::leave(name, Arc::new(Hang { _task: Mutex::new(task) })),
             Fault::Shortage | Fault::Silence(_) | Fault::Exit(_) => task,
         };
@@ -143,36 +150,6 @@ pub(in crate::runtime) fn run_node(name: &str, work: &mut dyn Work) -> Result<()
         work.flip_bit(strike.random);
     }
     Ok(())
-}
-
-/// Work that fails, or that has a bit of its output flipped.
-struct Struck {
-    work: Box<dyn Work>,
-    fails: Option<String>,
-    flips: Option<u64>,
-}
-
-impl Work for Struck {
-    fn run(&mut self) -> Result<(), Cause> {
-        if let Some(text) = &self.fails {
-            return Err(text.clone().into());
-        }
-        self.work.run()?;
-        self.flips.iter().for_each(|random| self.work.flip_bit(*random));
-        Ok(())
-    }
-
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.work.accesses(visit);
-    }
-
-    fn about(&self) -> About {
-        self.work.about()
-    }
-
-    fn output_byte(&self, random: u64) -> Option<usize> {
-        self.work.output_byte(random)
-    }
 }
 
 /// A hanging task: its stream waits until [`end_hang`]. The original task is dropped then.
