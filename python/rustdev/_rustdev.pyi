@@ -182,7 +182,7 @@ def clock_collective(
         The moment of its end; None if no clock runs.
     """
 
-def profile_speed(profile: str) -> tuple[int, float, list[tuple[str, float]], list[tuple[str, float]]]:
+def profile_speed(profile: str) -> tuple[float, float, list[tuple[str, float]], list[tuple[str, float]]]:
     """Return the speed of a profile, given by its name or the path of its file.
 
     Returns:

@@ -23,7 +23,7 @@ use order::Order;
 pub use super::hardware::MAX_DEVICES;
 pub use alloc_conf::AllocConf;
 pub use cluster::Cluster;
-pub use profiles::{PROFILES, Profile, Speed, find as find_profile};
+pub use profiles::{PROFILES, Profile, find as find_profile};
 
 pub const MAX_THREADS: usize = 1024;
 
@@ -205,7 +205,7 @@ impl Config {
             (None, None) if config.is_dry && most.is_none() => config.memory_limit = unlimited(config.device_count),
             (None, None) => config.memory_limit = most,
             (None, Some(profile)) => {
-                config.memory_limit = Some(profile.memory);
+                config.memory_limit = Some(profile.memory());
                 config.check_memory(most, &variable("PROFILE"), &profile.name, GPUS)?;
             }
             (Some(value), _) => config.check_memory(most, &variable("MEMORY_LIMIT"), value.trim(), BYTES)?,

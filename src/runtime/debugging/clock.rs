@@ -177,7 +177,7 @@ pub fn collective(stream: &'static Stream, communicator: &'static Stream, name: 
         simulation.spend(roofline::CALL_NS);
         let (begun, ended) = (Moment::default(), Moment::default());
         let (key, priority) = (communicator.key(), communicator.priority());
-        let duration = collective::duration(&clock.profile.speed, cluster, pattern, Ranks::new(ranks, cluster), bytes);
+        let duration = collective::duration(clock.profile, cluster, pattern, Ranks::new(ranks, cluster), bytes);
         simulation.record(stream.key(), stream.priority(), Arc::clone(&begun));
         simulation.wait(key, priority, begun);
         let job = Job { engine: Engine::Link, share: WHOLE, duration, mark: mark.clone() };
@@ -241,7 +241,7 @@ impl Clock {
         self.simulation.spend(call);
         for (demand, own) in demands {
             let mark = own.as_ref().or(mark.filter(|_| !is_replay)).cloned();
-            let job = Job { mark, ..roofline::job(&self.profile.speed, demand, float32) };
+            let job = Job { mark, ..roofline::job(self.profile, demand, float32) };
             self.flops += demand.products.map_or(0, |products| products.counted);
             self.kernels += 1;
             self.simulation.job(key, priority, roofline::LATENCY_NS, job);
