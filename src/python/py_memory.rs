@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use super::interpreter;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
-use crate::runtime::memory::stats::Stats;
 use crate::runtime::{Error, device, fork, pools};
 pub(super) use py_recording::frames;
 use std::sync::Arc;
@@ -31,18 +30,18 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 #[pyfunction]
 fn memory_info(device: usize) -> Result<(usize, usize), Error> {
-    Ok(pools::pool(device)?.info())
+    Ok(pools::pool(device)?.lock().info())
 }
 
 #[pyfunction]
 fn memory_reset_peak(device: usize) -> Result<(), Error> {
-    pools::pool(device)?.with_stats(Stats::reset_peak);
+    pools::pool(device)?.lock().stats.reset_peak();
     Ok(())
 }
 
 #[pyfunction]
 fn memory_reset_accumulated(device: usize) -> Result<(), Error> {
-    pools::pool(device)?.with_stats(Stats::reset_accumulated);
+    pools::pool(device)?.lock().stats.reset_accumulated();
     Ok(())
 }
 
@@ -53,13 +52,13 @@ fn memory_empty_cache(py: Python<'_>) {
 
 #[pyfunction]
 fn memory_set_fraction(device: usize, fraction: f64) -> Result<(), Error> {
-    pools::pool(device)?.set_fraction(fraction);
+    pools::pool(device)?.lock().settings.fraction = fraction;
     Ok(())
 }
 
 #[pyfunction]
 fn memory_get_fraction(device: usize) -> Result<f64, Error> {
-    Ok(pools::pool(device)?.settings().fraction)
+    Ok(pools::pool(device)?.lock().settings.fraction)
 }
 
 #[pyfunction]

@@ -131,7 +131,7 @@ fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize,
     let pools = pools::make_all()?;
     history::set_detail(detail);
     for pool in pools {
-        pool.record_history(Recording { events, detail, max_entries, skip: skip.clone() }, clear);
+        pool.lock().history.configure(Recording { events, detail, max_entries, skip: skip.clone() }, clear);
     }
     Ok(())
 }

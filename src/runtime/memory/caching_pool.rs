@@ -122,7 +122,7 @@ pub(super) struct Segment {
 
 /// The pool; every access happens under its device's lock.
 pub struct Pool {
-    pub(super) settings: Settings,
+    pub settings: Settings,
     /// The budget shared with other pools, if there is one.
     pub(super) shared: Option<Arc<SharedBudget>>,
     pub(super) arena: Arena,
@@ -142,8 +142,8 @@ pub struct Pool {
     pub(super) waiting: Waiting<BlockId>,
     pub(super) contexts: HashMap<BlockId, Context>,
     pub(super) labels: HashMap<BlockId, Label>,
-    pub(super) stats: Stats,
-    pub(super) history: History,
+    pub stats: Stats,
+    pub history: History,
     pub(super) front_cache: FrontCache,
     pub(super) sends: Sends,
     /// True if a freed block stays allocated because other processes may still use it.
@@ -363,6 +363,11 @@ impl Pool {
     pub fn unreserved(&self) -> usize {
         let unreserved = self.settings.budget.saturating_sub(self.stats.reserved_bytes.current() as usize);
         self.shared.as_ref().map_or(unreserved, |shared| shared.free().min(unreserved))
+    }
+
+    /// Free and total bytes of the budget.
+    pub fn info(&self) -> (usize, usize) {
+        (self.unreserved(), self.settings.budget)
     }
 
     /// Removes a block from its list, splits off what the request does not need, and counts it.

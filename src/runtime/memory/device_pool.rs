@@ -9,7 +9,7 @@ use std::io;
 use super::super::name::Device;
 use super::caching_pool::{Pool, Refusal, Request, Settings};
 use super::device_memory::DeviceMemory;
-use super::history::{Action, Context, Detail, Recording, capture};
+use super::history::{Action, Context, Detail, capture};
 use super::label::Label;
 use super::observe::{self, Shortage, Usage};
 use super::shared_budget::SharedBudget;
@@ -72,7 +72,7 @@ impl DevicePool {
     }
 
     /// Locks the pool and settles pending changes. The lock must not be held across a wait.
-    pub(in crate::runtime) fn lock(&self) -> MutexGuard<'_, Pool> {
+    pub fn lock(&self) -> MutexGuard<'_, Pool> {
         let mut pool = self.pool.lock();
         pool.settle();
         pool
@@ -162,7 +162,7 @@ impl DevicePool {
 
     fn out_of_memory(&self, mut pool: MutexGuard<'_, Pool>, request: &Request, refusal: Refusal) -> Error {
         pool.stats.num_ooms += 1;
-        let (free, total) = info(&pool);
+        let (free, total) = pool.info();
         let allocated = pool.stats.allocated_bytes.current() as usize;
         let reserved = pool.stats.reserved_bytes.current() as usize;
         let (settings, largest) = (pool.settings, pool.largest_labels(text::LABELS));
@@ -262,34 +262,10 @@ impl DevicePool {
         }
     }
 
-    /// Free and total bytes. Free bytes are those that neither this device nor one that shares its budget has reserved.
-    pub fn info(&self) -> (usize, usize) {
-        info(&self.lock())
-    }
-
     pub fn stats(&self) -> Stats {
         let mut pool = self.lock();
         pool.reclaim();
         pool.stats
-    }
-
-    /// Passes the counters to `with`, which may change them.
-    pub fn with_stats<R>(&self, with: impl FnOnce(&mut Stats) -> R) -> R {
-        with(&mut self.lock().stats)
-    }
-
-    pub fn settings(&self) -> Settings {
-        self.lock().settings
-    }
-
-    /// Sets the part of the budget that this process may use.
-    pub fn set_fraction(&self, fraction: f64) {
-        self.lock().settings.fraction = fraction;
-    }
-
-    /// Starts, changes or stops the recording of history events.
-    pub fn record_history(&self, recording: Recording, clear: bool) {
-        self.lock().history.configure(recording, clear);
     }
 
     /// A snapshot of segments, blocks and history events.
@@ -299,8 +275,4 @@ impl DevicePool {
         pool.history.record(Action::Snapshot, 0, 0, 0, context);
         pool.snapshot()
     }
-}
-
-fn info(pool: &Pool) -> (usize, usize) {
-    (pool.unreserved(), pool.settings.budget)
 }
