@@ -82,21 +82,12 @@ pub(in crate::runtime) fn shortage() -> Option<String> {
     strikes.into_iter().next().map(|(_, strike)| strike.text)
 }
 
-/// How a rank is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// It no longer takes part in collectives.
-    Silence,
-    /// Its process ends.
-    Exit,
-}
-
-/// Counts a collective of a rank in this process. If the rank is lost, returns how, with a text for the user.
-pub fn loss(rank: u64) -> Option<(Loss, String)> {
+/// Counts a collective of a rank in this process. If the rank is lost, returns true if its process ends, false if it no longer takes
+/// part in collectives, with a text for the user.
+pub fn loss(rank: u64) -> Option<(bool, String)> {
     let list = in_force()?;
     let strikes = list.strikes(|fault| matches!(fault, Fault::Silence(other) | Fault::Exit(other) if *other == rank));
-    let loss = |fault: &Fault| if matches!(fault, Fault::Exit(_)) { Loss::Exit } else { Loss::Silence };
-    strikes.into_iter().next().map(|(fault, strike)| (loss(fault), strike.text))
+    strikes.into_iter().next().map(|(fault, strike)| (matches!(fault, Fault::Exit(_)), strike.text))
 }
 
 /// Counts a task that is being submitted; returns the task with its faults.
