@@ -89,9 +89,7 @@ pub struct Config {
     pub processes: u64,
     /// `RUSTDEV_NUM_THREADS` at start.
     pub num_threads: usize,
-    /// `RUSTDEV_LAUNCH_BLOCKING`.
     pub launch_blocking: bool,
-    /// `RUSTDEV_AUTOGRAD_THREADS`.
     pub autograd_threads: bool,
     /// `RUSTDEV_COMPUTE=none`: the process is a dry run.
     pub is_dry: bool,
@@ -117,7 +115,6 @@ pub struct Config {
     pub alloc_conf: AllocConf,
     /// `RUSTDEV_FAULTS`, a well-formed list.
     pub faults: Option<String>,
-    /// `RUSTDEV_TIMEOUT`.
     pub timeout: Option<Duration>,
     /// `RUSTDEV_SCHEDULE` at start.
     pub schedule: Option<Order>,

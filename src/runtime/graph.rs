@@ -67,7 +67,6 @@ enum Step {
     /// Sets the starting states of the generators. It comes before the kernels for hardware, which may execute them without calling
     /// `run`.
     Draw,
-    /// A host function.
     Host(usize),
     Sleep(Duration),
 }
@@ -141,7 +140,6 @@ impl Graph {
         self.0.device
     }
 
-    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.steps.is_empty()
     }

@@ -42,13 +42,10 @@ pub enum MemoryKind {
     Device,
     /// Memory of another device.
     Peer,
-    /// Pinned host memory.
     Pinned,
-    /// Pageable host memory.
     Pageable,
 }
 
-/// The kind of a task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A kernel of the operator table.

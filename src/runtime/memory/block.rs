@@ -44,7 +44,6 @@ pub struct Block {
     pub address: usize,
     /// The length in bytes, a multiple of 512.
     pub size: usize,
-    /// The requested bytes.
     pub requested: usize,
     /// While free: the clock of its lists when it became free. Garbage collection takes the oldest first.
     pub born: u64,
@@ -74,7 +73,6 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block that is a whole segment.
     pub fn segment(address: usize, size: usize, owner: u32, kind: Kind) -> Self {
         Self {
             address,

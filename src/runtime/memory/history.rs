@@ -21,7 +21,6 @@ pub type Context = Arc<dyn Any + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Detail {
-    /// No contexts.
     #[default]
     Never,
     /// Allocations, for the live blocks.
@@ -36,7 +35,6 @@ pub enum Detail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Action {
-    /// A block was allocated.
     Alloc,
     /// A block was freed by the caller.
     FreeRequested,
@@ -66,14 +64,12 @@ pub struct Entry {
     pub address: usize,
     /// The block's or segment's bytes; for [`Action::OutOfMemory`] the requested bytes.
     pub size: usize,
-    /// The owning stream.
     pub stream: i64,
     /// Microseconds since 1970.
     pub time: u64,
     pub context: Option<Context>,
 }
 
-/// Settings of the history.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// True to record events, not only the contexts of live blocks.
@@ -133,7 +129,6 @@ static DETAIL: AtomicU8 = AtomicU8::new(Detail::Never as u8);
 /// The function that captures contexts.
 pub static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
 
-/// Sets which events capture contexts.
 pub fn set_detail(detail: Detail) {
     DETAIL.store(detail as u8, Ordering::Relaxed);
 }

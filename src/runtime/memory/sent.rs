@@ -28,7 +28,6 @@ pub type Foreign = BTreeMap<usize, usize>;
 #[derive(Default)]
 pub struct Sent {
     count: usize,
-    /// True if the program has freed it.
     is_freed: bool,
     /// The context of that free.
     context: Option<Context>,

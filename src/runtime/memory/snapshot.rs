@@ -20,7 +20,6 @@ pub struct BlockSnapshot {
 pub struct SegmentSnapshot {
     pub address: usize,
     pub size: usize,
-    /// The owning stream.
     pub stream: i64,
     /// The number of the pool that it belongs to.
     pub pool: u64,

@@ -25,7 +25,6 @@ const ENTRIES: u32 = BYTES as u32 / 16 - 1;
 /// How often a waiting thread checks whether the recording process has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// An event's page.
 #[derive(Debug)]
 pub struct Page {
     /// Stays open as long as the event exists: other processes open the page through it.

@@ -39,7 +39,6 @@ fn common<K: Eq + Hash, T, E>(known: &Common<K, T>, key: K, make: impl FnOnce() 
     Ok(value)
 }
 
-/// A mapped segment.
 #[derive(Debug)]
 struct Segment {
     device: usize,

@@ -28,7 +28,6 @@ pub type TrackKey = (usize, i64);
 /// The part of a device that executes a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// The multiprocessors.
     Compute,
     /// Copies from the host.
     CopyIn,
