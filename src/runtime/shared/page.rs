@@ -13,8 +13,9 @@ use std::io::Result;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::file::{self, Place, Words};
+use super::file::{self, Place};
 use super::process::Process;
+use crate::runtime::memory::system::Words;
 use crate::runtime::sync::{Arc, Unlocked, unlocked};
 use crate::runtime::task::{DrainableStream, Lease, LeaseHolder};
 use crate::runtime::{Error, blocking_pool, exit};
