@@ -3,14 +3,12 @@
 //! The lock is never held across a wait: contexts are captured before it is taken; streams are synchronised and observers called
 //! after it is released.
 
-use std::fs::File;
 use std::io;
 
 use super::super::name::Device;
 use super::caching_pool::{Pool, Refusal, Request, Settings};
 use super::device_memory::DeviceMemory;
 use super::history::{Action, Context, Detail, capture};
-use super::label::Label;
 use super::observe::{self, Shortage, Usage};
 use super::shared_budget::SharedBudget;
 use super::snapshot::Snapshot;
@@ -199,15 +197,6 @@ impl DevicePool {
         freed.is_some()
     }
 
-    /// Maps the first `size` bytes of another process's file; returns the address. Fails if the range has no room, or the machine
-    /// refuses.
-    pub fn map_foreign(&self, file: &File, size: usize) -> std::io::Result<usize> {
-        let mut pool = self.lock();
-        let address = pool.map_foreign(file, size)?;
-        race_notes::remapped(address, size);
-        Ok(address)
-    }
-
     /// The context that was captured when the live block at an address was allocated.
     pub fn context(&self, address: usize) -> Option<Context> {
         let pool = self.lock();
@@ -226,11 +215,6 @@ impl DevicePool {
             "record_stream: no live block of device {} starts at {address:#x}",
             Device(self.device)
         )))
-    }
-
-    pub fn label_over(&self, address: usize) -> Option<Label> {
-        let pool = self.lock();
-        pool.whereabouts(address).and_then(|found| pool.label(found.block))
     }
 
     /// Releases every cached segment, after waiting for the device.

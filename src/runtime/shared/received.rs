@@ -53,7 +53,7 @@ impl Segment {
         if !is_whole {
             return Err(Error::Internal("a shared segment has another size than its sender says".to_owned()));
         }
-        let address = pool.map_foreign(&file, shared.size).map_err(|error| {
+        let address = pool.lock().map_foreign(&file, shared.size).map_err(|error| {
             let text = format!("no room for {} bytes of another process on device {}: {error}", shared.size, Device(shared.device));
             Error::OutOfMemory(text)
         })?;
