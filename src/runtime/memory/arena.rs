@@ -43,7 +43,7 @@ pub struct Arena {
     length: usize,
     /// Free parts: offset to length.
     free: BTreeMap<usize, usize>,
-    /// For each unit of the range, the id of the block that starts there plus 1. Entries of removed blocks stay until overwritten.
+    /// For each unit of the range, the id of the block that starts there. Entries of removed blocks stay until overwritten.
     starts: Words,
 }
 
@@ -124,7 +124,7 @@ impl Arena {
     /// Notes that a block starts at `address`, which is in the range.
     #[inline]
     pub fn set_start(&mut self, address: usize, id: BlockId) {
-        self.starts.short((address - self.base) / UNIT).store(id.wrapping_add(1), Ordering::Relaxed);
+        self.starts.short((address - self.base) / UNIT).store(id, Ordering::Relaxed);
     }
 
     /// The block last noted to start at `address`; [`NONE`] if there is none. The entry may be stale, so the caller must compare
@@ -135,7 +135,7 @@ impl Arena {
         if offset >= self.length {
             return NONE;
         }
-        self.starts.short(offset / UNIT).load(Ordering::Relaxed).wrapping_sub(1)
+        self.starts.short(offset / UNIT).load(Ordering::Relaxed)
     }
 }
 
