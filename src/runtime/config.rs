@@ -68,9 +68,10 @@ pub enum Fallback {
 }
 
 /// What happens when a race is found: `RUSTDEV_SANITIZE`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RaceMode {
     /// The report is printed to stderr, once for each pair of source lines.
+    #[default]
     Warn,
     /// The call that completes the race raises.
     Error,

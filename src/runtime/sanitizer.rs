@@ -21,7 +21,7 @@ use super::observers::{self, RACES};
 use super::stream::Stream;
 use super::stream::observer::Recorder;
 use super::stream::registry;
-use super::sync::{Arc, Mutex};
+use super::sync::{Arc, LazyLock, Mutex};
 use super::task::{Access, Shape, Task};
 use super::vector_clock::VectorClock;
 use super::{Error, exit};
@@ -39,6 +39,7 @@ use shadow::{Past, Site};
 /// Returns the frames of a context, innermost first.
 pub type DescribeFrames = fn(&Context) -> Vec<Frame>;
 
+#[derive(Default)]
 struct State {
     mode: RaceMode,
     detector: Detector,
@@ -55,17 +56,7 @@ struct State {
     libraries: Vec<String>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
-    mode: RaceMode::Warn,
-    detector: Detector::new(),
-    captures: BTreeMap::new(),
-    findings: Vec::new(),
-    keys: BTreeSet::new(),
-    late: None,
-    awaited: Vec::new(),
-    describe: None,
-    libraries: Vec::new(),
-});
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 
 /// A finding before its frames and its block's label are looked up, which must happen outside the lock.
 struct Raw {

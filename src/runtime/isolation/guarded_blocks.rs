@@ -16,7 +16,7 @@ use crate::runtime::memory::label::Label;
 use crate::runtime::memory::process_pools;
 use crate::runtime::observers::{self, FILL};
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::runtime::sync::{Arc, AtomicBool, LazyLock, Mutex, Ordering};
 use crate::runtime::task::{Access, Closure, Task};
 use crate::runtime::{Error, exit};
 
@@ -29,8 +29,9 @@ const POISON_BYTE: u8 = 0xff;
 /// The most bytes in the quarantine, over all devices.
 const CAPACITY: usize = 16 << 20;
 
-static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { live: BTreeMap::new(), freed: Quarantine::new() });
+static BLOCKS: LazyLock<Mutex<Blocks>> = LazyLock::new(Mutex::default);
 
+#[derive(Default)]
 struct Blocks {
     live: BTreeMap<usize, GuardedBlock>,
     freed: Quarantine,
@@ -65,6 +66,7 @@ struct Freed {
     poisoned: Arc<AtomicBool>,
 }
 
+#[derive(Default)]
 struct Quarantine {
     order: VecDeque<usize>,
     blocks: BTreeMap<usize, Freed>,
@@ -72,10 +74,6 @@ struct Quarantine {
 }
 
 impl Quarantine {
-    const fn new() -> Self {
-        Self { order: VecDeque::new(), blocks: BTreeMap::new(), bytes: 0 }
-    }
-
     fn put(&mut self, address: usize, freed: Freed) {
         self.bytes += freed.block.length;
         self.order.push_back(address);

@@ -49,17 +49,6 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// A detector without any accesses.
-    pub const fn new() -> Self {
-        Self {
-            slots: BTreeMap::new(),
-            clocks: Vec::new(),
-            host: VectorClock::new(),
-            callbacks: VectorClock::new(),
-            shadow: Shadow::new(),
-        }
-    }
-
     /// Forgets all accesses. The clocks continue, because events may hold older clocks.
     pub fn clear(&mut self) {
         self.shadow.clear();
@@ -69,7 +58,7 @@ impl Detector {
         let next = self.slots.len();
         let slot = *self.slots.entry(stream).or_insert(next);
         if slot == next {
-            self.clocks.push(VectorClock::new());
+            self.clocks.push(VectorClock::default());
         }
         slot
     }
