@@ -392,18 +392,9 @@ impl Pool {
         block.requested = request.bytes;
         let (address, taken, index) = (block.address, block.size, kind as usize);
         let stats = &mut self.stats;
-        match (was_split, splits) {
-            (true, true) => stats.inactive_split_bytes.decrease(index, taken),
-            (true, false) => {
-                stats.inactive_split.decrease(index, 1);
-                stats.inactive_split_bytes.decrease(index, taken);
-            }
-            (false, true) => {
-                stats.inactive_split.increase(index, 1);
-                stats.inactive_split_bytes.increase(index, spare);
-            }
-            (false, false) => {}
-        }
+        let inactive = if splits { spare as i64 } else { 0 } - if was_split { whole as i64 } else { 0 };
+        stats.inactive_split.change(index, i64::from(splits) - i64::from(was_split));
+        stats.inactive_split_bytes.change(index, inactive);
         stats.allocation.increase(index, 1);
         stats.allocated_bytes.increase(index, taken);
         stats.active.increase(index, 1);

@@ -324,13 +324,7 @@ impl Simulation {
 }
 
 fn index(engine: Engine) -> Option<usize> {
-    match engine {
-        Engine::Compute => Some(0),
-        Engine::CopyIn => Some(1),
-        Engine::CopyOut => Some(2),
-        Engine::Link => Some(3),
-        Engine::None => None,
-    }
+    Some(engine as usize).filter(|index| *index < ENGINES)
 }
 
 #[cfg(all(test, not(loom)))]
