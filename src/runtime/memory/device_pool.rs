@@ -203,18 +203,11 @@ impl DevicePool {
         pool.live(address).and_then(|id| pool.contexts.get(&id).cloned())
     }
 
-    /// Notes that tasks of another stream use the block that starts at `address`. No effect on memory of another process: its
-    /// receiver waits for every stream before it gives the memory back. Fails with `InvalidArgument` if no live block starts there.
-    pub fn record_stream(&self, address: usize, stream: &'static dyn Timeline) -> Result<(), Error> {
+    /// Notes that tasks of another stream use the block that starts at `address`; `false` if no live block starts there. No effect on
+    /// memory of another process: its receiver waits for every stream before it gives the memory back.
+    pub fn record_stream(&self, address: usize, stream: &'static dyn Timeline) -> bool {
         let mut pool = self.lock();
-        if pool.record_stream(address, stream) || pool.is_foreign(address) {
-            return Ok(());
-        }
-        drop(pool);
-        Err(Error::InvalidArgument(format!(
-            "record_stream: no live block of device {} starts at {address:#x}",
-            Device(self.device)
-        )))
+        pool.record_stream(address, stream) || pool.is_foreign(address)
     }
 
     /// Releases every cached segment, after waiting for the device.

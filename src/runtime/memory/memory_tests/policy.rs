@@ -185,7 +185,7 @@ fn blocks_that_wait_for_another_stream_are_waited_for() {
     let pool = DevicePool::new(0, budget(64 * MIB), Box::new(streams)).unwrap();
     let block = pool.allocate(owner, GENERAL, 60 * MIB).unwrap();
     user.submit();
-    pool.record_stream(block, user).unwrap();
+    assert!(pool.record_stream(block, user));
     pool.free(block);
     assert_eq!(pool.stats().active_bytes.current() as usize, 60 * MIB);
     assert!(pool.allocate(owner, GENERAL, 50 * MIB).is_ok());
