@@ -35,8 +35,7 @@ __all__ = [
     "faults_push",
     "faults_remove",
     "graph_pool_handle",
-    "host_memory_reset_accumulated",
-    "host_memory_reset_peak",
+    "host_memory_reset_stats",
     "host_memory_stats",
     "instruction_set",
     "instruction_sets",
@@ -58,8 +57,7 @@ __all__ = [
     "memory_get_fraction",
     "memory_info",
     "memory_record_history",
-    "memory_reset_accumulated",
-    "memory_reset_peak",
+    "memory_reset_stats",
     "memory_restore_pool",
     "memory_set_fraction",
     "memory_snapshot",
@@ -358,11 +356,8 @@ def memory_info(device: int) -> tuple[int, int]:
 def memory_stats(device: int) -> dict[str, Any]:
     """Return the counters of a device as a nested dictionary."""
 
-def memory_reset_peak(device: int) -> None:
-    """Reset all peaks to the current values."""
-
-def memory_reset_accumulated(device: int) -> None:
-    """Reset the accumulated values of all counters, and the event counts, to 0."""
+def memory_reset_stats(device: int, accumulated: bool) -> None:
+    """Reset all peaks to the current values or, if ``accumulated``, the totals of all counters and the event counts to 0."""
 
 def memory_empty_cache() -> None:
     """Release the cached memory of all devices."""
@@ -422,11 +417,8 @@ def memory_restore_pool(device: int, number: int) -> None:
 def host_memory_stats() -> dict[str, Any]:
     """Return the counters of pinned host memory as a nested dictionary."""
 
-def host_memory_reset_peak() -> None:
-    """Reset all peaks of pinned host memory to the current values."""
-
-def host_memory_reset_accumulated() -> None:
-    """Reset the accumulated values of all counters of pinned host memory to 0."""
+def host_memory_reset_stats(accumulated: bool) -> None:
+    """Reset peaks or totals of pinned host memory, as ``memory_reset_stats``."""
 
 # src/python/py_ops.rs
 

@@ -202,7 +202,7 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     Args:
         device: Selected device. Default: the current device.
     """
-    _rustdev.memory_reset_accumulated(_checked_device_index(device))
+    _rustdev.memory_reset_stats(_checked_device_index(device), accumulated=True)
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
@@ -211,7 +211,7 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     Args:
         device: Selected device. Default: the current device.
     """
-    _rustdev.memory_reset_peak(_checked_device_index(device))
+    _rustdev.memory_reset_stats(_checked_device_index(device), accumulated=False)
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
@@ -316,12 +316,12 @@ def host_memory_stats_as_nested_dict() -> dict[str, Any]:
 
 def reset_accumulated_host_memory_stats() -> None:
     """Reset the ``allocated`` and ``freed`` values and the counts of pinned host memory to 0."""
-    _rustdev.host_memory_reset_accumulated()
+    _rustdev.host_memory_reset_stats(accumulated=True)
 
 
 def reset_peak_host_memory_stats() -> None:
     """Reset the ``peak`` values of the counters of pinned host memory to the current values."""
-    _rustdev.host_memory_reset_peak()
+    _rustdev.host_memory_reset_stats(accumulated=False)
 
 
 _SUMMARY_BYTES = {

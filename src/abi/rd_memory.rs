@@ -82,12 +82,7 @@ pub extern "C" fn rd_memory_get_stats(device: i32, stats: &mut rd_memory_stats) 
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_reset_stats(device: i32, accumulated: bool) -> rd_status {
     guard(|| {
-        let stats = &mut pool(device)?.lock().stats;
-        if accumulated {
-            stats.reset_accumulated()
-        } else {
-            stats.reset_peak()
-        }
+        pool(device)?.lock().stats.reset(accumulated);
         Ok(())
     })
 }

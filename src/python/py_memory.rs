@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(
         module:
-        memory_info, memory_reset_peak, memory_reset_accumulated, memory_empty_cache, memory_set_fraction, memory_get_fraction,
+        memory_info, memory_reset_stats, memory_empty_cache, memory_set_fraction, memory_get_fraction,
         memory_allocate, memory_free, memory_attach_shortage_observer
     )?;
     py_pools::register(module)?;
@@ -34,14 +34,8 @@ fn memory_info(device: usize) -> Result<(usize, usize), Error> {
 }
 
 #[pyfunction]
-fn memory_reset_peak(device: usize) -> Result<(), Error> {
-    pools::pool(device)?.lock().stats.reset_peak();
-    Ok(())
-}
-
-#[pyfunction]
-fn memory_reset_accumulated(device: usize) -> Result<(), Error> {
-    pools::pool(device)?.lock().stats.reset_accumulated();
+fn memory_reset_stats(device: usize, accumulated: bool) -> Result<(), Error> {
+    pools::pool(device)?.lock().stats.reset(accumulated);
     Ok(())
 }
 

@@ -359,15 +359,11 @@ impl Pool {
         }
     }
 
-    /// The bytes of the budget that neither this pool nor a pool that shares it has reserved.
-    pub fn unreserved(&self) -> usize {
-        let unreserved = self.settings.budget.saturating_sub(self.stats.reserved_bytes.current() as usize);
-        self.shared.as_ref().map_or(unreserved, |shared| shared.free().min(unreserved))
-    }
-
-    /// Free and total bytes of the budget.
+    /// Free and total bytes of the budget. Free are those that neither this pool nor one that shares the budget has reserved.
     pub fn info(&self) -> (usize, usize) {
-        (self.unreserved(), self.settings.budget)
+        let budget = self.settings.budget;
+        let unreserved = budget.saturating_sub(self.stats.reserved_bytes.current() as usize);
+        (self.shared.as_ref().map_or(unreserved, |shared| shared.free().min(unreserved)), budget)
     }
 
     /// Removes a block from its list, splits off what the request does not need, and counts it.
