@@ -199,7 +199,7 @@ fn check(
     let mut state = STATE.lock();
     let mode = state.mode;
     let detector = state.detector_of(capture);
-    let race = detector.race(stream, touches);
+    let race = detector.race(Some(stream), touches);
     if race.is_none() || mode == RaceMode::Warn {
         detector.submit(stream, touches, &site);
     }
@@ -223,7 +223,7 @@ pub fn collective(operator: &str, behind: StreamKey, accesses: impl Iterator<Ite
     {
         let mut state = STATE.lock();
         let before = state.detector.clock(behind).clone();
-        state.detector.order(own, &before);
+        state.detector.order(Some(own), &before);
     }
     let touches: Vec<_> = accesses.filter(is_watched).map(|access| touch(access, None)).collect();
     check(own, None, operator, &touches, |_| None)?;
@@ -232,18 +232,14 @@ pub fn collective(operator: &str, behind: StreamKey, accesses: impl Iterator<Ite
 
 /// Orders a stream, or the host if `None`, after the operation with that clock.
 pub fn order_behind(stream: Option<StreamKey>, clock: &VectorClock) {
-    let mut state = STATE.lock();
-    match stream {
-        Some(stream) => state.detector.order(stream, clock),
-        None => state.detector.host_waits(clock),
-    }
+    STATE.lock().detector.order(stream, clock);
 }
 
 /// Checks an access of the host on this thread; `operator` names it in reports.
 #[cold]
 pub fn host_touches(operator: &str, begin: usize, end: usize, write: bool) -> Result<(), Error> {
     let touches = [Touch { footprint: Footprint::dense(begin, end), write }];
-    let race = STATE.lock().detector.host_race(&touches);
+    let race = STATE.lock().detector.race(None, &touches);
     match race {
         Some(race) => tell(raw(race, &touches, operator, None, history::capture_now(), None)),
         None => raise_late(),
@@ -283,7 +279,7 @@ pub(super) fn clock(capture: Option<&dyn Recorder>, stream: &'static Stream) -> 
 /// Orders a stream, in a capture if there is one, after an event that was recorded with that clock.
 pub(super) fn order(capture: Option<&dyn Recorder>, stream: &'static Stream, clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
-        STATE.lock().detector_of(capture).order(stream.key(), clock);
+        STATE.lock().detector_of(capture).order(Some(stream.key()), clock);
     }
 }
 
@@ -297,7 +293,7 @@ pub(super) fn end_capture(capture: &dyn Recorder) {
 /// Notes that the host waits for an event that was recorded with that clock.
 pub fn host_waits(clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
-        STATE.lock().detector.host_waits(clock);
+        STATE.lock().detector.order(None, clock);
     }
 }
 
