@@ -6,8 +6,7 @@ use super::py_ops::loaded_shim;
 use crate::abi::rd_wait::RD_WAIT_DRY;
 use crate::runtime::config::config;
 use crate::runtime::config::order::Order;
-use crate::runtime::debugging::faults;
-use crate::runtime::debugging::{dry_run, schedule};
+use crate::runtime::debugging::{dry_run, faults, schedule};
 use crate::runtime::{Error, device, fork, observers};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

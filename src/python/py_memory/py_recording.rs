@@ -117,6 +117,7 @@ impl<'py> Frames<'py> {
 }
 
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "a list of Python's becomes a vector")]
 fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize, skip: Vec<String>, clear: bool) -> PyResult<()> {
     let detail = match detail {
         None => Detail::Never,
