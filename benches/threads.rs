@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustdev::runtime::device;
 use rustdev::runtime::error::Cause;
 use rustdev::runtime::parallel_for::{num_threads, parallel_for};
-use rustdev::runtime::task::{Access, Task, Work};
+use rustdev::runtime::task::{Task, Work};
 
 const SIZES: [usize; 9] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 const GAPS: [u64; 3] = [0, 20, 100];
@@ -136,8 +136,6 @@ impl Work for Nothing {
         black_box(&self.0);
         Ok(())
     }
-
-    fn accesses(&self, _: &mut dyn FnMut(Access)) {}
 }
 
 fn submissions() {

@@ -6,7 +6,6 @@ pub mod latch;
 pub mod passes;
 pub mod queue;
 mod ready_list;
-pub mod running;
 pub mod slot;
 pub mod standstill;
 pub mod sync;

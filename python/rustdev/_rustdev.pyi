@@ -35,8 +35,7 @@ __all__ = [
     "faults_push",
     "faults_remove",
     "graph_pool_handle",
-    "host_memory_reset_accumulated",
-    "host_memory_reset_peak",
+    "host_memory_reset_stats",
     "host_memory_stats",
     "instruction_set",
     "instruction_sets",
@@ -178,7 +177,7 @@ def clock_collective(
         The moment of its end; None if no clock runs.
     """
 
-def profile_speed(profile: str) -> tuple[int, float, list[tuple[str, float]], list[tuple[str, float]]]:
+def profile_speed(profile: str) -> tuple[float, float, list[tuple[str, float]], list[tuple[str, float]]]:
     """Return the speed of a profile, given by its name or the path of its file.
 
     Returns:
@@ -406,11 +405,8 @@ def memory_restore_pool(device: int, number: int) -> None:
 def host_memory_stats() -> dict[str, Any]:
     """Return the counters of pinned host memory as a nested dictionary."""
 
-def host_memory_reset_peak() -> None:
-    """Reset all peaks of pinned host memory to the current values."""
-
-def host_memory_reset_accumulated() -> None:
-    """Reset the accumulated values of all counters of pinned host memory to 0."""
+def host_memory_reset_stats(accumulated: bool) -> None:
+    """Reset all peaks of pinned host memory to the current values or, if ``accumulated``, the totals and the counts to 0."""
 
 # src/python/py_ops.rs
 

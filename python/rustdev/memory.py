@@ -319,12 +319,12 @@ def host_memory_stats_as_nested_dict() -> dict[str, Any]:
 
 def reset_accumulated_host_memory_stats() -> None:
     """Reset the ``allocated`` and ``freed`` values and the counts of pinned host memory to 0."""
-    _rustdev.host_memory_reset_accumulated()
+    _rustdev.host_memory_reset_stats(accumulated=True)
 
 
 def reset_peak_host_memory_stats() -> None:
     """Reset the ``peak`` values of the counters of pinned host memory to the current values."""
-    _rustdev.host_memory_reset_peak()
+    _rustdev.host_memory_reset_stats(accumulated=False)
 
 
 _SUMMARY_BYTES = {

@@ -52,7 +52,7 @@ pub extern "C" fn rd_host_get_stats(stats: &mut rd_host_stats) -> rd_status {
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_reset_stats(accumulated: bool) -> rd_status {
     guard(|| {
-        pools::host().with_stats(if accumulated { rd_host_stats::reset_accumulated } else { rd_host_stats::reset_peak });
+        pools::host().reset_stats(accumulated);
         Ok(())
     })
 }

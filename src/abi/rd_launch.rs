@@ -357,10 +357,6 @@ impl Work for KernelCall {
         Self { op, record }.run()
     }
 
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
-    }
-
     fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
         self.launch().for_each_accessed(&mut |begin, end, write, view| {
             let (dtype, address) = (view.dtype(), view.data() as usize);

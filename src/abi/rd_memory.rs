@@ -66,7 +66,7 @@ pub extern "C" fn rd_memory_empty_cache(device: i32) -> rd_status {
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_info(device: i32, free: &mut u64, total: &mut u64) -> rd_status {
     guard(|| {
-        let info = pool(device)?.info();
+        let info = pool(device)?.lock().info();
         (*free, *total) = (info.0 as u64, info.1 as u64);
         Ok(())
     })
@@ -82,7 +82,7 @@ pub extern "C" fn rd_memory_get_stats(device: i32, stats: &mut rd_memory_stats) 
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_reset_stats(device: i32, accumulated: bool) -> rd_status {
     guard(|| {
-        pool(device)?.with_stats(if accumulated { rd_memory_stats::reset_accumulated } else { rd_memory_stats::reset_peak });
+        pool(device)?.lock().stats.reset(accumulated);
         Ok(())
     })
 }

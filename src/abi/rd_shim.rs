@@ -54,7 +54,7 @@ pub fn shim() -> Option<&'static rd_shim> {
 pub unsafe extern "C" fn rd_shim_register(functions: *const rd_shim) {
     // SAFETY: the caller promises a table.
     let _ = SHIM.set(unsafe { *functions });
-    clock::set_float32(|is_convolution| shim().is_some_and(|shim| (shim.allows_tf32)(is_convolution)));
+    let _ = clock::FLOAT32.set(|is_convolution| shim().is_some_and(|shim| (shim.allows_tf32)(is_convolution)));
 }
 
 /// Identifies the interface between core and shim: the 64-bit FNV-1a hash (Fowler, Noll, Vo) of the headers. The file name of a

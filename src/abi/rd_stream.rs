@@ -13,7 +13,7 @@ use crate::call::declared;
 use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::demand::Products;
-use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::task::{Access, Shape, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, device};
 
@@ -157,8 +157,8 @@ impl Work for Foreign {
         Err(text.to_string_lossy().into())
     }
 
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.accesses.iter().copied().for_each(visit);
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        self.accesses.iter().for_each(|access| visit(*access, None));
     }
 
     fn products(&self) -> Option<Products> {

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi::{PyGILState_Ensure, PyGILState_GetThisThreadState, PyGILState_Release, PyGILState_STATE, PyThreadState};
 use pyo3::prelude::*;
 
-use crate::runtime::sync::{OnceLock, unlock_by};
+use crate::runtime::sync::{OnceLock, UNLOCK};
 
 /// Returns the Python state of the holder of the GIL, or null. Up to Python 3.11, the holder is that of the whole process.
 type Holder = unsafe extern "C" fn() -> *mut PyThreadState;
@@ -35,8 +35,9 @@ pub(super) fn register() -> PyResult<()> {
     let symbol = found.ok_or_else(|| PyImportError::new_err("rustdev: this Python does not say which thread holds its lock"))?;
     // SAFETY: both names are functions of this signature, in every Python that has them.
     let holder = unsafe { transmute::<*mut libc::c_void, Holder>(symbol) };
-    HOLDER.get_or_init(|| holder);
-    unlock_by(unlock);
+    // The module may be loaded again, with the same functions.
+    _ = HOLDER.set(holder);
+    _ = UNLOCK.set(unlock);
     Ok(())
 }
 

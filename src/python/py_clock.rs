@@ -82,12 +82,12 @@ fn clock_collective(
     Ok(clock::collective(stream, communicator, name, &ranks, nbytes).map(SimulatedMoment))
 }
 
-/// Memory in bytes, bytes per second of it, and (dtype, operations per second) of the tensor cores and of the other units.
-type Speed = (u64, f64, Vec<(&'static str, f64)>, Vec<(&'static str, f64)>);
+/// Memory in GiB, GB/s of it, and (dtype, TFLOPS) of the tensor cores and of the other units.
+type Speed = (f64, f64, Vec<(&'static str, f64)>, Vec<(&'static str, f64)>);
 
 #[pyfunction]
 fn profile_speed(profile: &str) -> Result<Speed, Error> {
-    let Profile { memory, speed, .. } = profile_of(profile)?;
+    let Profile { memory_gib, gigabytes_per_second, tensor_tflops, vector_tflops, .. } = profile_of(profile)?;
     let table = |table: &'static BTreeMap<String, f64>| table.iter().map(|(dtype, rate)| (dtype.as_str(), *rate)).collect();
-    Ok((*memory, speed.memory, table(&speed.tensor), table(&speed.vector)))
+    Ok((*memory_gib, gigabytes_per_second.memory, table(tensor_tflops), table(vector_tflops)))
 }

@@ -6,8 +6,7 @@ use super::py_ops::loaded_shim;
 use crate::abi::rd_wait::RD_WAIT_DRY;
 use crate::runtime::config::config;
 use crate::runtime::config::order::Order;
-use crate::runtime::debugging::faults::{self, Loss};
-use crate::runtime::debugging::{dry_run, schedule};
+use crate::runtime::debugging::{dry_run, faults, schedule};
 use crate::runtime::{Error, device, fork, observers};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -56,7 +55,7 @@ fn faults_remove(number: u64) {
 
 #[pyfunction]
 fn faults_loss(rank: u64) -> Option<(bool, String)> {
-    faults::loss(rank).map(|(loss, text)| (loss == Loss::Exit, text))
+    faults::loss(rank)
 }
 
 #[pyfunction]

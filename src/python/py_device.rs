@@ -53,7 +53,7 @@ fn hardware_kernels() -> Vec<(&'static str, u64, u64)> {
 fn profiles() -> Vec<(&'static str, &'static str, (u32, u32), u64)> {
     let own = config::config().profile.filter(|own| config::PROFILES.iter().all(|known| known.name != own.name));
     let all = config::PROFILES.iter().chain(own);
-    all.map(|profile| (profile.name.as_str(), profile.gpu.as_str(), profile.capability, profile.memory)).collect()
+    all.map(|profile| (profile.name.as_str(), profile.gpu.as_str(), profile.capability, profile.memory())).collect()
 }
 
 #[pyfunction]

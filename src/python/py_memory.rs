@@ -35,13 +35,13 @@ fn memory_empty_cache(py: Python<'_>) {
 
 #[pyfunction]
 fn memory_set_fraction(device: usize, fraction: f64) -> Result<(), Error> {
-    pools::pool(device)?.set_fraction(fraction);
+    pools::pool(device)?.lock().settings.fraction = fraction;
     Ok(())
 }
 
 #[pyfunction]
 fn memory_get_fraction(device: usize) -> Result<f64, Error> {
-    Ok(pools::pool(device)?.settings().fraction)
+    Ok(pools::pool(device)?.lock().settings.fraction)
 }
 
 #[pyfunction]

@@ -11,7 +11,7 @@ use crate::abi::rd_stream::native;
 use crate::runtime::error::Cause;
 use crate::runtime::name::Device;
 use crate::runtime::stream::Stream;
-use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::task::{Task, Work};
 use crate::runtime::{Error, device, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -39,8 +39,6 @@ impl Work for Call {
         let called = interpreter::attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string().into()));
         called.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
     }
-
-    fn accesses(&self, _: &mut dyn FnMut(Access)) {}
 }
 
 impl Drop for Call {

@@ -23,21 +23,21 @@ type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, 
 fn trace_stop(number: u64) -> Option<(Vec<Task>, usize)> {
     clock::finish();
     let trace = trace::stop(number)?;
-    let rows = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.about.kind != Kind::Replay);
+    let rows = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.task.about.kind != Kind::Replay);
     Some((rows.map(task).collect(), trace.dropped()))
 }
 
 fn task(row: Row) -> Task {
-    let (kind, text) = (row.about.kind, |text: &std::ffi::CStr| text.to_string_lossy().into_owned());
+    let (kind, text) = (row.task.about.kind, |text: &std::ffi::CStr| text.to_string_lossy().into_owned());
     (
-        kind.title(row.name),
+        kind.title(row.task.name),
         text(kind.tier()),
-        row.stream.device(),
-        row.stream.id(),
-        row.thread,
+        row.task.stream.device(),
+        row.task.stream.id(),
+        row.task.thread,
         row.submission,
         row.run,
-        row.about.bytes,
+        row.task.about.bytes,
         row.members,
         text(row.outcome.text()),
     )

@@ -97,10 +97,10 @@ impl Activities {
     }
 
     fn add(&mut self, row: &Row) {
-        if row.replay.is_none() && self.types.contains(&Type::Call) {
+        if row.task.replay.is_none() && self.types.contains(&Type::Call) {
             self.ready.push_back(call(row, self.index));
         }
-        if row.outcome == Outcome::NotRun || row.about.kind == Kind::Replay {
+        if row.outcome == Outcome::NotRun || row.task.about.kind == Kind::Replay {
             return;
         }
         if self.types.contains(&type_of(row)) {
@@ -114,7 +114,7 @@ impl Activities {
 
     fn note_range(&mut self, row: &Row) {
         let (begin, end) = row.run;
-        let mut range = row.range;
+        let mut range = row.task.range;
         while range != 0 {
             let whole = self.ranges.entry((range, line_of(row))).or_insert(row.run);
             *whole = (whole.0.min(begin), whole.1.max(end));
@@ -145,7 +145,7 @@ impl Iterator for Activities {
 }
 
 fn type_of(row: &Row) -> Type {
-    match row.about.kind {
+    match row.task.about.kind {
         Kind::Copy(..) => Type::Copy,
         Kind::Fill => Type::Fill,
         _ => Type::Kernel,
@@ -153,7 +153,7 @@ fn type_of(row: &Row) -> Type {
 }
 
 fn line_of(row: &Row) -> Line {
-    row.stream.key()
+    row.task.stream.key()
 }
 
 fn name_of((device, stream): Line) -> String {
@@ -171,35 +171,35 @@ fn on_line(kind: Type, name: CString, (device, resource): Line) -> Activity {
 
 /// The call of a row; `id` is positive.
 fn call(row: &Row, id: usize) -> Activity {
-    let mut notes = vec![said(c"task", text(row.name))];
+    let mut notes = vec![said(c"task", text(row.task.name))];
     if row.outcome == Outcome::NotRun {
         notes.push(outcome(row));
     }
-    let line = (process::id() as usize, i64::from(row.thread));
-    let call = on_line(Type::Call, row.about.kind.call().to_owned(), line);
+    let line = (process::id() as usize, i64::from(row.task.thread));
+    let call = on_line(Type::Call, row.task.about.kind.call().to_owned(), line);
     Activity { run: row.submission, id, arrow: id, linked: linked(row), notes, ..call }
 }
 
 /// The execution of a row's task; `id` is positive.
 fn run(row: &Row, id: usize) -> Activity {
-    let arrow = row.replay.map_or(id, |replay| replay + 1);
-    let ran = on_line(type_of(row), text(row.about.kind.title(row.name)), line_of(row));
+    let arrow = row.task.replay.map_or(id, |replay| replay + 1);
+    let ran = on_line(type_of(row), text(row.task.about.kind.title(row.task.name)), line_of(row));
     Activity { run: row.run, id, arrow, linked: linked(row), notes: description(row, id), ..ran }
 }
 
 fn linked(row: &Row) -> u64 {
-    if row.operator == 0 { row.range } else { row.operator }
+    if row.task.operator == 0 { row.task.range } else { row.task.operator }
 }
 
 fn description(row: &Row, id: usize) -> Vec<Note> {
     let mut notes = vec![
-        counted(c"device", &row.stream.device()),
-        counted(c"stream", &row.stream.id()),
+        counted(c"device", &row.task.stream.device()),
+        counted(c"stream", &row.task.stream.id()),
         counted(c"correlation", &id),
-        said(c"tier", row.about.kind.tier().to_owned()),
+        said(c"tier", row.task.about.kind.tier().to_owned()),
     ];
     if matches!(type_of(row), Type::Copy | Type::Fill) {
-        let bytes = row.about.bytes;
+        let bytes = row.task.about.bytes;
         notes.push(counted(c"bytes", &bytes));
         // A byte per nanosecond is a gigabyte per second.
         let bandwidth = bytes as f64 / (row.run.1 - row.run.0).max(1) as f64;

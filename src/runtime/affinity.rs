@@ -22,112 +22,88 @@ struct ComputeThread {
 /// The system's id of this thread.
 pub fn thread() -> i32 {
     thread_local! {
-        static THREAD: i32 = system::thread();
+        // SAFETY: the call has no preconditions.
+        static THREAD: i32 = unsafe { libc::gettid() };
     }
     THREAD.with(|thread| *thread)
 }
 
 /// Adds this thread to those that are barred from their wakers' cores.
 pub fn register() {
-    COMPUTE_THREADS.lock().push(ComputeThread { thread: system::thread(), barred: None });
+    COMPUTE_THREADS.lock().push(ComputeThread { thread: thread(), barred: None });
 }
 
 /// Removes this thread, before it ends.
 pub fn unregister() {
-    let thread = system::thread();
+    let thread = thread();
     COMPUTE_THREADS.lock().retain(|worker| worker.thread != thread);
 }
 
 /// Bars all other registered threads from the core that this thread runs on.
 pub fn keep_off() {
-    let (here, thread) = (system::core(), system::thread());
+    let (here, thread) = (core(), thread());
     for worker in COMPUTE_THREADS.lock().iter_mut() {
         let wanted = here.filter(|_| worker.thread != thread);
         if worker.barred != wanted {
-            system::bar(worker.thread, wanted);
+            bar(worker.thread, wanted);
             worker.barred = wanted;
         }
     }
 }
 
 /// The cores that the process may run on at the first use, in ascending order.
-static CORES: LazyLock<Vec<usize>> = LazyLock::new(system::cores);
+static CORES: LazyLock<Vec<usize>> = LazyLock::new(cores);
 
 /// The share, of `shares` shares of a loop, that belongs to this thread's core; neighbouring cores have neighbouring shares. `None`
 /// if the core is not known.
 #[inline]
 pub fn share(shares: usize) -> Option<usize> {
-    let place = CORES.binary_search(&system::core()?).ok()?;
+    let place = CORES.binary_search(&core()?).ok()?;
     Some(place * shares / CORES.len())
 }
 
-#[cfg(target_os = "linux")]
-mod system {
-    const SIZE: usize = size_of::<libc::cpu_set_t>();
+const SIZE: usize = size_of::<libc::cpu_set_t>();
 
-    pub fn thread() -> i32 {
-        // SAFETY: the call has no preconditions.
-        unsafe { libc::gettid() }
+/// The core that this thread runs on.
+fn core() -> Option<usize> {
+    // SAFETY: the call has no preconditions.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok().filter(|&core| core < 8 * SIZE)
+}
+
+/// The cores that a thread may run on.
+fn allowed(thread: i32) -> Option<libc::cpu_set_t> {
+    // SAFETY: all zeros are a valid, empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is writable and has the stated size.
+    let result = unsafe { libc::sched_getaffinity(thread, SIZE, &raw mut set) };
+    (result == 0).then_some(set)
+}
+
+/// The cores that the process's first thread may run on.
+fn cores() -> Vec<usize> {
+    // SAFETY: the call has no preconditions.
+    let Some(set) = allowed(unsafe { libc::getpid() }) else { return Vec::new() };
+    // SAFETY: every index is inside the set.
+    (0..8 * SIZE).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
+}
+
+/// Lets a thread run on the cores of the process's first thread, except one. Does nothing if no core is left or the system
+/// refuses.
+fn bar(thread: i32, core: Option<usize>) {
+    // SAFETY: the call has no preconditions.
+    let Some(mut set) = allowed(unsafe { libc::getpid() }) else { return };
+    if let Some(core) = core {
+        // SAFETY: `core` is the number of a bit inside the set.
+        unsafe { libc::CPU_CLR(core, &mut set) };
     }
-
-    /// The core that this thread runs on.
-    pub fn core() -> Option<usize> {
-        // SAFETY: the call has no preconditions.
-        usize::try_from(unsafe { libc::sched_getcpu() }).ok().filter(|&core| core < 8 * SIZE)
-    }
-
-    /// The cores that a thread may run on.
-    pub fn allowed(thread: i32) -> Option<libc::cpu_set_t> {
-        // SAFETY: all zeros are a valid, empty set.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the set is writable and has the stated size.
-        let result = unsafe { libc::sched_getaffinity(thread, SIZE, &raw mut set) };
-        (result == 0).then_some(set)
-    }
-
-    /// The cores that the process's first thread may run on.
-    pub fn cores() -> Vec<usize> {
-        // SAFETY: the call has no preconditions.
-        let Some(set) = allowed(unsafe { libc::getpid() }) else { return Vec::new() };
-        // SAFETY: every index is inside the set.
-        (0..8 * SIZE).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
-    }
-
-    /// Lets a thread run on the cores of the process's first thread, except one. Does nothing if no core is left or the system
-    /// refuses.
-    pub fn bar(thread: i32, core: Option<usize>) {
-        // SAFETY: the call has no preconditions.
-        let Some(mut set) = allowed(unsafe { libc::getpid() }) else { return };
-        if let Some(core) = core {
-            // SAFETY: `core` is the number of a bit inside the set.
-            unsafe { libc::CPU_CLR(core, &mut set) };
-        }
-        // SAFETY: the set is initialised.
-        if unsafe { libc::CPU_COUNT(&set) } > 0 {
-            // SAFETY: the set is readable and has the stated size.
-            unsafe { libc::sched_setaffinity(thread, SIZE, &raw const set) };
-        }
+    // SAFETY: the set is initialised.
+    if unsafe { libc::CPU_COUNT(&set) } > 0 {
+        // SAFETY: the set is readable and has the stated size.
+        unsafe { libc::sched_setaffinity(thread, SIZE, &raw const set) };
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-mod system {
-    pub fn thread() -> i32 {
-        0
-    }
-
-    pub fn core() -> Option<usize> {
-        None
-    }
-
-    pub fn cores() -> Vec<usize> {
-        Vec::new()
-    }
-
-    pub fn bar(_: i32, _: Option<usize>) {}
-}
-
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
 
@@ -136,7 +112,7 @@ mod tests {
     #[test]
     fn a_registered_thread_is_barred_from_the_callers_core_until_it_calls_itself() {
         let cores = |thread| {
-            let set = system::allowed(thread).unwrap();
+            let set = allowed(thread).unwrap();
             // SAFETY: every place is inside the set.
             (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect::<Vec<_>>()
         };
@@ -146,10 +122,10 @@ mod tests {
         let (proceed, wait) = channel();
         let worker = std::thread::spawn(move || {
             register();
-            tell.send(system::thread()).unwrap();
+            tell.send(thread()).unwrap();
             wait.recv().unwrap();
             keep_off();
-            let own = cores(system::thread());
+            let own = cores(thread());
             unregister();
             own
         });

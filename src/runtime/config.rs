@@ -23,7 +23,7 @@ use order::Order;
 pub use super::hardware::MAX_DEVICES;
 pub use alloc_conf::AllocConf;
 pub use cluster::Cluster;
-pub use profiles::{PROFILES, Profile, Speed, find as find_profile};
+pub use profiles::{PROFILES, Profile, find as find_profile};
 
 pub const MAX_THREADS: usize = 1024;
 
@@ -68,9 +68,10 @@ pub enum Fallback {
 }
 
 /// What happens when a race is found: `RUSTDEV_SANITIZE`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RaceMode {
     /// The report is printed to stderr, once for each pair of source lines.
+    #[default]
     Warn,
     /// The call that completes the race raises.
     Error,
@@ -89,9 +90,7 @@ pub struct Config {
     pub processes: u64,
     /// `RUSTDEV_NUM_THREADS` at start.
     pub num_threads: usize,
-    /// `RUSTDEV_LAUNCH_BLOCKING`.
     pub launch_blocking: bool,
-    /// `RUSTDEV_AUTOGRAD_THREADS`.
     pub autograd_threads: bool,
     /// `RUSTDEV_COMPUTE=none`: the process is a dry run.
     pub is_dry: bool,
@@ -117,7 +116,6 @@ pub struct Config {
     pub alloc_conf: AllocConf,
     /// `RUSTDEV_FAULTS`, a well-formed list.
     pub faults: Option<String>,
-    /// `RUSTDEV_TIMEOUT`.
     pub timeout: Option<Duration>,
     /// `RUSTDEV_SCHEDULE` at start.
     pub schedule: Option<Order>,
@@ -205,7 +203,7 @@ impl Config {
             (None, None) if config.is_dry && most.is_none() => config.memory_limit = unlimited(config.device_count),
             (None, None) => config.memory_limit = most,
             (None, Some(profile)) => {
-                config.memory_limit = Some(profile.memory);
+                config.memory_limit = Some(profile.memory());
                 config.check_memory(most, &variable("PROFILE"), &profile.name, GPUS)?;
             }
             (Some(value), _) => config.check_memory(most, &variable("MEMORY_LIMIT"), value.trim(), BYTES)?,

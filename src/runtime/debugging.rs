@@ -14,13 +14,15 @@ pub mod watchdog;
 use std::time::Duration;
 
 use super::config::config;
+use super::error::Cause;
 use super::memory::Timeline;
 use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE, STICKY};
 use super::stream::Stream;
 use super::stream::observer::{self, Observer, Recorder};
 use super::sync::LazyLock;
 use super::task::recording::Recording;
-use super::task::{DrainableStream, Task};
+use super::task::{Access, DrainableStream, Shape, Task, Work};
+use super::trace::About;
 use super::vector_clock::VectorClock;
 use super::{Error, isolation, observers, sanitizer};
 
@@ -28,12 +30,12 @@ static STARTED: LazyLock<()> = LazyLock::new(start_now);
 
 /// Makes streams report to the modes, and turns on what the environment asks for; only the first call has an effect.
 pub(super) fn start() {
-    LazyLock::force(&STARTED);
+    let () = *STARTED;
 }
 
 fn start_now() {
     let config = config();
-    observer::install(&Modes);
+    _ = observer::OBSERVER.set(&Modes);
     isolation::start(config);
     if let Some(faults) = &config.faults {
         // The environment was validated when it was read.
@@ -51,6 +53,34 @@ fn start_now() {
     }
     if let Some(order) = config.schedule {
         schedule::begin(order, config.schedule_log.as_deref());
+    }
+}
+
+/// Work that `run` runs, which may run the work itself. It is described like that work.
+struct Wrapped<F> {
+    work: Box<dyn Work>,
+    run: F,
+}
+
+impl<F: FnMut(&mut dyn Work) -> Result<(), Cause> + Send> Work for Wrapped<F> {
+    fn run(&mut self) -> Result<(), Cause> {
+        (self.run)(&mut *self.work)
+    }
+
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        self.work.operands(visit);
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        self.work.accesses(visit);
+    }
+
+    fn about(&self) -> About {
+        self.work.about()
+    }
+
+    fn output_byte(&self, random: u64) -> Option<usize> {
+        self.work.output_byte(random)
     }
 }
 

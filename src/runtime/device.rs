@@ -62,7 +62,6 @@ pub fn current() -> usize {
     CURRENT.get()
 }
 
-/// Makes `index` this thread's current device.
 pub fn set_current(index: usize) -> Result<(), Error> {
     if index >= config::init()?.device_count {
         return Err(out_of_range(index));

@@ -40,31 +40,6 @@ impl Error {
     }
 }
 
-/// The failure of a part of a task, with the part's name.
-#[derive(Debug)]
-pub(super) struct Named {
-    name: &'static str,
-    cause: Cause,
-}
-
-impl Named {
-    pub(super) fn new(name: &'static str, cause: Cause) -> Self {
-        Self { name, cause }
-    }
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.cause)
-    }
-}
-
-impl std::error::Error for Named {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&*self.cause)
-    }
-}
-
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::time::Instant;
 
+use super::open_loops::Counted;
 use super::ready_list::{ReadyList, Start, Taken, Threads};
 use super::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop};
 use super::thread_pool::{Pool, num_threads, on_worker};
@@ -50,28 +51,14 @@ impl Threads for Pool {
     }
 }
 
-/// An outside thread that runs tasks or spins, counted until dropped.
-#[derive(Debug)]
-pub struct Outside(());
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        EXECUTOR.outside.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Executor {
     const fn new() -> Self {
         Self { list: ReadyList::new(), outside: AtomicUsize::new(0), submitting: AtomicBool::new(false) }
     }
 
-    /// Counts this thread as running, unless it is a worker, which is always counted.
-    pub fn enter(&self) -> Option<Outside> {
-        if on_worker() {
-            return None;
-        }
-        self.outside.fetch_add(1, Ordering::Relaxed);
-        Some(Outside(()))
+    /// Counts this thread as running until the result is dropped, unless it is a worker, which is always counted.
+    pub fn enter(&'static self) -> Option<Counted> {
+        (!on_worker()).then(|| Counted::new(&self.outside))
     }
 
     /// Notes that this thread is submitting, so that searchers leave it its core.

@@ -4,15 +4,16 @@
 use std::process;
 use std::time::{Duration, Instant};
 
-use super::running::RunningTasks;
-use super::sync::{AtomicUsize, LazyLock, Ordering, unlocked, wait_timeout};
+use super::passes::Passes;
+use super::sync::{AtomicBool, AtomicUsize, LazyLock, Ordering, unlocked, wait_timeout};
 use super::{fork, sync};
 
 /// How long the exit waits for running tasks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Closed once the process is exiting.
-static TASKS: LazyLock<RunningTasks> = LazyLock::new(RunningTasks::default);
+/// A pass for each running task.
+static TASKS: LazyLock<Passes> = LazyLock::new(Passes::default);
+static IS_EXITING: AtomicBool = AtomicBool::new(false);
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
 /// Registers the handler; called once, when the runtime starts.
@@ -25,7 +26,7 @@ pub fn watch() {
 /// True once the process is exiting: nothing more may start.
 #[inline]
 pub fn is_exiting() -> bool {
-    TASKS.is_closed()
+    IS_EXITING.load(Ordering::Relaxed)
 }
 
 /// Stops the calling thread of the runtime forever, once the process is exiting.
@@ -41,27 +42,28 @@ impl Running {
     /// Starts counting; `None` while the process is exiting.
     #[inline]
     pub fn start() -> Option<Self> {
-        TASKS.start().then(|| Self(()))
+        (!is_exiting() && TASKS.try_take()).then(|| Self(()))
     }
 }
 
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        TASKS.end();
+        TASKS.give_back();
     }
 }
 
-/// Prevents further tasks, and waits a moment for the running ones. Returns immediately in a forked child, where nothing runs.
+/// Prevents further tasks, and waits a moment for the running ones. Further calls do nothing, nor does one in a forked child, where
+/// nothing runs.
 pub extern "C" fn begin() {
-    if fork::is_child() || PROCESS.load(Ordering::Relaxed) != process::id() as usize {
+    if fork::is_child() || PROCESS.load(Ordering::Relaxed) != process::id() as usize || IS_EXITING.swap(true, Ordering::Relaxed) {
         return;
     }
     let deadline = Instant::now() + PATIENCE;
     unlocked(|unlocked| {
-        TASKS.close(|ended, locked| {
+        TASKS.exclude(|ended, locked| {
             let left = deadline.saturating_duration_since(Instant::now());
             (if left.is_zero() { locked } else { wait_timeout(ended, locked, left, unlocked).0 }, !left.is_zero())
-        });
+        })
     });
 }

@@ -14,16 +14,12 @@ use std::time::Instant;
 
 use super::memory::access::Access;
 use super::passes::Passes;
-use super::sync::{LazyLock, Mutex, unlocked, wait_timeout};
+use super::sync::{AtomicU64, LazyLock, Mutex, Ordering, unlocked, wait_timeout};
 
 static GATE: LazyLock<Passes> = LazyLock::new(Passes::default);
-static NOTED: Mutex<Noted> = Mutex::new(Noted { ranges: BTreeMap::new(), next: 0 });
-
-/// The memory that noted writes are writing.
-struct Noted {
-    ranges: BTreeMap<u64, Vec<Range<usize>>>,
-    next: u64,
-}
+/// The memory that noted writes are writing, by their number.
+static NOTED: Mutex<BTreeMap<u64, Vec<Range<usize>>>> = Mutex::new(BTreeMap::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The number of nested passes that this thread holds; only the outermost is counted in the gate.
@@ -103,23 +99,21 @@ impl HostWrites {
     /// Notes the ranges; waits while a thread is exclusive.
     pub fn new(ranges: Vec<Range<usize>>) -> Self {
         let _pass = Pass::take();
-        let mut noted = NOTED.lock();
-        let number = noted.next;
-        noted.next += 1;
-        noted.ranges.insert(number, ranges);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        NOTED.lock().insert(number, ranges);
         Self { number, _access: Access::open() }
     }
 }
 
 impl Drop for HostWrites {
     fn drop(&mut self) {
-        NOTED.lock().ranges.remove(&self.number);
+        NOTED.lock().remove(&self.number);
     }
 }
 
 /// True if noted writes overlap a range.
 pub fn is_written(range: &Range<usize>) -> bool {
-    NOTED.lock().ranges.values().flatten().any(|noted| noted.start < range.end && range.start < noted.end)
+    NOTED.lock().values().flatten().any(|noted| noted.start < range.end && range.start < noted.end)
 }
 
 #[cfg(test)]

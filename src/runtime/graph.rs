@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::debugging::faults;
-use super::error::{Cause, Named, panic_text};
+use super::error::{Cause, panic_text};
 use super::hardware;
 use super::name::Device;
 use super::pools::private_pool::PrivatePool;
@@ -67,7 +67,6 @@ enum Step {
     /// Sets the starting states of the generators. It comes before the kernels for hardware, which may execute them without calling
     /// `run`.
     Draw,
-    /// A host function.
     Host(usize),
     Sleep(Duration),
 }
@@ -141,7 +140,6 @@ impl Graph {
         self.0.device
     }
 
-    /// True if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.steps.is_empty()
     }
@@ -332,7 +330,7 @@ fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mar
         Part::Fused(range, ends) => {
             let tasks = &tasks[range.clone()];
             let outcome = loop_fusion::run_all(tasks, ends, mark.map(|mark| |number| mark(range.start + number)));
-            outcome.map_err(|(number, cause)| Named::new(tasks[number].name(), cause).into())
+            outcome.map_err(|(number, cause)| format!("{}: {cause}", tasks[number].name()).into())
         }
     }
 }
@@ -350,8 +348,8 @@ fn run_one(task: &mut Task, mark: Option<&Mark>, is_dry: bool) -> Result<(), Cau
         mark.begin();
     }
     let outcome = match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(outcome) => outcome.map_err(|cause| Named::new(name, cause).into()),
-        Err(panic) => Err(Named::new(name, panic_text(&*panic).into()).into()),
+        Ok(outcome) => outcome.map_err(|cause| format!("{name}: {cause}").into()),
+        Err(panic) => Err(format!("{name}: {}", panic_text(&*panic)).into()),
     };
     if let Some(mark) = mark {
         mark.end(outcome.is_err());

@@ -23,7 +23,8 @@ use super::sync::OnceLock;
 pub use super::memory::access::has_guards;
 pub use guarded_blocks::{allocate, check_accesses, empty_quarantine, free};
 
-static PLACE: OnceLock<fn() -> Option<String>> = OnceLock::new();
+/// The function that returns the user's current source line.
+pub static PLACE: OnceLock<fn() -> Option<String>> = OnceLock::new();
 
 /// Turns on what the environment asks for; called before the first allocation.
 pub(super) fn start(config: &Config) {
@@ -32,11 +33,6 @@ pub(super) fn start(config: &Config) {
         observers::set(GUARDS, true);
         watch_faults();
     }
-}
-
-/// Sets the function that returns the user's current source line; only the first call has an effect.
-pub fn set_place(place: fn() -> Option<String>) {
-    let _ = PLACE.set(place);
 }
 
 /// The user's current source line on this thread.

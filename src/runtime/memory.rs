@@ -11,7 +11,6 @@
 //!
 //! Pinned host memory ([`pinned_pool`]) is cached by size and waits for streams in the same way.
 
-#[cfg(not(loom))]
 pub mod access;
 pub mod arena;
 pub mod block;

@@ -44,13 +44,11 @@ pub fn is_debugging() -> bool {
     has(DEBUGGING)
 }
 
-/// True if an order of tasks is on.
 #[inline]
 pub fn is_scheduled() -> bool {
     has(SCHEDULE)
 }
 
-/// True if the watchdog runs.
 #[inline]
 pub fn is_watched() -> bool {
     has(WATCHDOG)
@@ -67,7 +65,6 @@ pub fn has(observer: u16) -> bool {
     WORD.load(Ordering::Relaxed) & observer != 0
 }
 
-/// Sets or clears a bit.
 pub fn set(observer: u16, is_on: bool) {
     if is_on {
         WORD.fetch_or(observer, Ordering::SeqCst);

@@ -52,7 +52,7 @@ pub fn claim() -> Option<Claim<'static>> {
 pub struct Counted(&'static AtomicUsize);
 
 impl Counted {
-    fn new(count: &'static AtomicUsize) -> Self {
+    pub fn new(count: &'static AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }

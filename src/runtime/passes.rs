@@ -33,7 +33,7 @@ impl Passes {
     }
 
     /// Takes a pass, unless a thread is exclusive.
-    fn try_take(&self) -> bool {
+    pub fn try_take(&self) -> bool {
         let mut state = self.state.lock();
         state.passes += usize::from(!state.is_exclusive);
         !state.is_exclusive

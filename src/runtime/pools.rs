@@ -25,12 +25,7 @@ pub mod routes;
 pub use process_pools::{all, device_of, host, pool_of};
 
 /// The function that frees blocks whose receivers have returned them; set once something was sent.
-static COLLECTOR: OnceLock<fn()> = OnceLock::new();
-
-/// Sets the collector of sent blocks.
-pub(super) fn set_collector(collect: fn()) {
-    let _ = COLLECTOR.set(collect);
-}
+pub(super) static COLLECTOR: OnceLock<fn()> = OnceLock::new();
 
 /// The pools of all devices, created on the first call.
 fn pools() -> Result<&'static [DevicePool], Error> {
@@ -192,13 +187,10 @@ fn release(pointer: *mut u8) -> bool {
 /// by then are done. Fails with `InvalidArgument` if no live block starts there.
 pub fn record_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
     fork::check()?;
-    if pointer.is_null() {
+    if pointer.is_null() || pool_of(pointer).is_some_and(|pool| pool.record_stream(pointer as usize, stream)) {
         return Ok(());
     }
-    match device_of(pointer) {
-        Some(device) => pool(device)?.record_stream(pointer as usize, stream),
-        None => Err(Error::InvalidArgument(format!("record_stream: {pointer:p} is not device memory"))),
-    }
+    Err(Error::InvalidArgument(format!("record_stream: no live block of device memory starts at {pointer:p}")))
 }
 
 /// Sets or removes the label of the live block that starts at `pointer`; `false` if there is none.

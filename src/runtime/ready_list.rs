@@ -36,7 +36,7 @@ pub struct Start<P> {
 pub type Taken<J, P> = (J, Option<Start<P>>);
 
 /// The list of jobs `J` for drainers on threads `P`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReadyList<J, P> {
     state: Mutex<State<J, P>>,
     /// The number of jobs in the list; written under the lock.
@@ -49,7 +49,7 @@ pub struct ReadyList<J, P> {
     searching: AtomicUsize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State<J, P> {
     urgent: VecDeque<J>,
     normal: VecDeque<J>,
@@ -69,17 +69,6 @@ impl<J, P> State<J, P> {
 impl<J, P: Threads> ReadyList<J, P> {
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Self {
-            state: Mutex::new(State { urgent: VecDeque::new(), normal: VecDeque::new(), threads: None }),
-            ready: AtomicUsize::new(0),
-            urgent: AtomicUsize::new(0),
-            drainers: AtomicUsize::new(0),
-            searching: AtomicUsize::new(0),
-        }
-    }
-
-    #[cfg(loom)]
-    pub fn new() -> Self {
         Self {
             state: Mutex::new(State { urgent: VecDeque::new(), normal: VecDeque::new(), threads: None }),
             ready: AtomicUsize::new(0),

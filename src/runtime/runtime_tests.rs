@@ -13,8 +13,6 @@ mod loom_queue;
 #[cfg(loom)]
 mod loom_ready_list;
 #[cfg(loom)]
-mod loom_running;
-#[cfg(loom)]
 mod loom_slot;
 #[cfg(loom)]
 mod loom_standstill;

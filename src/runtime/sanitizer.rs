@@ -21,7 +21,7 @@ use super::observers::{self, RACES};
 use super::stream::Stream;
 use super::stream::observer::Recorder;
 use super::stream::registry;
-use super::sync::{Arc, Mutex};
+use super::sync::{Arc, LazyLock, Mutex};
 use super::task::{Access, Shape, Task};
 use super::vector_clock::VectorClock;
 use super::{Error, exit};
@@ -39,6 +39,7 @@ use shadow::{Past, Site};
 /// Returns the frames of a context, innermost first.
 pub type DescribeFrames = fn(&Context) -> Vec<Frame>;
 
+#[derive(Default)]
 struct State {
     mode: RaceMode,
     detector: Detector,
@@ -55,17 +56,7 @@ struct State {
     libraries: Vec<String>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
-    mode: RaceMode::Warn,
-    detector: Detector::new(),
-    captures: BTreeMap::new(),
-    findings: Vec::new(),
-    keys: BTreeSet::new(),
-    late: None,
-    awaited: Vec::new(),
-    describe: None,
-    libraries: Vec::new(),
-});
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 
 /// A finding before its frames and its block's label are looked up, which must happen outside the lock.
 struct Raw {
@@ -91,7 +82,7 @@ pub fn enable(mode: RaceMode) {
         state.detector.clear();
     }
     state.mode = mode;
-    race_notes::set_detector(&Notes);
+    _ = race_notes::DETECTOR.set(&Notes);
     observers::set(RACES, true);
 }
 
@@ -208,7 +199,7 @@ fn check(
     let mut state = STATE.lock();
     let mode = state.mode;
     let detector = state.detector_of(capture);
-    let race = detector.race(stream, touches);
+    let race = detector.race(Some(stream), touches);
     if race.is_none() || mode == RaceMode::Warn {
         detector.submit(stream, touches, &site);
     }
@@ -232,7 +223,7 @@ pub fn collective(operator: &str, behind: StreamKey, accesses: impl Iterator<Ite
     {
         let mut state = STATE.lock();
         let before = state.detector.clock(behind).clone();
-        state.detector.order(own, &before);
+        state.detector.order(Some(own), &before);
     }
     let touches: Vec<_> = accesses.filter(is_watched).map(|access| touch(access, None)).collect();
     check(own, None, operator, &touches, |_| None)?;
@@ -241,18 +232,14 @@ pub fn collective(operator: &str, behind: StreamKey, accesses: impl Iterator<Ite
 
 /// Orders a stream, or the host if `None`, after the operation with that clock.
 pub fn order_behind(stream: Option<StreamKey>, clock: &VectorClock) {
-    let mut state = STATE.lock();
-    match stream {
-        Some(stream) => state.detector.order(stream, clock),
-        None => state.detector.host_waits(clock),
-    }
+    STATE.lock().detector.order(stream, clock);
 }
 
 /// Checks an access of the host on this thread; `operator` names it in reports.
 #[cold]
 pub fn host_touches(operator: &str, begin: usize, end: usize, write: bool) -> Result<(), Error> {
     let touches = [Touch { footprint: Footprint::dense(begin, end), write }];
-    let race = STATE.lock().detector.host_race(&touches);
+    let race = STATE.lock().detector.race(None, &touches);
     match race {
         Some(race) => tell(raw(race, &touches, operator, None, history::capture_now(), None)),
         None => raise_late(),
@@ -292,7 +279,7 @@ pub(super) fn clock(capture: Option<&dyn Recorder>, stream: &'static Stream) -> 
 /// Orders a stream, in a capture if there is one, after an event that was recorded with that clock.
 pub(super) fn order(capture: Option<&dyn Recorder>, stream: &'static Stream, clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
-        STATE.lock().detector_of(capture).order(stream.key(), clock);
+        STATE.lock().detector_of(capture).order(Some(stream.key()), clock);
     }
 }
 
@@ -306,7 +293,7 @@ pub(super) fn end_capture(capture: &dyn Recorder) {
 /// Notes that the host waits for an event that was recorded with that clock.
 pub fn host_waits(clock: Option<&VectorClock>) {
     if let (true, Some(clock)) = (is_on(), clock) {
-        STATE.lock().detector.host_waits(clock);
+        STATE.lock().detector.order(None, clock);
     }
 }
 

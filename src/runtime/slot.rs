@@ -52,12 +52,12 @@ impl Job {
 }
 
 /// The first unclaimed chunk of a share, in its own cache line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 struct Next(AtomicUsize);
 
 /// A slot for one parallel loop at a time. Aligned so that neighbours do not share a cache line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Slot {
     state: AtomicU64,
@@ -72,15 +72,8 @@ unsafe impl Sync for Slot {}
 
 impl Slot {
     #[cfg(not(loom))]
-    #[allow(clippy::new_without_default, reason = "statics need a constant")]
     pub const fn new() -> Self {
         let next = [const { Next(AtomicUsize::new(0)) }; MAX_SHARES];
-        Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }
-    }
-
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        let next = std::array::from_fn(|_| Next(AtomicUsize::new(0)));
         Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }
     }
 

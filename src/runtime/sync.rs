@@ -26,7 +26,7 @@ pub use std::{
 };
 
 mod unlocked;
-pub use unlocked::{Unlocked, unlock_by, unlocked};
+pub use unlocked::{UNLOCK, Unlocked, unlocked};
 
 #[cfg(not(any(loom, tsan)))]
 pub use std::sync::MutexGuard;
@@ -126,7 +126,7 @@ pub fn stand_still(_: &Unlocked) -> ! {
 
 /// A cell whose access protocol the compiler cannot check; loom checks that accesses do not collide.
 #[cfg(not(loom))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]

@@ -60,12 +60,13 @@ pub trait Work: Send {
         Ok(())
     }
 
-    /// Reports the memory that the work reads and writes.
-    fn accesses(&self, visit: &mut dyn FnMut(Access));
+    /// Reports the memory that the work reads and writes, with the tensor of each access; `None` if the access covers all bytes of
+    /// its range.
+    fn operands(&self, _visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {}
 
-    /// As [`Work::accesses`], with the tensor of each access; `None` if the access covers all bytes of its range.
-    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
-        self.accesses(&mut |access| visit(access, None));
+    /// As [`Work::operands`], without the tensors.
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        self.operands(&mut |access, _| visit(access));
     }
 
     /// The work as an elementwise row, if it is one.
@@ -370,19 +371,30 @@ impl dyn Work + '_ {
     }
 }
 
-/// Work made of a closure; it reports no memory accesses.
-pub struct Closure<F>(F);
+/// Work made of a closure.
+pub struct Closure<F> {
+    body: F,
+    access: Option<Access>,
+}
 
 impl<F: FnMut() -> Result<(), Cause> + Send> Closure<F> {
+    /// Work that reports no memory accesses.
     pub fn new(body: F) -> Self {
-        Self(body)
+        Self { body, access: None }
+    }
+
+    /// Work that reports one access.
+    pub(super) fn with_access(access: Access, body: F) -> Self {
+        Self { body, access: Some(access) }
     }
 }
 
 impl<F: FnMut() -> Result<(), Cause> + Send> Work for Closure<F> {
     fn run(&mut self) -> Result<(), Cause> {
-        (self.0)()
+        (self.body)()
     }
 
-    fn accesses(&self, _: &mut dyn FnMut(Access)) {}
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        self.access.iter().for_each(|access| visit(*access, None));
+    }
 }

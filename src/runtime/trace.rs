@@ -42,13 +42,10 @@ pub enum MemoryKind {
     Device,
     /// Memory of another device.
     Peer,
-    /// Pinned host memory.
     Pinned,
-    /// Pageable host memory.
     Pageable,
 }
 
-/// The kind of a task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A kernel of the operator table.
@@ -99,36 +96,29 @@ pub enum Outcome {
 /// A task of a finished trace. Times are nanoseconds of the system's clock since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    pub name: &'static str,
-    pub about: About,
-    pub stream: &'static dyn Timeline,
-    /// The system's id of the thread that submitted it.
-    pub thread: i32,
-    /// The profiler's ids of the innermost operator and of the innermost user range around the submission; 0 for none.
-    pub operator: u64,
-    pub range: u64,
+    pub task: Submission,
     pub submission: (u64, u64),
     /// (0, 0) if it did not run.
     pub run: (u64, u64),
     /// The number of tasks that were fused, including this one; each is assigned its share of the time.
     pub members: u64,
     pub outcome: Outcome,
-    /// For a node of a graph, the number of the replay's row.
-    pub replay: Option<usize>,
 }
 
 /// What the submitting thread writes.
-#[derive(Clone, Debug)]
-struct Submission {
-    name: &'static str,
-    about: About,
-    stream: &'static dyn Timeline,
-    thread: i32,
-    operator: u64,
-    range: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Submission {
+    pub name: &'static str,
+    pub about: About,
+    pub stream: &'static dyn Timeline,
+    /// The system's id of that thread.
+    pub thread: i32,
+    /// The profiler's ids of the innermost operator and of the innermost user range around the submission; 0 for none.
+    pub operator: u64,
+    pub range: u64,
     begin: u64,
-    /// For a node of a graph, the entry of the replay.
-    replay: Option<usize>,
+    /// For a node of a graph, the number of the replay's row.
+    pub replay: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -255,7 +245,7 @@ pub fn mark_replay(
     for (index, (name, about)) in (first..).zip(nodes) {
         let Some(entry) = trace.make(index) else { break };
         // No other thread has this index, so the slot is empty.
-        let _ = entry.submission.set(Submission { name, about, replay: Some(mark.index), ..call.clone() });
+        let _ = entry.submission.set(Submission { name, about, replay: Some(mark.index), ..*call });
     }
     Some((mark, Nodes { trace, first }))
 }
@@ -402,17 +392,11 @@ impl Trace {
             submitted => submitted,
         };
         Some(Row {
-            name: known.name,
-            about: known.about,
-            stream: known.stream,
-            thread: known.thread,
-            operator: known.operator,
-            range: known.range,
+            task: *known,
             submission: (known.begin, submitted.max(known.begin)),
             run,
             members: entry.members.load(Ordering::Relaxed).max(1),
             outcome,
-            replay: known.replay,
         })
     }
 }

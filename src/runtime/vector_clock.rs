@@ -6,11 +6,6 @@
 pub struct VectorClock(Vec<u64>);
 
 impl VectorClock {
-    /// The clock with all components 0.
-    pub const fn new() -> Self {
-        Self(Vec::new())
-    }
-
     /// A stream's component.
     pub fn get(&self, slot: usize) -> u64 {
         self.0.get(slot).copied().unwrap_or(0)

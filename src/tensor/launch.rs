@@ -425,13 +425,7 @@ impl<'a> Launch<'a> {
         self.scalars.get(index).copied().unwrap_or(default)
     }
 
-    /// Visits the memory of each operand: begin and end addresses, and whether it is written.
-    #[inline]
-    pub fn accesses(&self, visit: &mut dyn FnMut(usize, usize, bool)) {
-        self.for_each_accessed(&mut |begin, end, write, _| visit(begin, end, write));
-    }
-
-    /// [`Launch::accesses`] with the operand.
+    /// Visits the memory of each operand: begin and end addresses, whether it is written, and the operand.
     #[inline]
     pub fn for_each_accessed(&self, visit: &mut dyn FnMut(usize, usize, bool, &View<'a>)) {
         for index in 0..self.operands.len() {
@@ -845,7 +839,7 @@ mod tests {
     fn accesses_name_the_memory() {
         let record = record(&[view(DType::Float, &[3], &[4]), view(DType::Double, &[3], &[0])]);
         let mut seen = Vec::new();
-        launch(&record).accesses(&mut |begin, end, write| seen.push((begin, end, write)));
+        launch(&record).for_each_accessed(&mut |begin, end, write, _| seen.push((begin, end, write)));
         assert_eq!(seen, [(4096, 4108, true), (4096, 4104, false)]);
     }
 }

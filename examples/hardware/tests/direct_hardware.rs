@@ -15,7 +15,7 @@ use rustdev::runtime::graph::graph_rng::Cell;
 use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
 use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
 use rustdev::runtime::stream::Stream;
-use rustdev::runtime::task::{Access, Closure, Task, Work};
+use rustdev::runtime::task::{Closure, Task, Work};
 use rustdev::runtime::trace::{self, About, Kind};
 use rustdev::runtime::{Error, config, device, pools};
 
@@ -167,8 +167,6 @@ impl Work for Program {
         Ok(())
     }
 
-    fn accesses(&self, _visit: &mut dyn FnMut(Access)) {}
-
     fn about(&self) -> About {
         About::kind(Kind::Compiled)
     }
@@ -200,8 +198,8 @@ fn a_replay_shows_what_a_launch_shows() {
     stream.synchronize().unwrap();
     let shown = direct().shown.lock().unwrap().clone();
     assert_eq!(shown, [(Kind::Compiled, "launched"), (Kind::Compiled, "captured")]);
-    let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.name == "program").collect();
-    assert_eq!(rows.iter().map(|row| row.about.kind).collect::<Vec<_>>(), [Kind::Compiled]);
+    let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.task.name == "program").collect();
+    assert_eq!(rows.iter().map(|row| row.task.about.kind).collect::<Vec<_>>(), [Kind::Compiled]);
 }
 
 /// A random kernel that the hardware executes itself: as `run` is not called, its call must tell where to draw.
@@ -211,8 +209,6 @@ impl Work for Draw {
     fn run(&mut self) -> Result<(), Cause> {
         Ok(())
     }
-
-    fn accesses(&self, _visit: &mut dyn FnMut(Access)) {}
 
     fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
         visit(self);
@@ -243,8 +239,8 @@ fn a_trace_has_the_tasks_of_hardware() {
     let number = trace::start().unwrap();
     stream.submit(task("traced", || ())).unwrap();
     let trace = trace::stop(number).unwrap();
-    let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.name == "traced").collect();
+    let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.task.name == "traced").collect();
     assert_eq!(rows.len(), 1);
-    assert_eq!(rows[0].about.kind, Kind::Custom);
+    assert_eq!(rows[0].task.about.kind, Kind::Custom);
     assert!(rows[0].run.0 > 0 && rows[0].run.0 <= rows[0].run.1);
 }

@@ -44,7 +44,7 @@ fn held(stream: &'static Stream) -> std::sync::mpsc::Sender<()> {
 fn the_device_is_what_it_says() {
     slow_device();
     assert_eq!(device::count(), 2);
-    assert_eq!(pools::pool(0).unwrap().settings().budget as u64, MEMORY);
+    assert_eq!(pools::pool(0).unwrap().lock().settings.budget as u64, MEMORY);
     assert_eq!(hardware::properties().map(|properties| properties.name.as_str()), Some("slow device"));
 }
 

@@ -16,8 +16,9 @@ use crate::runtime::sync::Mutex;
 use crate::runtime::{isolation, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    history::set_capture(capture);
-    isolation::set_place(place);
+    // The module may be loaded again, with the same functions.
+    _ = history::CAPTURE.set(capture);
+    _ = isolation::PLACE.set(place);
     add_functions!(module: memory_record_history)
 }
 
@@ -116,6 +117,7 @@ impl<'py> Frames<'py> {
 }
 
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "a list of Python's becomes a vector")]
 fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize, skip: Vec<String>, clear: bool) -> PyResult<()> {
     let detail = match detail {
         None => Detail::Never,
@@ -124,15 +126,13 @@ fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize,
         Some("all") => Detail::All,
         Some(other) => return Err(PyValueError::new_err(format!("context is None, 'state', 'alloc' or 'all', not {other:?}"))),
     };
-    let action = |name: String| {
-        let known = Action::ALL.into_iter().find(|action| action.name() == name);
-        known.ok_or_else(|| PyValueError::new_err(format!("skip_actions: there is no action {name:?}")))
-    };
-    let skip = skip.into_iter().map(action).collect::<PyResult<Vec<_>>>()?;
+    if let Some(name) = skip.iter().find(|name| !Action::NAMES.contains(&name.as_str())) {
+        return Err(PyValueError::new_err(format!("skip_actions: there is no action {name:?}")));
+    }
     let pools = pools::make_all()?;
     history::set_detail(detail);
     for pool in pools {
-        pool.record_history(Recording { events, detail, max_entries, skip: skip.clone() }, clear);
+        pool.lock().history.configure(Recording { events, detail, max_entries, skip: skip.clone() }, clear);
     }
     Ok(())
 }

@@ -6,8 +6,9 @@ use pyo3::{Bound, intern};
 
 use super::py_recording::Frames;
 use crate::runtime::config::config;
+use crate::runtime::memory::block::State;
 use crate::runtime::memory::history::{Action, Detail, Entry, capture};
-use crate::runtime::memory::snapshot::{BlockSnapshot, BlockState, SegmentSnapshot};
+use crate::runtime::memory::snapshot::{BlockSnapshot, SegmentSnapshot};
 use crate::runtime::name::variable;
 use crate::runtime::{fork, pools};
 
@@ -65,8 +66,8 @@ fn segment<'py>(
     dict.set_item("device", device)?;
     dict.set_item("address", segment.address)?;
     dict.set_item("total_size", segment.size)?;
-    dict.set_item("allocated_size", sum(|block| if block.state == BlockState::Allocated { block.size } else { 0 }))?;
-    dict.set_item("active_size", sum(|block| if block.state == BlockState::Inactive { 0 } else { block.size }))?;
+    dict.set_item("allocated_size", sum(|block| if block.state == State::Allocated { block.size } else { 0 }))?;
+    dict.set_item("active_size", sum(|block| if block.state == State::Free { 0 } else { block.size }))?;
     dict.set_item("requested_size", sum(|block| block.requested))?;
     dict.set_item("stream", segment.stream)?;
     dict.set_item("segment_type", if segment.large { "large" } else { "small" })?;
@@ -79,9 +80,9 @@ fn segment<'py>(
 
 fn block<'py>(py: Python<'py>, block: &BlockSnapshot, frames: &mut Frames<'py>) -> PyResult<Bound<'py, PyDict>> {
     let state = match block.state {
-        BlockState::Allocated => intern!(py, "active_allocated"),
-        BlockState::AwaitingFree => intern!(py, "active_awaiting_free"),
-        BlockState::Inactive => intern!(py, "inactive"),
+        State::Allocated => intern!(py, "active_allocated"),
+        State::Pending | State::InFrontCache => intern!(py, "active_awaiting_free"),
+        State::Free | State::Vacant => intern!(py, "inactive"),
     };
     let dict = PyDict::new(py);
     dict.set_item("address", block.address)?;

@@ -3,12 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::runtime::memory::pinned_pool::{Duration, HostPool, HostStats};
+use crate::runtime::memory::pinned_pool::{Duration, HostPool};
 use crate::runtime::memory::stats::Stat;
 use crate::runtime::{Error, fork, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    add_functions!(module: host_memory_stats, host_memory_reset_peak, host_memory_reset_accumulated)
+    add_functions!(module: host_memory_stats, host_memory_reset_stats)
 }
 
 fn stat<'py>(py: Python<'py>, stat: &Stat) -> PyResult<Bound<'py, PyDict>> {
@@ -41,13 +41,7 @@ fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 }
 
 #[pyfunction]
-fn host_memory_reset_peak() -> Result<(), Error> {
-    host()?.with_stats(HostStats::reset_peak);
-    Ok(())
-}
-
-#[pyfunction]
-fn host_memory_reset_accumulated() -> Result<(), Error> {
-    host()?.with_stats(HostStats::reset_accumulated);
+fn host_memory_reset_stats(accumulated: bool) -> Result<(), Error> {
+    host()?.reset_stats(accumulated);
     Ok(())
 }

@@ -26,8 +26,15 @@ impl AllocConf {
             let (key, setting) = pair.split_once(':').unwrap_or((pair, ""));
             let (key, setting) = (key.trim(), setting.trim());
             let accepted = match key {
-                "max_split_size_mb" => conf.set_max_split_size(setting),
-                "garbage_collection_threshold" => conf.set_garbage_collection_threshold(setting),
+                "max_split_size_mb" => {
+                    let mib = setting.parse::<u64>().ok().filter(|mib| (20..1 << 40).contains(mib));
+                    conf.max_split_size = mib.map(|mib| mib << 20);
+                    mib.is_some()
+                }
+                "garbage_collection_threshold" => {
+                    conf.garbage_collection_threshold = setting.parse().ok().filter(|share| *share > 0.0 && *share < 1.0);
+                    conf.garbage_collection_threshold.is_some()
+                }
                 _ => name == PYTORCH,
             };
             if !accepted {
@@ -35,16 +42,6 @@ impl AllocConf {
             }
         }
         Ok(conf)
-    }
-
-    fn set_max_split_size(&mut self, setting: &str) -> bool {
-        self.max_split_size = setting.parse::<u64>().ok().filter(|mib| (20..1 << 40).contains(mib)).map(|mib| mib << 20);
-        self.max_split_size.is_some()
-    }
-
-    fn set_garbage_collection_threshold(&mut self, setting: &str) -> bool {
-        self.garbage_collection_threshold = setting.parse().ok().filter(|share| *share > 0.0 && *share < 1.0);
-        self.garbage_collection_threshold.is_some()
     }
 }
 

@@ -3,31 +3,31 @@
 use super::refused;
 use crate::runtime::Error;
 
-/// The name of a link, bytes per second in one direction for each device, and nanoseconds of a step over it.
+/// The name of a link, GB/s (bytes per nanosecond) in one direction for each device, and nanoseconds of a step over it.
 type Link = (&'static str, f64, f64);
 
 /// Links between the devices of a node. Rates: data sheets of V100, A100, H100 and B200 (NVLink 2 to 5), MI300X (Infinity Fabric),
 /// and PCI Express with 16 lanes. The times of a step are estimates.
 const INSIDE: [Link; 8] = [
-    ("nvlink2", 150e9, 2500.0),
-    ("nvlink3", 300e9, 2500.0),
-    ("nvlink4", 450e9, 2500.0),
-    ("nvlink5", 900e9, 2500.0),
-    ("xgmi3", 448e9, 2500.0),
-    ("pcie3", 16e9, 5000.0),
-    ("pcie4", 32e9, 5000.0),
-    ("pcie5", 64e9, 5000.0),
+    ("nvlink2", 150.0, 2500.0),
+    ("nvlink3", 300.0, 2500.0),
+    ("nvlink4", 450.0, 2500.0),
+    ("nvlink5", 900.0, 2500.0),
+    ("xgmi3", 448.0, 2500.0),
+    ("pcie3", 16.0, 5000.0),
+    ("pcie4", 32.0, 5000.0),
+    ("pcie5", 64.0, 5000.0),
 ];
 /// Links between nodes, with one adapter for each device: InfiniBand and Ethernet, by Gb/s.
 const BETWEEN: [Link; 8] = [
-    ("ib100", 12.5e9, 8000.0),
-    ("ib200", 25e9, 8000.0),
-    ("ib400", 50e9, 8000.0),
-    ("eth10", 1.25e9, 20_000.0),
-    ("eth25", 3.125e9, 20_000.0),
-    ("eth100", 12.5e9, 15_000.0),
-    ("eth200", 25e9, 15_000.0),
-    ("eth400", 50e9, 15_000.0),
+    ("ib100", 12.5, 8000.0),
+    ("ib200", 25.0, 8000.0),
+    ("ib400", 50.0, 8000.0),
+    ("eth10", 1.25, 20_000.0),
+    ("eth25", 3.125, 20_000.0),
+    ("eth100", 12.5, 15_000.0),
+    ("eth200", 25.0, 15_000.0),
+    ("eth400", 50.0, 15_000.0),
 ];
 const STEP_NS: f64 = 2500.0;
 
@@ -36,15 +36,15 @@ const STEP_NS: f64 = 2500.0;
 pub struct Cluster {
     /// Devices of a node. Rank r is on node r / gpus.
     pub gpus: u64,
-    /// Bytes per second between devices of a node, and nanoseconds of a step. `None`: the rate of the profile.
+    /// GB/s between devices of a node, and nanoseconds of a step. `None`: the rate of the profile.
     pub inside: Option<(f64, f64)>,
-    /// Bytes per second between nodes, and nanoseconds of a step.
+    /// GB/s between nodes, and nanoseconds of a step.
     pub between: (f64, f64),
 }
 
 impl Default for Cluster {
     fn default() -> Self {
-        Self { gpus: 8, inside: None, between: (25e9, 8000.0) }
+        Self { gpus: 8, inside: None, between: (25.0, 8000.0) }
     }
 }
 
@@ -75,7 +75,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Bytes per second between devices of a node, and nanoseconds of a step. `peer`: the rate of the profile.
+    /// GB/s between devices of a node, and nanoseconds of a step. `peer`: the rate of the profile.
     pub fn inside(&self, peer: f64) -> (f64, f64) {
         self.inside.unwrap_or((peer, STEP_NS))
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn links_have_names() {
         let cluster = Cluster::parse("A", "gpus:4, inside:nvlink4,between:ib400").unwrap();
-        assert_eq!((cluster.gpus, cluster.inside(1.0), cluster.between), (4, (450e9, 2500.0), (50e9, 8000.0)));
+        assert_eq!((cluster.gpus, cluster.inside(1.0), cluster.between), (4, (450.0, 2500.0), (50.0, 8000.0)));
         assert_eq!(Cluster::parse("A", "").unwrap().inside(1.0), (1.0, STEP_NS));
         for wrong in ["gpus:0", "inside:ib400", "between", "nodes:2"] {
             let error = Cluster::parse("A", wrong).unwrap_err();

@@ -1,6 +1,6 @@
 //! GPUs that the devices can imitate: the files in `profiles/`, and files of the user in the same format.
 //!
-//! The format is TOML, with the keys of [`File`].
+//! The format is TOML, with the keys of [`Profile`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,35 +10,51 @@ use serde::Deserialize;
 
 use crate::runtime::sync::LazyLock;
 
-/// The properties of a GPU that programs query, and its speed.
-#[derive(Clone, Debug, PartialEq)]
+/// The properties of a GPU that programs query, and its speed, from its data sheet.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The name that `RUSTDEV_PROFILE` accepts: that of a file in `profiles/`, or the path of a file.
+    #[serde(skip)]
     pub name: String,
     /// The name that the GPU reports.
     pub gpu: String,
     pub capability: (u32, u32),
-    /// The memory in bytes.
-    pub memory: u64,
-    pub speed: Speed,
+    pub memory_gib: f64,
+    pub multiprocessors: f64,
+    /// Rates of the tensor cores, by dtype; products of float32 are `tf32`.
+    #[serde(default)]
+    pub tensor_tflops: BTreeMap<String, f64>,
+    /// Rates of the other units, by dtype.
+    pub vector_tflops: BTreeMap<String, f64>,
+    pub gigabytes_per_second: Bandwidths,
 }
 
-/// The speed of a GPU, from its data sheet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Speed {
-    pub multiprocessors: f64,
-    /// Operations per second of the tensor cores, by dtype; products of float32 are `tf32`.
-    pub tensor: BTreeMap<String, f64>,
-    /// Operations per second of the other units, by dtype.
-    pub vector: BTreeMap<String, f64>,
-    /// Bytes per second of the device's memory.
+/// Bandwidths in GB/s, which are bytes per nanosecond; those of links in one direction.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bandwidths {
     pub memory: f64,
-    /// Bytes per second from the second-level cache to the multiprocessors, if they are known.
+    /// From the second-level cache to the multiprocessors, if it is known.
     pub cache: Option<f64>,
-    /// Bytes per second between device and host, in one direction.
+    /// Between device and host.
     pub pcie: f64,
-    /// Bytes per second to the other devices of the machine, in one direction.
-    pub peer: f64,
+    /// To the other devices of the machine.
+    peer: Option<f64>,
+}
+
+impl Profile {
+    /// The memory in bytes.
+    pub fn memory(&self) -> u64 {
+        (self.memory_gib * GIB as f64) as u64
+    }
+}
+
+impl Bandwidths {
+    /// To the other devices of the machine: that to the host if the file has none.
+    pub fn peer(&self) -> f64 {
+        self.peer.unwrap_or(self.pcie)
+    }
 }
 
 const GIB: u64 = 1 << 30;
@@ -72,69 +88,31 @@ pub fn find(value: &str) -> Result<&'static Profile, String> {
     Ok(Box::leak(Box::new(profile)))
 }
 
-/// A file, as it stands.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    gpu: String,
-    capability: (u32, u32),
-    memory_gib: f64,
-    multiprocessors: f64,
-    #[serde(default)]
-    tensor_tflops: BTreeMap<String, f64>,
-    vector_tflops: BTreeMap<String, f64>,
-    gigabytes_per_second: Rates,
-}
-
-/// Bandwidths of a file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rates {
-    memory: f64,
-    cache: Option<f64>,
-    pcie: f64,
-    peer: Option<f64>,
-}
-
 /// The dtypes that a table of operations may have.
 const TENSOR: [&str; 6] = ["float64", "tf32", "bfloat16", "float16", "float8", "int8"];
 const VECTOR: [&str; 2] = ["float64", "float32"];
 
 /// Reads a profile. Fails with the fault and its line, or with the key that is missing or unknown.
 fn parse(name: &str, text: &str) -> Result<Profile, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let mut profile: Profile = toml::from_str(text).map_err(|error| error.to_string())?;
     for (table, numbers, known) in
-        [("tensor_tflops", &file.tensor_tflops, TENSOR.as_slice()), ("vector_tflops", &file.vector_tflops, &VECTOR)]
+        [("tensor_tflops", &profile.tensor_tflops, TENSOR.as_slice()), ("vector_tflops", &profile.vector_tflops, &VECTOR)]
     {
         if let Some(dtype) = numbers.keys().find(|dtype| !known.contains(&dtype.as_str())) {
             return Err(format!("[{table}] has {dtype}, and knows {}", known.join(", ")));
         }
     }
-    if !file.vector_tflops.contains_key("float32") {
+    if !profile.vector_tflops.contains_key("float32") {
         return Err("[vector_tflops] has no float32".to_owned());
     }
-    let Rates { memory, cache, pcie, peer } = file.gigabytes_per_second;
-    let single = [file.memory_gib, file.multiprocessors, memory, cache.unwrap_or(1.0), pcie, peer.unwrap_or(1.0)];
-    let mut numbers = single.iter().chain(file.tensor_tflops.values()).chain(file.vector_tflops.values());
+    let Bandwidths { memory, cache, pcie, peer } = profile.gigabytes_per_second;
+    let single = [profile.memory_gib, profile.multiprocessors, memory, cache.unwrap_or(1.0), pcie, peer.unwrap_or(1.0)];
+    let mut numbers = single.iter().chain(profile.tensor_tflops.values()).chain(profile.vector_tflops.values());
     if let Some(wrong) = numbers.find(|number| !(number.is_finite() && **number > 0.0)) {
         return Err(format!("{wrong} is not a positive number"));
     }
-    let scaled = |table: BTreeMap<String, f64>| table.into_iter().map(|(dtype, rate)| (dtype, rate * 1e12)).collect();
-    Ok(Profile {
-        name: name.to_owned(),
-        gpu: file.gpu,
-        capability: file.capability,
-        memory: (file.memory_gib * GIB as f64) as u64,
-        speed: Speed {
-            multiprocessors: file.multiprocessors,
-            tensor: scaled(file.tensor_tflops),
-            vector: scaled(file.vector_tflops),
-            memory: memory * 1e9,
-            cache: cache.map(|rate| rate * 1e9),
-            pcie: pcie * 1e9,
-            peer: peer.unwrap_or(pcie) * 1e9,
-        },
-    })
+    name.clone_into(&mut profile.name);
+    Ok(profile)
 }
 
 #[cfg(test)]
@@ -148,15 +126,15 @@ mod tests {
     fn every_file_is_a_profile() {
         assert_eq!(PROFILES.len(), FILES.len());
         let h100 = PROFILES.iter().find(|profile| profile.name == "h100-80g").unwrap();
-        assert_eq!((h100.memory, h100.capability), (80 << 30, (9, 0)));
-        assert_eq!((h100.speed.tensor["bfloat16"], h100.speed.peer), (989.4e12, 450e9));
+        assert_eq!((h100.memory(), h100.capability), (80 << 30, (9, 0)));
+        assert_eq!((h100.tensor_tflops["bfloat16"], h100.gigabytes_per_second.peer()), (989.4, 450.0));
     }
 
     #[test]
     fn a_file_has_texts_numbers_and_comments() {
         let profile = parse("own", SMALL).unwrap();
-        assert_eq!((profile.gpu.as_str(), profile.capability, profile.memory), ("A # B", (8, 6), 2 << 30));
-        assert_eq!((profile.speed.vector["float32"], profile.speed.peer), (1.5e12, 16e9));
+        assert_eq!((profile.gpu.as_str(), profile.capability, profile.memory()), ("A # B", (8, 6), 2 << 30));
+        assert_eq!((profile.vector_tflops["float32"], profile.gigabytes_per_second.peer()), (1.5, 16.0));
     }
 
     #[test]

@@ -26,7 +26,8 @@ use crate::runtime::trace::{self, Kind, Mark};
 use crate::runtime::{Error, observers};
 
 static CLOCK_STATE: LazyLock<Mutex<Option<Clock>>> = LazyLock::new(|| Mutex::new(None));
-static FLOAT32: OnceLock<fn(bool) -> bool> = OnceLock::new();
+/// The function that tells whether products of float32, or convolutions if its argument is true, may use TF32.
+pub static FLOAT32: OnceLock<fn(bool) -> bool> = OnceLock::new();
 
 #[derive(Debug)]
 struct Clock {
@@ -77,12 +78,6 @@ pub fn report() -> Option<Report> {
 /// The profile of the clock that runs.
 pub fn profile() -> Option<&'static Profile> {
     CLOCK_STATE.lock().as_ref().map(|clock| clock.profile)
-}
-
-/// Sets the function that tells whether products of float32, or convolutions if its argument is true, may use TF32; only the first
-/// call has an effect.
-pub fn set_float32(is_tf32: fn(bool) -> bool) {
-    let _ = FLOAT32.set(is_tf32);
 }
 
 /// The host waits for everything.
@@ -182,7 +177,7 @@ pub fn collective(stream: &'static Stream, communicator: &'static Stream, name: 
         simulation.spend(roofline::CALL_NS);
         let (begun, ended) = (Moment::default(), Moment::default());
         let (key, priority) = (communicator.key(), communicator.priority());
-        let duration = collective::duration(&clock.profile.speed, cluster, pattern, Ranks::new(ranks, cluster), bytes);
+        let duration = collective::duration(clock.profile, cluster, pattern, Ranks::new(ranks, cluster), bytes);
         simulation.record(stream.key(), stream.priority(), Arc::clone(&begun));
         simulation.wait(key, priority, begun);
         let job = Job { engine: Engine::Link, share: WHOLE, duration, mark: mark.clone() };
@@ -246,7 +241,7 @@ impl Clock {
         self.simulation.spend(call);
         for (demand, own) in demands {
             let mark = own.as_ref().or(mark.filter(|_| !is_replay)).cloned();
-            let job = Job { mark, ..roofline::job(&self.profile.speed, demand, float32) };
+            let job = Job { mark, ..roofline::job(self.profile, demand, float32) };
             self.flops += demand.products.map_or(0, |products| products.counted);
             self.kernels += 1;
             self.simulation.job(key, priority, roofline::LATENCY_NS, job);

@@ -4,11 +4,10 @@
 //! Kernels are emptied at their submission: those submitted before a dry run still compute. Host functions, events and sleeps are
 //! not kernels. A captured kernel is recorded whole, and a replay during a dry run is emptied.
 
-use crate::runtime::error::Cause;
+use super::Wrapped;
 use crate::runtime::observers::DRY;
 use crate::runtime::sync::Mutex;
-use crate::runtime::task::{Access, Shape, Task, Work};
-use crate::runtime::trace::About;
+use crate::runtime::task::{Task, Work};
 use crate::runtime::{hardware, observers};
 
 /// The number of dry runs that have begun and not ended.
@@ -32,34 +31,10 @@ pub fn end() -> bool {
 /// The task without its computation. Installed hardware gets no empty kernels; a host thread ends them.
 pub(super) fn emptied(task: Task) -> Task {
     let (name, mark) = (task.name(), task.mark.clone());
+    let empty = |work| Wrapped { work, run: |work: &mut dyn Work| work.skip() };
     match task.into_kernel() {
-        Ok(work) if hardware::is_installed() => Task::host(name, Emptied(work)).with_mark(mark),
-        Ok(work) => Task::new(name, 0, Emptied(work)).with_mark(mark),
+        Ok(work) if hardware::is_installed() => Task::host(name, empty(work)).with_mark(mark),
+        Ok(work) => Task::new(name, 0, empty(work)).with_mark(mark),
         Err(task) => task,
-    }
-}
-
-/// Device work that is not run.
-struct Emptied(Box<dyn Work>);
-
-impl Work for Emptied {
-    fn run(&mut self) -> Result<(), Cause> {
-        self.0.skip()
-    }
-
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.0.accesses(visit);
-    }
-
-    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
-        self.0.operands(visit);
-    }
-
-    fn about(&self) -> About {
-        self.0.about()
-    }
-
-    fn output_byte(&self, _random: u64) -> Option<usize> {
-        None
     }
 }

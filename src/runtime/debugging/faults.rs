@@ -4,13 +4,14 @@
 //! at its submission applies to a task. A fault is injected by wrapping the task's work; the code that runs tasks is unaware of
 //! faults. Tasks of a graph are counted at each replay.
 
+use super::Wrapped;
 use crate::runtime::config::fault_list::{Fault, FaultList, When};
 use crate::runtime::error::Cause;
 use crate::runtime::observers::{self, FAULTS};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::runtime::task::{Access, DrainableStream, Lease, LeaseHolder, Task, Work};
-use crate::runtime::trace::{About, Kind};
+use crate::runtime::task::{DrainableStream, Lease, LeaseHolder, Task, Work};
+use crate::runtime::trace::Kind;
 use crate::runtime::{Error, rng};
 
 /// The pushed lists that were not removed; the last one is in force.
@@ -81,21 +82,12 @@ pub(in crate::runtime) fn shortage() -> Option<String> {
     strikes.into_iter().next().map(|(_, strike)| strike.text)
 }
 
-/// How a rank is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// It no longer takes part in collectives.
-    Silence,
-    /// Its process ends.
-    Exit,
-}
-
-/// Counts a collective of a rank in this process. If the rank is lost, returns how, with a text for the user.
-pub fn loss(rank: u64) -> Option<(Loss, String)> {
+/// Counts a collective of a rank in this process. If the rank is lost, returns true if its process ends, false if it no longer takes
+/// part in collectives, with a text for the user.
+pub fn loss(rank: u64) -> Option<(bool, String)> {
     let list = in_force()?;
     let strikes = list.strikes(|fault| matches!(fault, Fault::Silence(other) | Fault::Exit(other) if *other == rank));
-    let loss = |fault: &Fault| if matches!(fault, Fault::Exit(_)) { Loss::Exit } else { Loss::Silence };
-    strikes.into_iter().next().map(|(fault, strike)| (loss(fault), strike.text))
+    strikes.into_iter().next().map(|(fault, strike)| (matches!(fault, Fault::Exit(_)), strike.text))
 }
 
 /// Counts a task that is being submitted; returns the task with its faults.
@@ -108,8 +100,14 @@ pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result
                 stream.enqueue(Task::sleep(*duration), false)?;
                 task
             }
-            Fault::Failure(_) => task.with_work(|work| Struck { work, fails: Some(strike.text), flips: None }),
-            Fault::BitFlip(_) => task.with_work(|work| Struck { work, fails: None, flips: Some(strike.random) }),
+            Fault::Failure(_) => {
+                task.with_work(|work| Wrapped { work, run: move |_: &mut dyn Work| Err(strike.text.clone().into()) })
+            }
+            Fault::BitFlip(_) if observers::is_dry() => task,
+            Fault::BitFlip(_) => task.with_work(|work| Wrapped {
+                work,
+                run: move |work: &mut dyn Work| work.run().inspect(|()| work.flip_bit(strike.random)),
+            }),
             Fault::Hang(_) => Task::leave(name, Arc::new(Hang { _task: Mutex::new(task) })),
             Fault::Shortage | Fault::Silence(_) | Fault::Exit(_) => task,
         };
@@ -143,36 +141,6 @@ pub(in crate::runtime) fn run_node(name: &str, work: &mut dyn Work) -> Result<()
         work.flip_bit(strike.random);
     }
     Ok(())
-}
-
-/// Work that fails, or that has a bit of its output flipped.
-struct Struck {
-    work: Box<dyn Work>,
-    fails: Option<String>,
-    flips: Option<u64>,
-}
-
-impl Work for Struck {
-    fn run(&mut self) -> Result<(), Cause> {
-        if let Some(text) = &self.fails {
-            return Err(text.clone().into());
-        }
-        self.work.run()?;
-        self.flips.iter().for_each(|random| self.work.flip_bit(*random));
-        Ok(())
-    }
-
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.work.accesses(visit);
-    }
-
-    fn about(&self) -> About {
-        self.work.about()
-    }
-
-    fn output_byte(&self, random: u64) -> Option<usize> {
-        self.work.output_byte(random)
-    }
 }
 
 /// A hanging task: its stream waits until [`end_hang`]. The original task is dropped then.

@@ -55,11 +55,9 @@ pub struct Capture {
 struct State {
     /// `None` once the capture has ended.
     recording: Option<Recorded>,
-    /// The reason why the capture is invalid.
     invalid: Option<String>,
 }
 
-/// What a capture has recorded.
 pub(super) struct Recorded {
     pub nodes: Vec<Node>,
     branches: Vec<Branch>,
@@ -157,7 +155,6 @@ impl Recorder for Capture {
 }
 
 impl Capture {
-    /// The capture that records the stream's tasks.
     pub fn of(stream: &Stream) -> Option<Arc<Self>> {
         let recorder: Arc<dyn Any + Send + Sync> = stream.recorder()?;
         recorder.downcast().ok()
@@ -217,7 +214,6 @@ impl Capture {
         stopped
     }
 
-    /// True if the capture has not ended.
     pub fn is_under_way(&self) -> bool {
         self.state.lock().recording.is_some()
     }
@@ -288,7 +284,6 @@ impl Point {
     }
 }
 
-/// True if any stream captures.
 pub fn is_under_way() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }

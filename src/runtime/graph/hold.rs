@@ -11,9 +11,8 @@ use crate::runtime::sync::Mutex;
 /// The pseudo-device of graphs; no device has that index.
 const DEVICE: usize = usize::MAX;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Line {
-    id: i64,
     submitted: AtomicU64,
     completed: AtomicU64,
 }
@@ -24,7 +23,7 @@ impl Timeline for Line {
     }
 
     fn id(&self) -> i64 {
-        self.id
+        std::ptr::from_ref(self).addr() as i64
     }
 
     fn submitted(&self) -> u64 {
@@ -39,14 +38,8 @@ impl Timeline for Line {
     fn finish(&'static self) {}
 }
 
-#[derive(Default)]
-struct Lines {
-    made: i64,
-    spare: Vec<&'static Line>,
-}
-
-/// The lines of destroyed graphs are reused.
-static LINES: Mutex<Lines> = Mutex::new(Lines { made: 0, spare: Vec::new() });
+/// The lines of destroyed graphs, which are reused.
+static SPARE: Mutex<Vec<&'static Line>> = Mutex::new(Vec::new());
 
 /// The timeline that freed memory waits for while a graph lives.
 #[derive(Debug)]
@@ -55,11 +48,7 @@ pub struct Hold(&'static Line);
 impl Hold {
     /// Begins a task on the timeline, which ends when this is dropped.
     pub fn begin() -> Self {
-        let mut lines = LINES.lock();
-        let line = lines.spare.pop().unwrap_or_else(|| {
-            lines.made += 1;
-            Box::leak(Box::new(Line { id: lines.made, submitted: AtomicU64::new(0), completed: AtomicU64::new(0) }))
-        });
+        let line = SPARE.lock().pop().unwrap_or_else(|| Box::leak(Box::default()));
         line.submitted.fetch_add(1, Ordering::AcqRel);
         Self(line)
     }
@@ -72,6 +61,6 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.0.completed.fetch_add(1, Ordering::AcqRel);
-        LINES.lock().spare.push(self.0);
+        SPARE.lock().push(self.0);
     }
 }

@@ -16,8 +16,8 @@ use crate::runtime::memory::label::Label;
 use crate::runtime::memory::process_pools;
 use crate::runtime::observers::{self, FILL};
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::{Arc, AtomicBool, Mutex, Ordering};
-use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::sync::{Arc, AtomicBool, LazyLock, Mutex, Ordering};
+use crate::runtime::task::{Access, Closure, Task};
 use crate::runtime::{Error, exit};
 
 /// The least length of a guard in bytes; blocks are aligned to it, too.
@@ -29,8 +29,9 @@ const POISON_BYTE: u8 = 0xff;
 /// The most bytes in the quarantine, over all devices.
 const CAPACITY: usize = 16 << 20;
 
-static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { live: BTreeMap::new(), freed: Quarantine::new() });
+static BLOCKS: LazyLock<Mutex<Blocks>> = LazyLock::new(Mutex::default);
 
+#[derive(Default)]
 struct Blocks {
     live: BTreeMap<usize, GuardedBlock>,
     freed: Quarantine,
@@ -65,6 +66,7 @@ struct Freed {
     poisoned: Arc<AtomicBool>,
 }
 
+#[derive(Default)]
 struct Quarantine {
     order: VecDeque<usize>,
     blocks: BTreeMap<usize, Freed>,
@@ -72,10 +74,6 @@ struct Quarantine {
 }
 
 impl Quarantine {
-    const fn new() -> Self {
-        Self { order: VecDeque::new(), blocks: BTreeMap::new(), bytes: 0 }
-    }
-
     fn put(&mut self, address: usize, freed: Freed) {
         self.bytes += freed.block.length;
         self.order.push_back(address);
@@ -185,86 +183,68 @@ pub fn describe(address: usize) -> Option<String> {
     Some(format!("byte {} of {}", address - start, block.text()))
 }
 
+/// Fills a range on a stream; returns what becomes true when it is filled. A failed stream skips the fill.
 fn fill(stream: &'static Stream, range: Range<usize>, value: u8) -> Arc<AtomicBool> {
     let done = Arc::new(AtomicBool::new(false));
-    submit(stream, "memory_fill", Fill { range, value, done: Arc::clone(&done) });
+    let filled = Arc::clone(&done);
+    submit(stream, "memory_fill", &range.clone(), true, move || {
+        // SAFETY: the range is part of a block that the submitter holds, or keeps in quarantine, until the stream has passed this
+        // task.
+        unsafe { std::ptr::write_bytes(range.start as *mut u8, value, range.len()) };
+        filled.store(true, Ordering::Relaxed);
+        Ok(())
+    });
     done
 }
 
 fn check_guard(address: usize, block: &GuardedBlock) {
     let text = block.text();
     let (bytes, place) = (block.bytes, place());
-    let finding = move |offset: usize| {
-        format!("byte {} of {text} was written, past its end; found when it was freed at {place}", bytes + offset)
-    };
     let range = address + block.bytes..address + block.length;
-    let filled = Arc::clone(&block.guarded);
-    submit(block.stream, "memory_check", Check { range, value: GUARD_BYTE, filled, finding: Box::new(finding) });
+    check(block.stream, range, GUARD_BYTE, Arc::clone(&block.guarded), move |offset| {
+        format!("byte {} of {text} was written, past its end; found when it was freed at {place}", bytes + offset)
+    });
 }
 
 fn check_poison(address: usize, Freed { block, place, poisoned }: Freed) {
     if exit::is_exiting() || block.stream.is_capturing() {
         return;
     }
-    let (range, stream) = (address..address + block.bytes, block.stream);
-    let finding = move |offset: usize| {
+    check(block.stream, address..address + block.bytes, POISON_BYTE, poisoned, move |offset| {
         let text = block.text();
         format!(
             "byte {offset} of {text} was written after it was freed at {place}. Keep the tensor alive for as long as its memory is used"
         )
-    };
-    submit(stream, "memory_check", Check { range, value: POISON_BYTE, filled: poisoned, finding: Box::new(finding) });
+    });
 }
 
-/// Submits a fill or a check. A failure of the submission is a failure of the capture, which the program learns of anyway.
-fn submit(stream: &'static Stream, name: &'static str, work: impl Work + 'static) {
-    let _ = stream.submit(Task::new(name, 0, work));
-}
-
-struct Fill {
-    range: Range<usize>,
-    value: u8,
-    /// Becomes true when the range is filled; a failed stream skips the fill.
-    done: Arc<AtomicBool>,
-}
-
-impl Work for Fill {
-    fn run(&mut self) -> Result<(), Cause> {
-        // SAFETY: the range is part of a block that the submitter holds, or keeps in quarantine, until the stream has passed this
-        // task.
-        unsafe { std::ptr::write_bytes(self.range.start as *mut u8, self.value, self.range.len()) };
-        self.done.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        visit(Access { begin: self.range.start, end: self.range.end, write: true });
-    }
-}
-
-/// Fails if a filled range contains another byte.
-struct Check {
+/// Puts a task on a stream that fails if a range, once it is `filled`, contains another byte than `value`. `finding` makes the
+/// failure's text from the offset of the first one.
+fn check(
+    stream: &'static Stream,
     range: Range<usize>,
     value: u8,
     filled: Arc<AtomicBool>,
-    /// Makes the failure's text from the offset of the first byte that differs.
-    finding: Box<dyn Fn(usize) -> String + Send>,
-}
-
-impl Work for Check {
-    fn run(&mut self) -> Result<(), Cause> {
-        if !self.filled.load(Ordering::Relaxed) {
+    finding: impl Fn(usize) -> String + Send + 'static,
+) {
+    submit(stream, "memory_check", &range.clone(), false, move || {
+        if !filled.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // SAFETY: as in `Fill::run`.
-        let bytes = unsafe { std::slice::from_raw_parts(self.range.start as *const u8, self.range.len()) };
-        match bytes.iter().position(|byte| *byte != self.value) {
-            None => Ok(()),
-            Some(offset) => Err((self.finding)(offset).into()),
-        }
-    }
+        // SAFETY: as in `fill`.
+        let bytes = unsafe { std::slice::from_raw_parts(range.start as *const u8, range.len()) };
+        bytes.iter().position(|byte| *byte != value).map_or(Ok(()), |offset| Err(finding(offset).into()))
+    });
+}
 
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        visit(Access { begin: self.range.start, end: self.range.end, write: false });
-    }
+/// Submits a fill or a check. A failure of the submission is a failure of the capture, which the program learns of anyway.
+fn submit(
+    stream: &'static Stream,
+    name: &'static str,
+    range: &Range<usize>,
+    write: bool,
+    body: impl FnMut() -> Result<(), Cause> + Send + 'static,
+) {
+    let access = Access { begin: range.start, end: range.end, write };
+    let _ = stream.submit(Task::new(name, 0, Closure::with_access(access, body)));
 }

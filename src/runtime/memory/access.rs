@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use super::system::protect;
 use crate::runtime::observers;
-use crate::runtime::sync::Mutex;
+use crate::runtime::sync::{LazyLock, Mutex};
 
-static SEGMENTS: Mutex<Segments> = Mutex::new(Segments { users: 0, lengths: BTreeMap::new() });
+static SEGMENTS: LazyLock<Mutex<Segments>> = LazyLock::new(Mutex::default);
 
+#[derive(Default)]
 struct Segments {
     /// The number of live [`Access`] values.
     users: usize,

@@ -11,7 +11,8 @@ use std::io::{Error, ErrorKind, Result};
 use super::block::{BlockId, NONE};
 use super::device_memory::DeviceMemory;
 use super::free_list::UNIT;
-use super::system::{HUGE_PAGE, Reservation, SparseArray};
+use super::system::{HUGE_PAGE, Reservation, Words};
+use crate::runtime::sync::Ordering;
 
 /// The size of the range as a multiple of the budget, if the address space allows.
 const GENEROSITY: usize = 4;
@@ -42,8 +43,8 @@ pub struct Arena {
     length: usize,
     /// Free parts: offset to length.
     free: BTreeMap<usize, usize>,
-    /// For each unit of the range, the id of the block that starts there plus 1. Entries of removed blocks stay until overwritten.
-    starts: SparseArray,
+    /// For each unit of the range, the id of the block that starts there. Entries of removed blocks stay until overwritten.
+    starts: Words,
 }
 
 impl Arena {
@@ -62,7 +63,7 @@ impl Arena {
 
     fn with_length(length: usize, reserve: Reserve<'_>) -> Result<Self> {
         let range = reserve(length)?;
-        let (base, starts) = (range.base(), SparseArray::new(length / UNIT)?);
+        let (base, starts) = (range.base(), Words::zeros(length / UNIT * size_of::<BlockId>())?);
         Ok(Self { range, base, length, free: BTreeMap::from([(0, length)]), starts })
     }
 
@@ -123,7 +124,7 @@ impl Arena {
     /// Notes that a block starts at `address`, which is in the range.
     #[inline]
     pub fn set_start(&mut self, address: usize, id: BlockId) {
-        self.starts.set((address - self.base) / UNIT, id.wrapping_add(1));
+        self.starts.short((address - self.base) / UNIT).store(id, Ordering::Relaxed);
     }
 
     /// The block last noted to start at `address`; [`NONE`] if there is none. The entry may be stale, so the caller must compare
@@ -131,7 +132,10 @@ impl Arena {
     #[inline]
     pub fn start(&self, address: usize) -> BlockId {
         let offset = address.wrapping_sub(self.base);
-        self.starts.get(offset / UNIT).map_or(NONE, |id| id.wrapping_sub(1))
+        if offset >= self.length {
+            return NONE;
+        }
+        self.starts.short(offset / UNIT).load(Ordering::Relaxed)
     }
 }
 

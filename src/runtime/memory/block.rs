@@ -6,25 +6,27 @@
 
 #![forbid(unsafe_code)]
 
-/// The index of a block record.
+/// The index of a block record, counted from 1.
 pub type BlockId = u32;
 
-pub const NONE: BlockId = u32::MAX;
+pub const NONE: BlockId = 0;
 
 /// Which kind of segment a block belongs to; the value is its index in [`super::stats::PerKind`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// Segments of 2 MiB for requests of at most 1 MiB.
+    #[default]
     Small = 1,
     /// Segments of 20 MiB and more.
     Large = 2,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
     /// In a free list.
+    #[default]
     Free,
     /// Held by the caller.
     Allocated,
@@ -37,14 +39,13 @@ pub enum State {
 }
 
 /// One block. Sizes and addresses are bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub struct Block {
     /// The first byte's address.
     pub address: usize,
     /// The length in bytes, a multiple of 512.
     pub size: usize,
-    /// The requested bytes.
     pub requested: usize,
     /// While free: the clock of its lists when it became free. Garbage collection takes the oldest first.
     pub born: u64,
@@ -74,27 +75,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block that is a whole segment.
     pub fn segment(address: usize, size: usize, owner: u32, kind: Kind) -> Self {
-        Self {
-            address,
-            size,
-            requested: 0,
-            born: 0,
-            position: 0,
-            before: NONE,
-            after: NONE,
-            list_before: NONE,
-            list_after: NONE,
-            owner,
-            waits: 0,
-            kind,
-            state: State::Free,
-            shared: false,
-            traced: false,
-            labelled: false,
-            sent: false,
-        }
+        Self { address, size, owner, kind, ..Self::default() }
     }
 
     /// True if it shares its segment with other blocks.
@@ -114,11 +96,11 @@ impl Blocks {
     #[inline]
     pub fn insert(&mut self, block: Block) -> BlockId {
         if let Some(id) = self.vacant.pop() {
-            self.records[id as usize] = block;
+            self[id] = block;
             return id;
         }
         self.records.push(block);
-        (self.records.len() - 1) as BlockId
+        self.records.len() as BlockId
     }
 
     #[inline]
@@ -130,7 +112,7 @@ impl Blocks {
     /// The record; `None` if the index was never used.
     #[inline]
     pub fn get(&self, id: BlockId) -> Option<&Block> {
-        self.records.get(id as usize)
+        self.records.get((id as usize).wrapping_sub(1))
     }
 
     /// Splits a block: it keeps its first `size` bytes, and the returned neighbour gets the rest.
@@ -169,13 +151,13 @@ impl std::ops::Index<BlockId> for Blocks {
 
     #[inline]
     fn index(&self, id: BlockId) -> &Block {
-        &self.records[id as usize]
+        &self.records[id as usize - 1]
     }
 }
 
 impl std::ops::IndexMut<BlockId> for Blocks {
     #[inline]
     fn index_mut(&mut self, id: BlockId) -> &mut Block {
-        &mut self.records[id as usize]
+        &mut self.records[id as usize - 1]
     }
 }

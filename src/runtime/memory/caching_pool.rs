@@ -122,7 +122,7 @@ pub(super) struct Segment {
 
 /// The pool; every access happens under its device's lock.
 pub struct Pool {
-    pub(super) settings: Settings,
+    pub settings: Settings,
     /// The budget shared with other pools, if there is one.
     pub(super) shared: Option<Arc<SharedBudget>>,
     pub(super) arena: Arena,
@@ -142,8 +142,8 @@ pub struct Pool {
     pub(super) waiting: Waiting<BlockId>,
     pub(super) contexts: HashMap<BlockId, Context>,
     pub(super) labels: HashMap<BlockId, Label>,
-    pub(super) stats: Stats,
-    pub(super) history: History,
+    pub stats: Stats,
+    pub history: History,
     pub(super) front_cache: FrontCache,
     pub(super) sends: Sends,
     /// True if a freed block stays allocated because other processes may still use it.
@@ -359,10 +359,11 @@ impl Pool {
         }
     }
 
-    /// The bytes of the budget that neither this pool nor a pool that shares it has reserved.
-    pub fn unreserved(&self) -> usize {
-        let unreserved = self.settings.budget.saturating_sub(self.stats.reserved_bytes.current() as usize);
-        self.shared.as_ref().map_or(unreserved, |shared| shared.free().min(unreserved))
+    /// Free and total bytes of the budget. Free are those that neither this pool nor one that shares the budget has reserved.
+    pub fn info(&self) -> (usize, usize) {
+        let budget = self.settings.budget;
+        let unreserved = budget.saturating_sub(self.stats.reserved_bytes.current() as usize);
+        (self.shared.as_ref().map_or(unreserved, |shared| shared.free().min(unreserved)), budget)
     }
 
     /// Removes a block from its list, splits off what the request does not need, and counts it.
@@ -387,18 +388,9 @@ impl Pool {
         block.requested = request.bytes;
         let (address, taken, index) = (block.address, block.size, kind as usize);
         let stats = &mut self.stats;
-        match (was_split, splits) {
-            (true, true) => stats.inactive_split_bytes.decrease(index, taken),
-            (true, false) => {
-                stats.inactive_split.decrease(index, 1);
-                stats.inactive_split_bytes.decrease(index, taken);
-            }
-            (false, true) => {
-                stats.inactive_split.increase(index, 1);
-                stats.inactive_split_bytes.increase(index, spare);
-            }
-            (false, false) => {}
-        }
+        let inactive = if splits { spare as i64 } else { 0 } - if was_split { whole as i64 } else { 0 };
+        stats.inactive_split.change(index, i64::from(splits) - i64::from(was_split));
+        stats.inactive_split_bytes.change(index, inactive);
         stats.allocation.increase(index, 1);
         stats.allocated_bytes.increase(index, taken);
         stats.active.increase(index, 1);

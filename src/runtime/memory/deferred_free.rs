@@ -22,7 +22,6 @@ pub struct Waiting<T> {
 }
 
 impl<T: Copy> Waiting<T> {
-    /// True if nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
@@ -59,7 +58,6 @@ impl<T: Copy> Waiting<T> {
     }
 }
 
-/// True if two timelines are the same stream.
 pub fn same(one: &dyn Timeline, other: &dyn Timeline) -> bool {
     one.key() == other.key()
 }

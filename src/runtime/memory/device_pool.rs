@@ -3,14 +3,12 @@
 //! The lock is never held across a wait: contexts are captured before it is taken; streams are synchronised and observers called
 //! after it is released.
 
-use std::fs::File;
 use std::io;
 
 use super::super::name::Device;
 use super::caching_pool::{Pool, Refusal, Request, Settings};
 use super::device_memory::DeviceMemory;
-use super::history::{Action, Context, Detail, Recording, capture};
-use super::label::Label;
+use super::history::{Action, Context, Detail, capture};
 use super::observe::{self, Shortage, Usage};
 use super::shared_budget::SharedBudget;
 use super::snapshot::Snapshot;
@@ -72,7 +70,7 @@ impl DevicePool {
     }
 
     /// Locks the pool and settles pending changes. The lock must not be held across a wait.
-    pub(in crate::runtime) fn lock(&self) -> MutexGuard<'_, Pool> {
+    pub fn lock(&self) -> MutexGuard<'_, Pool> {
         let mut pool = self.pool.lock();
         pool.settle();
         pool
@@ -162,7 +160,7 @@ impl DevicePool {
 
     fn out_of_memory(&self, mut pool: MutexGuard<'_, Pool>, request: &Request, refusal: Refusal) -> Error {
         pool.stats.num_ooms += 1;
-        let (free, total) = info(&pool);
+        let (free, total) = pool.info();
         let allocated = pool.stats.allocated_bytes.current() as usize;
         let reserved = pool.stats.reserved_bytes.current() as usize;
         let (settings, largest) = (pool.settings, pool.largest_labels(text::LABELS));
@@ -199,38 +197,17 @@ impl DevicePool {
         freed.is_some()
     }
 
-    /// Maps the first `size` bytes of another process's file; returns the address. Fails if the range has no room, or the machine
-    /// refuses.
-    pub fn map_foreign(&self, file: &File, size: usize) -> std::io::Result<usize> {
-        let mut pool = self.lock();
-        let address = pool.map_foreign(file, size)?;
-        race_notes::remapped(address, size);
-        Ok(address)
-    }
-
     /// The context that was captured when the live block at an address was allocated.
     pub fn context(&self, address: usize) -> Option<Context> {
         let pool = self.lock();
         pool.live(address).and_then(|id| pool.contexts.get(&id).cloned())
     }
 
-    /// Notes that tasks of another stream use the block that starts at `address`. No effect on memory of another process: its
-    /// receiver waits for every stream before it gives the memory back. Fails with `InvalidArgument` if no live block starts there.
-    pub fn record_stream(&self, address: usize, stream: &'static dyn Timeline) -> Result<(), Error> {
+    /// Notes that tasks of another stream use the block that starts at `address`; `false` if no live block starts there. No effect on
+    /// memory of another process: its receiver waits for every stream before it gives the memory back.
+    pub fn record_stream(&self, address: usize, stream: &'static dyn Timeline) -> bool {
         let mut pool = self.lock();
-        if pool.record_stream(address, stream) || pool.is_foreign(address) {
-            return Ok(());
-        }
-        drop(pool);
-        Err(Error::InvalidArgument(format!(
-            "record_stream: no live block of device {} starts at {address:#x}",
-            Device(self.device)
-        )))
-    }
-
-    pub fn label_over(&self, address: usize) -> Option<Label> {
-        let pool = self.lock();
-        pool.whereabouts(address).and_then(|found| pool.label(found.block))
+        pool.record_stream(address, stream) || pool.is_foreign(address)
     }
 
     /// Releases every cached segment, after waiting for the device.
@@ -262,34 +239,10 @@ impl DevicePool {
         }
     }
 
-    /// Free and total bytes. Free bytes are those that neither this device nor one that shares its budget has reserved.
-    pub fn info(&self) -> (usize, usize) {
-        info(&self.lock())
-    }
-
     pub fn stats(&self) -> Stats {
         let mut pool = self.lock();
         pool.reclaim();
         pool.stats
-    }
-
-    /// Passes the counters to `with`, which may change them.
-    pub fn with_stats<R>(&self, with: impl FnOnce(&mut Stats) -> R) -> R {
-        with(&mut self.lock().stats)
-    }
-
-    pub fn settings(&self) -> Settings {
-        self.lock().settings
-    }
-
-    /// Sets the part of the budget that this process may use.
-    pub fn set_fraction(&self, fraction: f64) {
-        self.lock().settings.fraction = fraction;
-    }
-
-    /// Starts, changes or stops the recording of history events.
-    pub fn record_history(&self, recording: Recording, clear: bool) {
-        self.lock().history.configure(recording, clear);
     }
 
     /// A snapshot of segments, blocks and history events.
@@ -299,8 +252,4 @@ impl DevicePool {
         pool.history.record(Action::Snapshot, 0, 0, 0, context);
         pool.snapshot()
     }
-}
-
-fn info(pool: &Pool) -> (usize, usize) {
-    (pool.unreserved(), pool.settings.budget)
 }

@@ -7,12 +7,13 @@
 
 #![forbid(unsafe_code)]
 
-use super::block::{BlockId, Kind, NONE, State};
+use super::block::{BlockId, Kind, State};
 use super::caching_pool::{Pool, Request};
 use super::stats::PerKind;
 use crate::tuning::pools::FRONT_CACHE_BLOCKS;
 
 /// The cached blocks, and pending updates of the counters.
+#[derive(Default)]
 pub struct FrontCache {
     /// The first `used` entries are cached, the latest freed at the end.
     blocks: [BlockId; FRONT_CACHE_BLOCKS],
@@ -21,12 +22,6 @@ pub struct FrontCache {
     count: usize,
     bytes: usize,
     requested: usize,
-}
-
-impl Default for FrontCache {
-    fn default() -> Self {
-        Self { blocks: [NONE; FRONT_CACHE_BLOCKS], used: 0, count: 0, bytes: 0, requested: 0 }
-    }
 }
 
 impl FrontCache {

@@ -21,7 +21,6 @@ pub type Context = Arc<dyn Any + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Detail {
-    /// No contexts.
     #[default]
     Never,
     /// Allocations, for the live blocks.
@@ -36,7 +35,6 @@ pub enum Detail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Action {
-    /// A block was allocated.
     Alloc,
     /// A block was freed by the caller.
     FreeRequested,
@@ -50,27 +48,11 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Self; 7] = [
-        Self::Alloc,
-        Self::FreeRequested,
-        Self::FreeCompleted,
-        Self::SegmentAlloc,
-        Self::SegmentFree,
-        Self::OutOfMemory,
-        Self::Snapshot,
-    ];
+    /// The names in snapshots, in the order of the variants.
+    pub const NAMES: [&str; 7] = ["alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot"];
 
-    /// The name in snapshots.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Alloc => "alloc",
-            Self::FreeRequested => "free_requested",
-            Self::FreeCompleted => "free_completed",
-            Self::SegmentAlloc => "segment_alloc",
-            Self::SegmentFree => "segment_free",
-            Self::OutOfMemory => "oom",
-            Self::Snapshot => "snapshot",
-        }
+        Self::NAMES[self as usize]
     }
 }
 
@@ -82,14 +64,12 @@ pub struct Entry {
     pub address: usize,
     /// The block's or segment's bytes; for [`Action::OutOfMemory`] the requested bytes.
     pub size: usize,
-    /// The owning stream.
     pub stream: i64,
     /// Microseconds since 1970.
     pub time: u64,
     pub context: Option<Context>,
 }
 
-/// Settings of the history.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// True to record events, not only the contexts of live blocks.
@@ -97,8 +77,8 @@ pub struct Recording {
     pub detail: Detail,
     /// The most events kept; the oldest are dropped first.
     pub max_entries: usize,
-    /// Actions that are not recorded.
-    pub skip: Vec<Action>,
+    /// The names of actions that are not recorded.
+    pub skip: Vec<String>,
 }
 
 #[derive(Default)]
@@ -132,7 +112,7 @@ impl History {
 
     #[cold]
     fn push(&mut self, action: Action, address: usize, size: usize, stream: i64, context: Option<&Context>) {
-        if self.recording.skip.contains(&action) || self.recording.max_entries == 0 {
+        if self.recording.skip.iter().any(|name| name == action.name()) || self.recording.max_entries == 0 {
             return;
         }
         while self.entries.len() >= self.recording.max_entries {
@@ -146,14 +126,9 @@ impl History {
 
 // Plain std atomics: loom's cannot be built in a constant, and no loom model records history.
 static DETAIL: AtomicU8 = AtomicU8::new(Detail::Never as u8);
-static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
+/// The function that captures contexts.
+pub static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
 
-/// Sets the function that captures contexts; only the first call has an effect.
-pub fn set_capture(capture: fn() -> Option<Context>) {
-    let _ = CAPTURE.set(capture);
-}
-
-/// Sets which events capture contexts.
 pub fn set_detail(detail: Detail) {
     DETAIL.store(detail as u8, Ordering::Relaxed);
 }

@@ -52,12 +52,10 @@ pub fn report(usage: &Usage) {
     }
 }
 
-/// Adds an observer of out-of-memory errors.
 pub fn attach_shortage_observer(observer: ShortageObserver) {
     SHORTAGE.write().unwrap_or_else(PoisonError::into_inner).push(observer);
 }
 
-/// Notifies observers of an out-of-memory error.
 pub fn out_of_memory(shortage: &Shortage) {
     let observers = SHORTAGE.read().unwrap_or_else(PoisonError::into_inner).clone();
     for observer in observers {

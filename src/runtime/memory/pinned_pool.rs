@@ -82,26 +82,21 @@ impl Default for HostStats {
 }
 
 impl HostStats {
-    fn stats(&mut self) -> [&mut Stat; 4] {
-        [&mut self.active_requests, &mut self.active_bytes, &mut self.allocations, &mut self.allocated_bytes]
-    }
-
-    pub fn reset_peak(&mut self) {
-        self.stats().into_iter().for_each(Stat::reset_peak);
-        for time in [&mut self.host_alloc_time, &mut self.host_free_time] {
-            (time.min, time.max) = (0, 0);
+    /// Resets every peak or, if `accumulated`, every total and event count.
+    fn reset(&mut self, accumulated: bool) {
+        for stat in [&mut self.active_requests, &mut self.active_bytes, &mut self.allocations, &mut self.allocated_bytes] {
+            stat.reset(accumulated);
         }
-    }
-
-    /// Resets every total and event count.
-    pub fn reset_accumulated(&mut self) {
-        self.stats().into_iter().for_each(Stat::reset_accumulated);
         for time in [&mut self.host_alloc_time, &mut self.host_free_time] {
-            (time.total, time.count) = (0, 0);
+            if accumulated {
+                (time.total, time.count) = (0, 0);
+            } else {
+                (time.min, time.max) = (0, 0);
+            }
         }
-        self.num_host_alloc = 0;
-        self.num_host_free = 0;
-        self.bucket_allocation = [0; 64];
+        if accumulated {
+            (self.num_host_alloc, self.num_host_free, self.bucket_allocation) = (0, 0, [0; 64]);
+        }
     }
 }
 
@@ -216,9 +211,9 @@ impl HostPool {
         inner.stats
     }
 
-    /// Passes the counters to `with`, which resets them.
-    pub fn with_stats(&self, with: impl FnOnce(&mut HostStats)) {
-        with(&mut self.inner.lock().stats);
+    /// Resets every peak or, if `accumulated`, every total and event count.
+    pub fn reset_stats(&self, accumulated: bool) {
+        self.inner.lock().stats.reset(accumulated);
     }
 }
 

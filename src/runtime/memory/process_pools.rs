@@ -34,7 +34,8 @@ pub fn device_of(pointer: *const u8) -> Option<usize> {
 
 /// The label of the live block that contains `pointer`.
 pub fn label_over(pointer: *const u8) -> Option<Label> {
-    pool_of(pointer)?.label_over(pointer as usize)
+    let pool = pool_of(pointer)?.lock();
+    pool.whereabouts(pointer as usize).and_then(|found| pool.label(found.block))
 }
 
 #[inline]

@@ -27,12 +27,7 @@ pub trait RaceDetector: Sync {
     fn host_freed(&self, address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Race>;
 }
 
-static DETECTOR: OnceLock<&'static dyn RaceDetector> = OnceLock::new();
-
-/// Sets the race detector; only the first call has an effect.
-pub fn set_detector(detector: &'static dyn RaceDetector) {
-    let _ = DETECTOR.set(detector);
-}
+pub static DETECTOR: OnceLock<&'static dyn RaceDetector> = OnceLock::new();
 
 pub fn detector() -> Option<&'static dyn RaceDetector> {
     if observers::has(RACES) { DETECTOR.get().copied() } else { None }

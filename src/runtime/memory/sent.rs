@@ -15,6 +15,7 @@ use super::Timeline;
 use super::block::{BlockId, NONE, State};
 use super::caching_pool::Pool;
 use super::history::Context;
+use super::race_notes;
 
 /// A file that other processes can map.
 pub type SegmentFile = Arc<File>;
@@ -28,7 +29,6 @@ pub type Foreign = BTreeMap<usize, usize>;
 #[derive(Default)]
 pub struct Sent {
     count: usize,
-    /// True if the program has freed it.
     is_freed: bool,
     /// The context of that free.
     context: Option<Context>,
@@ -107,10 +107,12 @@ impl Pool {
         Some(self.blocks[id].size)
     }
 
-    /// Maps the first `size` bytes of another process's file; returns the address.
+    /// Maps the first `size` bytes of another process's file; returns the address. Fails if the range has no room, or the machine
+    /// refuses.
     pub fn map_foreign(&mut self, file: &File, size: usize) -> Result<usize> {
         let address = self.arena.map_file(size, file)?;
         self.foreign.insert(address, size);
+        race_notes::remapped(address, size);
         Ok(address)
     }
 

@@ -2,26 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-use super::block::{Block, Kind, NONE, State};
+use super::block::{Kind, NONE, State};
 use super::caching_pool::Pool;
 use super::history::{Context, Entry};
 use super::label::Label;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockState {
-    /// Held by the caller.
-    Allocated,
-    /// Freed, and waiting for another stream or in the front cache.
-    AwaitingFree,
-    /// In a free list.
-    Inactive,
-}
 
 pub struct BlockSnapshot {
     pub address: usize,
     pub size: usize,
     pub requested: usize,
-    pub state: BlockState,
+    pub state: State,
     pub context: Option<Context>,
     /// The name that the user gave it.
     pub label: Option<Label>,
@@ -30,7 +20,6 @@ pub struct BlockSnapshot {
 pub struct SegmentSnapshot {
     pub address: usize,
     pub size: usize,
-    /// The owning stream.
     pub stream: i64,
     /// The number of the pool that it belongs to.
     pub pool: u64,
@@ -71,20 +60,12 @@ impl Pool {
                 address: block.address,
                 size: block.size,
                 requested: if block.state == State::Free { 0 } else { block.requested },
-                state: state_of(block),
+                state: block.state,
                 context: self.contexts.get(&next).cloned(),
                 label: self.labels.get(&next).cloned(),
             });
             next = block.after;
         }
         blocks
-    }
-}
-
-fn state_of(block: &Block) -> BlockState {
-    match block.state {
-        State::Allocated => BlockState::Allocated,
-        State::Pending | State::InFrontCache => BlockState::AwaitingFree,
-        State::Free | State::Vacant => BlockState::Inactive,
     }
 }

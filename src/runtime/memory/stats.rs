@@ -52,13 +52,13 @@ impl Stat {
         self.freed += amount as i64;
     }
 
-    pub fn reset_peak(&mut self) {
-        self.peak = self.current;
-    }
-
-    pub fn reset_accumulated(&mut self) {
-        self.allocated = 0;
-        self.freed = 0;
+    /// Resets the peak or, if `accumulated`, the totals.
+    pub fn reset(&mut self, accumulated: bool) {
+        if accumulated {
+            (self.allocated, self.freed) = (0, 0);
+        } else {
+            self.peak = self.current;
+        }
     }
 }
 
@@ -157,23 +157,17 @@ impl Stats {
         ]
     }
 
-    fn each(&mut self, mut apply: impl FnMut(&mut Stat)) {
-        self.per_kind().into_iter().flat_map(|stat| &mut stat.values).for_each(&mut apply);
-        apply(&mut self.oversize_allocations);
-        apply(&mut self.oversize_segments);
-    }
-
-    pub fn reset_peak(&mut self) {
-        self.each(Stat::reset_peak);
-    }
-
-    /// Resets every total and event count.
-    pub fn reset_accumulated(&mut self) {
-        self.each(Stat::reset_accumulated);
-        self.num_alloc_retries = 0;
-        self.num_ooms = 0;
-        self.num_sync_all_streams = 0;
-        self.num_device_alloc = 0;
-        self.num_device_free = 0;
+    /// Resets every peak or, if `accumulated`, every total and event count.
+    pub fn reset(&mut self, accumulated: bool) {
+        self.per_kind().into_iter().flat_map(|stat| &mut stat.values).for_each(|stat| stat.reset(accumulated));
+        self.oversize_allocations.reset(accumulated);
+        self.oversize_segments.reset(accumulated);
+        if accumulated {
+            self.num_alloc_retries = 0;
+            self.num_ooms = 0;
+            self.num_sync_all_streams = 0;
+            self.num_device_alloc = 0;
+            self.num_device_free = 0;
+        }
     }
 }

@@ -7,10 +7,10 @@
 //! too; this can also replace memory that is in use.
 
 use std::fs::File;
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
-#[cfg(not(loom))]
 use super::access;
 use super::device_memory::DeviceMemory;
 use crate::runtime::observers;
@@ -63,7 +63,7 @@ impl DeviceMemory for Reservation {
         if !is_dry {
             advise_huge_pages(start, length);
         }
-        note_committed(start, length);
+        access::add(start, length);
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl DeviceMemory for Reservation {
         let start = self.part(offset, length);
         map_file(start, length, libc::MAP_FIXED, file)?;
         advise_huge_pages(start, length);
-        note_committed(start, length);
+        access::add(start, length);
         Ok(())
     }
 
@@ -83,7 +83,6 @@ impl DeviceMemory for Reservation {
     /// Nothing writes to the part meanwhile.
     unsafe fn replace(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let start = self.part(offset, length);
-        #[cfg(not(loom))]
         let _access = access::Access::open();
         let copy = map_file(0, length, 0, file)?;
         advise_huge_pages(copy, length);
@@ -110,7 +109,6 @@ impl DeviceMemory for Reservation {
     /// Releases the memory of a part of the range; its contents are lost, unless they are in a file.
     fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
-        #[cfg(not(loom))]
         access::remove(start);
         map(start, length, libc::PROT_NONE, libc::MAP_FIXED | libc::MAP_NORESERVE).map(|_| ())
     }
@@ -142,7 +140,7 @@ fn map(start: usize, length: usize, protection: libc::c_int, flags: libc::c_int)
 }
 
 /// Maps the first `length` bytes of a file, which the mapping keeps alive; with `MAP_FIXED` over a part of a reservation.
-pub(in crate::runtime) fn map_file(start: usize, length: usize, flags: libc::c_int, file: &File) -> Result<usize> {
+fn map_file(start: usize, length: usize, flags: libc::c_int, file: &File) -> Result<usize> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_SHARED);
     // SAFETY: as in `map`.
     let start = unsafe { libc::mmap(start as *mut libc::c_void, length, access, flags, file.as_raw_fd(), 0) };
@@ -150,18 +148,10 @@ pub(in crate::runtime) fn map_file(start: usize, length: usize, flags: libc::c_i
 }
 
 /// Sets whether committed memory is accessible. If the system refuses (too many mappings), nothing changes.
-#[cfg(not(loom))]
 pub fn protect(start: usize, length: usize, accessible: bool) {
     let rights = if accessible { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
     // SAFETY: the range is committed memory of a reservation. An access while it is inaccessible faults, which is intended.
     unsafe { libc::mprotect(start as *mut libc::c_void, length, rights) };
-}
-
-/// Notes that memory is accessible.
-#[cfg_attr(loom, allow(unused_variables, reason = "the models have no access rights"))]
-fn note_committed(start: usize, length: usize) {
-    #[cfg(not(loom))]
-    access::add(start, length);
 }
 
 fn advise_huge_pages(start: usize, length: usize) {
@@ -177,49 +167,52 @@ pub fn unmap(start: usize, length: usize) {
     }
 }
 
-/// A zeroed array of `u32` of fixed length, whose pages take memory only once they are written.
+/// A mapping as words, which are accessed only atomically; unmapped when dropped.
 #[derive(Debug)]
-pub struct SparseArray {
+pub struct Words {
     base: usize,
     length: usize,
 }
 
-impl SparseArray {
-    /// An array of `length` zeros.
-    pub fn new(length: usize) -> Result<Self> {
-        let bytes = length * size_of::<u32>();
-        let base = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_NORESERVE)?;
-        Ok(Self { base, length })
+impl Words {
+    /// Words of `length` zero bytes, whose pages take memory only once they are written.
+    pub fn zeros(length: usize) -> Result<Self> {
+        Ok(Self { base: map(0, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_NORESERVE)?, length })
     }
 
-    /// The element at `index`; `None` past the end.
-    #[inline]
-    pub fn get(&self, index: usize) -> Option<u32> {
-        if index >= self.length {
-            return None;
+    /// Maps the first `length` bytes of a file, shared with every process that maps it. Fails if the file is shorter, or the system
+    /// refuses.
+    pub fn map(file: &File, length: usize) -> Result<Self> {
+        if file.metadata()?.len() < length as u64 {
+            return Err(ErrorKind::InvalidData.into());
         }
-        let base = self.base as *const u32;
-        // SAFETY: the index is below the length of the mapping, checked above.
-        let element = unsafe { base.add(index) };
-        // SAFETY: the mapping is readable, aligned and initialised by the kernel; `&self` excludes `set`.
-        Some(unsafe { element.read() })
+        Ok(Self { base: map_file(0, length, 0, file)?, length })
     }
 
-    /// Stores the element at `index`, which is below the length.
+    /// The 8-byte word at `index`, counted in words.
+    pub fn long(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: `address` checked that the word is inside; it is mapped, aligned and initialised by the kernel, and every process
+        // accesses it only atomically.
+        unsafe { &*(self.address(index, size_of::<AtomicU64>()) as *const AtomicU64) }
+    }
+
+    /// The 4-byte word at `index`, counted in words.
     #[inline]
-    pub fn set(&mut self, index: usize, value: u32) {
-        assert!(index < self.length);
-        let base = self.base as *mut u32;
-        // SAFETY: the index is below the length of the mapping, checked above.
-        let element = unsafe { base.add(index) };
-        // SAFETY: the mapping is writable and aligned; `&mut self` excludes other accesses.
-        unsafe { element.write(value) };
+    pub fn short(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: as in `long`.
+        unsafe { &*(self.address(index, size_of::<AtomicU32>()) as *const AtomicU32) }
+    }
+
+    #[inline]
+    fn address(&self, index: usize, size: usize) -> usize {
+        assert!(index < self.length / size, "a word lies inside its mapping");
+        self.base + index * size
     }
 }
 
-impl Drop for SparseArray {
+impl Drop for Words {
     fn drop(&mut self) {
-        unmap(self.base, self.length * size_of::<u32>());
+        unmap(self.base, self.length);
     }
 }
 
@@ -267,13 +260,6 @@ mod tests {
         assert_eq!(unsafe { last.read_volatile() }, 5);
         let bytes = 512 * std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap());
         assert!(bytes <= 2 * HUGE_PAGE as u64, "{bytes} bytes are used, though the middle was never written");
-    }
-
-    #[test]
-    fn a_sparse_array_is_zero_and_bounded() {
-        let mut array = SparseArray::new(1 << 20).unwrap();
-        array.set((1 << 20) - 1, 5);
-        assert_eq!((array.get(0), array.get((1 << 20) - 1), array.get(1 << 20)), (Some(0), Some(5), None));
     }
 
     #[test]

@@ -4,12 +4,13 @@
 //! wins, unless a capture began after it. A graph that allocates from a chosen pool keeps that pool in use.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::name::Device;
 use crate::runtime::memory::caching_pool::GENERAL;
+use crate::runtime::open_loops::Counted;
 use crate::runtime::pools::private_pool::PrivatePool;
 use crate::runtime::stream::Stream;
+use crate::runtime::sync::{AtomicUsize, Ordering};
 use crate::runtime::{Error, device};
 
 /// The number of choices in force, over all threads.
@@ -25,19 +26,14 @@ struct Choice {
     pool: PrivatePool,
     /// The pool of the capture that the thread's stream was in at the choice, or the general pool.
     within: u64,
-}
-
-impl Drop for Choice {
-    fn drop(&mut self) {
-        COUNT.fetch_sub(1, Ordering::Relaxed);
-    }
+    _counted: Counted,
 }
 
 /// Makes this thread's allocations on a device use the pool of that number, until [`restore`].
 pub fn choose(device: usize, number: u64) -> Result<(), Error> {
     device::get(device)?;
-    COUNT.fetch_add(1, Ordering::Relaxed);
-    let choice = Choice { device, pool: PrivatePool::new(number), within: device::current_stream(device).private_pool() };
+    let (pool, within) = (PrivatePool::new(number), device::current_stream(device).private_pool());
+    let choice = Choice { device, pool, within, _counted: Counted::new(&COUNT) };
     CHOICES.with_borrow_mut(|choices| choices.push(choice));
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::runtime::Error;
 use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex};
-use crate::runtime::task::{Access, Row, Span, Task, Work};
+use crate::runtime::task::{Row, Span, Task, Work};
 
 /// Elements of a row: some rounds.
 const ROW: usize = 1_000_000;
@@ -28,8 +28,6 @@ impl Work for Noted {
     fn run(&mut self) -> Result<(), Cause> {
         self.run_piece(&[ROW], 0..ROW)
     }
-
-    fn accesses(&self, _: &mut dyn FnMut(Access)) {}
 
     fn row(&self) -> Option<&dyn Row> {
         Some(self)

@@ -1,4 +1,5 @@
-//! Loom model of the gate: threads with a pass and an exclusive thread are never in the same memory, and nobody waits for ever.
+//! Loom models of the gate and of the exit: threads with a pass and an exclusive thread are never in the same memory, and nobody
+//! waits for ever.
 
 use loom::thread;
 
@@ -36,5 +37,25 @@ fn loom_a_writer_and_two_that_want_to_be_alone() {
         model.read_alone();
         writer.join().unwrap();
         reader.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_the_exit_waits_for_every_task_that_has_started() {
+    loom::model(|| {
+        let model = Arc::new(Model { passes: Passes::default(), memory: UnsafeCell::new(0) });
+        let task = Arc::clone(&model);
+        let runner = thread::spawn(move || {
+            if task.passes.try_take() {
+                // SAFETY: loom checks that the exit is not here meanwhile.
+                task.memory.with_mut(|value| unsafe { *value += 1 });
+                task.passes.give_back();
+            }
+        });
+        assert!(unlocked(|unlocked| model.passes.exclude(|changed, state| (wait(changed, state, unlocked), true))));
+        // SAFETY: loom checks that no task is here.
+        model.memory.with_mut(|value| unsafe { *value = 0 });
+        assert!(!model.passes.try_take(), "nothing starts afterwards");
+        runner.join().unwrap();
     });
 }

@@ -8,7 +8,7 @@ use crate::runtime::ready_list::{ReadyList, Start, Threads};
 use crate::runtime::sync::{Arc, Condvar, Mutex, unlocked, wait};
 
 /// Threads of loom: two at most.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Two;
 
 impl Threads for Two {
@@ -31,7 +31,7 @@ struct Model {
 
 impl Model {
     fn new(jobs: usize) -> Arc<Self> {
-        Arc::new(Self { list: ReadyList::new(), jobs, served: Mutex::default(), changed: Condvar::default() })
+        Arc::new(Self { list: ReadyList::default(), jobs, served: Mutex::default(), changed: Condvar::default() })
     }
 
     fn submit(this: &Arc<Self>) {

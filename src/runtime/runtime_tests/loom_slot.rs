@@ -35,7 +35,7 @@ impl<const N: usize> Chunks<N> {
 fn loom_each_chunk_runs_once_and_is_visible_afterwards() {
     for own_share in OWN_SHARES {
         loom::model(move || {
-            let slot = Arc::new(Slot::new());
+            let slot = Arc::new(Slot::default());
             let other = Arc::clone(&slot);
             let helper = thread::spawn(move || _ = other.help(own_share));
             Chunks::<2>::new().run(&slot, 1, own_share);
@@ -47,7 +47,7 @@ fn loom_each_chunk_runs_once_and_is_visible_afterwards() {
 #[test]
 fn loom_a_slot_is_used_again_while_a_helper_comes_and_goes() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::default());
         let other = Arc::clone(&slot);
         let [own_share, _] = OWN_SHARES;
         let helper = thread::spawn(move || _ = other.help(own_share));
@@ -60,7 +60,7 @@ fn loom_a_slot_is_used_again_while_a_helper_comes_and_goes() {
 #[test]
 fn loom_one_claim_at_a_time() {
     loom::model(|| {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::new(Slot::default());
         let other = Arc::clone(&slot);
         let work = Work { count: 1, grain: 1, body: &|_| () };
         let claims = move |slot: &Slot| slot.claim().map(|claim| claim.run(work, 0, |_| None, || {})).is_some();

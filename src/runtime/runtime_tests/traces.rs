@@ -15,7 +15,7 @@ fn a_trace_that_a_task_of_the_stream_ends_says_that_it_runs() {
         .submit(callback(move || {
             let trace = trace::stop(number).unwrap();
             let mut rows = (0..trace.count()).filter_map(|index| trace.row(index));
-            let row = rows.find(|row| std::ptr::addr_eq(row.stream, stream));
+            let row = rows.find(|row| std::ptr::addr_eq(row.task.stream, stream));
             *told.lock() = row.map(|row| (row.outcome, row.run.0 <= row.run.1));
             gate.open();
         }))

@@ -49,17 +49,6 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// A detector without any accesses.
-    pub const fn new() -> Self {
-        Self {
-            slots: BTreeMap::new(),
-            clocks: Vec::new(),
-            host: VectorClock::new(),
-            callbacks: VectorClock::new(),
-            shadow: Shadow::new(),
-        }
-    }
-
     /// Forgets all accesses. The clocks continue, because events may hold older clocks.
     pub fn clear(&mut self) {
         self.shadow.clear();
@@ -69,7 +58,7 @@ impl Detector {
         let next = self.slots.len();
         let slot = *self.slots.entry(stream).or_insert(next);
         if slot == next {
-            self.clocks.push(VectorClock::new());
+            self.clocks.push(VectorClock::default());
         }
         slot
     }
@@ -81,14 +70,13 @@ impl Detector {
         &mut self.clocks[slot]
     }
 
-    /// Orders the stream after the operation with that clock.
-    pub fn order(&mut self, stream: StreamKey, clock: &VectorClock) {
-        self.clock(stream).join(clock);
-    }
-
-    /// Notes that the host has waited for the operation with that clock.
-    pub fn host_waits(&mut self, clock: &VectorClock) {
-        self.host.join(clock);
+    /// Orders the stream, or the host if `None`, after the operation with that clock.
+    pub fn order(&mut self, stream: Option<StreamKey>, clock: &VectorClock) {
+        match stream {
+            Some(stream) => self.clock(stream),
+            None => &mut self.host,
+        }
+        .join(clock);
     }
 
     pub fn host_waits_for(&mut self, stream: StreamKey) {
@@ -105,20 +93,14 @@ impl Detector {
         before
     }
 
-    /// The race that a submission to a stream would have.
-    pub fn race(&mut self, stream: StreamKey, touches: &[Touch]) -> Option<Race> {
-        let clock = self.clock(stream).clone();
-        self.race_after(&clock, touches)
-    }
-
-    /// The race that accesses of the host would have.
-    pub fn host_race(&self, touches: &[Touch]) -> Option<Race> {
-        self.race_after(&self.host, touches)
-    }
-
-    fn race_after(&self, clock: &VectorClock, touches: &[Touch]) -> Option<Race> {
+    /// The race that a submission to a stream, or accesses of the host if `None`, would have.
+    pub fn race(&mut self, stream: Option<StreamKey>, touches: &[Touch]) -> Option<Race> {
+        let clock = match stream {
+            Some(stream) => self.clock(stream).clone(),
+            None => self.host.clone(),
+        };
         touches.iter().enumerate().find_map(|(number, touch)| {
-            let first = self.shadow.race(&touch.footprint, touch.write, clock)?.clone();
+            let first = self.shadow.race(&touch.footprint, touch.write, &clock)?.clone();
             Some(Race { first, number })
         })
     }

@@ -54,10 +54,6 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    pub const fn new() -> Self {
-        Self { ranges: BTreeMap::new() }
-    }
-
     pub fn clear(&mut self) {
         self.ranges.clear();
     }
@@ -164,7 +160,7 @@ mod tests {
 
     #[test]
     fn ranges_stay_disjoint_and_are_forgotten() {
-        let (mut shadow, mut clock) = (Shadow::new(), VectorClock::new());
+        let (mut shadow, mut clock) = (Shadow::default(), VectorClock::default());
         for (begin, end, write) in [(0, 100, true), (50, 150, false), (20, 30, true), (10, 140, false), (0, 200, false)] {
             add(&mut shadow, &mut clock, 0, write, begin, end);
             let mut last = 0;

@@ -19,8 +19,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
-use super::file::{self, Place, Words};
+use super::file::{self, Place};
 use super::process::Process;
+use crate::runtime::memory::system::Words;
 use crate::runtime::sync::Mutex;
 
 const IN_FLIGHT: u64 = u64::MAX;

@@ -1,4 +1,4 @@
-//! Anonymous memory files (`memfd`), their mappings, and futex waits on their words.
+//! Anonymous memory files (`memfd`), and futex waits on their words.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -6,11 +6,10 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use super::process::Process;
-use crate::runtime::memory::system;
 use crate::runtime::sync::Unlocked;
 
 /// The address of a file for other processes: the process, its descriptor, and the device and inode that identify the file.
@@ -70,47 +69,6 @@ pub fn create(name: &CStr, length: usize) -> Result<File> {
     Ok(file)
 }
 
-/// A mapping of a file as words, shared with every process that maps it; unmapped when dropped.
-#[derive(Debug)]
-pub struct Words {
-    base: usize,
-    length: usize,
-}
-
-impl Words {
-    /// Maps the first `length` bytes of a file. Fails if the file is shorter, or the system refuses.
-    pub fn map(file: &File, length: usize) -> Result<Self> {
-        if file.metadata()?.len() < length as u64 {
-            return Err(ErrorKind::InvalidData.into());
-        }
-        Ok(Self { base: system::map_file(0, length, 0, file)?, length })
-    }
-
-    /// The 8-byte word at `index`, counted in words.
-    pub fn long(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: `address` checked that the word is inside; it is mapped, aligned and initialised by the kernel, and every process
-        // accesses it only atomically.
-        unsafe { &*(self.address(index, size_of::<AtomicU64>()) as *const AtomicU64) }
-    }
-
-    /// The 4-byte word at `index`, counted in words.
-    pub fn short(&self, index: usize) -> &AtomicU32 {
-        // SAFETY: as in `long`.
-        unsafe { &*(self.address(index, size_of::<AtomicU32>()) as *const AtomicU32) }
-    }
-
-    fn address(&self, index: usize, size: usize) -> usize {
-        assert!(index < self.length / size, "a word lies inside its file");
-        self.base + index * size
-    }
-}
-
-impl Drop for Words {
-    fn drop(&mut self) {
-        system::unmap(self.base, self.length);
-    }
-}
-
 /// Sleeps while a word equals `expected`, until [`wake`] or the timeout; wakes spuriously.
 pub fn sleep_while(word: &AtomicU32, expected: u32, time: Duration, _: &Unlocked) {
     let limit = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
@@ -127,6 +85,7 @@ pub fn wake(word: &AtomicU32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::memory::system::Words;
 
     #[test]
     fn a_file_that_is_too_short_is_not_mapped() {

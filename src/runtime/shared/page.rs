@@ -13,8 +13,9 @@ use std::io::Result;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::file::{self, Place, Words};
+use super::file::{self, Place};
 use super::process::Process;
+use crate::runtime::memory::system::Words;
 use crate::runtime::sync::{Arc, Unlocked, unlocked};
 use crate::runtime::task::{DrainableStream, Lease, LeaseHolder};
 use crate::runtime::{Error, blocking_pool, exit};
@@ -25,7 +26,6 @@ const ENTRIES: u32 = BYTES as u32 / 16 - 1;
 /// How often a waiting thread checks whether the recording process has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// An event's page.
 #[derive(Debug)]
 pub struct Page {
     /// Stays open as long as the event exists: other processes open the page through it.

@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::io;
+use std::sync::Weak;
 
 use super::super::name::{Device, name};
 use super::counters::Receipts;
@@ -17,69 +19,74 @@ use crate::runtime::sync::{Arc, LazyLock, Mutex};
 use crate::runtime::task::{Closure, Task};
 use crate::runtime::{Error, device, exit};
 
-/// A mapped segment, and the number of its sends that this process holds.
+/// What several sends use, by its key; it ends with the last of them.
+type Common<K, T> = LazyLock<Mutex<HashMap<K, Weak<T>>>>;
+
+/// Segments by device and file.
+static SEGMENTS: Common<(usize, Place), Segment> = LazyLock::new(Mutex::default);
+/// Counters by file.
+static RECEIPTS: Common<Place, Receipts> = LazyLock::new(Mutex::default);
+
+/// The value of a key: the one in use, or a new one.
+fn common<K: Eq + Hash, T, E>(known: &Common<K, T>, key: K, make: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {
+    let mut known = known.lock();
+    if let Some(value) = known.get(&key).and_then(Weak::upgrade) {
+        return Ok(value);
+    }
+    let value = Arc::new(make()?);
+    known.retain(|_, other| other.strong_count() > 0);
+    known.insert(key, Arc::downgrade(&value));
+    Ok(value)
+}
+
+#[derive(Debug)]
 struct Segment {
+    device: usize,
     address: usize,
-    users: usize,
 }
 
-#[derive(Default)]
-struct State {
-    /// Segments by device and file.
-    segments: HashMap<(usize, Place), Segment>,
-    /// Counters by file, each with the number of its sends that this process holds.
-    receipts: HashMap<Place, (Arc<Receipts>, usize)>,
-}
-
-static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
-
-impl State {
-    fn receipts(&mut self, place: Place) -> io::Result<Arc<Receipts>> {
-        if let Some((receipts, _)) = self.receipts.get(&place) {
-            return Ok(Arc::clone(receipts));
-        }
-        let receipts = Arc::new(Receipts::open(place)?);
-        self.receipts.insert(place, (Arc::clone(&receipts), 0));
-        Ok(receipts)
-    }
-
-    fn forget_receipts(&mut self, place: Place) {
-        if self.receipts.get(&place).is_some_and(|(_, users)| *users == 0) {
-            self.receipts.remove(&place);
-        }
-    }
-
-    /// Maps a segment unless it is mapped already; returns its address.
-    fn map(&mut self, shared: &Shared) -> Result<usize, Error> {
-        let key = (shared.device, shared.file);
-        if let Some(segment) = self.segments.get_mut(&key) {
-            segment.users += 1;
-            return Ok(segment.address);
-        }
+impl Segment {
+    fn map(shared: &Shared) -> Result<Self, Error> {
         let pool = pools::pool(shared.device)?;
         let file = shared.file.open().map_err(|error| gone(shared, &error))?;
         let is_whole = file.metadata().is_ok_and(|facts| facts.len() == shared.size as u64);
         if !is_whole {
             return Err(Error::Internal("a shared segment has another size than its sender says".to_owned()));
         }
-        let address = pool.map_foreign(&file, shared.size).map_err(|error| {
+        let address = pool.lock().map_foreign(&file, shared.size).map_err(|error| {
             let text = format!("no room for {} bytes of another process on device {}: {error}", shared.size, Device(shared.device));
             Error::OutOfMemory(text)
         })?;
-        self.segments.insert(key, Segment { address, users: 1 });
-        Ok(address)
+        Ok(Self { device: shared.device, address })
     }
+}
 
-    fn unmap(&mut self, shared: &Shared) {
-        let key = (shared.device, shared.file);
-        let Some(segment) = self.segments.get_mut(&key) else { return };
-        segment.users -= 1;
-        if segment.users == 0 {
-            if let Ok(pool) = pools::pool(shared.device) {
-                pool.lock().unmap_foreign(segment.address);
-            }
-            self.segments.remove(&key);
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Ok(pool) = pools::pool(self.device) {
+            pool.lock().unmap_foreign(self.address);
         }
+    }
+}
+
+/// A send that was received, and is returned when this is dropped.
+#[derive(Debug)]
+struct Held {
+    number: u64,
+    receipts: Arc<Receipts>,
+}
+
+impl Held {
+    fn receive(shared: &Shared, number: u64) -> Result<Self, Error> {
+        let receipts = common(&RECEIPTS, shared.counters, || Receipts::open(shared.counters));
+        let received = receipts.and_then(|receipts| receipts.receive(number).map(|()| Self { number, receipts }));
+        received.map_err(|error| gone(shared, &error))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.receipts.give_back(self.number);
     }
 }
 
@@ -100,10 +107,11 @@ fn gone(shared: &Shared, error: &io::Error) -> Error {
 /// A send that this process holds. It may outlive the tensor until the tasks that use the memory are done.
 #[derive(Debug)]
 pub struct Received {
-    shared: Shared,
-    number: u64,
-    receipts: Arc<Receipts>,
-    address: usize,
+    segment: Arc<Segment>,
+    /// The bytes before the tensor in the segment.
+    offset: usize,
+    /// Dropped last: the sender may use the memory, and the name of its file, for something else.
+    _held: Held,
 }
 
 impl Received {
@@ -111,28 +119,15 @@ impl Received {
     /// process does not have; `OutOfMemory` if there is no room for it.
     pub fn new(shared: Shared, number: u64) -> Result<Self, Error> {
         device::get(shared.device)?;
-        let mut state = STATE.lock();
-        let receipts = state.receipts(shared.counters).map_err(|error| gone(&shared, &error))?;
-        let mapped = receipts.receive(number).map_err(|error| gone(&shared, &error)).and_then(|()| {
-            // If the mapping fails, the send is returned, because nobody else can receive it.
-            state.map(&shared).inspect_err(|_| receipts.give_back(number))
-        });
-        let address = match mapped {
-            Ok(address) => address,
-            Err(error) => {
-                state.forget_receipts(shared.counters);
-                return Err(error);
-            }
-        };
-        if let Some((_, users)) = state.receipts.get_mut(&shared.counters) {
-            *users += 1;
-        }
-        Ok(Self { shared, number, receipts, address })
+        // If the mapping fails, the send is returned, because nobody else can receive it.
+        let held = Held::receive(&shared, number)?;
+        let segment = common(&SEGMENTS, (shared.device, shared.file), || Segment::map(&shared))?;
+        Ok(Self { segment, offset: shared.offset, _held: held })
     }
 
     /// The address of the memory in this process.
     pub fn address(&self) -> usize {
-        self.address + self.shared.offset
+        self.segment.address + self.offset
     }
 
     /// Releases the send when every task that is queued now is done.
@@ -160,26 +155,7 @@ fn is_busy(stream: &Stream) -> bool {
     stream.completed() < submitted
 }
 
-impl Drop for Received {
-    fn drop(&mut self) {
-        let mut state = STATE.lock();
-        state.unmap(&self.shared);
-        self.receipts.give_back(self.number);
-        if let Some((_, users)) = state.receipts.get_mut(&self.shared.counters) {
-            *users -= 1;
-        }
-        state.forget_receipts(self.shared.counters);
-    }
-}
-
 /// Returns a send whose memory this process has received already. Fails with `InvalidArgument` as for [`Received::new`].
 pub fn give_back(shared: &Shared, number: u64) -> Result<(), Error> {
-    let mut state = STATE.lock();
-    let receipts = state.receipts(shared.counters).map_err(|error| gone(shared, &error))?;
-    let received = receipts.receive(number).map_err(|error| gone(shared, &error));
-    if received.is_ok() {
-        receipts.give_back(number);
-    }
-    state.forget_receipts(shared.counters);
-    received
+    Held::receive(shared, number).map(drop)
 }

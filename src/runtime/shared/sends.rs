@@ -24,7 +24,7 @@ static COUNTERS: OnceLock<Result<Counters<SentBlock>, Error>> = OnceLock::new();
 
 fn counters() -> Result<&'static Counters<SentBlock>, Error> {
     let made = COUNTERS.get_or_init(|| {
-        pools::set_collector(collect);
+        _ = pools::COLLECTOR.set(collect);
         Process::current().and_then(Counters::new).map_err(|error| cannot_share(&error))
     });
     made.as_ref().map_err(Clone::clone)

@@ -9,7 +9,7 @@
 //! Fusion preserves the results of stream order: a piece of a later task runs after the same piece of an earlier one, and
 //! [`Memory`] admits a task only if no piece accesses what a different piece of a member writes.
 //!
-//! A trace shows fused tasks one after another, each with its share of the time, in proportion to the costs ([`Shares`]).
+//! A trace shows fused tasks one after another, each with its share of the time, in proportion to the costs ([`divide`]).
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -41,22 +41,25 @@ impl Stream {
         };
         let total = ends.last().copied().unwrap_or(0);
         let (mut members, mut done, mut round) = (1, 0, FUSION_ROUND);
-        let mut shares = Shares::default();
+        let mut shares = [0; MAX_FUSED_TASKS];
         while done < total {
             lease.look();
             let tasks = &lease.waiting()[..most.min(lease.waiting().len())];
             let fuses = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
             let joined = members + tasks[members..].iter().flatten().take_while(fuses).count();
-            self.run_pieces(&tasks[members..joined], &ends, 0..done, shares.of(members..joined));
+            self.run_pieces(&tasks[members..joined], &ends, 0..done, &mut shares[members..joined]);
             round = if joined > members { FUSION_ROUND } else { round };
             members = joined;
             // Tasks after one that cannot be fused must not join.
             let is_complete = members < tasks.len() || members == most;
             let next = if is_complete { total } else { total.min(done + round) };
-            self.run_pieces(&tasks[..members], &ends, done..next, shares.of(0..members));
+            self.run_pieces(&tasks[..members], &ends, done..next, &mut shares[..members]);
             (done, round) = (next, 2 * round);
         }
-        shares.tell(&lease.waiting()[..members]);
+        let tasks = &lease.waiting()[..members];
+        if is_marked(tasks) {
+            tell(&shares[..members], |number| tasks[number].as_ref()?.mark.clone());
+        }
         members
     }
 
@@ -97,29 +100,17 @@ fn divide(time: u64, costs: impl Iterator<Item = u64> + Clone, shares: &mut [u64
     }
 }
 
-/// The time of each fused task in nanoseconds; 0 for a task that did not run.
-#[derive(Default)]
-struct Shares([u64; MAX_FUSED_TASKS]);
-
-impl Shares {
-    fn of(&mut self, members: Range<usize>) -> &mut [u64] {
-        &mut self.0[members]
-    }
-
-    /// Writes the times of the fused tasks, which have just ended, into the trace, one after another and ending now. No task begins
-    /// before its submission, because tasks that joined later took no time before that.
-    fn tell(&self, tasks: &[Option<Task>]) {
-        if !is_marked(tasks) {
-            return;
+/// Writes the times of fused tasks, which have just ended, into the trace, one after another and ending now. No task begins before
+/// its submission, because tasks that joined later took no time before that. `shares`: the time of each in nanoseconds; 0 for a task
+/// that did not run.
+fn tell(shares: &[u64], mark: impl Fn(usize) -> Option<Mark>) {
+    let mut end = trace::now();
+    for (number, share) in shares.iter().enumerate().rev() {
+        let begin = end.saturating_sub(*share);
+        if let Some(mark) = Some(number).filter(|_| *share > 0).and_then(&mark) {
+            mark.share(begin, end, shares.len());
         }
-        let mut end = trace::now();
-        for (task, share) in tasks.iter().zip(self.0).rev() {
-            let begin = end.saturating_sub(share);
-            if let Some(mark) = task.as_ref().filter(|_| share > 0).and_then(|task| task.mark.as_ref()) {
-                mark.share(begin, end, tasks.len());
-            }
-            end = begin;
-        }
+        end = begin;
     }
 }
 
@@ -166,22 +157,14 @@ pub(in crate::runtime) fn run_all(
     let begin = mark.as_ref().map_or(0, |_| trace::now());
     let outcome = run_fused(tasks.iter(), ends, 0..ends.last().copied().unwrap_or(0));
     if let Some(mark) = mark {
-        tell_all(begin, tasks, &mark);
+        let mut shares = [0; MAX_FUSED_TASKS];
+        divide(trace::now().saturating_sub(begin), tasks.iter().map(Task::cost), &mut shares);
+        tell(&shares[..tasks.len()], |number| Some(mark(number)));
         if let Err((number, _)) = &outcome {
             mark(*number).fail();
         }
     }
     outcome
-}
-
-/// Writes the times of fused tasks that started at `begin` into the trace, one after another.
-fn tell_all(mut begin: u64, tasks: &[Task], mark: &impl Fn(usize) -> Mark) {
-    let mut shares = [0; MAX_FUSED_TASKS];
-    divide(trace::now().saturating_sub(begin), tasks.iter().map(Task::cost), &mut shares);
-    for (number, share) in shares.iter().enumerate().take(tasks.len()) {
-        mark(number).share(begin, begin + share, tasks.len());
-        begin += share;
-    }
 }
 
 #[derive(Default)]

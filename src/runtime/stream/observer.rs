@@ -83,12 +83,7 @@ pub(in crate::runtime) trait Recorder: Any + fmt::Debug + Send + Sync {
     fn hold(&self) -> Result<&'static dyn Timeline, Error>;
 }
 
-static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
-
-/// Sets the observer of this process; only the first call has an effect.
-pub(in crate::runtime) fn install(observer: &'static dyn Observer) {
-    let _ = OBSERVER.set(observer);
-}
+pub(in crate::runtime) static OBSERVER: OnceLock<&'static dyn Observer> = OnceLock::new();
 
 /// The observer, if one of these bits of the [`observers`] is set.
 #[inline]

@@ -9,18 +9,12 @@ use super::OnceLock;
 /// Calls its argument without the GIL, if this thread holds it, and takes the GIL back before returning.
 pub type Unlock = fn(&mut dyn FnMut());
 
-/// The function for this process's interpreter, if there is one.
-static UNLOCK: OnceLock<Unlock> = OnceLock::new();
+/// How waits release the GIL of this process's interpreter, if there is one.
+pub static UNLOCK: OnceLock<Unlock> = OnceLock::new();
 
 /// Proof that this thread does not hold the GIL.
 #[derive(Debug)]
 pub struct Unlocked(());
-
-/// Sets how waits release the GIL; only the first call has an effect.
-pub fn unlock_by(unlock: Unlock) {
-    // The module may be loaded again, with the same function.
-    let _ = UNLOCK.set(unlock);
-}
 
 /// Runs a body that may wait. The GIL is taken back at the end, so the caller must hold no lock of the runtime.
 #[inline]

@@ -6,7 +6,7 @@
 //! binary tree all-reduces in steps of the logarithm of the nodes ("Massively Scale Your Deep Learning Training with NCCL 2.4",
 //! NVIDIA, 2019); the faster one counts.
 
-use crate::runtime::config::{Cluster, Speed};
+use crate::runtime::config::{Cluster, Profile};
 
 /// The part of a link's rate that collectives reach.
 const RATE: f64 = 0.78;
@@ -46,16 +46,16 @@ impl Ranks {
 }
 
 /// Nanoseconds of a collective. `bytes`: those of a rank's larger side, input or output.
-pub fn duration(speed: &Speed, cluster: &Cluster, pattern: Pattern, ranks: Ranks, bytes: u64) -> u64 {
+pub fn duration(profile: &Profile, cluster: &Cluster, pattern: Pattern, ranks: Ranks, bytes: u64) -> u64 {
     let (count, nodes, bytes) = (ranks.count as f64, ranks.nodes.max(1) as f64, bytes as f64);
     if count <= 1.0 {
         // A copy within the device.
-        return (COLLECTIVE_NS + 2.0 * bytes / (speed.memory * RATE) * 1e9) as u64;
+        return (COLLECTIVE_NS + 2.0 * bytes / (profile.gigabytes_per_second.memory * RATE)) as u64;
     }
-    let ((inside, step), (between, hop)) = (cluster.inside(speed.peer), cluster.between);
+    let ((inside, step), (between, hop)) = (cluster.inside(profile.gigabytes_per_second.peer()), cluster.between);
     let per_node = count / nodes;
     let is_alone = ranks.nodes <= 1;
-    let ring = if is_alone { inside } else { inside.min(between * per_node) } * RATE / 1e9;
+    let ring = if is_alone { inside } else { inside.min(between * per_node) } * RATE;
     let latency = (count - nodes) * step + if is_alone { 0.0 } else { nodes * hop };
     let part = (count - 1.0) / count;
     let time = match pattern {
@@ -67,11 +67,11 @@ pub fn duration(speed: &Speed, cluster: &Cluster, pattern: Pattern, ranks: Ranks
         Pattern::Broadcast => bytes / ring + latency,
         Pattern::AllToAll => {
             let away = (count - per_node) / count;
-            let outside = if is_alone { 0.0 } else { away * bytes / (between * RATE / 1e9) };
-            outside.max((part - away) * bytes / (inside * RATE / 1e9)) + if is_alone { step } else { hop }
+            let outside = if is_alone { 0.0 } else { away * bytes / (between * RATE) };
+            outside.max((part - away) * bytes / (inside * RATE)) + if is_alone { step } else { hop }
         }
-        Pattern::Message if is_alone => bytes / (inside * RATE / 1e9) + step,
-        Pattern::Message => bytes / (between * RATE / 1e9) + hop,
+        Pattern::Message if is_alone => bytes / (inside * RATE) + step,
+        Pattern::Message => bytes / (between * RATE) + hop,
     };
     (COLLECTIVE_NS + time) as u64
 }
@@ -89,7 +89,7 @@ mod tests {
     fn of(pattern: Pattern, ranks: u64, bytes: u64) -> f64 {
         let cluster = Cluster::default();
         let numbers: Vec<_> = (0..ranks).collect();
-        duration(&find_profile("a100-80g").unwrap().speed, &cluster, pattern, Ranks::new(&numbers, &cluster), bytes) as f64
+        duration(find_profile("a100-80g").unwrap(), &cluster, pattern, Ranks::new(&numbers, &cluster), bytes) as f64
     }
 
     #[test]

@@ -28,7 +28,6 @@ pub type TrackKey = (usize, i64);
 /// The part of a device that executes a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// The multiprocessors.
     Compute,
     /// Copies from the host.
     CopyIn,
@@ -325,13 +324,7 @@ impl Simulation {
 }
 
 fn index(engine: Engine) -> Option<usize> {
-    match engine {
-        Engine::Compute => Some(0),
-        Engine::CopyIn => Some(1),
-        Engine::CopyOut => Some(2),
-        Engine::Link => Some(3),
-        Engine::None => None,
-    }
+    Some(engine as usize).filter(|index| *index < ENGINES)
 }
 
 #[cfg(all(test, not(loom)))]

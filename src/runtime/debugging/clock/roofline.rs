@@ -5,7 +5,7 @@
 //! published times.
 
 use super::engine::{Engine, Job, WHOLE};
-use crate::runtime::config::Speed;
+use crate::runtime::config::Profile;
 use crate::runtime::task::demand::{Demand, Products};
 use crate::runtime::trace::{Kind, MemoryKind};
 
@@ -55,35 +55,36 @@ pub struct Float32 {
 }
 
 /// The duration of a demand on a card, and what executes it.
-pub fn job(speed: &Speed, demand: &Demand, float32: Float32) -> Job {
+pub fn job(profile: &Profile, demand: &Demand, float32: Float32) -> Job {
     let (engine, share, duration) = match demand.kind {
-        Kind::Copy(from, to) => copy(speed, demand, from, to),
+        Kind::Copy(from, to) => copy(profile, demand, from, to),
         Kind::Host | Kind::Sleep | Kind::Replay => (Engine::None, 0.0, 0.0),
-        _ => kernel(speed, demand, float32),
+        _ => kernel(profile, demand, float32),
     };
     let share = (share * f64::from(WHOLE)).clamp(1.0, f64::from(WHOLE)) as u32;
     Job { engine, share, duration: duration.round() as u64, mark: None }
 }
 
-fn copy(speed: &Speed, demand: &Demand, from: MemoryKind, to: MemoryKind) -> (Engine, f64, f64) {
+fn copy(profile: &Profile, demand: &Demand, from: MemoryKind, to: MemoryKind) -> (Engine, f64, f64) {
     let bytes = demand.copied as f64;
     let pageable = |kind| if kind == MemoryKind::Pageable { PAGEABLE } else { 1.0 };
-    let over = |rate: f64| COPY_NS + bytes / rate * 1e9;
+    let over = |rate: f64| COPY_NS + bytes / rate;
+    let rates = &profile.gigabytes_per_second;
     match (from.is_host(), to.is_host()) {
-        (true, _) => (Engine::CopyIn, 1.0, over(speed.pcie * LINK * pageable(from))),
-        (_, true) => (Engine::CopyOut, 1.0, over(speed.pcie * LINK * pageable(to))),
-        _ if (from, to) == (MemoryKind::Device, MemoryKind::Device) => (Engine::Compute, 1.0, over(speed.memory * MEMORY / 2.0)),
-        _ => (Engine::Link, 1.0, over(speed.peer * LINK)),
+        (true, _) => (Engine::CopyIn, 1.0, over(rates.pcie * LINK * pageable(from))),
+        (_, true) => (Engine::CopyOut, 1.0, over(rates.pcie * LINK * pageable(to))),
+        _ if (from, to) == (MemoryKind::Device, MemoryKind::Device) => (Engine::Compute, 1.0, over(rates.memory * MEMORY / 2.0)),
+        _ => (Engine::Link, 1.0, over(rates.peer() * LINK)),
     }
 }
 
-fn kernel(speed: &Speed, demand: &Demand, float32: Float32) -> (Engine, f64, f64) {
-    let memory = demand.bytes as f64 / (speed.memory * MEMORY) * 1e9;
-    let share = demand.elements as f64 / (ELEMENTS * speed.multiprocessors);
+fn kernel(profile: &Profile, demand: &Demand, float32: Float32) -> (Engine, f64, f64) {
+    let memory = demand.bytes as f64 / (profile.gigabytes_per_second.memory * MEMORY);
+    let share = demand.elements as f64 / (ELEMENTS * profile.multiprocessors);
     let (compute, share) = match &demand.products {
         Some(products) if products.executed > 0 => {
             let is_tf32 = if demand.name.starts_with("convolution") { float32.convolutions } else { float32.products };
-            arithmetic(speed, products, is_tf32)
+            arithmetic(profile, products, is_tf32)
         }
         _ => (0.0, share),
     };
@@ -91,30 +92,31 @@ fn kernel(speed: &Speed, demand: &Demand, float32: Float32) -> (Engine, f64, f64
 }
 
 /// Nanoseconds of products, and the share of the card that they occupy.
-fn arithmetic(speed: &Speed, products: &Products, is_tf32: bool) -> (f64, f64) {
-    let peak = peak(speed, products.dtype, is_tf32);
+fn arithmetic(profile: &Profile, products: &Products, is_tf32: bool) -> (f64, f64) {
+    let peak = peak(profile, products.dtype, is_tf32);
     if products.is_attention {
         let blocks = products.count * products.rows.div_ceil(QUERY_ROWS);
-        return (products.executed as f64 / (peak * ATTENTION) * 1e9, blocks as f64 / speed.multiprocessors);
+        return (products.executed as f64 / (peak * ATTENTION), blocks as f64 / profile.multiprocessors);
     }
     let whole = (2 * products.count * products.rows * products.columns * products.depth).max(1) as f64;
-    let (time, share) = tiles(speed, products, peak);
+    let (time, share) = tiles(profile, products, peak);
     // A kernel that computes several products of one size, such as both gradients of a convolution, takes as much longer.
     (time * products.executed as f64 / whole, share)
 }
 
 /// Nanoseconds of products with the best tiles, and the share of the card that they occupy. Waves of tiles that do not fill the
 /// card take as long as those that do. Each tile loads its rows and columns from the second-level cache.
-fn tiles(speed: &Speed, products: &Products, peak: f64) -> (f64, f64) {
-    let (multiprocessors, item) = (speed.multiprocessors, item(products.dtype));
+fn tiles(profile: &Profile, products: &Products, peak: f64) -> (f64, f64) {
+    let (multiprocessors, item) = (profile.multiprocessors, item(products.dtype));
+    let cache = profile.gigabytes_per_second.cache.unwrap_or(f64::INFINITY);
     let mut best = (f64::INFINITY, 1.0);
     for (rows, columns, efficiency) in TILES {
         for cut in CUTS {
             let count = (products.count * products.rows.div_ceil(rows) * products.columns.div_ceil(columns) * cut) as f64;
             let depth = products.depth.div_ceil(cut) + PROLOGUE;
             let computed = (2 * rows * columns * depth) as f64 / (peak * efficiency);
-            let loaded = ((rows + columns) * depth * item) as f64 / (speed.cache.unwrap_or(f64::INFINITY) * CACHE);
-            let wave = multiprocessors * computed.max(loaded) * 1e9;
+            let loaded = ((rows + columns) * depth * item) as f64 / (cache * CACHE);
+            let wave = multiprocessors * computed.max(loaded);
             let time = (count / multiprocessors).ceil() * wave;
             if time < best.0 {
                 best = (time, count / multiprocessors);
@@ -135,11 +137,11 @@ fn item(dtype: &str) -> u64 {
     }
 }
 
-/// Operations per second of the unit that computes products of a dtype.
-fn peak(speed: &Speed, dtype: &str, is_tf32: bool) -> f64 {
-    let vector = |name| speed.vector.get(name).copied().unwrap_or(speed.vector["float32"] / 32.0);
-    let tensor = |name| speed.tensor.get(name).copied();
-    match dtype {
+/// Operations per nanosecond of the unit that computes products of a dtype.
+fn peak(profile: &Profile, dtype: &str, is_tf32: bool) -> f64 {
+    let vector = |name| profile.vector_tflops.get(name).copied().unwrap_or(profile.vector_tflops["float32"] / 32.0);
+    let tensor = |name| profile.tensor_tflops.get(name).copied();
+    let tflops = match dtype {
         "float64" => tensor("float64").unwrap_or_else(|| vector("float64")),
         "complex128" => vector("float64") / 4.0,
         "complex64" => vector("float32") / 4.0,
@@ -147,17 +149,14 @@ fn peak(speed: &Speed, dtype: &str, is_tf32: bool) -> f64 {
         "float16" | "bfloat16" | "float8" | "int8" => tensor(dtype).unwrap_or_else(|| vector("float32")),
         "uint8" => tensor("int8").unwrap_or_else(|| vector("float32")),
         _ => vector("float32"),
-    }
+    };
+    tflops * 1e3
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::runtime::config::find_profile;
-
-    fn speed(profile: &str) -> &'static Speed {
-        &find_profile(profile).unwrap().speed
-    }
 
     fn product(rows: u64, columns: u64, depth: u64, dtype: &'static str) -> Demand {
         let executed = 2 * rows * columns * depth;
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_small_product_uses_less_of_the_card() {
-        let small = job(speed("a100-80g"), &product(256, 256, 4096, "bfloat16"), Float32::default());
+        let small = job(find_profile("a100-80g").unwrap(), &product(256, 256, 4096, "bfloat16"), Float32::default());
         let ideal = 2.0 * 256.0 * 256.0 * 4096.0 / 312e12 * 1e9;
         assert!(small.duration as f64 > 3.0 * ideal && small.share < WHOLE, "{small:?}");
     }
@@ -181,7 +180,7 @@ mod tests {
     fn copies_go_over_the_link_of_their_direction() {
         let of = |from, to| {
             let demand = Demand { kind: Kind::Copy(from, to), copied: 1 << 30, ..pointwise(1) };
-            let found = job(speed("a100-80g"), &demand, Float32::default());
+            let found = job(find_profile("a100-80g").unwrap(), &demand, Float32::default());
             (found.engine, found.duration / 1_000_000)
         };
         assert_eq!(of(MemoryKind::Pinned, MemoryKind::Device), (Engine::CopyIn, 41));

@@ -35,7 +35,7 @@ fn loom_a_block_waits_for_the_other_stream() {
         let (owner, user) = (Counter::leak(0), Counter::leak(1));
         let block = pool.allocate(owner, GENERAL, MIB).unwrap();
         user.submit();
-        pool.record_stream(block, user).unwrap();
+        assert!(pool.record_stream(block, user));
         let task = {
             let contents = Arc::clone(&contents);
             thread::spawn(move || {
