@@ -429,7 +429,7 @@ void rd_host_write_end(void);
 // An entry of the operator table; it lives forever.
 typedef struct rd_op rd_op;
 
-// A column-major matrix of a product; `leading` is its leading dimension in elements. `transposed`: the product uses its
+// A matrix as BLAS takes it: column-major with a leading dimension in elements. With `transposed` the described matrix is the
 // transpose.
 typedef struct rd_columns {
   void *data;
@@ -437,10 +437,11 @@ typedef struct rd_columns {
   int32_t leading;
 } rd_columns;
 
-// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype` is that of a and b. `out_dtype` is the same,
-// or float32 to leave the sums of 16-bit floats unrounded.
+// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n).
 typedef struct rd_gemm {
+  // The dtype of a and b.
   int32_t dtype;
+  // The dtype of `out`: float32 for the sums of 16 bit floats, else that of a and b.
   int32_t out_dtype;
   int32_t m;
   int32_t n;
@@ -594,23 +595,23 @@ rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
 // ---- traces (abi/rd_trace.rs) -------------------------------------------------------------------
 // Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
-// Kind of `rd_activity`: a task that computes or keeps the stream busy.
-#define RD_ACTIVITY_KERNEL 0
+// A computation, or other work that keeps the stream busy.
+#define RD_ACTIVITY_TYPE_KERNEL 0
 
-// Kind of `rd_activity`: a copy.
-#define RD_ACTIVITY_COPY 1
+// A copy.
+#define RD_ACTIVITY_TYPE_COPY 1
 
-// Kind of `rd_activity`: a fill.
-#define RD_ACTIVITY_FILL 2
+// A fill.
+#define RD_ACTIVITY_TYPE_FILL 2
 
-// Kind of `rd_activity`: the part of a user range that ran on one stream.
-#define RD_ACTIVITY_RANGE 3
+// The part of a user range that ran on one stream. Its name is that of the range it is linked to.
+#define RD_ACTIVITY_TYPE_RANGE 3
 
-// Kind of `rd_activity`: a call that submitted work.
-#define RD_ACTIVITY_CALL 4
+// A call that submitted work.
+#define RD_ACTIVITY_TYPE_CALL 4
 
-// Kind of `rd_activity`: not an activity, but the name of a stream's line.
-#define RD_ACTIVITY_LINE 5
+// The name of a stream's line; not an activity itself.
+#define RD_ACTIVITY_TYPE_LINE 5
 
 // A finished trace, opaque to C.
 typedef struct rd_trace rd_trace;
@@ -625,7 +626,7 @@ typedef struct rd_activity_note {
 
 // An activity of a trace, as profilers show it.
 typedef struct rd_activity {
-  // `RD_ACTIVITY_*`.
+  // `RD_ACTIVITY_TYPE_*`.
   int32_t kind;
   // The device or, for a call, the process.
   int32_t device;
@@ -649,7 +650,7 @@ typedef struct rd_activity {
 rd_status rd_trace_start(uint64_t *number);
 
 // Stops the trace of that number and waits for the streams that have tasks in it; null if it is not recording. `types`: bit set of
-// the requested `RD_ACTIVITY_*` kinds. The caller destroys the result.
+// the requested `RD_ACTIVITY_TYPE_*`. The caller destroys the result.
 struct rd_trace *rd_trace_stop(uint64_t number, uint32_t types);
 
 // Frees a trace; null is allowed.

@@ -49,6 +49,40 @@ void rd_shim_register(const struct rd_shim *functions);
 // The shim registers each overload of `rd_operators_bind` with a boxed kernel. The kernel passes the arguments as plain
 // descriptors and carries out on PyTorch's tensors what the operator asks for through `rd_caller`.
 
+// The `out=` tensor keeps its strides if it already has the right sizes.
+#define RD_STRIDES_ANY 0
+
+// The `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at
+// the end.
+#define RD_STRIDES_COPIED 1
+
+// The `out=` tensor gets the strides of the shape.
+#define RD_STRIDES_GIVEN 2
+
+// Like `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
+#define RD_STRIDES_SHARED 3
+
+// No call: the operator serves all of them.
+#define RD_DENSE_NEVER 0
+
+// Floating-point tensors; the result has their dtype.
+#define RD_DENSE_FLOATING 1
+
+// Floating-point or integer tensors; the result has their dtype.
+#define RD_DENSE_NUMERIC 2
+
+// Like `RD_DENSE_NUMERIC`, with a Bool result.
+#define RD_DENSE_BOOLEAN 3
+
+// Like `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
+#define RD_DENSE_NUMBER 4
+
+// Like `RD_DENSE_FLOATING`, with the scalar 0.
+#define RD_DENSE_QUOTIENT 5
+
+// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
+#define RD_DENSE_CHOICE 6
+
 // Flag of a 0-dim tensor that stands for a Python number (PyTorch's wrapped number).
 #define RD_TENSOR_WRAPPED_NUMBER 16
 
@@ -94,40 +128,6 @@ void rd_shim_register(const struct rd_shim *functions);
 // An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
 #define RD_VALUE_LARGE_INTEGER 13
 
-// An `out=` tensor keeps its strides if it already has the right sizes.
-#define RD_STRIDES_ANY 0
-
-// An `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the
-// end.
-#define RD_STRIDES_COPIED 1
-
-// An `out=` tensor gets the strides of the shape.
-#define RD_STRIDES_GIVEN 2
-
-// As `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
-#define RD_STRIDES_SHARED 3
-
-// Values of `rd_pointwise.dense`, which says for which dense calls the shim may launch the kernel itself: none.
-#define RD_DENSE_NEVER 0
-
-// Floating-point tensors; the result has their dtype.
-#define RD_DENSE_FLOATING 1
-
-// Floating-point or integer tensors; the result has their dtype.
-#define RD_DENSE_NUMERIC 2
-
-// As `RD_DENSE_NUMERIC`, with a Bool result.
-#define RD_DENSE_BOOLEAN 3
-
-// As `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
-#define RD_DENSE_NUMBER 4
-
-// As `RD_DENSE_FLOATING`, with the scalar 0.
-#define RD_DENSE_QUOTIENT 5
-
-// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
-#define RD_DENSE_CHOICE 6
-
 // The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
 typedef struct rd_guard rd_guard;
 
@@ -144,7 +144,7 @@ typedef struct rd_task {
 } rd_task;
 
 // A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
-// without calling the operator. Operands and scalars are the arguments in order.
+// without calling the operator, for calls as `dense` says. Operands and scalars are the arguments in order.
 typedef struct rd_pointwise {
   const rd_op *kernel;
   // `RD_DENSE_...`.
@@ -206,13 +206,15 @@ typedef struct rd_cut {
   bool takes_threads;
 } rd_cut;
 
-// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
-// one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
-// would choose.
+// How a convolution's task is divided.
 typedef struct rd_division {
   int64_t parts;
+  // Nanoseconds on one thread, summed over the parts.
   uint64_t cost;
+  // Divide along the channels that the parts do not share: output channels forward, input channels backward. Otherwise
+  // divide along the batch.
   bool by_channels;
+  // 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch would choose.
   bool large_volumes;
 } rd_division;
 

@@ -433,13 +433,14 @@ pub struct Wanted<'a> {
 /// How an `out=` tensor of the caller is prepared. It is resized to the requested sizes in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strides {
-    /// The tensor keeps its strides if it already has the right sizes.
+    /// The `out=` tensor keeps its strides if it already has the right sizes.
     Any = 0,
-    /// The tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the end.
+    /// The `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at
+    /// the end.
     Copied = 1,
-    /// The tensor gets the strides of the shape.
+    /// The `out=` tensor gets the strides of the shape.
     Given = 2,
-    /// Like `Any`, and elements of the tensor may share memory.
+    /// Like `Any`, and elements of the `out=` tensor may share memory.
     Shared = 3,
 }
 
@@ -470,6 +471,7 @@ impl Cut {
 
 /// How a convolution's task is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Partition {
     pub parts: i64,
     /// Nanoseconds on one thread, summed over the parts.

@@ -310,17 +310,20 @@ fn alias(line: &str) -> Option<(String, &str, &str)> {
     Some((module.replace("::", "/"), of, name))
 }
 
-/// The struct that such a line exports; it and the types of its fields have their names in C.
+/// What such a line exports: a struct, which has its name in C as the types of its fields have, or the variants of an enum.
 fn lent(line: &str) -> Option<String> {
-    let (module, of, _) = alias(line)?;
-    let source_of_struct = source(&module);
-    let item = source_of_struct
+    let (module, of, name) = alias(line)?;
+    let source_of_item = source(&module);
+    let item = source_of_item
         .split(
             "
 
 ",
         )
-        .find(|item| item.contains(&format!("pub struct {of} {{")))?;
+        .find(|item| ["struct", "enum"].iter().any(|kind| item.contains(&format!("pub {kind} {of} {{"))))?;
+    if let Some((_, variants)) = item.split_once("pub enum ") {
+        return constants(variants, name);
+    }
     let sources: String = sections().map(source).collect();
     let renamed = sources.lines().filter_map(alias).fold(item.to_owned(), |text, (_, of, name)| {
         [("struct ", " {"), (": ", ","), ("[", ";")]
@@ -328,6 +331,17 @@ fn lent(line: &str) -> Option<String> {
             .fold(text, |text, (before, after)| text.replace(&format!("{before}{of}{after}"), &format!("{before}{name}{after}")))
     });
     Some(without_links(&renamed))
+}
+
+/// The numbered variants of an enum as constants `RD_NAME_VARIANT`.
+fn constants(item: &str, name: &str) -> Option<String> {
+    let variants = item.lines().filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "));
+    let text = variants.fold(item.to_owned(), |text, (variant, number)| {
+        let constant = format!("{name}_{variant}").to_uppercase();
+        let text = text.replace(&format!("{variant} = {number},"), &format!("pub const {constant}: i32 = {number};"));
+        text.replace(&format!("`{variant}`"), &format!("`{constant}`"))
+    });
+    Some(text.split_once('{')?.1.strip_suffix('}')?.to_owned())
 }
 
 /// Another name for a struct of a module that C does not see is a struct that C sees no fields of.

@@ -11,7 +11,10 @@ use std::sync::atomic::AtomicU64;
 use super::rd_device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
 use crate::call::callees::kernel;
-use crate::ops::matmul::kernel::library::{self, Columns, Gemm};
+use crate::ops::matmul::kernel::library;
+#[allow(unused_imports, reason = "the type of a field, which C names")]
+pub use crate::ops::matmul::kernel::library::Columns as rd_columns;
+pub use crate::ops::matmul::kernel::library::Gemm as rd_gemm;
 use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
 use crate::runtime::stream::Stream;
@@ -117,31 +120,6 @@ pub unsafe extern "C" fn rd_op_check_scalars(op: &rd_op, names: *const c_char) -
     })
 }
 
-/// A column-major matrix of a product; `leading` is its leading dimension in elements. `transposed`: the product uses its
-/// transpose.
-#[repr(C)]
-pub struct rd_columns {
-    pub data: *mut c_void,
-    pub transposed: bool,
-    pub leading: i32,
-}
-
-/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype` is that of a and b. `out_dtype` is the same,
-/// or float32 to leave the sums of 16-bit floats unrounded.
-#[repr(C)]
-pub struct rd_gemm {
-    pub dtype: i32,
-    pub out_dtype: i32,
-    pub m: i32,
-    pub n: i32,
-    pub k: i32,
-    pub a: rd_columns,
-    pub b: rd_columns,
-    pub out: rd_columns,
-    pub alpha: f64,
-    pub beta: f64,
-}
-
 /// Computes a product; returns false if it cannot.
 pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm) -> bool;
 
@@ -152,17 +130,8 @@ pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm) -> bool;
 /// `run` reads and writes only what a product describes, may be called from several threads at once, and does not unwind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
-    library::register(DTypeSet(dtypes), move |gemm| {
-        let columns = |matrix: Columns| {
-            let Columns { data, transposed, leading } = matrix;
-            rd_columns { data: data.cast(), transposed, leading }
-        };
-        let &Gemm { dtype, out_dtype, m, n, k, a, b, out, alpha, beta } = gemm;
-        let (dtype, out_dtype) = (dtype as i32, out_dtype as i32);
-        let product = rd_gemm { dtype, out_dtype, m, n, k, a: columns(a), b: columns(b), out: columns(out), alpha, beta };
-        // SAFETY: the caller's promise about `run`; the matrices are in the memory of the launch, which the kernel may access.
-        unsafe { run(&raw const product) }
-    });
+    // SAFETY: the caller's promise about `run`; the matrices are in the memory of the launch, which the kernel may access.
+    library::register(DTypeSet(dtypes), move |product| unsafe { run(product) });
 }
 
 /// Enqueues an elementwise kernel over dense operands on this thread's current stream of the device. After `RD_UNSUPPORTED`

@@ -13,12 +13,15 @@ use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
 use super::rd_shim::shim;
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
+pub use crate::call::Partition as rd_division;
+pub use crate::call::Strides as rd_strides;
 use crate::call::callees::{CALLEES, Callee};
 use crate::call::guards::Guard;
-use crate::call::operator::{DenseCalls, Kernel, Operator};
+pub use crate::call::operator::DenseCalls as rd_dense;
+use crate::call::operator::{Kernel, Operator};
 use crate::call::{
-    Arguments, Call, CallError, Caller, Cut, Format, Input, Outcome, Partition, Shape, Shapes, Strides, Tensor, Tensors, Value,
-    Wanted, contiguous_strides, copied, dims,
+    Arguments, Call, CallError, Caller, Cut, Format, Input, Outcome, Shape, Shapes, Tensor, Tensors, Value, Wanted,
+    contiguous_strides, copied, dims,
 };
 use crate::ops::bindings::{definitions, operators};
 use crate::runtime::observers;
@@ -93,22 +96,6 @@ pub struct rd_value {
     pub scalar: rd_scalar,
 }
 
-/// An `out=` tensor keeps its strides if it already has the right sizes.
-pub const RD_STRIDES_ANY: i32 = 0;
-/// An `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the
-/// end.
-pub const RD_STRIDES_COPIED: i32 = 1;
-/// An `out=` tensor gets the strides of the shape.
-pub const RD_STRIDES_GIVEN: i32 = 2;
-/// As `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
-pub const RD_STRIDES_SHARED: i32 = 3;
-const _: () = assert!(
-    RD_STRIDES_ANY == Strides::Any as i32
-        && RD_STRIDES_COPIED == Strides::Copied as i32
-        && RD_STRIDES_GIVEN == Strides::Given as i32
-        && RD_STRIDES_SHARED == Strides::Shared as i32
-);
-
 /// How a task is cut into parts: along dimension `dim` of each tensor that has at least `least_ndim` dimensions and size `size` in
 /// that dimension. Every part gets the other tensors whole. `cost`: nanoseconds on one thread, summed over the parts.
 /// `takes_threads`: the libraries that PyTorch calls use their own threads.
@@ -120,17 +107,6 @@ pub struct rd_cut {
     pub parts: i64,
     pub cost: u64,
     pub takes_threads: bool,
-}
-
-/// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
-/// one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
-/// would choose.
-#[repr(C)]
-pub struct rd_division {
-    pub parts: i64,
-    pub cost: u64,
-    pub by_channels: bool,
-    pub large_volumes: bool,
 }
 
 /// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
@@ -226,32 +202,8 @@ pub struct rd_task {
     pub guarded: bool,
 }
 
-/// Values of `rd_pointwise.dense`, which says for which dense calls the shim may launch the kernel itself: none.
-pub const RD_DENSE_NEVER: i32 = 0;
-/// Floating-point tensors; the result has their dtype.
-pub const RD_DENSE_FLOATING: i32 = 1;
-/// Floating-point or integer tensors; the result has their dtype.
-pub const RD_DENSE_NUMERIC: i32 = 2;
-/// As `RD_DENSE_NUMERIC`, with a Bool result.
-pub const RD_DENSE_BOOLEAN: i32 = 3;
-/// As `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
-pub const RD_DENSE_NUMBER: i32 = 4;
-/// As `RD_DENSE_FLOATING`, with the scalar 0.
-pub const RD_DENSE_QUOTIENT: i32 = 5;
-/// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
-pub const RD_DENSE_CHOICE: i32 = 6;
-const _: () = assert!(
-    RD_DENSE_NEVER == DenseCalls::Never as i32
-        && RD_DENSE_FLOATING == DenseCalls::Floating as i32
-        && RD_DENSE_NUMERIC == DenseCalls::Numeric as i32
-        && RD_DENSE_BOOLEAN == DenseCalls::Boolean as i32
-        && RD_DENSE_NUMBER == DenseCalls::Number as i32
-        && RD_DENSE_QUOTIENT == DenseCalls::Quotient as i32
-        && RD_DENSE_CHOICE == DenseCalls::Choice as i32
-);
-
 /// A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
-/// without calling the operator. Operands and scalars are the arguments in order.
+/// without calling the operator, for calls as `dense` says. Operands and scalars are the arguments in order.
 #[repr(C)]
 pub struct rd_pointwise {
     pub kernel: *const rd_op,
@@ -306,7 +258,7 @@ pub unsafe extern "C" fn rd_operators_bind(binder: &rd_binder) -> rd_status {
             let [meta, tier] = [operator.meta(), operator.tier()].map(|name| name.map_or(ptr::null(), CStr::as_ptr));
             let functional = operator.names[0].as_ptr();
             let kernel = operator.row().map_or(ptr::null(), ptr::from_ref);
-            let pointwise = operator.prepare.dense.map(|dense| rd_pointwise { kernel, dense: dense as i32 });
+            let pointwise = operator.prepare.dense.map(|dense: rd_dense| rd_pointwise { kernel, dense: dense as i32 });
             for name in operator.names {
                 let (name, task, pointwise) = (name.as_ptr(), task.as_ref(), pointwise.as_ref());
                 // SAFETY: as above; strings and the operator live forever.
@@ -671,12 +623,10 @@ impl Caller for Host<'_> {
         checked(unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) })
     }
 
-    fn divide(&self, arguments: &[Value<'_>], division: &Partition) -> Outcome {
-        let &Partition { parts, cost, by_channels, large_volumes } = division;
-        let division = rd_division { parts, cost, by_channels, large_volumes };
+    fn divide(&self, arguments: &[Value<'_>], division: &rd_division) -> Outcome {
         let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         // SAFETY: as above; there are as many values as arguments, and they live to the end of the call.
-        checked(unsafe { (self.caller.divide)(self.context, values.as_ptr(), &raw const division) })
+        checked(unsafe { (self.caller.divide)(self.context, values.as_ptr(), division) })
     }
 
     fn is_void(&self) -> bool {
@@ -712,7 +662,7 @@ impl Caller for Host<'_> {
         read.collect::<Result<_, _>>().map_err(unknown)
     }
 
-    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, CallError> {
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: rd_strides) -> Result<Tensor<'_>, CallError> {
         let shape = described(&wanted);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
         let made = self.made(Some(wanted), |context, made| unsafe {
