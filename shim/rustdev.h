@@ -119,9 +119,6 @@ rd_status rd_stream_from_pool(int32_t device, int32_t priority, int64_t *stream)
 // The native handle of a stream; null for an unknown stream.
 void *rd_stream_handle(int32_t device, int64_t stream);
 
-// True if (device, id) names a stream.
-bool rd_stream_exists(int32_t device, int64_t stream);
-
 // True if nothing is queued or running on the stream.
 rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
 
@@ -326,7 +323,7 @@ rd_status rd_memory_get_stats(int32_t device, struct rd_memory_stats *stats);
 // Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.
 rd_status rd_memory_reset_stats(int32_t device, bool accumulated);
 
-// Sets the function to call after each allocation and free; null for none.
+// Sets the function to call after each allocation and free; only the first call has an effect.
 void rd_memory_set_observer(rd_memory_observer observer);
 
 // Sets the label of the live block that starts at `pointer`, or removes it if `label` is null. Returns true if there is such a
@@ -507,7 +504,7 @@ rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_laun
 // A state has shared ownership: PyTorch generators and graphs that draw from it hold shares. The functions that read or change it
 // also work in a forked child, and do not start the runtime.
 
-// The state of a generator, opaque to C.
+// A share in the state of a generator, opaque to C.
 typedef struct rd_generator rd_generator;
 
 // The state from which a kernel draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
@@ -517,13 +514,13 @@ typedef struct rd_philox_state {
 } rd_philox_state;
 
 // A new state; the caller releases it with `rd_generator_release`.
-const struct rd_generator *rd_generator_create(struct rd_philox_state state);
+struct rd_generator *rd_generator_create(struct rd_philox_state state);
 
 // Another share in a state; the caller releases it with `rd_generator_release`.
-const struct rd_generator *rd_generator_share(const struct rd_generator *generator);
+struct rd_generator *rd_generator_share(const struct rd_generator *generator);
 
 // Releases a share.
-void rd_generator_release(const struct rd_generator *generator);
+void rd_generator_release(struct rd_generator *generator);
 
 // The current state.
 struct rd_philox_state rd_generator_state(const struct rd_generator *generator);

@@ -56,14 +56,10 @@ __all__ = [
     "memory_empty_cache",
     "memory_free",
     "memory_get_fraction",
-    "memory_info",
     "memory_record_history",
-    "memory_reset_accumulated",
-    "memory_reset_peak",
     "memory_restore_pool",
     "memory_set_fraction",
     "memory_snapshot",
-    "memory_stats",
     "memory_traceback",
     "nccl_mode",
     "num_threads",
@@ -351,10 +347,6 @@ def event_elapsed(start: int, end: int) -> float:
     """Return the milliseconds between two completed events, given by their ``event_id``."""
 
 # src/python/py_memory/
-
-
-
-
 
 def memory_empty_cache() -> None:
     """Release the cached memory of all devices."""

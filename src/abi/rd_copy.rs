@@ -7,16 +7,16 @@ use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use super::rd_device::current_stream;
-use super::rd_launch::{Launched, rd_scalar, scalar};
-use super::rd_operator::{operands, rd_tensor, tensor};
-use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
+use super::rd_launch::{rd_scalar, scalar};
+use super::rd_operator::{Host, failure, operands, rd_tensor, tensor};
+use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status};
 use crate::call::callees::kernel;
 use crate::call::{Format, Input, Tensor};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
 use crate::runtime::{Error, pools};
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::{MAX_DIMS, Op, Scalar};
+use crate::tensor::{MAX_DIMS, Op};
 
 /// Enqueues a copy of a non-empty tensor to another tensor of the same sizes; at least one of the two is on a device. For a copy
 /// from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait, and pinned memory
@@ -108,20 +108,9 @@ unsafe fn launch(arena: &BumpArena, op: &'static Op, target: Tensor<'_>, inputs:
     check(target)?;
     source.map_or(Ok(()), check)?;
     let dense_numel = if is_plain(target, source.unwrap_or(target)) { target.numel() } else { 0 };
-    let launched = Launched {
-        op,
-        device,
-        compute: target.dtype(),
-        num_outputs: 1,
-        dense_numel,
-        operands: operands(arena, &[Some(target)], inputs, &dense_numel),
-        num_scalars: 0,
-        scalar: |index: usize| -> Result<Scalar, Failure> {
-            Err(Failure::new(RD_INTERNAL, format!("{}: no scalar {index}", op.text())))
-        },
-    };
+    let operands = operands(arena, &[Some(target)], inputs, &dense_numel);
     // SAFETY: the caller's promise.
-    unsafe { launched.launch() }
+    unsafe { Host::enqueue(op, target.dtype(), device, (operands, 1), dense_numel, &[]) }.map_err(failure)
 }
 
 /// Refuses a tensor that cannot be an operand.

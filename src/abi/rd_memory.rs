@@ -4,6 +4,7 @@
 //! allocated for, without a wait.
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::OnceLock;
 
 use super::rd_device::device_index;
 use super::rd_stream::find;
@@ -15,11 +16,10 @@ pub use crate::runtime::memory::stats::PerKind as rd_stat_per_kind;
 #[allow(unused_imports, reason = "the type of a field, which C names")]
 pub use crate::runtime::memory::stats::Stat as rd_stat;
 pub use crate::runtime::memory::stats::Stats as rd_memory_stats;
-use crate::runtime::sync::{AtomicUsize, Ordering};
 use crate::runtime::{Error, device, pools};
 
 /// Called after each allocation (`bytes` positive) and free (`bytes` negative).
-pub type rd_memory_observer = Option<extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32)>;
+pub type rd_memory_observer = extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32);
 
 fn pool(device: i32) -> Result<&'static DevicePool, Error> {
     pools::pool(device_index(device)?)
@@ -87,21 +87,17 @@ pub extern "C" fn rd_memory_reset_stats(device: i32, accumulated: bool) -> rd_st
     })
 }
 
-/// The address of the function passed to [`rd_memory_set_observer`], or 0.
-static OBSERVER: AtomicUsize = AtomicUsize::new(0);
+static OBSERVER: OnceLock<rd_memory_observer> = OnceLock::new();
 
-/// Sets the function to call after each allocation and free; null for none.
+/// Sets the function to call after each allocation and free; only the first call has an effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_set_observer(observer: rd_memory_observer) {
-    OBSERVER.store(observer.map_or(0, |function| function as usize), Ordering::Release);
-    observe::set_usage_observer(observer.map(|_| notify as observe::UsageObserver));
+    OBSERVER.get_or_init(|| observer);
+    observe::set_usage_observer(Some(notify));
 }
 
 fn notify(usage: &Usage) {
-    let address = OBSERVER.load(Ordering::Acquire) as *const ();
-    // SAFETY: only `rd_memory_set_observer` stores here: 0, which is `None`, or a function of exactly this type.
-    let observer: rd_memory_observer = unsafe { std::mem::transmute(address) };
-    if let Some(observer) = observer {
+    if let Some(observer) = OBSERVER.get() {
         observer(usage.address as *mut c_void, usage.bytes, usage.allocated, usage.reserved, usage.device as i32);
     }
 }

@@ -21,7 +21,7 @@ pub use crate::call::operator::DenseCalls as rd_dense;
 use crate::call::operator::{Kernel, Operator};
 use crate::call::{
     Arguments, Call, CallError, Caller, Cut, Format, Input, Outcome, Shape, Shapes, Tensor, Tensors, Value, Wanted,
-    contiguous_strides, copied, dims,
+    contiguous_strides, copied,
 };
 use crate::ops::bindings::{definitions, operators};
 use crate::runtime::observers;
@@ -429,17 +429,6 @@ pub(super) unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting
     Ok(Tensor::new(arena, place, dtype, device, Flags(flags as u8), sizes, strides))
 }
 
-/// # Safety
-/// The sizes and strides of `given` are readable.
-unsafe fn shape(given: &rd_tensor) -> Result<Shape, Failure> {
-    let ndim = given.ndim.max(0) as usize;
-    // SAFETY: the caller's promise.
-    let sizes = unsafe { elements::<i64>(given.sizes.cast(), ndim) };
-    // SAFETY: as above.
-    let strides = unsafe { elements::<i64>(given.strides.cast(), ndim) };
-    Ok(Shape { sizes: dims(sizes, |size| size), strides: dims(strides, |stride| stride), dtype: rd_launch::dtype(given.dtype)? })
-}
-
 /// A descriptor that borrows from `wanted`, which must outlive it.
 fn described(wanted: &Wanted<'_>) -> rd_tensor {
     let strides = wanted.strides.map_or(ptr::null(), <[i64]>::as_ptr);
@@ -502,7 +491,7 @@ const NO_TENSOR: rd_tensor = rd_tensor {
 const MAX_OUTPUTS: usize = 8;
 
 /// The shim's side of the boundary.
-struct Host<'a> {
+pub(super) struct Host<'a> {
     context: *mut c_void,
     caller: &'a rd_caller,
     arena: &'a BumpArena,
@@ -545,7 +534,7 @@ impl<'a> Host<'a> {
     /// # Safety
     /// The operands are tensors of the call or elements of them, whose memory is valid in the stream's order. Outputs are tensors
     /// that the call made or is asked to write to.
-    unsafe fn enqueue(
+    pub(super) unsafe fn enqueue(
         op: &'static Op,
         compute: DType,
         device: i32,
@@ -657,9 +646,12 @@ impl Caller for Host<'_> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
         checked(unsafe { (self.caller.meta)(self.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) })?;
-        // SAFETY: as above: the function describes `count` shapes.
-        let read = shapes[..count.min(MAX_OUTPUTS)].iter().map(|each| unsafe { shape(each) });
-        read.collect::<Result<_, _>>().map_err(unknown)
+        let shape = |given: &rd_tensor| {
+            // SAFETY: as above: the function describes `count` shapes.
+            let given = unsafe { tensor(self.arena, given, true) }?;
+            Ok(Shape { sizes: given.sizes().into(), strides: given.strides().into(), dtype: given.dtype() })
+        };
+        shapes[..count.min(MAX_OUTPUTS)].iter().map(shape).collect::<Result<_, _>>().map_err(unknown)
     }
 
     fn output(&self, index: usize, wanted: Wanted<'_>, strides: rd_strides) -> Result<Tensor<'_>, CallError> {
@@ -833,7 +825,7 @@ fn immediate(number: &rd_scalar) -> View<'_> {
     unsafe { View::from_checked(data.cast_mut(), dtype, Flags::IMMEDIATE, &[], &[]) }
 }
 
-fn to_scalar(value: &Scalar) -> rd_scalar {
+pub(super) fn to_scalar(value: &Scalar) -> rd_scalar {
     let number = |dtype: DType, integer, real, imaginary| rd_scalar { dtype: dtype as i32, integer, real, imaginary };
     match *value {
         Scalar::Bool(value) => number(DType::Bool, i64::from(value), f64::from(u8::from(value)), 0.0),
