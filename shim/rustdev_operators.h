@@ -10,11 +10,6 @@ extern "C" {
 #endif
 
 // ---- what the core asks of PyTorch (abi/rd_shim.rs) ---------------------------------------------
-// The core is loaded first, without torch's libraries; then the shim that fits the installed torch. Tests and benches of this
-// crate have no shim and hence no PyTorch.
-
-// A callback that receives an operator's name and its tier.
-typedef void (*rd_shim_visit_tier)(void *context, const char *name, const char *tier);
 
 // The functions of the shim.
 typedef struct rd_shim {
@@ -30,11 +25,6 @@ typedef struct rd_shim {
   bool (*allows_tf32)(bool is_convolution);
   // The number (`c10::ScalarType`) of PyTorch's default dtype.
   int32_t (*default_dtype)(void);
-  // Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, after all other
-  // registrations.
-  void (*register_fallback)(void);
-  // Visits every operator whose kernel for the device's dispatch key is not from the operator table.
-  void (*visit_tiers)(rd_shim_visit_tier visit, void *context);
   // Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`, `RD_WAIT_DRY`) of the wait flags by `bits`; returns the new
   // flags.
   int32_t (*change_wait_flags)(int32_t mask, int32_t bits);

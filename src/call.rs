@@ -10,6 +10,7 @@ pub mod guards;
 pub mod operator;
 pub(crate) mod pointwise;
 pub(crate) mod prelude;
+pub mod shim;
 pub(crate) mod tasks;
 pub(crate) mod tensor_iterator;
 pub(crate) mod tensor_lists;
@@ -529,21 +530,6 @@ pub trait Caller {
 
     /// True if the overload returns nothing and only writes to its arguments.
     fn is_void(&self) -> bool;
-
-    /// True if PyTorch has MKL.
-    fn has_mkl(&self) -> bool;
-
-    /// True if PyTorch's products of 16 bit floats use AMX.
-    fn has_amx(&self) -> bool;
-
-    /// True if PyTorch has a complex dtype of two BFloat16.
-    fn has_complex_bfloat16(&self) -> bool;
-
-    /// True if the user asked for deterministic algorithms.
-    fn is_deterministic(&self) -> bool;
-
-    /// `torch.get_default_dtype()`.
-    fn default_dtype(&self) -> DType;
 
     // Requests that make tensors or launch kernels; [`Call`] has functions for them.
 

@@ -198,8 +198,8 @@ fn layouts() -> [Layout; 26] {
         layout!(rd_change: kind, argument, numbers),
         layout!(rd_philox_state: seed, offset),
         layout!(
-            rd_shim: has_mkl, has_amx, has_complex_bfloat16, is_deterministic, default_dtype, register_fallback, visit_tiers,
-            change_wait_flags, set_race_type
+            rd_shim: has_mkl, has_amx, has_complex_bfloat16, is_deterministic, allows_tf32, default_dtype, change_wait_flags,
+            set_race_type
         ),
         layout!(rd_wait: kind, device, name, stream, event, bytes, to_device, pinned, is_asynchronous, is_idle),
         layout!(rd_activity_note: key, value, is_text),

@@ -10,7 +10,6 @@ use std::ptr;
 use std::slice;
 
 use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
-use super::rd_shim::shim;
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 pub use crate::call::Partition as rd_division;
@@ -620,26 +619,6 @@ impl Caller for Host<'_> {
 
     fn is_void(&self) -> bool {
         self.is_void
-    }
-
-    fn has_mkl(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_mkl)())
-    }
-
-    fn has_amx(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_amx)())
-    }
-
-    fn has_complex_bfloat16(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_complex_bfloat16)())
-    }
-
-    fn is_deterministic(&self) -> bool {
-        shim().is_some_and(|shim| (shim.is_deterministic)())
-    }
-
-    fn default_dtype(&self) -> DType {
-        shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float)
     }
 
     fn meta(&self) -> Result<Shapes, CallError> {
