@@ -13,10 +13,7 @@ use pyo3::prelude::*;
 
 use super::frames;
 use super::py_ops::loaded_shim;
-use crate::abi::rd_wait::{
-    RD_WAIT_COPY, RD_WAIT_DEVICE, RD_WAIT_FALLBACK, RD_WAIT_OBSERVED, RD_WAIT_READ, RD_WAIT_RESULT, RD_WAIT_STREAM, observe,
-    rd_wait,
-};
+use crate::abi::rd_wait::{RD_WAIT_OBSERVED, observe, rd_wait};
 use crate::runtime::sync::{LazyLock, Mutex};
 use crate::runtime::{affinity, fork};
 
@@ -206,30 +203,18 @@ fn waits_stop() -> PyResult<()> {
     Ok(())
 }
 
-/// Kind, name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.
-type Row = ((&'static str, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
+/// Kind (`RD_WAIT_*`), name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.
+type Row = ((i32, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
 
 #[pyfunction]
 fn waits_sums() -> Vec<Row> {
     RECORDER.lock().sums.iter().map(row).collect()
 }
 
-fn kind_text(kind: i32) -> &'static str {
-    match kind {
-        RD_WAIT_READ => "item",
-        RD_WAIT_RESULT => "result",
-        RD_WAIT_FALLBACK => "fallback",
-        RD_WAIT_COPY => "copy",
-        RD_WAIT_DEVICE => "device",
-        RD_WAIT_STREAM => "stream",
-        _ => "event",
-    }
-}
-
 fn row((key, sum): &(Key, Sum)) -> Row {
     let Key { kind, name, to_device, pinned, waits, lines } = key.clone();
     let Lines { user, library, prints } = lines;
-    ((kind_text(kind), name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
+    ((kind, name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
 }
 
 #[pyfunction]
