@@ -675,7 +675,7 @@ void rd_trace_leave(bool is_user);
 bool rd_sanitizer_is_on(void);
 
 // Reports a race if this thread may not yet access the device memory, given what it has waited for. `name`: the operator, for the
-// report.
+// report. `begin` is only compared, never dereferenced.
 rd_status rd_sanitizer_host_access(const char *name, const void *begin, size_t bytes, bool write);
 
 #ifdef __cplusplus

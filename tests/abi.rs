@@ -285,8 +285,9 @@ fn declarations(section: &str, source: &str) -> String {
     String::from_utf8(text).expect("cbindgen writes UTF-8").trim().to_owned() + "\n"
 }
 
-/// The source without the other files that it names and without the documentation that is for Rust alone.
+/// The source without the other files that it names and without the documentation that is for Rust alone. Strings are pointers.
 fn for_c(source: &str) -> String {
+    let source = source.replace(": rd_text", ": *const c_char");
     let mut lines: Vec<String> = Vec::new();
     let mut skipping = false;
     for line in source.lines() {

@@ -493,8 +493,8 @@ def waits_sums() -> list[
     """Return the sums so far. Rows are only appended: a row keeps its index.
 
     Returns:
-        Rows of a key (number of the kind, name, to the device, pinned, waits, prints, line of user code, line of a library) and its sums (count,
-        number of waits that found nothing to wait for, nanoseconds, bytes).
+        Rows of a key (number of the kind, name, to the device, pinned, waits, prints, line of user code, line of a library) and its
+        sums (count, number of waits that found nothing to wait for, nanoseconds, bytes).
     """
 
 def waits_spans(first: int) -> list[tuple[int, int, int, int]]:

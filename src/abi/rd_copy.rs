@@ -3,13 +3,13 @@
 //! A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream; two events order it
 //! after and before the work of the destination's current stream.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::ptr;
 
 use super::rd_device::current_stream;
 use super::rd_launch::{rd_scalar, scalar};
 use super::rd_operator::{Host, failure, operands, rd_tensor, tensor};
-use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status};
+use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, rd_text};
 use crate::call::callees::kernel;
 use crate::call::{Format, Input, Tensor};
 use crate::runtime::event::Event;
@@ -24,9 +24,9 @@ use crate::tensor::{MAX_DIMS, Op};
 ///
 /// # Safety
 /// The tensors' sizes and strides are readable, and their memory meets the contract of
-/// [`rd_launch`](super::rd_launch::rd_launch); `wait` is null or a NUL-terminated string.
+/// [`rd_launch`](super::rd_launch::rd_launch).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_copy(target: &rd_tensor, source: &rd_tensor, wait: *const c_char) -> rd_status {
+pub unsafe extern "C" fn rd_copy(target: &rd_tensor, source: &rd_tensor, wait: rd_text) -> rd_status {
     guard(|| {
         let arena = BumpArena::default();
         // SAFETY: the caller promises a tensor.
@@ -49,9 +49,7 @@ pub unsafe extern "C" fn rd_copy(target: &rd_tensor, source: &rd_tensor, wait: *
         }
         let (device, host) = if to < 0 { (from, target) } else { (to, source) };
         enqueue(device)?;
-        // SAFETY: the caller promises that `wait` is null or a string.
-        let wait = (!wait.is_null()).then(|| unsafe { CStr::from_ptr(wait) });
-        Ok(finish(current_stream(device)?, host, wait)?)
+        Ok(finish(current_stream(device)?, host, wait.given())?)
     })
 }
 

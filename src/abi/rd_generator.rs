@@ -3,12 +3,10 @@
 //! A state has shared ownership: PyTorch generators and graphs that draw from it hold shares. The functions that read or change it
 //! also work in a forked child, and do not start the runtime.
 
-use std::ffi::{CStr, c_char};
-
 use super::rd_device::current_stream;
 use super::rd_launch::rd_scalar;
 use super::rd_operator::to_scalar;
-use super::{Failure, catch, guard, rd_status};
+use super::{Failure, catch, guard, rd_status, rd_text};
 pub use crate::runtime::generator::PhiloxState as rd_philox_state;
 use crate::runtime::generator::{self, Generator};
 use crate::runtime::graph::capture::{self, Capture};
@@ -54,20 +52,16 @@ fn refuse_capturing(device: i32, what: &str) -> Result<(), Failure> {
 
 /// Sets the seed and the offset, a multiple of 4. Fails while this thread's current stream of the device captures; `what` names
 /// the change in that error.
-///
-/// # Safety
-/// `what` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_set_state(
+pub extern "C" fn rd_generator_set_state(
     generator: &rd_generator,
     device: i32,
     state: rd_philox_state,
-    what: *const c_char,
+    what: rd_text,
 ) -> rd_status {
     catch(|| {
         generator::check_offset(state.offset)?;
-        // SAFETY: the caller's promise.
-        refuse_capturing(device, &unsafe { CStr::from_ptr(what) }.to_string_lossy())?;
+        refuse_capturing(device, &what.lossy())?;
         generator.0.set_state(state);
         Ok(())
     })

@@ -3,12 +3,12 @@
 //! Blocks are aligned to 512 bytes. Reuse is stream-ordered: freed memory is reused by later tasks of the stream that the block was
 //! allocated for, without a wait.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::sync::OnceLock;
 
 use super::rd_device::device_index;
 use super::rd_stream::find;
-use super::{guard, rd_status, shield, write};
+use super::{guard, rd_status, rd_text, shield, write};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
 #[allow(unused_imports, reason = "the type of a field, which C names")]
@@ -104,16 +104,9 @@ fn notify(usage: &Usage) {
 
 /// Sets the label of the live block that starts at `pointer`, or removes it if `label` is null. Returns true if there is such a
 /// block.
-///
-/// # Safety
-/// `label` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_memory_set_label(pointer: *const c_void, label: *const c_char) -> bool {
-    shield(false, || {
-        // SAFETY: the caller's promise; `label` is not null here.
-        let text = (!label.is_null()).then(|| unsafe { CStr::from_ptr(label) });
-        pools::set_label(pointer.cast(), text.map(|text| text.to_string_lossy().into()))
-    })
+pub extern "C" fn rd_memory_set_label(pointer: *const c_void, label: rd_text) -> bool {
+    shield(false, || pools::set_label(pointer.cast(), label.given().map(|label| label.to_string_lossy().into())))
 }
 
 /// The label of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.

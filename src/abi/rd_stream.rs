@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::rd_device::{current_stream, device_index};
 use super::rd_operator::elements;
-use super::{guard, rd_status, shield, write};
+use super::{guard, rd_status, rd_text, shield, write};
 use crate::call::declared;
 use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
@@ -75,16 +75,9 @@ pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
 
 /// As [`rd_stream_synchronize`], for this thread's current stream of the device. `name`: the operator that waits, for the error if
 /// the stream is capturing.
-///
-/// # Safety
-/// `name` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_synchronize_current(device: i32, name: *const c_char) -> rd_status {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(name) };
-        Ok(current_stream(device)?.synchronize_for(|| name.to_string_lossy().into_owned())?)
-    })
+pub extern "C" fn rd_stream_synchronize_current(device: i32, name: rd_text) -> rd_status {
+    guard(|| Ok(current_stream(device)?.synchronize_for(|| name.lossy().into_owned())?))
 }
 
 /// A byte range that a task reads or writes; `end` is exclusive.
