@@ -137,21 +137,21 @@ fn consume<T>(handle: T, body: impl FnOnce(T)) {
     shield((), || body(ManuallyDrop::into_inner(handle)));
 }
 
-/// A NUL-terminated string or, where a function says so, null. C passes it to a call and keeps it meanwhile; Rust makes none, except
-/// in tests.
+/// A NUL-terminated string or, where a function says so, null. C passes it to a call, itself or in an argument, and keeps it
+/// meanwhile; Rust makes none, except in tests.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct rd_text(*const c_char);
 
 impl rd_text {
     /// The string; `None` for null.
-    fn given(&self) -> Option<&CStr> {
-        // SAFETY: C has passed it, which promises a NUL-terminated string that outlives the call and hence this argument of it.
+    pub fn given(&self) -> Option<&CStr> {
+        // SAFETY: C has passed it, which promises a NUL-terminated string that outlives the call.
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 
     /// The string, with replacements of what is not UTF-8.
-    fn lossy(&self) -> Cow<'_, str> {
+    pub fn lossy(&self) -> Cow<'_, str> {
         self.given().unwrap_or_default().to_string_lossy()
     }
 }

@@ -29,7 +29,7 @@ pub struct rd_fallback {
 /// An argument of a schema.
 #[repr(C)]
 pub struct rd_argument {
-    pub name: *const c_char,
+    pub name: rd_text,
     /// True if the operator writes to it.
     pub is_written: bool,
 }
@@ -60,7 +60,7 @@ pub extern "C" fn rd_fallback_find(name: rd_text, overload: rd_text) -> Option<&
 /// Makes the operator of a name and an overload with these arguments, unless another thread has made it already.
 ///
 /// # Safety
-/// `arguments` has `count` readable elements, whose names are NUL-terminated.
+/// `arguments` has `count` readable elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_make(
     name: rd_text,
@@ -75,8 +75,7 @@ pub unsafe extern "C" fn rd_fallback_make(
         *made = find(&operators, name, overload).unwrap_or_else(|| {
             // SAFETY: the caller promises `count` arguments.
             let arguments = unsafe { elements::<rd_argument>(arguments.cast(), count) };
-            // SAFETY: as above, and that the names are NUL-terminated strings.
-            let guard = unsafe { guard_of(name, arguments) };
+            let guard = guard_of(name, arguments);
             let point: &[u8] = if overload.is_empty() { b"" } else { b"." };
             let full = CString::new([name.to_bytes(), point, overload.to_bytes()].concat()).unwrap_or_default();
             let operator = FallbackOperator::find(&full.to_string_lossy());

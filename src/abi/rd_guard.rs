@@ -33,15 +33,8 @@ pub struct rd_change {
 }
 
 /// The guard of an overload of an operator (`aten::segment_reduce`), if it has one.
-///
-/// # Safety
-/// The names of the arguments are NUL-terminated.
-pub(super) unsafe fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Option<Guard> {
-    let argument = |given: &rd_argument| {
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(given.name) };
-        Argument { name: name.to_string_lossy().into(), is_written: given.is_written }
-    };
+pub(super) fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Option<Guard> {
+    let argument = |given: &rd_argument| Argument { name: given.name.lossy().into(), is_written: given.is_written };
     Guard::find(&operator.to_string_lossy(), arguments.iter().map(argument).collect())
 }
 

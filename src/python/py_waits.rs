@@ -6,7 +6,6 @@
 //! finalisers could run in between.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -111,9 +110,7 @@ impl Owners {
 }
 
 fn add(wait: &rd_wait, begin: u64, end: u64) {
-    // SAFETY: the name is NUL-terminated, by the contract of `rd_wait_end`.
-    let name = unsafe { CStr::from_ptr(wait.name) }.to_string_lossy().into_owned();
-    let lines = frames::read(lines).unwrap_or_default();
+    let (name, lines) = (wait.name.lossy().into_owned(), frames::read(lines).unwrap_or_default());
     let (kind, to_device, pinned, waits) = (wait.kind, wait.to_device, wait.pinned, !wait.is_asynchronous);
     RECORDER.lock().add(Key { kind, name, to_device, pinned, waits, lines }, wait, begin, end);
 }
@@ -121,7 +118,8 @@ fn add(wait: &rd_wait, begin: u64, end: u64) {
 /// The lines that this thread is executing.
 fn lines(py: Python<'_>) -> PyResult<Lines> {
     let (mut lines, mut innermost) = (Lines::default(), None);
-    frames::visit(py, |code, line| {
+    frames::visit(py, |frame| {
+        let (code, line) = frames::place(frame)?;
         let text = |name| Ok::<_, PyErr>(code.getattr(name)?.cast::<pyo3::types::PyString>()?.to_string_lossy().into_owned());
         let file = text(intern!(py, "co_filename"))?;
         let owner = OWNERS.lock().of(&file);
