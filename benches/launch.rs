@@ -8,8 +8,9 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::time::Instant;
 
-use rustdev::abi::rd_launch::{rd_launch, rd_launch_args, rd_op, rd_op_find, rd_operand, rd_scalar};
+use rustdev::abi::rd_launch::{rd_launch, rd_launch_args, rd_op, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_allocate, rd_memory_free};
+use rustdev::tensor::Op;
 
 /// Calls per batch: few enough that most batches run without interruption.
 const CALLS: usize = 1000;
@@ -56,8 +57,7 @@ fn add(op: &'static rd_op, [out, left, right]: [*mut c_void; 3]) {
 }
 
 fn main() {
-    // SAFETY: the name ends with NUL.
-    let op = unsafe { rd_op_find(c"add".as_ptr()) }.expect("the table has it");
+    let op = Op::find(b"add").expect("the table has it");
     let [out, left, right] = [(); 3].map(|()| allocate());
     report("allocate + free", || rd_memory_free(black_box(allocate())));
     report("add into the same tensor", || add(op, [out, left, right]));

@@ -4,8 +4,6 @@
 #include <pthread.h>
 
 #include "check.h"
-#include "ops/cpu_kernels.h"
-#include "ops/tier.h"
 #include "runtime/sync_debug.h"
 #include "rustdev_operators.h"
 #include "torch_version.h"
@@ -30,13 +28,6 @@ __attribute__((constructor(101))) void register_shim() {
             return at::globalContext().float32Precision(at::Float32Backend::CUDA, op) == at::Float32Precision::TF32;
           },
       .default_dtype = [] { return static_cast<int32_t>(c10::get_default_dtype_as_scalartype()); },
-      .register_fallback = &register_fallback,
-      .visit_tiers =
-          [](rd_shim_visit_tier visit, void* context) {
-            for (const auto& [name, tier] : tiers()) {
-              visit(context, name.c_str(), tier);
-            }
-          },
       .change_wait_flags = &change_wait_flags,
       .set_race_type = &set_race_type,
   };

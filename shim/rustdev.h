@@ -119,9 +119,6 @@ rd_status rd_stream_from_pool(int32_t device, int32_t priority, int64_t *stream)
 // The native handle of a stream; null for an unknown stream.
 void *rd_stream_handle(int32_t device, int64_t stream);
 
-// True if (device, id) names a stream.
-bool rd_stream_exists(int32_t device, int64_t stream);
-
 // True if nothing is queued or running on the stream.
 rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
 
@@ -326,7 +323,7 @@ rd_status rd_memory_get_stats(int32_t device, struct rd_memory_stats *stats);
 // Resets every peak to the current value or, if `accumulated`, the totals of every counter and the event counts.
 rd_status rd_memory_reset_stats(int32_t device, bool accumulated);
 
-// Sets the function to call after each allocation and free; null for none.
+// Sets the function to call after each allocation and free; only the first call has an effect.
 void rd_memory_set_observer(rd_memory_observer observer);
 
 // Sets the label of the live block that starts at `pointer`, or removes it if `label` is null. Returns true if there is such a
@@ -429,7 +426,7 @@ void rd_host_write_end(void);
 // An entry of the operator table; it lives forever.
 typedef struct rd_op rd_op;
 
-// A column-major matrix of a product; `leading` is its leading dimension in elements. `transposed`: the product uses its
+// A matrix as BLAS takes it: column-major with a leading dimension in elements. With `transposed` the described matrix is the
 // transpose.
 typedef struct rd_columns {
   void *data;
@@ -437,10 +434,11 @@ typedef struct rd_columns {
   int32_t leading;
 } rd_columns;
 
-// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype` is that of a and b. `out_dtype` is the same,
-// or float32 to leave the sums of 16-bit floats unrounded.
+// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n).
 typedef struct rd_gemm {
+  // The dtype of a and b.
   int32_t dtype;
+  // The dtype of `out`: float32 for the sums of 16 bit floats, else that of a and b.
   int32_t out_dtype;
   int32_t m;
   int32_t n;
@@ -506,7 +504,7 @@ rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_laun
 // A state has shared ownership: PyTorch generators and graphs that draw from it hold shares. The functions that read or change it
 // also work in a forked child, and do not start the runtime.
 
-// The state of a generator, opaque to C.
+// A share in the state of a generator, opaque to C.
 typedef struct rd_generator rd_generator;
 
 // The state from which a kernel draws. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
@@ -516,13 +514,13 @@ typedef struct rd_philox_state {
 } rd_philox_state;
 
 // A new state; the caller releases it with `rd_generator_release`.
-const struct rd_generator *rd_generator_create(struct rd_philox_state state);
+struct rd_generator *rd_generator_create(struct rd_philox_state state);
 
 // Another share in a state; the caller releases it with `rd_generator_release`.
-const struct rd_generator *rd_generator_share(const struct rd_generator *generator);
+struct rd_generator *rd_generator_share(const struct rd_generator *generator);
 
 // Releases a share.
-void rd_generator_release(const struct rd_generator *generator);
+void rd_generator_release(struct rd_generator *generator);
 
 // The current state.
 struct rd_philox_state rd_generator_state(const struct rd_generator *generator);
@@ -594,23 +592,23 @@ rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
 // ---- traces (abi/rd_trace.rs) -------------------------------------------------------------------
 // Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
-// Kind of `rd_activity`: a task that computes or keeps the stream busy.
-#define RD_ACTIVITY_KERNEL 0
+// A computation, or other work that keeps the stream busy.
+#define RD_ACTIVITY_TYPE_KERNEL 0
 
-// Kind of `rd_activity`: a copy.
-#define RD_ACTIVITY_COPY 1
+// A copy.
+#define RD_ACTIVITY_TYPE_COPY 1
 
-// Kind of `rd_activity`: a fill.
-#define RD_ACTIVITY_FILL 2
+// A fill.
+#define RD_ACTIVITY_TYPE_FILL 2
 
-// Kind of `rd_activity`: the part of a user range that ran on one stream.
-#define RD_ACTIVITY_RANGE 3
+// The part of a user range that ran on one stream. Its name is that of the range it is linked to.
+#define RD_ACTIVITY_TYPE_RANGE 3
 
-// Kind of `rd_activity`: a call that submitted work.
-#define RD_ACTIVITY_CALL 4
+// A call that submitted work.
+#define RD_ACTIVITY_TYPE_CALL 4
 
-// Kind of `rd_activity`: not an activity, but the name of a stream's line.
-#define RD_ACTIVITY_LINE 5
+// The name of a stream's line; not an activity itself.
+#define RD_ACTIVITY_TYPE_LINE 5
 
 // A finished trace, opaque to C.
 typedef struct rd_trace rd_trace;
@@ -625,7 +623,7 @@ typedef struct rd_activity_note {
 
 // An activity of a trace, as profilers show it.
 typedef struct rd_activity {
-  // `RD_ACTIVITY_*`.
+  // `RD_ACTIVITY_TYPE_*`.
   int32_t kind;
   // The device or, for a call, the process.
   int32_t device;
@@ -649,7 +647,7 @@ typedef struct rd_activity {
 rd_status rd_trace_start(uint64_t *number);
 
 // Stops the trace of that number and waits for the streams that have tasks in it; null if it is not recording. `types`: bit set of
-// the requested `RD_ACTIVITY_*` kinds. The caller destroys the result.
+// the requested `RD_ACTIVITY_TYPE_*`. The caller destroys the result.
 struct rd_trace *rd_trace_stop(uint64_t number, uint32_t types);
 
 // Frees a trace; null is allowed.
@@ -677,7 +675,7 @@ void rd_trace_leave(bool is_user);
 bool rd_sanitizer_is_on(void);
 
 // Reports a race if this thread may not yet access the device memory, given what it has waited for. `name`: the operator, for the
-// report.
+// report. `begin` is only compared, never dereferenced.
 rd_status rd_sanitizer_host_access(const char *name, const void *begin, size_t bytes, bool write);
 
 #ifdef __cplusplus

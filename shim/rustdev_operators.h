@@ -10,11 +10,6 @@ extern "C" {
 #endif
 
 // ---- what the core asks of PyTorch (abi/rd_shim.rs) ---------------------------------------------
-// The core is loaded first, without torch's libraries; then the shim that fits the installed torch. Tests and benches of this
-// crate have no shim and hence no PyTorch.
-
-// A callback that receives an operator's name and its tier.
-typedef void (*rd_shim_visit_tier)(void *context, const char *name, const char *tier);
 
 // The functions of the shim.
 typedef struct rd_shim {
@@ -30,11 +25,6 @@ typedef struct rd_shim {
   bool (*allows_tf32)(bool is_convolution);
   // The number (`c10::ScalarType`) of PyTorch's default dtype.
   int32_t (*default_dtype)(void);
-  // Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, after all other
-  // registrations.
-  void (*register_fallback)(void);
-  // Visits every operator whose kernel for the device's dispatch key is not from the operator table.
-  void (*visit_tiers)(rd_shim_visit_tier visit, void *context);
   // Replaces the bits in `mask` (`RD_WAIT_MODE`, `RD_WAIT_OBSERVED`, `RD_WAIT_DRY`) of the wait flags by `bits`; returns the new
   // flags.
   int32_t (*change_wait_flags)(int32_t mask, int32_t bits);
@@ -48,6 +38,40 @@ void rd_shim_register(const struct rd_shim *functions);
 // ---- operators that are bound in Rust (abi/rd_operator.rs) --------------------------------------
 // The shim registers each overload of `rd_operators_bind` with a boxed kernel. The kernel passes the arguments as plain
 // descriptors and carries out on PyTorch's tensors what the operator asks for through `rd_caller`.
+
+// The `out=` tensor keeps its strides if it already has the right sizes.
+#define RD_STRIDES_ANY 0
+
+// The `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at
+// the end.
+#define RD_STRIDES_COPIED 1
+
+// The `out=` tensor gets the strides of the shape.
+#define RD_STRIDES_GIVEN 2
+
+// Like `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
+#define RD_STRIDES_SHARED 3
+
+// No call: the operator serves all of them.
+#define RD_DENSE_NEVER 0
+
+// Floating-point tensors; the result has their dtype.
+#define RD_DENSE_FLOATING 1
+
+// Floating-point or integer tensors; the result has their dtype.
+#define RD_DENSE_NUMERIC 2
+
+// Like `RD_DENSE_NUMERIC`, with a Bool result.
+#define RD_DENSE_BOOLEAN 3
+
+// Like `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
+#define RD_DENSE_NUMBER 4
+
+// Like `RD_DENSE_FLOATING`, with the scalar 0.
+#define RD_DENSE_QUOTIENT 5
+
+// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
+#define RD_DENSE_CHOICE 6
 
 // Flag of a 0-dim tensor that stands for a Python number (PyTorch's wrapped number).
 #define RD_TENSOR_WRAPPED_NUMBER 16
@@ -94,40 +118,6 @@ void rd_shim_register(const struct rd_shim *functions);
 // An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
 #define RD_VALUE_LARGE_INTEGER 13
 
-// An `out=` tensor keeps its strides if it already has the right sizes.
-#define RD_STRIDES_ANY 0
-
-// An `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the
-// end.
-#define RD_STRIDES_COPIED 1
-
-// An `out=` tensor gets the strides of the shape.
-#define RD_STRIDES_GIVEN 2
-
-// As `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
-#define RD_STRIDES_SHARED 3
-
-// Values of `rd_pointwise.dense`, which says for which dense calls the shim may launch the kernel itself: none.
-#define RD_DENSE_NEVER 0
-
-// Floating-point tensors; the result has their dtype.
-#define RD_DENSE_FLOATING 1
-
-// Floating-point or integer tensors; the result has their dtype.
-#define RD_DENSE_NUMERIC 2
-
-// As `RD_DENSE_NUMERIC`, with a Bool result.
-#define RD_DENSE_BOOLEAN 3
-
-// As `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
-#define RD_DENSE_NUMBER 4
-
-// As `RD_DENSE_FLOATING`, with the scalar 0.
-#define RD_DENSE_QUOTIENT 5
-
-// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
-#define RD_DENSE_CHOICE 6
-
 // The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
 typedef struct rd_guard rd_guard;
 
@@ -144,7 +134,7 @@ typedef struct rd_task {
 } rd_task;
 
 // A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
-// without calling the operator. Operands and scalars are the arguments in order.
+// without calling the operator, for calls as `dense` says. Operands and scalars are the arguments in order.
 typedef struct rd_pointwise {
   const rd_op *kernel;
   // `RD_DENSE_...`.
@@ -206,13 +196,15 @@ typedef struct rd_cut {
   bool takes_threads;
 } rd_cut;
 
-// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
-// one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
-// would choose.
+// How a convolution's task is divided.
 typedef struct rd_division {
   int64_t parts;
+  // Nanoseconds on one thread, summed over the parts.
   uint64_t cost;
+  // Divide along the channels that the parts do not share: output channels forward, input channels backward. Otherwise
+  // divide along the batch.
   bool by_channels;
+  // 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch would choose.
   bool large_volumes;
 } rd_division;
 

@@ -23,8 +23,9 @@ pub mod rd_stream;
 pub mod rd_trace;
 pub mod rd_wait;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -134,6 +135,25 @@ pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
 fn consume<T>(handle: T, body: impl FnOnce(T)) {
     let handle = ManuallyDrop::new(handle);
     shield((), || body(ManuallyDrop::into_inner(handle)));
+}
+
+/// A NUL-terminated string or, where a function says so, null. C passes it to a call, itself or in an argument, and keeps it
+/// meanwhile; Rust makes none, except in tests.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct rd_text(*const c_char);
+
+impl rd_text {
+    /// The string; `None` for null.
+    pub fn given(&self) -> Option<&CStr> {
+        // SAFETY: C has passed it, which promises a NUL-terminated string that outlives the call.
+        (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
+    }
+
+    /// The string, with replacements of what is not UTF-8.
+    pub fn lossy(&self) -> Cow<'_, str> {
+        self.given().unwrap_or_default().to_string_lossy()
+    }
 }
 
 /// The text of the last failure on this thread; never null, valid until the next failing call of the thread.

@@ -10,6 +10,7 @@ pub mod guards;
 pub mod operator;
 pub(crate) mod pointwise;
 pub(crate) mod prelude;
+pub mod shim;
 pub(crate) mod tasks;
 pub(crate) mod tensor_iterator;
 pub(crate) mod tensor_lists;
@@ -433,13 +434,14 @@ pub struct Wanted<'a> {
 /// How an `out=` tensor of the caller is prepared. It is resized to the requested sizes in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strides {
-    /// The tensor keeps its strides if it already has the right sizes.
+    /// The `out=` tensor keeps its strides if it already has the right sizes.
     Any = 0,
-    /// The tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the end.
+    /// The `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at
+    /// the end.
     Copied = 1,
-    /// The tensor gets the strides of the shape.
+    /// The `out=` tensor gets the strides of the shape.
     Given = 2,
-    /// Like `Any`, and elements of the tensor may share memory.
+    /// Like `Any`, and elements of the `out=` tensor may share memory.
     Shared = 3,
 }
 
@@ -470,6 +472,7 @@ impl Cut {
 
 /// How a convolution's task is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Partition {
     pub parts: i64,
     /// Nanoseconds on one thread, summed over the parts.
@@ -527,21 +530,6 @@ pub trait Caller {
 
     /// True if the overload returns nothing and only writes to its arguments.
     fn is_void(&self) -> bool;
-
-    /// True if PyTorch has MKL.
-    fn has_mkl(&self) -> bool;
-
-    /// True if PyTorch's products of 16 bit floats use AMX.
-    fn has_amx(&self) -> bool;
-
-    /// True if PyTorch has a complex dtype of two BFloat16.
-    fn has_complex_bfloat16(&self) -> bool;
-
-    /// True if the user asked for deterministic algorithms.
-    fn is_deterministic(&self) -> bool;
-
-    /// `torch.get_default_dtype()`.
-    fn default_dtype(&self) -> DType;
 
     // Requests that make tensors or launch kernels; [`Call`] has functions for them.
 

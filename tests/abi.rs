@@ -198,8 +198,8 @@ fn layouts() -> [Layout; 26] {
         layout!(rd_change: kind, argument, numbers),
         layout!(rd_philox_state: seed, offset),
         layout!(
-            rd_shim: has_mkl, has_amx, has_complex_bfloat16, is_deterministic, default_dtype, register_fallback, visit_tiers,
-            change_wait_flags, set_race_type
+            rd_shim: has_mkl, has_amx, has_complex_bfloat16, is_deterministic, allows_tf32, default_dtype, change_wait_flags,
+            set_race_type
         ),
         layout!(rd_wait: kind, device, name, stream, event, bytes, to_device, pinned, is_asynchronous, is_idle),
         layout!(rd_activity_note: key, value, is_text),
@@ -285,8 +285,9 @@ fn declarations(section: &str, source: &str) -> String {
     String::from_utf8(text).expect("cbindgen writes UTF-8").trim().to_owned() + "\n"
 }
 
-/// The source without the other files that it names and without the documentation that is for Rust alone.
+/// The source without the other files that it names and without the documentation that is for Rust alone. Strings are pointers.
 fn for_c(source: &str) -> String {
+    let source = source.replace(": rd_text", ": *const c_char");
     let mut lines: Vec<String> = Vec::new();
     let mut skipping = false;
     for line in source.lines() {
@@ -310,17 +311,20 @@ fn alias(line: &str) -> Option<(String, &str, &str)> {
     Some((module.replace("::", "/"), of, name))
 }
 
-/// The struct that such a line exports; it and the types of its fields have their names in C.
+/// What such a line exports: a struct, which has its name in C as the types of its fields have, or the variants of an enum.
 fn lent(line: &str) -> Option<String> {
-    let (module, of, _) = alias(line)?;
-    let source_of_struct = source(&module);
-    let item = source_of_struct
+    let (module, of, name) = alias(line)?;
+    let source_of_item = source(&module);
+    let item = source_of_item
         .split(
             "
 
 ",
         )
-        .find(|item| item.contains(&format!("pub struct {of} {{")))?;
+        .find(|item| ["struct", "enum"].iter().any(|kind| item.contains(&format!("pub {kind} {of} {{"))))?;
+    if let Some((_, variants)) = item.split_once("pub enum ") {
+        return constants(variants, name);
+    }
     let sources: String = sections().map(source).collect();
     let renamed = sources.lines().filter_map(alias).fold(item.to_owned(), |text, (_, of, name)| {
         [("struct ", " {"), (": ", ","), ("[", ";")]
@@ -328,6 +332,17 @@ fn lent(line: &str) -> Option<String> {
             .fold(text, |text, (before, after)| text.replace(&format!("{before}{of}{after}"), &format!("{before}{name}{after}")))
     });
     Some(without_links(&renamed))
+}
+
+/// The numbered variants of an enum as constants `RD_NAME_VARIANT`.
+fn constants(item: &str, name: &str) -> Option<String> {
+    let variants = item.lines().filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = "));
+    let text = variants.fold(item.to_owned(), |text, (variant, number)| {
+        let constant = format!("{name}_{variant}").to_uppercase();
+        let text = text.replace(&format!("{variant} = {number},"), &format!("pub const {constant}: i32 = {number};"));
+        text.replace(&format!("`{variant}`"), &format!("`{constant}`"))
+    });
+    Some(text.split_once('{')?.1.strip_suffix('}')?.to_owned())
 }
 
 /// Another name for a struct of a module that C does not see is a struct that C sees no fields of.

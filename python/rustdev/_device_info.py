@@ -27,11 +27,8 @@ def _add_profiles(module: ModuleType) -> None:
         return
     imitated = _rustdev.profile()
     for name, profile in _PROFILES.items():
-        memory, bandwidth, tensor, vector = _rustdev.profile_speed(name)
-        # The rate of a dtype is that of its fastest unit, as in PyTorch's table.
-        rates = dict(vector) | dict(tensor)
-        tops = {dtype: rate for key, rate in rates.items() for dtype in _DTYPES[key]}
-        info = module.DeviceInfo(tops=tops, dram_bw_gbs=bandwidth, dram_gb=memory)
+        tops = {dtype: rate for key, rate in profile.rates.items() for dtype in _DTYPES[key]}
+        info = module.DeviceInfo(tops=tops, dram_bw_gbs=profile.bandwidth, dram_gb=profile.memory / (1 << 30))
         if module.lookup_device_info(profile.name) is None:
             module.register_device_info(profile.name, info)
         if name == imitated:

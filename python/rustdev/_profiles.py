@@ -13,11 +13,15 @@ class _Profile(NamedTuple):
         name: Device name of the GPU.
         capability: Compute capability, as (major, minor).
         memory: Total memory in bytes.
+        bandwidth: Bytes per second of the memory.
+        rates: Operations per second of the fastest unit, by dtype.
     """
 
     name: str
     capability: tuple[int, int]
     memory: int
+    bandwidth: float
+    rates: dict[str, float]
 
     @property
     def has_bfloat16(self) -> bool:
@@ -30,7 +34,7 @@ class _Profile(NamedTuple):
         return self.capability >= (8, 9)
 
 
-_PROFILES = {name: _Profile(gpu, capability, memory) for name, gpu, capability, memory in _rustdev.profiles()}
+_PROFILES = {profile[0]: _Profile(*profile[1:]) for profile in _rustdev.profiles()}
 
 
 def _profile(name: str) -> _Profile:

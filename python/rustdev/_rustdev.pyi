@@ -63,11 +63,8 @@ __all__ = [
     "nccl_mode",
     "num_threads",
     "op_calls",
-    "operator_tiers",
     "profile",
-    "profile_speed",
     "profiles",
-    "register_fallback",
     "reset_fallback_stats",
     "sanitizer_begin",
     "sanitizer_clear",
@@ -147,8 +144,8 @@ _Counted: TypeAlias = tuple[int, list[tuple[int, tuple[int, int, int, int]]], in
 def clock_begin(profile: str) -> None:
     """Start the clock of a profile, given by its name or the path of its file."""
 
-def clock_end() -> _Counted | None:
-    """End the clock and return what it has counted; None if no clock runs."""
+def clock_end() -> None:
+    """End the clock, if one runs."""
 
 def clock_report() -> _Counted | None:
     """Return what the clock has counted so far; None if no clock runs."""
@@ -175,13 +172,6 @@ def clock_collective(
 
     Returns:
         The moment of its end; None if no clock runs.
-    """
-
-def profile_speed(profile: str) -> tuple[float, float, list[tuple[str, float]], list[tuple[str, float]]]:
-    """Return the speed of a profile, given by its name or the path of its file.
-
-    Returns:
-        Memory in bytes, bytes per second of it, and (dtype, operations per second) of the tensor cores and of the other units.
     """
 
 # src/python/py_debugging.rs
@@ -251,8 +241,12 @@ def hardware_kernels() -> list[tuple[str, int, int]]:
 def hardware_name() -> str | None:
     """Return the name of the hardware that runs the kernels; None for the processor."""
 
-def profiles() -> list[tuple[str, str, tuple[int, int], int]]:
-    """Return the GPU profiles: (profile name, device name, compute capability, memory in bytes)."""
+def profiles() -> list[tuple[str, str, tuple[int, int], int, float, dict[str, float]]]:
+    """Return the GPU profiles.
+
+    Returns:
+        Profile name, device name, compute capability, memory in bytes, GB/s of it, and TFLOPS of the fastest unit by dtype.
+    """
 
 def profile() -> str | None:
     """Return the name of the active GPU profile, if any."""
@@ -316,8 +310,8 @@ def sanitizer_disable() -> None:
 def sanitizer_mode() -> str | None:
     """Return the mode of the race detector; None if it is disabled."""
 
-def sanitizer_findings() -> list[dict[str, Any]]:
-    """Return the findings as dictionaries with the fields of ``SanitizerReport``."""
+def sanitizer_findings() -> list[tuple[Any, ...]]:
+    """Return the fields of ``SanitizerReport`` of each finding, with those of ``SanitizerAccess`` in place of the calls."""
 
 def sanitizer_clear() -> None:
     """Clear the findings."""
@@ -410,12 +404,6 @@ def host_memory_reset_stats(accumulated: bool) -> None:
 
 # src/python/py_ops.rs
 
-def register_fallback() -> None:
-    """Register the CPU fallback of every operator with a CPU kernel and no device kernel. Called once, after all kernels."""
-
-def operator_tiers() -> list[tuple[str, Literal["rust", "aten", "fallback"]]]:
-    """Return (operator, tier) of the operators whose kernel is not in the operator table."""
-
 def fallback_stats() -> list[tuple[str, int, int]]:
     """Return (name, calls, nanoseconds in the CPU kernel) of every operator that fell back since the last reset."""
 
@@ -493,15 +481,15 @@ def waits_stop() -> None:
 
 def waits_sums() -> list[
     tuple[
-        tuple[str, str, bool, bool, bool, bool, tuple[str, int, str] | None, tuple[str, int, str] | None],
+        tuple[int, str, bool, bool, bool, bool, tuple[str, int, str] | None, tuple[str, int, str] | None],
         tuple[int, int, int, int],
     ]
 ]:
     """Return the sums so far. Rows are only appended: a row keeps its index.
 
     Returns:
-        Rows of a key (kind, name, to the device, pinned, waits, prints, line of user code, line of a library) and its sums (count,
-        number of waits that found nothing to wait for, nanoseconds, bytes).
+        Rows of a key (number of the kind, name, to the device, pinned, waits, prints, line of user code, line of a library) and its
+        sums (count, number of waits that found nothing to wait for, nanoseconds, bytes).
     """
 
 def waits_spans(first: int) -> list[tuple[int, int, int, int]]:

@@ -72,7 +72,7 @@ def coverage() -> dict[str, Tier | None]:
         (PyTorch's own code on device memory; if it computes, on the device's streams), ``"fallback"`` (PyTorch's CPU kernel on
         aliases of the same memory), ``"composite"`` (made of other operators), or None (not supported).
     """
-    tiers: dict[str, Tier] = {**dict(_rustdev.operator_tiers()), **dict.fromkeys(composites, "composite")}
+    tiers: dict[str, Tier] = {**torch.ops.rustdev._operator_tiers(), **dict.fromkeys(composites, "composite")}
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     return {name: tiers.get(name) or _dispatched_tier(name) for name in names}
 

@@ -3,7 +3,6 @@
 import os
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 import torch
 from typing_extensions import Self
@@ -102,17 +101,15 @@ def sanitizer_mode() -> str | None:
 
 def sanitizer_reports() -> list[SanitizerReport]:
     """Return all reports in the order of their detection. In ``"warn"`` mode there is one for each pair of lines of the program."""
-    return [_report(found) for found in _rustdev.sanitizer_findings()]
+    return [
+        SanitizerReport(kind, first and SanitizerAccess(*first), SanitizerAccess(*second), *rest)
+        for kind, first, second, *rest in _rustdev.sanitizer_findings()
+    ]
 
 
 def clear_sanitizer_reports() -> None:
     """Clear all reports. Pairs of lines that were reported before are reported again."""
     _rustdev.sanitizer_clear()
-
-
-def _report(found: dict[str, Any]) -> SanitizerReport:
-    first = None if found["first"] is None else SanitizerAccess(**found["first"])
-    return SanitizerReport(**{**found, "first": first, "second": SanitizerAccess(**found["second"])})
 
 
 class sanitizer:  # noqa: N801 - a context manager, named as a function

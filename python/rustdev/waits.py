@@ -30,6 +30,8 @@ _ADVICE = {
     "stream": "let the stream that needs the result wait: stream.wait_stream(other)",
     "event": "let the stream that needs the result wait: stream.wait_event(event)",
 }
+#: By the number that the runtime gives, ``RD_WAIT_*`` of ``rustdev.h``.
+_KINDS = ("item", "result", "fallback", "copy", "device", "stream", "event")
 #: Key: (copy is to the device, host memory is pinned).
 _COPY_ADVICE = {
     (True, True): "pass non_blocking=True",
@@ -109,9 +111,9 @@ def _copy_name(to_device: bool, pinned: bool) -> str:
 
 
 def _key(
-    kind: str, name: str, to_device: bool, pinned: bool, waits: bool, prints: bool, user: _Line | None, library: _Line | None
+    number: int, name: str, to_device: bool, pinned: bool, waits: bool, prints: bool, user: _Line | None, library: _Line | None
 ) -> _Key:
-    kind = "print" if prints else kind
+    kind = "print" if prints else _KINDS[number]
     if kind == "copy":
         advice = _COPY_ADVICE[to_device, pinned] if waits else ""
         return _Key(kind, _copy_name(to_device, pinned), user, library, waits, advice)

@@ -81,7 +81,4 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
 // in Rust: src/call/guards.rs.
 void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack);
 
-// Registers the fallback for every operator that has a CPU kernel and no kernel on the device.
-void register_fallback();
-
 }  // namespace rustdev

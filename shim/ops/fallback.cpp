@@ -329,8 +329,9 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>()); }
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback<false>>()); }
 
-// Called after all other registrations, including Python's (python/rustdev/_ops/).
-void register_fallback() {
+// Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called after all other
+// registrations, including Python's (python/rustdev/_ops/).
+static void register_fallback() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto names = dispatcher.getAllOpNames();
   // Never destroyed: the kernels stay registered to the end of the process.
@@ -349,6 +350,19 @@ void register_fallback() {
       }
     }
   }
+}
+
+static c10::Dict<std::string, std::string> operator_tiers() {
+  c10::Dict<std::string, std::string> result;
+  for (const auto& [name, tier] : tiers()) {
+    result.insert(name, tier);
+  }
+  return result;
+}
+
+TORCH_LIBRARY_FRAGMENT(rustdev, m) {
+  m.def("_register_fallback() -> ()", &register_fallback);
+  m.def("_operator_tiers() -> Dict(str, str)", &operator_tiers);
 }
 
 }  // namespace rustdev

@@ -26,7 +26,7 @@ class Generator final : public c10::GeneratorImpl {
  public:
   // Takes ownership of one reference to the state. No dispatch key: only the tensors of a call select its kernel, which refuses a
   // generator of another device.
-  Generator(c10::DeviceIndex device, const rd_generator* state)
+  Generator(c10::DeviceIndex device, rd_generator* state)
       : c10::GeneratorImpl(device_at(device), c10::DispatchKeySet()), state_(state) {}
 
   static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }
@@ -94,7 +94,7 @@ class Generator final : public c10::GeneratorImpl {
     return new Generator(device().index(), rd_generator_create(rd_generator_state(state())));
   }
 
-  Owned<const rd_generator, rd_generator_release> state_;
+  Owned<rd_generator, rd_generator_release> state_;
 };
 
 }  // namespace

@@ -55,9 +55,8 @@ class Graph final : public at::GraphImplInterface {
 [[maybe_unused]] const bool registered = [] {
   std::string name = rd_backend_name();
   std::transform(name.begin(), name.end(), name.begin(), ::toupper);
-  at::GraphImplRegistry()->Register(name, [](at::GraphImplArgs args) -> std::unique_ptr<at::GraphImplInterface> {
-    return std::make_unique<Graph>(args);
-  });
+  at::GraphImplRegistry()->Register(
+      name, [](at::GraphImplArgs args) -> std::unique_ptr<at::GraphImplInterface> { return std::make_unique<Graph>(args); });
   return true;
 }();
 

@@ -36,7 +36,7 @@ c10::Stream make_stream(c10::DeviceIndex device, int64_t id) { return c10::Strea
 // The index of a stream's device; throws when there is no such stream.
 c10::DeviceIndex stream_device(const c10::Stream& stream) {
   const c10::DeviceIndex device = device_index(stream.device());
-  TORCH_CHECK(rd_stream_exists(device, stream.id()), rd_backend_name(), ":", static_cast<int>(device),
+  TORCH_CHECK(rd_stream_handle(device, stream.id()) != nullptr, rd_backend_name(), ":", static_cast<int>(device),
               " has no stream with the id ", stream.id());
   return device;
 }

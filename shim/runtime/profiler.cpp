@@ -25,10 +25,10 @@ using libkineto::GenericTraceActivity;
 
 using Types = std::set<ActivityType>;
 
-// Kineto's types by RD_ACTIVITY_*.
+// Kineto's types by RD_ACTIVITY_TYPE_*.
 constexpr std::array<ActivityType, 5> kTypes = {ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY, ActivityType::GPU_MEMSET,
                                                 ActivityType::GPU_USER_ANNOTATION, ActivityType::PRIVATEUSE1_RUNTIME};
-constexpr uint32_t kCalls = 1U << RD_ACTIVITY_CALL;
+constexpr uint32_t kCalls = 1U << RD_ACTIVITY_TYPE_CALL;
 
 uint32_t mask_of(const Types& types) {
   uint32_t mask = 0;
@@ -72,7 +72,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     buffer_->gpuOpCount = static_cast<int>(rd_trace_count(trace_.get()));
     rd_activity next;
     while (rd_trace_next(trace_.get(), &next)) {
-      if (next.kind == RD_ACTIVITY_LINE) {
+      if (next.kind == RD_ACTIVITY_TYPE_LINE) {
         logger.handleResourceInfo({next.resource, next.resource, next.device, next.name}, start);
       } else {
         add(next, logger, next.linked == 0 ? nullptr : linked(static_cast<int32_t>(next.linked)));
@@ -102,7 +102,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
  private:
   void add(const rd_activity& from, libkineto::ActivityLogger& logger, const libkineto::ITraceActivity* linked) {
-    const bool is_range = from.kind == RD_ACTIVITY_RANGE;
+    const bool is_range = from.kind == RD_ACTIVITY_TYPE_RANGE;
     if (is_range && linked == nullptr) {
       return;
     }
@@ -115,7 +115,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     activity.resource = from.resource;
     // Not linked: the tasks of the range are.
     activity.linked = is_range ? nullptr : linked;
-    if (from.kind == RD_ACTIVITY_CALL) {
+    if (from.kind == RD_ACTIVITY_TYPE_CALL) {
       activity.threadId = static_cast<int32_t>(from.resource);
       activity.flow.start = 1;
     }
@@ -144,7 +144,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     TORCH_WARN(rd_backend_name(), ": ", message);
   }
 
-  // A bit mask by RD_ACTIVITY_*.
+  // A bit mask by RD_ACTIVITY_TYPE_*.
   uint32_t types_;
   // The number of the running trace; 0 for none.
   uint64_t number_ = 0;

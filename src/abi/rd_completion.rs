@@ -1,9 +1,9 @@
 //! C ABI of completions, the ends of work outside of the streams, which Python creates (`src/python/py_completion.rs`).
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 
 use super::rd_stream::{Context, Foreign, rd_task_destroy, rd_task_run};
-use super::{consume, shield};
+use super::{consume, rd_text, shield};
 use crate::runtime::completion::Completion;
 use crate::runtime::sync::Arc;
 
@@ -43,15 +43,10 @@ pub extern "C" fn rd_completion_share(completion: &rd_completion) -> Option<Box<
 }
 
 /// Ends the work and releases the handle; null is allowed. `failure`: the reason of a failure, or null.
-///
-/// # Safety
-/// `failure` is null or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_completion_end(completion: Option<Box<rd_completion>>, failure: *const c_char) {
+pub extern "C" fn rd_completion_end(completion: Option<Box<rd_completion>>, failure: rd_text) {
     consume(completion, |completion| {
         let Some(completion) = completion else { return };
-        // SAFETY: the caller's promise.
-        let failure = (!failure.is_null()).then(|| unsafe { CStr::from_ptr(failure) }.to_string_lossy());
-        completion.0.end(failure.as_deref());
+        completion.0.end(failure.given().map(CStr::to_string_lossy).as_deref());
     });
 }

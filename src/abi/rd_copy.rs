@@ -3,20 +3,20 @@
 //! A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream; two events order it
 //! after and before the work of the destination's current stream.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::ptr;
 
 use super::rd_device::current_stream;
-use super::rd_launch::{Launched, rd_scalar, scalar};
-use super::rd_operator::{operands, rd_tensor, tensor};
-use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
+use super::rd_launch::{rd_scalar, scalar};
+use super::rd_operator::{Host, failure, operands, rd_tensor, tensor};
+use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, rd_text};
 use crate::call::callees::kernel;
 use crate::call::{Format, Input, Tensor};
 use crate::runtime::event::Event;
 use crate::runtime::stream::Stream;
 use crate::runtime::{Error, pools};
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::{MAX_DIMS, Op, Scalar};
+use crate::tensor::{MAX_DIMS, Op};
 
 /// Enqueues a copy of a non-empty tensor to another tensor of the same sizes; at least one of the two is on a device. For a copy
 /// from or to the host, `wait` names the operator that waits for it. If `wait` is null, the call does not wait, and pinned memory
@@ -24,9 +24,9 @@ use crate::tensor::{MAX_DIMS, Op, Scalar};
 ///
 /// # Safety
 /// The tensors' sizes and strides are readable, and their memory meets the contract of
-/// [`rd_launch`](super::rd_launch::rd_launch); `wait` is null or a NUL-terminated string.
+/// [`rd_launch`](super::rd_launch::rd_launch).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_copy(target: &rd_tensor, source: &rd_tensor, wait: *const c_char) -> rd_status {
+pub unsafe extern "C" fn rd_copy(target: &rd_tensor, source: &rd_tensor, wait: rd_text) -> rd_status {
     guard(|| {
         let arena = BumpArena::default();
         // SAFETY: the caller promises a tensor.
@@ -49,9 +49,7 @@ pub unsafe extern "C" fn rd_copy(target: &rd_tensor, source: &rd_tensor, wait: *
         }
         let (device, host) = if to < 0 { (from, target) } else { (to, source) };
         enqueue(device)?;
-        // SAFETY: the caller promises that `wait` is null or a string.
-        let wait = (!wait.is_null()).then(|| unsafe { CStr::from_ptr(wait) });
-        Ok(finish(current_stream(device)?, host, wait)?)
+        Ok(finish(current_stream(device)?, host, wait.given())?)
     })
 }
 
@@ -108,20 +106,9 @@ unsafe fn launch(arena: &BumpArena, op: &'static Op, target: Tensor<'_>, inputs:
     check(target)?;
     source.map_or(Ok(()), check)?;
     let dense_numel = if is_plain(target, source.unwrap_or(target)) { target.numel() } else { 0 };
-    let launched = Launched {
-        op,
-        device,
-        compute: target.dtype(),
-        num_outputs: 1,
-        dense_numel,
-        operands: operands(arena, &[Some(target)], inputs, &dense_numel),
-        num_scalars: 0,
-        scalar: |index: usize| -> Result<Scalar, Failure> {
-            Err(Failure::new(RD_INTERNAL, format!("{}: no scalar {index}", op.text())))
-        },
-    };
+    let operands = operands(arena, &[Some(target)], inputs, &dense_numel);
     // SAFETY: the caller's promise.
-    unsafe { launched.launch() }
+    unsafe { Host::enqueue(op, target.dtype(), device, (operands, 1), dense_numel, &[]) }.map_err(failure)
 }
 
 /// Refuses a tensor that cannot be an operand.

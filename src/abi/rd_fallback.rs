@@ -8,7 +8,7 @@ use super::rd_device::{current_stream, device_index, small};
 use super::rd_guard::{HostMemory, guard_of};
 use super::rd_operator::{elements, failure, rd_guard, rd_value, values};
 use super::rd_stream::rd_access;
-use super::{guard, rd_status, shield};
+use super::{guard, rd_status, rd_text, shield};
 use crate::call::guards::{Guard, check_members, looks_at_no_index};
 use crate::runtime::fallback::FallbackOperator;
 use crate::runtime::sync::{LazyLock, PoisonError, RwLock};
@@ -29,7 +29,7 @@ pub struct rd_fallback {
 /// An argument of a schema.
 #[repr(C)]
 pub struct rd_argument {
-    pub name: *const c_char,
+    pub name: rd_text,
     /// True if the operator writes to it.
     pub is_written: bool,
 }
@@ -52,44 +52,30 @@ fn find(operators: &Operators, name: &CStr, overload: &CStr) -> Option<&'static 
 
 /// Finds the operator of a name with namespace (`aten::sort`) and an overload, if [`rd_fallback_make`] has made it, else null.
 /// Every fallback call uses this, so that the schema is processed only once.
-///
-/// # Safety
-/// Both strings are NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_find(name: *const c_char, overload: *const c_char) -> Option<&'static rd_fallback> {
-    shield(None, || {
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(name) };
-        // SAFETY: as above.
-        let overload = unsafe { CStr::from_ptr(overload) };
-        let operators = FOUND.read().unwrap_or_else(PoisonError::into_inner);
-        find(&operators, name, overload)
-    })
+pub extern "C" fn rd_fallback_find(name: rd_text, overload: rd_text) -> Option<&'static rd_fallback> {
+    shield(None, || find(&FOUND.read().unwrap_or_else(PoisonError::into_inner), name.given()?, overload.given()?))
 }
 
 /// Makes the operator of a name and an overload with these arguments, unless another thread has made it already.
 ///
 /// # Safety
-/// All names are NUL-terminated; `arguments` has `count` readable elements.
+/// `arguments` has `count` readable elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_make(
-    name: *const c_char,
-    overload: *const c_char,
+    name: rd_text,
+    overload: rd_text,
     arguments: *const rd_argument,
     count: usize,
     made: &mut *const rd_fallback,
 ) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(name) };
-        // SAFETY: as above.
-        let overload = unsafe { CStr::from_ptr(overload) };
+        let [name, overload] = [&name, &overload].map(|text| text.given().unwrap_or_default());
         let mut operators = FOUND.write().unwrap_or_else(PoisonError::into_inner);
         *made = find(&operators, name, overload).unwrap_or_else(|| {
             // SAFETY: the caller promises `count` arguments.
             let arguments = unsafe { elements::<rd_argument>(arguments.cast(), count) };
-            // SAFETY: as above, and that the names are NUL-terminated strings.
-            let guard = unsafe { guard_of(name, arguments) };
+            let guard = guard_of(name, arguments);
             let point: &[u8] = if overload.is_empty() { b"" } else { b"." };
             let full = CString::new([name.to_bytes(), point, overload.to_bytes()].concat()).unwrap_or_default();
             let operator = FallbackOperator::find(&full.to_string_lossy());
@@ -136,14 +122,9 @@ pub unsafe extern "C" fn rd_fallback_check_sparse(op: &rd_fallback, members: *co
 }
 
 /// True if this argument stays on the CPU even in calls on device tensors.
-///
-/// # Safety
-/// `argument` is NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_takes_host(op: &rd_fallback, argument: *const c_char) -> bool {
-    // SAFETY: the caller's promise.
-    let argument = unsafe { CStr::from_ptr(argument) }.to_string_lossy();
-    shield(false, || op.operator.takes_host(&argument))
+pub extern "C" fn rd_fallback_takes_host(op: &rd_fallback, argument: rd_text) -> bool {
+    shield(false, || op.operator.takes_host(&argument.lossy()))
 }
 
 /// Checks a call with arguments on these devices, in order. Writes the device of its results, and whether to warn. `with_host`: one

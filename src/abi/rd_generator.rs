@@ -3,63 +3,43 @@
 //! A state has shared ownership: PyTorch generators and graphs that draw from it hold shares. The functions that read or change it
 //! also work in a forked child, and do not start the runtime.
 
-use std::ffi::{CStr, c_char};
-use std::mem::ManuallyDrop;
-use std::ptr;
-use std::sync::atomic::AtomicU64;
-
 use super::rd_device::current_stream;
-use super::rd_launch::{RD_SCALAR_CELL, rd_scalar};
-use super::{Failure, catch, guard, rd_status};
+use super::rd_launch::rd_scalar;
+use super::rd_operator::to_scalar;
+use super::{Failure, catch, guard, rd_status, rd_text};
 pub use crate::runtime::generator::PhiloxState as rd_philox_state;
 use crate::runtime::generator::{self, Generator};
 use crate::runtime::graph::capture::{self, Capture};
 use crate::runtime::rng;
 use crate::runtime::sync::Arc;
-use crate::tensor::DType;
+use crate::tensor::{Cell, Scalar};
 
-/// The state of a generator, opaque to C.
-pub type rd_generator = Generator;
-
-/// The generator behind a handle; the caller keeps its share.
-///
-/// # Safety
-/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`], and is not released before the result is dropped.
-unsafe fn borrow(generator: *const rd_generator) -> ManuallyDrop<Arc<Generator>> {
-    // SAFETY: the caller's promise: `Arc::into_raw` made the pointer, and `ManuallyDrop` does not release the share.
-    ManuallyDrop::new(unsafe { Arc::from_raw(generator) })
-}
+/// A share in the state of a generator, opaque to C.
+#[derive(Debug)]
+pub struct rd_generator(Arc<Generator>);
 
 /// A new state; the caller releases it with [`rd_generator_release`].
 #[unsafe(no_mangle)]
-pub extern "C" fn rd_generator_create(state: rd_philox_state) -> *const rd_generator {
-    Arc::into_raw(Arc::new(Generator::new(state)))
+pub extern "C" fn rd_generator_create(state: rd_philox_state) -> Box<rd_generator> {
+    Box::new(rd_generator(Arc::new(Generator::new(state))))
 }
 
 /// Another share in a state; the caller releases it with [`rd_generator_release`].
-///
-/// # Safety
-/// `generator` is live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_share(generator: *const rd_generator) -> *const rd_generator {
-    // SAFETY: the caller's promise.
-    Arc::into_raw(Arc::clone(&*unsafe { borrow(generator) }))
+pub extern "C" fn rd_generator_share(generator: &rd_generator) -> Box<rd_generator> {
+    Box::new(rd_generator(Arc::clone(&generator.0)))
 }
 
 /// Releases a share.
-///
-/// # Safety
-/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`] and was not released before.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_release(generator: *const rd_generator) {
-    // SAFETY: the caller passes a pointer that `Arc::into_raw` made.
-    drop(unsafe { Arc::from_raw(generator) });
+pub extern "C" fn rd_generator_release(generator: Box<rd_generator>) {
+    drop(generator);
 }
 
 /// The current state.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_generator_state(generator: &rd_generator) -> rd_philox_state {
-    generator.state()
+    generator.0.state()
 }
 
 /// Fails if this thread's current stream of the device captures, and invalidates that capture.
@@ -72,21 +52,17 @@ fn refuse_capturing(device: i32, what: &str) -> Result<(), Failure> {
 
 /// Sets the seed and the offset, a multiple of 4. Fails while this thread's current stream of the device captures; `what` names
 /// the change in that error.
-///
-/// # Safety
-/// `what` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_set_state(
+pub extern "C" fn rd_generator_set_state(
     generator: &rd_generator,
     device: i32,
     state: rd_philox_state,
-    what: *const c_char,
+    what: rd_text,
 ) -> rd_status {
     catch(|| {
         generator::check_offset(state.offset)?;
-        // SAFETY: the caller's promise.
-        refuse_capturing(device, &unsafe { CStr::from_ptr(what) }.to_string_lossy())?;
-        generator.set_state(state);
+        refuse_capturing(device, &what.lossy())?;
+        generator.0.set_state(state);
         Ok(())
     })
 }
@@ -102,55 +78,41 @@ pub extern "C" fn rd_generator_advance(
 ) -> rd_status {
     catch(|| {
         refuse_capturing(device, "reading the state of a generator")?;
-        *start = generator.advance(numbers);
+        *start = generator.0.advance(numbers);
         Ok(())
     })
 }
 
 /// Reserves this many numbers for a launch on this thread's current stream of the device, and writes its two scalars, seed and
 /// offset. If the stream captures, nothing is reserved, and the scalars are cells that each replay sets.
-///
-/// # Safety
-/// `generator` is live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_generator_draw(
-    generator: *const rd_generator,
+pub extern "C" fn rd_generator_draw(
+    generator: &rd_generator,
     device: i32,
     numbers: u64,
     seed: &mut rd_scalar,
     offset: &mut rd_scalar,
 ) -> rd_status {
     guard(|| {
-        let stream = current_stream(device)?;
-        // SAFETY: the caller's promise.
-        let generator = unsafe { borrow(generator) };
-        [*seed, *offset] = match Capture::of(stream) {
+        let scalars = match Capture::of(current_stream(device)?) {
             None => {
-                let rd_philox_state { seed, offset } = generator.advance(numbers);
-                [seed, offset].map(number)
+                let rd_philox_state { seed, offset } = generator.0.advance(numbers);
+                [seed, offset].map(|value| Scalar::Long(value as i64))
             }
             Some(capture) => {
-                let cell = capture.draw(&generator, numbers)?;
-                [&cell.seed, &cell.offset].map(address)
+                let cell = capture.draw(&generator.0, numbers)?;
+                [&cell.seed, &cell.offset].map(|place| Scalar::Cell(Cell(place)))
             }
         };
+        [*seed, *offset] = scalars.map(|scalar| to_scalar(&scalar));
         Ok(())
     })
-}
-
-fn number(value: u64) -> rd_scalar {
-    let integer = value as i64;
-    rd_scalar { dtype: DType::Long as i32, integer, real: integer as f64, imaginary: 0.0 }
-}
-
-fn address(place: &'static AtomicU64) -> rd_scalar {
-    rd_scalar { dtype: RD_SCALAR_CELL, integer: ptr::from_ref(place).expose_provenance() as i64, real: 0.0, imaginary: 0.0 }
 }
 
 /// Reserves one Philox block and derives from it the seed of a CPU generator, for a CPU kernel that draws instead of a device
 /// kernel.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_generator_derive_seed(generator: &rd_generator) -> u64 {
-    let rd_philox_state { seed, offset } = generator.advance(generator::BLOCK);
+    let rd_philox_state { seed, offset } = generator.0.advance(generator::BLOCK);
     rng::derived_seed(seed, offset)
 }

@@ -2,11 +2,10 @@
 //!
 //! A call that does not fit the state of the graph fails with PyTorch's name of the function.
 
-use std::ffi::{CStr, c_char};
 use std::{fs, mem};
 
 use super::rd_stream::find;
-use super::{Failure, RD_INVALID_ARGUMENT, consume, guard, rd_status, shield, write};
+use super::{Failure, RD_INVALID_ARGUMENT, consume, guard, rd_status, rd_text, shield, write};
 use crate::runtime::device;
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{Capture, Mode};
@@ -165,14 +164,10 @@ pub extern "C" fn rd_graph_pool(graph: &rd_graph, number: &mut u64) -> rd_status
 }
 
 /// Writes the graph to a file in the DOT language.
-///
-/// # Safety
-/// `path` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_dump(graph: &rd_graph, path: *const c_char) -> rd_status {
+pub extern "C" fn rd_graph_dump(graph: &rd_graph, path: rd_text) -> rd_status {
     guard(|| {
-        // SAFETY: the caller's promise.
-        let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
+        let path = path.lossy();
         let text = graph.captured("debug_dump")?.dump();
         fs::write(&*path, text).map_err(|error| invalid(format!("debug_dump: cannot write {path}: {error}")))
     })

@@ -12,7 +12,8 @@ use super::{guard, rd_status};
 use crate::call::guards::{Argument, Change, Guard, Reader};
 use crate::call::tensors::{Dims, Format, Tensor};
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::{Complex64, Element, Error, Hub, Number, dispatch};
+use crate::tensor::dtype::ALL;
+use crate::tensor::{Complex64, DTypeSet, Element, Error, FIELD, Hub, INTEGRAL, Number, UNSIGNED, dispatch};
 
 /// The kernel gets the arguments as they are.
 pub const RD_CHANGE_NONE: i32 = 0;
@@ -32,15 +33,8 @@ pub struct rd_change {
 }
 
 /// The guard of an overload of an operator (`aten::segment_reduce`), if it has one.
-///
-/// # Safety
-/// The names of the arguments are NUL-terminated.
-pub(super) unsafe fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Option<Guard> {
-    let argument = |given: &rd_argument| {
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(given.name) };
-        Argument { name: name.to_string_lossy().into(), is_written: given.is_written }
-    };
+pub(super) fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Option<Guard> {
+    let argument = |given: &rd_argument| Argument { name: given.name.lossy().into(), is_written: given.is_written };
     Guard::find(&operator.to_string_lossy(), arguments.iter().map(argument).collect())
 }
 
@@ -73,46 +67,35 @@ pub(super) struct HostMemory;
 
 impl Reader for HostMemory {
     fn integers(&self, tensor: Tensor<'_>) -> Vec<i64> {
-        let (dtype, mut values) = (tensor.dtype(), Vec::new());
-        let read = dispatch!(dtype in ALL, T => {
-            // SAFETY: the callers of `rd_guard_check` and `rd_fallback_check_sparse` promise readable elements, and the dtype is
-            // T's.
-            unsafe { each::<T>(tensor, |value| values.push(cast(value))) };
-            Ok::<_, Error>(())
-        });
+        let mut values = Vec::new();
         // For other dtypes, the kernels do not take numbers that a guard checks.
-        read.map_or_else(|_| Vec::new(), |()| values)
+        each_in(ALL, tensor, |value| values.push(value));
+        values
     }
 
     fn minmax(&self, tensor: Tensor<'_>) -> Option<(i64, i64)> {
-        let (dtype, mut least, mut greatest) = (tensor.dtype(), i64::MAX, i64::MIN);
-        let mut visit = |value: i64| (least, greatest) = (value.min(least), value.max(greatest));
-        dispatch!(dtype in INTEGRAL | UNSIGNED, T => {
-            // SAFETY: the callers of `rd_guard_check` and `rd_fallback_check_sparse` promise readable elements, and the dtype is
-            // T's.
-            unsafe { each::<T>(tensor, |value| visit(cast(value))) };
-            Ok::<_, Error>(())
-        })
-        .ok()?;
+        let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+        each_in(INTEGRAL.and(UNSIGNED), tensor, |value: i64| (least, greatest) = (value.min(least), value.max(greatest)));
         (least <= greatest).then_some((least, greatest))
     }
 
     fn is_finite(&self, tensor: Tensor<'_>) -> bool {
-        let (dtype, mut is_finite) = (tensor.dtype(), true);
-        let mut visit = |value: Complex64| is_finite &= value.is_finite();
-        let read = dispatch!(dtype in FIELD, T => {
-            // SAFETY: the callers of `rd_guard_check` and `rd_fallback_check_sparse` promise readable elements, and the dtype is
-            // T's.
-            unsafe { each::<T>(tensor, |value| visit(cast(value))) };
-            Ok::<_, Error>(())
-        });
-        read.is_err() || is_finite
+        let mut is_finite = true;
+        each_in(FIELD, tensor, |value: Complex64| is_finite &= value.is_finite());
+        is_finite
     }
 }
 
-/// Casts a value as PyTorch does.
-fn cast<T: Element, U: Number>(value: T) -> U {
-    value.load_single().hub().to()
+/// Visits the elements of a tensor, cast as PyTorch casts them; none if its dtype is not one of these, which are of `ALL`.
+fn each_in<U: Number>(dtypes: DTypeSet, tensor: Tensor<'_>, mut visit: impl FnMut(U)) {
+    let dtype = tensor.dtype();
+    if dtypes.contains(dtype) {
+        let _ = dispatch!(dtype in ALL, T => {
+            // SAFETY: the callers of `rd_guard_check` and `rd_fallback_check_sparse` promise readable elements; the dtype is T's.
+            unsafe { each::<T>(tensor, |value| visit(value.load_single().hub().to())) };
+            Ok::<_, Error>(())
+        });
+    }
 }
 
 /// Visits the elements of a tensor in row-major order; none if its address is unknown.

@@ -3,15 +3,18 @@
 //! Dtypes are numbers of `c10::ScalarType`.
 
 use std::any::Any;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 use super::rd_device::device_index;
-use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
+use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status, rd_text};
 use crate::call::callees::kernel;
-use crate::ops::matmul::kernel::library::{self, Columns, Gemm};
+use crate::ops::matmul::kernel::library;
+#[allow(unused_imports, reason = "the type of a field, which C names")]
+pub use crate::ops::matmul::kernel::library::Columns as rd_columns;
+pub use crate::ops::matmul::kernel::library::Gemm as rd_gemm;
 use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
 use crate::runtime::stream::Stream;
@@ -85,13 +88,9 @@ pub struct rd_launch_args {
 }
 
 /// The entry of the operator table with that name; null if there is none.
-///
-/// # Safety
-/// `name` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_op_find(name: *const c_char) -> Option<&'static rd_op> {
-    // SAFETY: the caller promises a NUL-terminated string.
-    Op::find(unsafe { CStr::from_ptr(name) }.to_bytes())
+pub extern "C" fn rd_op_find(name: rd_text) -> Option<&'static rd_op> {
+    Op::find(name.given()?.to_bytes())
 }
 
 /// The compute dtypes that the kernel supports, as a bit set indexed by `c10::ScalarType`.
@@ -101,45 +100,16 @@ pub extern "C" fn rd_op_dtypes(op: &rd_op) -> u64 {
 }
 
 /// Fails unless the scalars in the operator's signature have these names, which are joined by `, `.
-///
-/// # Safety
-/// `names` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_op_check_scalars(op: &rd_op, names: *const c_char) -> rd_status {
+pub extern "C" fn rd_op_check_scalars(op: &rd_op, names: rd_text) -> rd_status {
     guard(|| {
-        // SAFETY: the caller promises a NUL-terminated string.
-        let names = unsafe { CStr::from_ptr(names) }.to_string_lossy();
+        let names = names.lossy();
         if op.signature().names_scalars(&names) {
             return Ok(());
         }
         let (name, signature) = (op.text(), op.signature().text());
         Err(invalid(format!("{name} takes {signature}, and is bound with the scalars [{names}]")))
     })
-}
-
-/// A column-major matrix of a product; `leading` is its leading dimension in elements. `transposed`: the product uses its
-/// transpose.
-#[repr(C)]
-pub struct rd_columns {
-    pub data: *mut c_void,
-    pub transposed: bool,
-    pub leading: i32,
-}
-
-/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype` is that of a and b. `out_dtype` is the same,
-/// or float32 to leave the sums of 16-bit floats unrounded.
-#[repr(C)]
-pub struct rd_gemm {
-    pub dtype: i32,
-    pub out_dtype: i32,
-    pub m: i32,
-    pub n: i32,
-    pub k: i32,
-    pub a: rd_columns,
-    pub b: rd_columns,
-    pub out: rd_columns,
-    pub alpha: f64,
-    pub beta: f64,
 }
 
 /// Computes a product; returns false if it cannot.
@@ -152,17 +122,8 @@ pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm) -> bool;
 /// `run` reads and writes only what a product describes, may be called from several threads at once, and does not unwind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
-    library::register(DTypeSet(dtypes), move |gemm| {
-        let columns = |matrix: Columns| {
-            let Columns { data, transposed, leading } = matrix;
-            rd_columns { data: data.cast(), transposed, leading }
-        };
-        let &Gemm { dtype, out_dtype, m, n, k, a, b, out, alpha, beta } = gemm;
-        let (dtype, out_dtype) = (dtype as i32, out_dtype as i32);
-        let product = rd_gemm { dtype, out_dtype, m, n, k, a: columns(a), b: columns(b), out: columns(out), alpha, beta };
-        // SAFETY: the caller's promise about `run`; the matrices are in the memory of the launch, which the kernel may access.
-        unsafe { run(&raw const product) }
-    });
+    // SAFETY: the caller's promise about `run`; the matrices are in the memory of the launch, which the kernel may access.
+    library::register(DTypeSet(dtypes), move |product| unsafe { run(product) });
 }
 
 /// Enqueues an elementwise kernel over dense operands on this thread's current stream of the device. After `RD_UNSUPPORTED`
@@ -541,6 +502,8 @@ unsafe fn slice<'a, T>(data: *const T, count: usize) -> Result<&'a [T], Failure>
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
+
     use super::super::rd_device::rd_init;
     use super::super::{RD_OK, rd_last_error};
     use super::*;
@@ -586,9 +549,7 @@ mod tests {
         let mut data = [0f32; 3];
         let operands = [operand(&mut data); 3];
         assert_eq!(launch("mul", &operands, 1, DType::Float, 0), RD_INVALID_ARGUMENT);
-        // SAFETY: `rd_last_error` gives a NUL-terminated string.
-        let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
-        assert_eq!(text, "mul: 0 elements");
+        assert_eq!(rd_text(rd_last_error()).lossy(), "mul: 0 elements");
         assert_eq!(launch("mul", &operands, 1, DType::QInt8, 3), RD_UNSUPPORTED);
         assert_eq!(launch("add", &operands, 1, DType::Float, 3), RD_INVALID_ARGUMENT, "without its scalar");
         assert_eq!(launch("mul", &operands[..2], 1, DType::Float, 3), RD_INVALID_ARGUMENT);
@@ -600,13 +561,11 @@ mod tests {
     #[test]
     fn scalars_of_other_names_are_refused() {
         let op = Op::find(b"elu").unwrap();
-        // SAFETY: the names are a string.
-        let check = |names: &CStr| unsafe { rd_op_check_scalars(op, names.as_ptr()) };
+        let check = |names: &CStr| rd_op_check_scalars(op, rd_text(names.as_ptr()));
         assert_eq!(check(c"alpha, scale, input_scale"), RD_OK);
         assert_eq!(check(c"scale, alpha, input_scale"), RD_INVALID_ARGUMENT);
-        // SAFETY: `rd_last_error` gives a NUL-terminated string.
-        let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
-        assert!(text.starts_with("elu takes (out; x)[alpha, scale, input_scale], and is bound with"), "{text}");
+        let text = rd_text(rd_last_error());
+        assert!(text.lossy().starts_with("elu takes (out; x)[alpha, scale, input_scale], and is bound with"), "{text:?}");
         assert_eq!(check(c""), RD_INVALID_ARGUMENT);
     }
 }

@@ -3,11 +3,12 @@
 //! Blocks are aligned to 512 bytes. Reuse is stream-ordered: freed memory is reused by later tasks of the stream that the block was
 //! allocated for, without a wait.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
+use std::sync::OnceLock;
 
 use super::rd_device::device_index;
 use super::rd_stream::find;
-use super::{guard, rd_status, shield, write};
+use super::{guard, rd_status, rd_text, shield, write};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
 #[allow(unused_imports, reason = "the type of a field, which C names")]
@@ -15,11 +16,10 @@ pub use crate::runtime::memory::stats::PerKind as rd_stat_per_kind;
 #[allow(unused_imports, reason = "the type of a field, which C names")]
 pub use crate::runtime::memory::stats::Stat as rd_stat;
 pub use crate::runtime::memory::stats::Stats as rd_memory_stats;
-use crate::runtime::sync::{AtomicUsize, Ordering};
 use crate::runtime::{Error, device, pools};
 
 /// Called after each allocation (`bytes` positive) and free (`bytes` negative).
-pub type rd_memory_observer = Option<extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32)>;
+pub type rd_memory_observer = extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32);
 
 fn pool(device: i32) -> Result<&'static DevicePool, Error> {
     pools::pool(device_index(device)?)
@@ -87,37 +87,26 @@ pub extern "C" fn rd_memory_reset_stats(device: i32, accumulated: bool) -> rd_st
     })
 }
 
-/// The address of the function passed to [`rd_memory_set_observer`], or 0.
-static OBSERVER: AtomicUsize = AtomicUsize::new(0);
+static OBSERVER: OnceLock<rd_memory_observer> = OnceLock::new();
 
-/// Sets the function to call after each allocation and free; null for none.
+/// Sets the function to call after each allocation and free; only the first call has an effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_set_observer(observer: rd_memory_observer) {
-    OBSERVER.store(observer.map_or(0, |function| function as usize), Ordering::Release);
-    observe::set_usage_observer(observer.map(|_| notify as observe::UsageObserver));
+    OBSERVER.get_or_init(|| observer);
+    observe::set_usage_observer(Some(notify));
 }
 
 fn notify(usage: &Usage) {
-    let address = OBSERVER.load(Ordering::Acquire) as *const ();
-    // SAFETY: only `rd_memory_set_observer` stores here: 0, which is `None`, or a function of exactly this type.
-    let observer: rd_memory_observer = unsafe { std::mem::transmute(address) };
-    if let Some(observer) = observer {
+    if let Some(observer) = OBSERVER.get() {
         observer(usage.address as *mut c_void, usage.bytes, usage.allocated, usage.reserved, usage.device as i32);
     }
 }
 
 /// Sets the label of the live block that starts at `pointer`, or removes it if `label` is null. Returns true if there is such a
 /// block.
-///
-/// # Safety
-/// `label` is null or a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_memory_set_label(pointer: *const c_void, label: *const c_char) -> bool {
-    shield(false, || {
-        // SAFETY: the caller's promise; `label` is not null here.
-        let text = (!label.is_null()).then(|| unsafe { CStr::from_ptr(label) });
-        pools::set_label(pointer.cast(), text.map(|text| text.to_string_lossy().into()))
-    })
+pub extern "C" fn rd_memory_set_label(pointer: *const c_void, label: rd_text) -> bool {
+    shield(false, || pools::set_label(pointer.cast(), label.given().map(|label| label.to_string_lossy().into())))
 }
 
 /// The label of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.

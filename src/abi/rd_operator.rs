@@ -10,15 +10,17 @@ use std::ptr;
 use std::slice;
 
 use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
-use super::rd_shim::shim;
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
+pub use crate::call::Partition as rd_division;
+pub use crate::call::Strides as rd_strides;
 use crate::call::callees::{CALLEES, Callee};
 use crate::call::guards::Guard;
-use crate::call::operator::{DenseCalls, Kernel, Operator};
+pub use crate::call::operator::DenseCalls as rd_dense;
+use crate::call::operator::{Kernel, Operator};
 use crate::call::{
-    Arguments, Call, CallError, Caller, Cut, Format, Input, Outcome, Partition, Shape, Shapes, Strides, Tensor, Tensors, Value,
-    Wanted, contiguous_strides, copied, dims,
+    Arguments, Call, CallError, Caller, Cut, Format, Input, Outcome, Shape, Shapes, Tensor, Tensors, Value, Wanted,
+    contiguous_strides, copied,
 };
 use crate::ops::bindings::{definitions, operators};
 use crate::runtime::observers;
@@ -93,22 +95,6 @@ pub struct rd_value {
     pub scalar: rd_scalar,
 }
 
-/// An `out=` tensor keeps its strides if it already has the right sizes.
-pub const RD_STRIDES_ANY: i32 = 0;
-/// An `out=` tensor keeps its strides; the operator writes to a temporary with the shape's strides, which is copied to it at the
-/// end.
-pub const RD_STRIDES_COPIED: i32 = 1;
-/// An `out=` tensor gets the strides of the shape.
-pub const RD_STRIDES_GIVEN: i32 = 2;
-/// As `RD_STRIDES_ANY`, and elements of the `out=` tensor may share memory.
-pub const RD_STRIDES_SHARED: i32 = 3;
-const _: () = assert!(
-    RD_STRIDES_ANY == Strides::Any as i32
-        && RD_STRIDES_COPIED == Strides::Copied as i32
-        && RD_STRIDES_GIVEN == Strides::Given as i32
-        && RD_STRIDES_SHARED == Strides::Shared as i32
-);
-
 /// How a task is cut into parts: along dimension `dim` of each tensor that has at least `least_ndim` dimensions and size `size` in
 /// that dimension. Every part gets the other tensors whole. `cost`: nanoseconds on one thread, summed over the parts.
 /// `takes_threads`: the libraries that PyTorch calls use their own threads.
@@ -120,17 +106,6 @@ pub struct rd_cut {
     pub parts: i64,
     pub cost: u64,
     pub takes_threads: bool,
-}
-
-/// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds on
-/// one thread, summed over the parts. `large_volumes`: 3-D convolutions of a batch of one use oneDNN's kernel, whatever PyTorch
-/// would choose.
-#[repr(C)]
-pub struct rd_division {
-    pub parts: i64,
-    pub cost: u64,
-    pub by_channels: bool,
-    pub large_volumes: bool,
 }
 
 /// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
@@ -226,32 +201,8 @@ pub struct rd_task {
     pub guarded: bool,
 }
 
-/// Values of `rd_pointwise.dense`, which says for which dense calls the shim may launch the kernel itself: none.
-pub const RD_DENSE_NEVER: i32 = 0;
-/// Floating-point tensors; the result has their dtype.
-pub const RD_DENSE_FLOATING: i32 = 1;
-/// Floating-point or integer tensors; the result has their dtype.
-pub const RD_DENSE_NUMERIC: i32 = 2;
-/// As `RD_DENSE_NUMERIC`, with a Bool result.
-pub const RD_DENSE_BOOLEAN: i32 = 3;
-/// As `RD_DENSE_NUMERIC`, with a Bool result, if the other operand is a number.
-pub const RD_DENSE_NUMBER: i32 = 4;
-/// As `RD_DENSE_FLOATING`, with the scalar 0.
-pub const RD_DENSE_QUOTIENT: i32 = 5;
-/// A Bool tensor and two floating-point or integer tensors; the result has the dtype of the two.
-pub const RD_DENSE_CHOICE: i32 = 6;
-const _: () = assert!(
-    RD_DENSE_NEVER == DenseCalls::Never as i32
-        && RD_DENSE_FLOATING == DenseCalls::Floating as i32
-        && RD_DENSE_NUMERIC == DenseCalls::Numeric as i32
-        && RD_DENSE_BOOLEAN == DenseCalls::Boolean as i32
-        && RD_DENSE_NUMBER == DenseCalls::Number as i32
-        && RD_DENSE_QUOTIENT == DenseCalls::Quotient as i32
-        && RD_DENSE_CHOICE == DenseCalls::Choice as i32
-);
-
 /// A pointwise operator. If the operands are dense, of one shape and dtype, or Python numbers, the shim may launch the kernel
-/// without calling the operator. Operands and scalars are the arguments in order.
+/// without calling the operator, for calls as `dense` says. Operands and scalars are the arguments in order.
 #[repr(C)]
 pub struct rd_pointwise {
     pub kernel: *const rd_op,
@@ -306,7 +257,7 @@ pub unsafe extern "C" fn rd_operators_bind(binder: &rd_binder) -> rd_status {
             let [meta, tier] = [operator.meta(), operator.tier()].map(|name| name.map_or(ptr::null(), CStr::as_ptr));
             let functional = operator.names[0].as_ptr();
             let kernel = operator.row().map_or(ptr::null(), ptr::from_ref);
-            let pointwise = operator.prepare.dense.map(|dense| rd_pointwise { kernel, dense: dense as i32 });
+            let pointwise = operator.prepare.dense.map(|dense: rd_dense| rd_pointwise { kernel, dense: dense as i32 });
             for name in operator.names {
                 let (name, task, pointwise) = (name.as_ptr(), task.as_ref(), pointwise.as_ref());
                 // SAFETY: as above; strings and the operator live forever.
@@ -477,17 +428,6 @@ pub(super) unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting
     Ok(Tensor::new(arena, place, dtype, device, Flags(flags as u8), sizes, strides))
 }
 
-/// # Safety
-/// The sizes and strides of `given` are readable.
-unsafe fn shape(given: &rd_tensor) -> Result<Shape, Failure> {
-    let ndim = given.ndim.max(0) as usize;
-    // SAFETY: the caller's promise.
-    let sizes = unsafe { elements::<i64>(given.sizes.cast(), ndim) };
-    // SAFETY: as above.
-    let strides = unsafe { elements::<i64>(given.strides.cast(), ndim) };
-    Ok(Shape { sizes: dims(sizes, |size| size), strides: dims(strides, |stride| stride), dtype: rd_launch::dtype(given.dtype)? })
-}
-
 /// A descriptor that borrows from `wanted`, which must outlive it.
 fn described(wanted: &Wanted<'_>) -> rd_tensor {
     let strides = wanted.strides.map_or(ptr::null(), <[i64]>::as_ptr);
@@ -550,7 +490,7 @@ const NO_TENSOR: rd_tensor = rd_tensor {
 const MAX_OUTPUTS: usize = 8;
 
 /// The shim's side of the boundary.
-struct Host<'a> {
+pub(super) struct Host<'a> {
     context: *mut c_void,
     caller: &'a rd_caller,
     arena: &'a BumpArena,
@@ -593,7 +533,7 @@ impl<'a> Host<'a> {
     /// # Safety
     /// The operands are tensors of the call or elements of them, whose memory is valid in the stream's order. Outputs are tensors
     /// that the call made or is asked to write to.
-    unsafe fn enqueue(
+    pub(super) unsafe fn enqueue(
         op: &'static Op,
         compute: DType,
         device: i32,
@@ -671,48 +611,29 @@ impl Caller for Host<'_> {
         checked(unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) })
     }
 
-    fn divide(&self, arguments: &[Value<'_>], division: &Partition) -> Outcome {
-        let &Partition { parts, cost, by_channels, large_volumes } = division;
-        let division = rd_division { parts, cost, by_channels, large_volumes };
+    fn divide(&self, arguments: &[Value<'_>], division: &rd_division) -> Outcome {
         let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         // SAFETY: as above; there are as many values as arguments, and they live to the end of the call.
-        checked(unsafe { (self.caller.divide)(self.context, values.as_ptr(), &raw const division) })
+        checked(unsafe { (self.caller.divide)(self.context, values.as_ptr(), division) })
     }
 
     fn is_void(&self) -> bool {
         self.is_void
     }
 
-    fn has_mkl(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_mkl)())
-    }
-
-    fn has_amx(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_amx)())
-    }
-
-    fn has_complex_bfloat16(&self) -> bool {
-        shim().is_some_and(|shim| (shim.has_complex_bfloat16)())
-    }
-
-    fn is_deterministic(&self) -> bool {
-        shim().is_some_and(|shim| (shim.is_deterministic)())
-    }
-
-    fn default_dtype(&self) -> DType {
-        shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float)
-    }
-
     fn meta(&self) -> Result<Shapes, CallError> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
         checked(unsafe { (self.caller.meta)(self.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) })?;
-        // SAFETY: as above: the function describes `count` shapes.
-        let read = shapes[..count.min(MAX_OUTPUTS)].iter().map(|each| unsafe { shape(each) });
-        read.collect::<Result<_, _>>().map_err(unknown)
+        let shape = |given: &rd_tensor| {
+            // SAFETY: as above: the function describes `count` shapes.
+            let given = unsafe { tensor(self.arena, given, true) }?;
+            Ok(Shape { sizes: given.sizes().into(), strides: given.strides().into(), dtype: given.dtype() })
+        };
+        shapes[..count.min(MAX_OUTPUTS)].iter().map(shape).collect::<Result<_, _>>().map_err(unknown)
     }
 
-    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, CallError> {
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: rd_strides) -> Result<Tensor<'_>, CallError> {
         let shape = described(&wanted);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
         let made = self.made(Some(wanted), |context, made| unsafe {
@@ -883,7 +804,7 @@ fn immediate(number: &rd_scalar) -> View<'_> {
     unsafe { View::from_checked(data.cast_mut(), dtype, Flags::IMMEDIATE, &[], &[]) }
 }
 
-fn to_scalar(value: &Scalar) -> rd_scalar {
+pub(super) fn to_scalar(value: &Scalar) -> rd_scalar {
     let number = |dtype: DType, integer, real, imaginary| rd_scalar { dtype: dtype as i32, integer, real, imaginary };
     match *value {
         Scalar::Bool(value) => number(DType::Bool, i64::from(value), f64::from(u8::from(value)), 0.0),

@@ -8,7 +8,8 @@ use std::ffi::{CStr, c_char, c_void};
 use smallvec::SmallVec;
 
 use super::rd_device::{current_stream, device_index};
-use super::{guard, rd_status, shield, write};
+use super::rd_operator::elements;
+use super::{guard, rd_status, rd_text, shield, write};
 use crate::call::declared;
 use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
@@ -60,12 +61,6 @@ pub(crate) fn native(stream: &'static Stream) -> *mut c_void {
     std::ptr::from_ref(stream).cast_mut().cast()
 }
 
-/// True if (device, id) names a stream.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_stream_exists(device: i32, stream: i64) -> bool {
-    shield(false, || find(device, stream).is_ok())
-}
-
 /// True if nothing is queued or running on the stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_query(device: i32, stream: i64, done: &mut bool) -> rd_status {
@@ -80,16 +75,9 @@ pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
 
 /// As [`rd_stream_synchronize`], for this thread's current stream of the device. `name`: the operator that waits, for the error if
 /// the stream is capturing.
-///
-/// # Safety
-/// `name` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_synchronize_current(device: i32, name: *const c_char) -> rd_status {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(name) };
-        Ok(current_stream(device)?.synchronize_for(|| name.to_string_lossy().into_owned())?)
-    })
+pub extern "C" fn rd_stream_synchronize_current(device: i32, name: rd_text) -> rd_status {
+    guard(|| Ok(current_stream(device)?.synchronize_for(|| name.lossy().into_owned())?))
 }
 
 /// A byte range that a task reads or writes; `end` is exclusive.
@@ -170,34 +158,30 @@ impl Work for Foreign {
     }
 }
 
-/// Copies the caller's byte ranges.
+/// Enqueues a C function as a task. `name` is null or NUL-terminated; `is_aten`: it is a CPU kernel of PyTorch.
 ///
 /// # Safety
-/// `accesses` is valid for reads of `count` elements; it may be null if `count` is 0.
-unsafe fn copied(accesses: *const rd_access, count: usize) -> SmallVec<[Access; INLINE_ACCESSES]> {
-    let taken = |index: usize| {
-        // SAFETY: the caller's promise, for an index below `count`.
-        let place = unsafe { accesses.add(index) };
-        // SAFETY: as above.
-        let access = unsafe { place.read() };
-        Access { begin: access.begin.addr(), end: access.end.addr(), write: access.write }
-    };
-    (0..count).map(taken).collect()
-}
-
-/// The name of a task.
-///
-/// # Safety
-/// `name` is null or a NUL-terminated string that outlives the process.
-unsafe fn task_name(name: *const c_char) -> &'static str {
-    if name.is_null() {
-        return "task";
-    }
+/// As [`rd_stream_submit`].
+unsafe fn submit(
+    (device, stream): (i32, i64),
+    name: *const c_char,
+    (accesses, count): (*const rd_access, usize),
+    cost: u64,
+    (run, context): (rd_task_run, Context),
+    is_aten: bool,
+) -> rd_status {
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("task")
-}
-
-fn submit(device: i32, stream: i64, name: &'static str, cost: u64, work: Foreign) -> rd_status {
+    let accesses = unsafe { elements::<rd_access>(accesses.cast(), count) };
+    // SAFETY: as above.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
+    let name = name.and_then(|name| name.to_str().ok()).unwrap_or("task");
+    let (kind, products) = match name.starts_with("compiled::") {
+        _ if is_aten => (Kind::Aten, declared::products()),
+        true => (Kind::Compiled, None),
+        false => (Kind::Custom, None),
+    };
+    let access = |access: &rd_access| Access { begin: access.begin.addr(), end: access.end.addr(), write: access.write };
+    let work = Foreign { run, context, accesses: accesses.iter().map(access).collect(), kind, products };
     guard(move || Ok(find(device, stream)?.submit(Task::new(name, cost, work))?))
 }
 
@@ -218,12 +202,9 @@ pub unsafe extern "C" fn rd_stream_submit(
     context: *mut c_void,
     destroy: rd_task_destroy,
 ) -> rd_status {
+    let work = (run, Context { context, destroy });
     // SAFETY: the caller's promise.
-    let accesses = unsafe { copied(accesses, num_accesses) };
-    // SAFETY: the caller's promise.
-    let name = unsafe { task_name(name) };
-    let kind = if name.starts_with("compiled::") { Kind::Compiled } else { Kind::Custom };
-    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind, products: None })
+    unsafe { submit((device, stream), name, (accesses, num_accesses), cost, work, false) }
 }
 
 /// As [`rd_stream_submit`], for a CPU kernel of PyTorch.
@@ -242,10 +223,7 @@ pub unsafe extern "C" fn rd_stream_submit_aten(
     context: *mut c_void,
     destroy: rd_task_destroy,
 ) -> rd_status {
+    let work = (run, Context { context, destroy });
     // SAFETY: the caller's promise.
-    let accesses = unsafe { copied(accesses, num_accesses) };
-    // SAFETY: the caller's promise.
-    let name = unsafe { task_name(name) };
-    let (context, products) = (Context { context, destroy }, declared::products());
-    submit(device, stream, name, cost, Foreign { run, context, accesses, kind: Kind::Aten, products })
+    unsafe { submit((device, stream), name, (accesses, num_accesses), cost, work, true) }
 }

@@ -7,7 +7,8 @@ use std::mem::MaybeUninit;
 
 use super::rd_device::small;
 use super::{rd_status, shield, write};
-use crate::runtime::activities::{Activities, Activity, Note, Type};
+pub use crate::runtime::activities::Type as rd_activity_type;
+use crate::runtime::activities::{Activities, Activity, Note};
 use crate::runtime::debugging::clock;
 use crate::runtime::trace;
 
@@ -17,19 +18,6 @@ pub struct rd_trace {
     /// The data that the latest [`rd_activity`] points to.
     latest: Option<(Activity, Vec<rd_activity_note>)>,
 }
-
-/// Kind of [`rd_activity`]: a task that computes or keeps the stream busy.
-pub const RD_ACTIVITY_KERNEL: i32 = 0;
-/// Kind of [`rd_activity`]: a copy.
-pub const RD_ACTIVITY_COPY: i32 = 1;
-/// Kind of [`rd_activity`]: a fill.
-pub const RD_ACTIVITY_FILL: i32 = 2;
-/// Kind of [`rd_activity`]: the part of a user range that ran on one stream.
-pub const RD_ACTIVITY_RANGE: i32 = 3;
-/// Kind of [`rd_activity`]: a call that submitted work.
-pub const RD_ACTIVITY_CALL: i32 = 4;
-/// Kind of [`rd_activity`]: not an activity, but the name of a stream's line.
-pub const RD_ACTIVITY_LINE: i32 = 5;
 
 /// A key and a value that a profiler shows with an activity.
 #[repr(C)]
@@ -44,7 +32,7 @@ pub struct rd_activity_note {
 /// An activity of a trace, as profilers show it.
 #[repr(C)]
 pub struct rd_activity {
-    /// `RD_ACTIVITY_*`.
+    /// `RD_ACTIVITY_TYPE_*`.
     pub kind: i32,
     /// The device or, for a call, the process.
     pub device: i32,
@@ -71,13 +59,12 @@ pub extern "C" fn rd_trace_start(number: &mut u64) -> rd_status {
 }
 
 /// Stops the trace of that number and waits for the streams that have tasks in it; null if it is not recording. `types`: bit set of
-/// the requested `RD_ACTIVITY_*` kinds. The caller destroys the result.
+/// the requested `RD_ACTIVITY_TYPE_*`. The caller destroys the result.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_trace_stop(number: u64, types: u32) -> Option<Box<rd_trace>> {
     shield(None, || {
-        let asked = TYPES.into_iter().filter(|&kind| types >> number_of(kind) & 1 != 0).collect();
         clock::finish();
-        let activities = Activities::new(trace::stop(number)?, asked);
+        let activities = Activities::new(trace::stop(number)?, types);
         Some(Box::new(rd_trace { activities, latest: None }))
     })
 }
@@ -115,27 +102,13 @@ pub extern "C" fn rd_trace_next(trace: Option<&mut rd_trace>, activity: &mut May
     })
 }
 
-/// The types that a caller can request.
-const TYPES: [Type; 5] = [Type::Kernel, Type::Copy, Type::Fill, Type::Range, Type::Call];
-
-fn number_of(kind: Type) -> i32 {
-    match kind {
-        Type::Kernel => RD_ACTIVITY_KERNEL,
-        Type::Copy => RD_ACTIVITY_COPY,
-        Type::Fill => RD_ACTIVITY_FILL,
-        Type::Range => RD_ACTIVITY_RANGE,
-        Type::Call => RD_ACTIVITY_CALL,
-        Type::Line => RD_ACTIVITY_LINE,
-    }
-}
-
 fn note_for_c(note: &Note) -> rd_activity_note {
     rd_activity_note { key: note.key.as_ptr(), value: note.value.as_ptr(), is_text: note.is_text }
 }
 
 fn for_c(activity: &Activity, notes: &[rd_activity_note]) -> rd_activity {
     rd_activity {
-        kind: number_of(activity.kind),
+        kind: activity.kind as i32,
         device: small(activity.device),
         resource: activity.resource,
         name: activity.name.as_ptr(),

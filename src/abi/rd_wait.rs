@@ -1,10 +1,9 @@
 //! C ABI for the host's waits for the devices, which are reported to an observer.
 
-use std::ffi::c_char;
 use std::sync::OnceLock;
 
 use super::rd_event::rd_event;
-use super::shield;
+use super::{rd_text, shield};
 use crate::runtime::stream::Stream;
 use crate::runtime::{device, trace};
 
@@ -37,7 +36,7 @@ pub struct rd_wait {
     /// `RD_WAIT_*`.
     pub kind: i32,
     pub device: i32,
-    pub name: *const c_char,
+    pub name: rd_text,
     /// The awaited stream.
     pub stream: i64,
     /// The awaited event.
@@ -98,11 +97,8 @@ fn is_done(stream: &Stream) -> bool {
 }
 
 /// Ends a wait that began at `begin`.
-///
-/// # Safety
-/// The wait's name is NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_wait_end(wait: &rd_wait, begin: u64) {
+pub extern "C" fn rd_wait_end(wait: &rd_wait, begin: u64) {
     let end = trace::now().max(begin);
     shield((), || OBSERVER.get().into_iter().for_each(|observer| observer(wait, begin, end)));
 }

@@ -42,9 +42,10 @@ pub enum Run {
 }
 
 /// For which calls with dense operands of one shape and dtype, or Python numbers, the shim may launch the kernel of a pointwise
-/// operator itself. No such call is refused. The numbers are those of the C ABI.
+/// operator itself. No such call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DenseCalls {
+    /// No call: the operator serves all of them.
     Never = 0,
     /// Floating-point tensors; the result has their dtype.
     Floating = 1,

@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use super::dtypes::{greatest_finite, is_floating, is_whole};
+use super::shim::shim;
 use super::tensor_iterator::{Elementwise, Rule, SAME, Types};
 use super::tensors::Tensor;
 use super::{Arguments, Call, CallError, Input, Outcome, Shape, Strides, Value, ensure, take_if};
@@ -135,7 +136,7 @@ pub fn launch_with<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], call: &Ca
 
 /// Leaves a call to the fallback if the kernel does not compute in this dtype.
 pub fn ensure_computed(dtype: DType, call: &Call<'_>) -> Outcome {
-    let is_known = dtype != DType::ComplexBFloat16 || call.has_complex_bfloat16();
+    let is_known = dtype != DType::ComplexBFloat16 || shim().is_some_and(|shim| (shim.has_complex_bfloat16)());
     take_if(is_known && call.takes(dtype))
 }
 

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::dtypes::{can_cast, is_whole};
+use super::shim::shim;
 use super::tensors::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides, strides_in_order};
 use super::{Call, CallError, Input, Outcome, Shape, Strides, broadcast, check_devices, ensure};
 use crate::tensor::{DType, Scalar};
@@ -229,7 +230,8 @@ fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, 
     let has_dims = |input: &Input<'_>| input.tensor().is_some_and(|tensor| tensor.ndim() > 0);
     let is_same = inputs.iter().all(is_plain) && inputs.iter().any(has_dims);
     let common = if is_same { first } else { call.result_type(inputs)? };
-    Ok(if types == Types::Floating && is_whole(common) { call.default_dtype() } else { common })
+    let default = || shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float);
+    Ok(if types == Types::Floating && is_whole(common) { default() } else { common })
 }
 
 /// The handle of the input that is a 0-dim CPU tensor, if there is one. An error if there are several.

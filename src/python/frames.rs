@@ -14,15 +14,20 @@ pub(super) fn read<T>(reader: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<
     interpreter::attach(reader)?.ok()
 }
 
-/// Visits code objects and line numbers, innermost first, until a visit returns `false`. This runs no Python code.
-pub(super) fn visit<'py>(py: Python<'py>, mut visitor: impl FnMut(Bound<'py, PyAny>, u32) -> PyResult<bool>) -> PyResult<()> {
+/// The code object and the line number of a frame.
+pub(super) fn place<'py>(frame: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, u32)> {
+    let line = frame.getattr(intern!(frame.py(), "f_lineno"))?.extract::<Option<u32>>()?.unwrap_or(0);
+    Ok((frame.getattr(intern!(frame.py(), "f_code"))?, line))
+}
+
+/// Visits frames, innermost first, until a visit returns `false`. This runs no Python code.
+pub(super) fn visit<'py>(py: Python<'py>, mut visitor: impl FnMut(&Bound<'py, PyAny>) -> PyResult<bool>) -> PyResult<()> {
     // SAFETY: the GIL is held; null means that no Python function is running.
     let frame = unsafe { ffi::PyEval_GetFrame() };
     // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
     let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };
     while let Some(frame) = next.filter(|frame| !frame.is_none()) {
-        let line = frame.getattr(intern!(py, "f_lineno"))?.extract::<Option<u32>>()?.unwrap_or(0);
-        if !visitor(frame.getattr(intern!(py, "f_code"))?, line)? {
+        if !visitor(&frame)? {
             break;
         }
         next = Some(frame.getattr(intern!(py, "f_back"))?);

@@ -1,17 +1,15 @@
 //! The clock of a profile, for `rustdev/clock.py`.
 
-use std::collections::BTreeMap;
-
 use pyo3::prelude::*;
 
-use crate::runtime::config::{self, Profile};
+use crate::runtime::config;
 use crate::runtime::debugging::clock::engine::Moment;
 use crate::runtime::debugging::clock::{self, Report};
 use crate::runtime::{Error, device, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SimulatedMoment>()?;
-    add_functions!(module: clock_begin, clock_end, clock_report, clock_profile, clock_collective, profile_speed)
+    add_functions!(module: clock_begin, clock_end, clock_report, clock_profile, clock_collective)
 }
 
 /// Host, (device, (kernels, copies in, copies out, links)) of each device, operations, kernels. Times are nanoseconds.
@@ -24,22 +22,19 @@ fn counted(report: Report) -> Counted {
     (host, devices.collect(), flops, kernels)
 }
 
-fn profile_of(name: &str) -> Result<&'static Profile, Error> {
-    config::find_profile(name).map_err(|reason| Error::InvalidValue(format!("the profile {name:?} is not valid: {reason}")))
-}
-
 #[pyfunction]
 fn clock_begin(profile: &str) -> Result<(), Error> {
     fork::check()?;
-    let profile = profile_of(profile)?;
+    let invalid = |reason| Error::InvalidValue(format!("the profile {profile:?} is not valid: {reason}"));
+    let profile = config::find_profile(profile).map_err(invalid)?;
     // Initialises the devices first, so that the clock of the environment precedes this one.
     device::all();
     clock::begin(profile)
 }
 
 #[pyfunction]
-fn clock_end() -> Option<Counted> {
-    clock::end().map(counted)
+fn clock_end() {
+    clock::end();
 }
 
 #[pyfunction]
@@ -80,14 +75,4 @@ fn clock_collective(
 ) -> Result<Option<SimulatedMoment>, Error> {
     let (stream, communicator) = (device::find_stream(device, stream)?, device::find_stream(device, communicator)?);
     Ok(clock::collective(stream, communicator, name, &ranks, nbytes).map(SimulatedMoment))
-}
-
-/// Memory in GiB, GB/s of it, and (dtype, TFLOPS) of the tensor cores and of the other units.
-type Speed = (f64, f64, Vec<(&'static str, f64)>, Vec<(&'static str, f64)>);
-
-#[pyfunction]
-fn profile_speed(profile: &str) -> Result<Speed, Error> {
-    let Profile { memory_gib, gigabytes_per_second, tensor_tflops, vector_tflops, .. } = profile_of(profile)?;
-    let table = |table: &'static BTreeMap<String, f64>| table.iter().map(|(dtype, rate)| (dtype.as_str(), *rate)).collect();
-    Ok((*memory_gib, gigabytes_per_second.memory, table(tensor_tflops), table(vector_tflops)))
 }

@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use pyo3::{ffi, intern};
 
+use super::frames;
+
 /// True if "cuda" is mapped. Threads that were started in the scope keep their mode after it ends.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
@@ -171,22 +173,19 @@ fn is_cuda(name: &Bound<'_, PyString>) -> bool {
 
 #[pyfunction]
 fn cuda_mode_is_asked_by_pytorch(py: Python<'_>, depth: usize) -> PyResult<bool> {
-    // SAFETY: the GIL is held; null means that no Python function is running.
-    let frame = unsafe { ffi::PyEval_GetFrame() };
-    // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
-    let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };
-    let mut left_out = 0;
-    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
+    let (mut left_out, mut is_asked) = (0, false);
+    frames::visit(py, |frame| {
         let name = frame.getattr(intern!(py, "f_code"))?.getattr(intern!(py, "co_name"))?;
-        if left_out >= depth && !name.eq(intern!(py, "__torch_function__"))? {
-            let module = frame.getattr(intern!(py, "f_globals"))?.get_item(intern!(py, "__name__"));
-            let module = module.and_then(|module| Ok(module.cast_into::<PyString>()?));
-            return Ok(module.is_ok_and(|module| module.to_str().is_ok_and(is_pytorchs)));
-        }
         left_out += 1;
-        next = Some(frame.getattr(intern!(py, "f_back"))?);
-    }
-    Ok(false)
+        if left_out <= depth || name.eq(intern!(py, "__torch_function__"))? {
+            return Ok(true);
+        }
+        let module = frame.getattr(intern!(py, "f_globals"))?.get_item(intern!(py, "__name__"));
+        let module = module.and_then(|module| Ok(module.cast_into::<PyString>()?));
+        is_asked = module.is_ok_and(|module| module.to_str().is_ok_and(is_pytorchs));
+        Ok(false)
+    })?;
+    Ok(is_asked)
 }
 
 fn is_pytorchs(module: &str) -> bool {

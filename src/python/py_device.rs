@@ -1,8 +1,11 @@
 //! Functions of the process and its devices, for `rustdev/device.py` and `rustdev/info.py`.
 
+use std::collections::HashMap;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::runtime::config::Profile;
 use crate::runtime::{config, device, fork, hardware, parallel_for, pools};
 use crate::simd::{self, Isa};
 
@@ -49,11 +52,18 @@ fn hardware_kernels() -> Vec<(&'static str, u64, u64)> {
     crate::hardware_kernels::counts()
 }
 
+/// Name, GPU, capability, bytes of memory, GB/s of it, and TFLOPS of the fastest unit by dtype.
+type Row = (&'static str, &'static str, (u32, u32), u64, f64, HashMap<&'static str, f64>);
+
 #[pyfunction]
-fn profiles() -> Vec<(&'static str, &'static str, (u32, u32), u64)> {
+fn profiles() -> Vec<Row> {
     let own = config::config().profile.filter(|own| config::PROFILES.iter().all(|known| known.name != own.name));
-    let all = config::PROFILES.iter().chain(own);
-    all.map(|profile| (profile.name.as_str(), profile.gpu.as_str(), profile.capability, profile.memory())).collect()
+    config::PROFILES.iter().chain(own).map(row).collect()
+}
+
+fn row(profile: &'static Profile) -> Row {
+    let rates = profile.vector_tflops.iter().chain(&profile.tensor_tflops).map(|(dtype, rate)| (dtype.as_str(), *rate));
+    (&profile.name, &profile.gpu, profile.capability, profile.memory(), profile.gigabytes_per_second.memory, rates.collect())
 }
 
 #[pyfunction]

@@ -1,7 +1,4 @@
-//! Operators: tiers, rules and statistics of the fallback, the debug mode for implicit synchronisation, and launch counts of
-//! the kernels.
-
-use std::ffi::{CStr, c_char, c_void};
+//! Operators: rules and statistics of the fallback, the debug mode for implicit synchronisation, and launch counts of the kernels.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -15,39 +12,6 @@ use crate::runtime::fallback;
 /// The functions of the shim, which the Python package loads before it calls any function of this module.
 pub(super) fn loaded_shim() -> PyResult<&'static rd_shim> {
     shim().ok_or_else(|| PyRuntimeError::new_err("rustdev's shim is not loaded: import the package `rustdev`"))
-}
-
-type Tiers = Vec<(String, String)>;
-
-/// # Safety
-/// `text` is NUL-terminated.
-unsafe fn owned(text: *const c_char) -> String {
-    // SAFETY: the caller promises a NUL-terminated string.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-unsafe extern "C" fn push_tier(context: *mut c_void, name: *const c_char, tier: *const c_char) {
-    // SAFETY: the shim hands back the context of `operator_tiers`, which is such a list and outlives the visit.
-    let list = unsafe { &mut *context.cast::<Tiers>() };
-    // SAFETY: the shim passes `std::string::c_str()`.
-    let name = unsafe { owned(name) };
-    // SAFETY: the shim passes a string literal.
-    list.push((name, unsafe { owned(tier) }));
-}
-
-#[pyfunction]
-fn register_fallback() -> PyResult<()> {
-    (loaded_shim()?.register_fallback)();
-    Ok(())
-}
-
-#[pyfunction]
-fn operator_tiers() -> PyResult<Tiers> {
-    let mut list = Tiers::new();
-    let visit = loaded_shim()?.visit_tiers;
-    // SAFETY: `push_tier` is only called during the call, with this list.
-    unsafe { visit(push_tier, (&raw mut list).cast()) };
-    Ok(list)
 }
 
 #[pyfunction]
@@ -100,7 +64,7 @@ fn op_calls() -> Vec<(&'static str, u64)> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_functions!(
         module:
-        register_fallback, operator_tiers, fallback_stats, reset_fallback_stats, fallback_mode, set_fallback_mode,
+        fallback_stats, reset_fallback_stats, fallback_mode, set_fallback_mode,
         set_fallback_list, fallback_list, sync_debug_mode, set_sync_debug_mode, op_calls
     )
 }

@@ -2,7 +2,6 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
 
 use super::py_memory;
 use super::py_ops::loaded_shim;
@@ -94,35 +93,24 @@ fn sanitizer_collective(
     Ok(sanitizer::collective(name, (device, stream), accesses)?.map(SanitizerClock))
 }
 
+/// The operator, the stream, whether it writes, and the frames: file, line, function.
+type Call = (String, Option<(usize, i64)>, bool, Vec<(String, u32, String)>);
+
+/// Kind, calls, begin and end of the memory, its label and shape, remedy, text.
+type Report = (&'static str, Option<Call>, Call, usize, usize, Option<String>, Option<String>, String, String);
+
 #[pyfunction]
-fn sanitizer_findings(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    let list = PyList::empty(py);
-    for found in sanitizer::findings() {
-        list.append(finding(py, &found)?)?;
-    }
-    Ok(list)
+fn sanitizer_findings() -> Vec<Report> {
+    sanitizer::findings().into_iter().map(report).collect()
 }
 
-fn finding<'py>(py: Python<'py>, found: &Finding) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("kind", found.fault.name())?;
-    dict.set_item("first", found.first.as_ref().map(|first| side(py, first)).transpose()?)?;
-    dict.set_item("second", side(py, &found.second)?)?;
-    dict.set_item("begin", found.memory.begin)?;
-    dict.set_item("end", found.memory.end)?;
-    dict.set_item("label", &found.memory.label)?;
-    dict.set_item("shape", &found.memory.shape)?;
-    dict.set_item("remedy", found.remedy())?;
-    dict.set_item("text", found.text())?;
-    Ok(dict)
+fn report(found: Finding) -> Report {
+    let (remedy, text, memory) = (found.remedy(), found.text(), found.memory);
+    let (first, second) = (found.first.map(call), call(found.second));
+    (found.fault.name(), first, second, memory.begin, memory.end, memory.label, memory.shape, remedy, text)
 }
 
-fn side<'py>(py: Python<'py>, side: &Side) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("operator", &side.operator)?;
-    dict.set_item("stream", side.stream)?;
-    dict.set_item("writes", side.write)?;
-    let frames: Vec<_> = side.frames.iter().map(|frame| (&frame.file, frame.line, &frame.function)).collect();
-    dict.set_item("frames", frames)?;
-    Ok(dict)
+fn call(side: Side) -> Call {
+    let frames = side.frames.into_iter().map(|frame| (frame.file, frame.line, frame.function));
+    (side.operator, side.stream, side.write, frames.collect())
 }

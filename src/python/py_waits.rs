@@ -6,17 +6,13 @@
 //! finalisers could run in between.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::frames;
 use super::py_ops::loaded_shim;
-use crate::abi::rd_wait::{
-    RD_WAIT_COPY, RD_WAIT_DEVICE, RD_WAIT_FALLBACK, RD_WAIT_OBSERVED, RD_WAIT_READ, RD_WAIT_RESULT, RD_WAIT_STREAM, observe,
-    rd_wait,
-};
+use crate::abi::rd_wait::{RD_WAIT_OBSERVED, observe, rd_wait};
 use crate::runtime::sync::{LazyLock, Mutex};
 use crate::runtime::{affinity, fork};
 
@@ -114,9 +110,7 @@ impl Owners {
 }
 
 fn add(wait: &rd_wait, begin: u64, end: u64) {
-    // SAFETY: the name is NUL-terminated, by the contract of `rd_wait_end`.
-    let name = unsafe { CStr::from_ptr(wait.name) }.to_string_lossy().into_owned();
-    let lines = frames::read(lines).unwrap_or_default();
+    let (name, lines) = (wait.name.lossy().into_owned(), frames::read(lines).unwrap_or_default());
     let (kind, to_device, pinned, waits) = (wait.kind, wait.to_device, wait.pinned, !wait.is_asynchronous);
     RECORDER.lock().add(Key { kind, name, to_device, pinned, waits, lines }, wait, begin, end);
 }
@@ -124,7 +118,8 @@ fn add(wait: &rd_wait, begin: u64, end: u64) {
 /// The lines that this thread is executing.
 fn lines(py: Python<'_>) -> PyResult<Lines> {
     let (mut lines, mut innermost) = (Lines::default(), None);
-    frames::visit(py, |code, line| {
+    frames::visit(py, |frame| {
+        let (code, line) = frames::place(frame)?;
         let text = |name| Ok::<_, PyErr>(code.getattr(name)?.cast::<pyo3::types::PyString>()?.to_string_lossy().into_owned());
         let file = text(intern!(py, "co_filename"))?;
         let owner = OWNERS.lock().of(&file);
@@ -206,30 +201,18 @@ fn waits_stop() -> PyResult<()> {
     Ok(())
 }
 
-/// Kind, name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.
-type Row = ((&'static str, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
+/// Kind (`RD_WAIT_*`), name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.
+type Row = ((i32, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
 
 #[pyfunction]
 fn waits_sums() -> Vec<Row> {
     RECORDER.lock().sums.iter().map(row).collect()
 }
 
-fn kind_text(kind: i32) -> &'static str {
-    match kind {
-        RD_WAIT_READ => "item",
-        RD_WAIT_RESULT => "result",
-        RD_WAIT_FALLBACK => "fallback",
-        RD_WAIT_COPY => "copy",
-        RD_WAIT_DEVICE => "device",
-        RD_WAIT_STREAM => "stream",
-        _ => "event",
-    }
-}
-
 fn row((key, sum): &(Key, Sum)) -> Row {
     let Key { kind, name, to_device, pinned, waits, lines } = key.clone();
     let Lines { user, library, prints } = lines;
-    ((kind_text(kind), name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
+    ((kind, name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
 }
 
 #[pyfunction]

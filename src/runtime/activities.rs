@@ -18,15 +18,17 @@ use super::trace::{Kind, Outcome, Row, Trace};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// A computation, or other work that keeps the stream busy.
-    Kernel,
-    Copy,
-    Fill,
+    Kernel = 0,
+    /// A copy.
+    Copy = 1,
+    /// A fill.
+    Fill = 2,
     /// The part of a user range that ran on one stream. Its name is that of the range it is linked to.
-    Range,
+    Range = 3,
     /// A call that submitted work.
-    Call,
+    Call = 4,
     /// The name of a stream's line; not an activity itself.
-    Line,
+    Line = 5,
 }
 
 /// A stream's line: the index of its device and its id.
@@ -65,7 +67,8 @@ pub struct Activity {
 #[derive(Debug)]
 pub struct Activities {
     trace: Arc<Trace>,
-    types: Vec<Type>,
+    /// A bit set of [`Type`].
+    types: u32,
     /// The number of the next row.
     index: usize,
     ready: VecDeque<Activity>,
@@ -75,13 +78,17 @@ pub struct Activities {
 }
 
 impl Activities {
-    pub fn new(trace: Arc<Trace>, types: Vec<Type>) -> Self {
+    pub fn new(trace: Arc<Trace>, types: u32) -> Self {
         let (ready, ranges, lines) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
         Self { trace, types, index: 0, ready, ranges, lines }
     }
 
     pub fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    fn has(&self, kind: Type) -> bool {
+        self.types >> kind as u32 & 1 != 0
     }
 
     /// Queues the activities of the next row; `false` after the last row.
@@ -97,17 +104,17 @@ impl Activities {
     }
 
     fn add(&mut self, row: &Row) {
-        if row.task.replay.is_none() && self.types.contains(&Type::Call) {
+        if row.task.replay.is_none() && self.has(Type::Call) {
             self.ready.push_back(call(row, self.index));
         }
         if row.outcome == Outcome::NotRun || row.task.about.kind == Kind::Replay {
             return;
         }
-        if self.types.contains(&type_of(row)) {
+        if self.has(type_of(row)) {
             self.ready.push_back(run(row, self.index));
             self.lines.insert(line_of(row));
         }
-        if self.types.contains(&Type::Range) {
+        if self.has(Type::Range) {
             self.note_range(row);
         }
     }

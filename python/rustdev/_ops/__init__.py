@@ -6,7 +6,8 @@ is a family of operators and registers them on import, before the CPU fallback i
 
 # ruff: noqa: F401 - imported for their registrations
 
-from .. import _rustdev
+import torch
+
 from .._profiles import _imitated
 from . import (
     accelerator_only,
@@ -22,6 +23,6 @@ from . import (
     windows,
 )
 
-_rustdev.register_fallback()
+torch.ops.rustdev._register_fallback()
 if (_profile := _imitated()) and not _profile.has_float8:
     float8_products.refuse_without_float8()

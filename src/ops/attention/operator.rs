@@ -72,10 +72,10 @@ impl<'a> Operands<'a> {
     }
 
     /// True if PyTorch's kernel is faster: its products use AMX. It needs contiguous rows in the operands and in `others`.
-    fn suits_library(&self, call: &Call<'_>, others: &[Tensor<'_>]) -> bool {
+    fn suits_library(&self, others: &[Tensor<'_>]) -> bool {
         let has_tiles = match self.query.dtype() {
-            DType::BFloat16 => call.has_amx(),
-            DType::Half => call.has_amx() && has_float16_tiles(),
+            DType::BFloat16 => shim::has_amx(),
+            DType::Half => shim::has_amx() && has_float16_tiles(),
             _ => false,
         };
         let own = [self.query, self.key, self.value];
@@ -151,7 +151,7 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let shape = Shape::like(query, query.dtype());
     let out = call.output(0, &shape, Strides::Any)?;
     let sums = call.output(1, &length_first(&query.sizes()[..3], operands.score()), Strides::Any)?;
-    if operands.suits_library(call, &[]) {
+    if operands.suits_library(&[]) {
         return operands.leave_to_library(call, 2);
     }
     if out.strides()[3] == 1 {
@@ -173,7 +173,7 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     check_size("logsumexp", sums, &operands.query.sizes()[..3])?;
     let like = |index, tensor: Tensor<'_>| call.output(index, &length_first(tensor.sizes(), tensor.dtype()), Strides::Any);
     let gradients = [like(0, operands.query)?, like(1, operands.key)?, like(2, operands.value)?];
-    if operands.suits_library(call, &[grad, out]) {
+    if operands.suits_library(&[grad, out]) {
         return operands.leave_to_library(call, 5);
     }
     operands.launch(call, &gradients, &[grad], &[out, sums])

@@ -224,7 +224,7 @@ impl Convolution<'_> {
         let dtype = self.input.dtype();
         // The 16 bit kernels for depthwise gradients are slow.
         let is_slow = direction == Direction::Backward && self.is_by_channel();
-        if !HALVES.contains(dtype) || (is_native(dtype, direction, call.has_amx()) && !is_slow && self.is_safe(output, direction)) {
+        if !HALVES.contains(dtype) || !is_slow && is_native(dtype, direction, shim::has_amx()) && self.is_safe(output, direction) {
             let division = self.division(output, channels, direction, dtype);
             return declared::during(products, || call.divide(arguments, &division));
         }

@@ -71,7 +71,7 @@ fn with_last(dims: &[i64]) -> Result<(usize, Vec<usize>), CallError> {
 /// `_fft_c2c`.
 pub fn complex_to_complex(call: &Call<'_>, operand: Tensor<'_>, dims: &[i64], _: i64, _: bool) -> Outcome {
     let dims = by_stride(operand.strides(), dims_of(dims));
-    let strides = result_strides(operand.strides(), operand.sizes(), &dims, call.has_mkl());
+    let strides = result_strides(operand.strides(), operand.sizes(), &dims, shim::has_mkl());
     result(call, Shape { strides, ..contiguous(operand.sizes(), operand) })
 }
 
@@ -84,7 +84,7 @@ pub fn real_to_complex(call: &Call<'_>, operand: Tensor<'_>, dims: &[i64], _: i6
     }
     let mut transformed = by_stride(operand.strides(), dims);
     transformed.push(last);
-    let strides = result_strides(operand.strides(), &sizes, &transformed, call.has_mkl());
+    let strides = result_strides(operand.strides(), &sizes, &transformed, shim::has_mkl());
     let dtype = if operand.dtype() == DType::Float { DType::ComplexFloat } else { DType::ComplexDouble };
     result(call, Shape { sizes: sizes.into(), strides, dtype })
 }
@@ -94,10 +94,10 @@ pub fn complex_to_real(call: &Call<'_>, operand: Tensor<'_>, dims: &[i64], _: i6
     let (last, dims) = with_last(dims)?;
     let (mut sizes, mut strides) = (operand.sizes().to_vec(), Dims::from(operand.strides()));
     if !dims.is_empty() {
-        strides = result_strides(&strides, &sizes, &by_stride(&strides, dims), call.has_mkl());
+        strides = result_strides(&strides, &sizes, &by_stride(&strides, dims), shim::has_mkl());
     }
     sizes[last] = last_size;
-    let strides = result_strides(&strides, &sizes, &[last], call.has_mkl());
+    let strides = result_strides(&strides, &sizes, &[last], shim::has_mkl());
     let dtype = if operand.dtype() == DType::ComplexFloat { DType::Float } else { DType::Double };
     result(call, Shape { sizes: sizes.into(), strides, dtype })
 }

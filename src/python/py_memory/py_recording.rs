@@ -48,7 +48,8 @@ fn walk(py: Python<'_>) -> PyResult<Stack> {
     let left = std::mem::take(&mut *LEFT.lock());
     drop(left);
     let mut stack = Stack(Vec::new());
-    frames::visit(py, |code, line| {
+    frames::visit(py, |frame| {
+        let (code, line) = frames::place(frame)?;
         stack.0.push((code.unbind(), line));
         Ok(true)
     })?;

@@ -7,6 +7,7 @@
 //! [`takes`] alone decides for which processors and sizes the library is used, by the measurements of
 //! `benches/operators/products.py`.
 
+use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,19 +23,21 @@ use crate::tuning::products::{
 /// A matrix as BLAS takes it: column-major with a leading dimension in elements. With `transposed` the described matrix is the
 /// transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Columns {
-    pub data: *mut u8,
+    pub data: *mut c_void,
     pub transposed: bool,
     pub leading: i32,
 }
 
 /// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n).
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Gemm {
     /// The dtype of a and b.
-    pub dtype: DType,
+    pub dtype: i32,
     /// The dtype of `out`: float32 for the sums of 16 bit floats, else that of a and b.
-    pub out_dtype: DType,
+    pub out_dtype: i32,
     pub m: i32,
     pub n: i32,
     pub k: i32,
@@ -123,7 +126,7 @@ fn columns(matrix: Matrix, rows: usize, cols: usize, size: usize) -> Option<Colu
         let leading = if outer == 1 { inner as isize } else { elements };
         if fits { i32::try_from(leading.max(1)).ok() } else { None }
     };
-    let found = |transposed| move |leading| Columns { data: matrix.data, transposed, leading };
+    let found = |transposed| move |leading| Columns { data: matrix.data.cast(), transposed, leading };
     let upright = leading(rows, cols, matrix.row, matrix.col).map(found(false));
     upright.or_else(|| leading(cols, rows, matrix.col, matrix.row).map(found(true)))
 }
@@ -166,7 +169,8 @@ fn multiply(problem: &Problem, tile: Tile, (out, out_dtype): (Columns, DType), a
     let (a, b) = parts.expect("parts of operands lie as the operands do");
     let [m, n, k] = [tile.rows, tile.cols, problem.k].map(|count| count as i32);
     let library = LIBRARY.get().expect("a product that the library takes");
-    (library.run)(&Gemm { dtype: problem.dtype, out_dtype, m, n, k, a, b, out, alpha, beta })
+    let (dtype, out_dtype) = (problem.dtype as i32, out_dtype as i32);
+    (library.run)(&Gemm { dtype, out_dtype, m, n, k, a, b, out, alpha, beta })
 }
 
 /// Computes into the output itself, to which the addend is copied first; returns whether every tile was computed.
@@ -191,7 +195,7 @@ fn rounded<T: Element<Acc = f32>>(problem: &Problem) -> bool {
     tile::for_each(problem, Tiling { side: LIBRARY_TILE_SIDE, worth: TILE_MULTIPLY_ADDS_16_BIT, ..Tiling::GEMM }, &|tile| {
         let mut memory = Memory::of(tile.rows * tile.cols * size_of::<f32>());
         let data = memory.data();
-        let sums = Columns { data, transposed: false, leading: tile.rows as i32 };
+        let sums = Columns { data: data.cast(), transposed: false, leading: tile.rows as i32 };
         is_done.fetch_and(multiply(problem, tile, (sums, DType::Float), 1.0, 0.0), Ordering::Relaxed);
         let sums: &[f32] = memory.numbers(tile.rows * tile.cols);
         // The output is column-major, so the rows of its transpose are contiguous.

@@ -136,7 +136,7 @@ pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
 pub fn max_unpool<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [images, indices, size, parameters @ ..] = &arguments[..] else { return take_if(false) };
     let (images, indices, size): (Tensor<'_>, Tensor<'_>, &[i64]) = (images.get()?, indices.get()?, size.get()?);
-    take_if(images.numel() != 0 && are_images::<SPATIAL>(images) && !call.is_deterministic())?;
+    take_if(images.numel() != 0 && are_images::<SPATIAL>(images) && !shim::is_deterministic())?;
     take_if(indices.dtype() == DType::Long && indices.sizes() == images.sizes())?;
     take_if(size.len() == SPATIAL && are_positive(size))?;
     if let [stride, padding] = parameters {
