@@ -1,8 +1,6 @@
 //! Group normalisation: each group of neighbouring channels of each sample has its own mean and variance.
 
-use super::{
-    Affine, Channelwise, Combined, Numbers, Shape, elements, inverse, map_rows, map_run, narrow, optional, products, target, wide,
-};
+use super::{Affine, Channelwise, Combined, Numbers, Shape, inverse, map_rows, map_run, narrow, optional, products, wide};
 use crate::ops::normalization::kernel::mean_variance;
 use crate::runtime::sync::Mutex;
 use crate::tensor::prelude::*;
@@ -83,7 +81,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (shape, groups) = (Shape::of(&x, given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
     let (channels, eps): (usize, f64) = (shape.channels, given.eps.to());
     let span = channels / groups;
-    let (output, input) = (target::<E>(out)?, elements::<E>(&x)?);
+    let (output, input) = (out.into_elements::<E>()?, x.elements::<E>()?);
     let weight = Values::or(weight, channels, E::Acc::ONE)?;
     let bias = Values::or(bias, channels, E::Acc::ZERO)?;
     let (rows, cols) = (shape.rows / span, shape.cols * span);
@@ -142,9 +140,9 @@ fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
         native_group_norm_backward::Operands::of(launch)?;
     let (shape, groups) = (Shape::of(&x, given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
     let channels = shape.channels;
-    let output = target::<E>(grad_x)?;
+    let output = grad_x.into_elements::<E>()?;
     let (mut weight_grad, mut bias_grad) = (optional(grad_weight)?, optional(grad_bias)?);
-    let inputs = [elements::<E>(&grad)?, elements::<E>(&x)?];
+    let inputs = [grad.elements::<E>()?, x.elements::<E>()?];
     let (means, inverses) = (Values::<E::Acc>::new(mean)?.to_vec(), Values::<E::Acc>::new(rstd)?.to_vec());
     let weight = Values::or(weight, channels, E::Acc::ONE)?;
     let span = channels / groups;
