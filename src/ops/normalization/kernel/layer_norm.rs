@@ -8,7 +8,7 @@ use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, across};
 use crate::tensor::loops::failure::Failure;
 use crate::tensor::loops::lines::{self, LANES, Lines, Statistics, Values, ValuesMut};
-use crate::tensor::{DType, Element, Error, Launch, Narrowed, Number, Real, dispatch, signature};
+use crate::tensor::{DType, Element, Error, Launch, Number, Part, Real, dispatch, signature};
 use crate::tuning::sharing::{LAYER_NORM_ROWS, MAX_LAYER_NORM_BLOCKS};
 
 signature! {
@@ -115,7 +115,7 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error
     let failure = Failure::default();
     grad_x.in_blocks(0, height, launch.cost() * cols as f64, &|begin, end, output| {
         let [grads, input] = [grad, x].map(|operand| {
-            let mut part = Narrowed::of(&operand);
+            let mut part = Part::of(&operand);
             part.narrow(0, begin, end);
             part
         });
