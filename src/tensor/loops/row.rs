@@ -313,10 +313,10 @@ leaf! {
 }
 
 impl<'a> View<'a> {
-    /// The elements of a contiguous operand. Fails for elements of another size, or that are not aligned.
+    /// The elements of a contiguous operand. Fails for elements of another dtype, or that are not aligned.
     #[inline]
     pub fn elements<T: Element>(&self) -> Result<&'a [T], Error> {
-        Row::flat(self)?.as_slice().ok_or_else(|| unlike::<T>(self))
+        Row::flat(self)?.as_slice().filter(|_| self.dtype() == T::DTYPE).ok_or_else(|| unlike::<T>(self))
     }
 }
 
@@ -330,7 +330,7 @@ impl<'a> Output<'a> {
     #[inline]
     pub fn into_elements<T: Element>(self) -> Result<&'a mut [T], Error> {
         let view = self.written();
-        self.into_flat()?.into_slice().ok_or_else(|| unlike::<T>(&view))
+        self.into_flat()?.into_slice().filter(|_| view.dtype() == T::DTYPE).ok_or_else(|| unlike::<T>(&view))
     }
 
     /// The row at an index, as [`Row::of`].
