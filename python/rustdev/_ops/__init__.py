@@ -19,6 +19,7 @@ from . import (
     product_dtype,
     sparse_coo,
     sync_batch_norm,
+    transformer,
     windows,
 )
 
