@@ -156,10 +156,10 @@ struct Spot {
 }
 
 leaf! {
-    /// Packs some terms of the columns that the spots of each tap describe into panels of `width` columns. `step`: elements from
-    /// one channel to the next, and from one source of a run to the next.
-    fn pack<E: Widened>(images: &[E], step: [usize; 2], spots: &[Spot], taps: usize, terms: Range<usize>, width: usize, panels: &mut [E::Acc]) {
-        let (depth, runs, [channel, every]) = (terms.len(), spots.len() / taps, step);
+    /// Packs some terms of the columns that the spots of each tap describe into panels. `step`: elements from one channel to the
+    /// next, and from one source of a run to the next.
+    fn pack<E: Widened>(images: &[E], step: [usize; 2], spots: &[Spot], taps: usize, terms: Range<usize>, panels: &mut [E::Acc]) {
+        let (depth, runs, width, [channel, every]) = (terms.len(), spots.len() / taps, panel_width(), step);
         let mut line = [E::Acc::ZERO; CONVOLUTION_COLUMNS];
         for (index, term) in terms.enumerate() {
             let images = &images[term / taps * channel..];
@@ -316,15 +316,7 @@ impl<E: Widened> Job<'_, E> {
     /// Packs [`CONVOLUTION_TERMS`] terms, or those that are left, from `first` on.
     fn pack(&self, spots: &[Spot], first: usize, panels: &mut [E::Acc]) {
         let (plan, last) = (&self.plan, self.plan.terms().min(first + CONVOLUTION_TERMS));
-        pack(
-            self.images,
-            [plan.image[0] * plan.image[1], plan.width.stride],
-            spots,
-            plan.taps(),
-            first..last,
-            panel_width(),
-            panels,
-        );
+        pack(self.images, [plan.image[0] * plan.image[1], plan.width.stride], spots, plan.taps(), first..last, panels);
     }
 
     /// Computes rows of a block from its panels.

@@ -111,6 +111,7 @@ impl Statistics {
     }
 
     /// Sets the number of a line. Panics if there is no such line.
+    #[inline]
     pub fn set<T: Number>(&self, line: usize, value: T) {
         self.0[line].store(value.hub().to::<f64>().to_bits(), Ordering::Relaxed);
     }
