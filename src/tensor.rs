@@ -33,7 +33,7 @@ pub use launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Layout, Operands
 pub use number::{Bits, Field, Hub, Integer, Number, Ordered, Real};
 pub use op::Op;
 pub use output::Output;
-pub use part::{Flipped, Narrowed};
+pub use part::Part;
 pub(crate) use signature::signature;
 pub use signature::{Operand, Signature};
 pub use transcendental::{Analytic, Elementary};

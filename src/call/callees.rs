@@ -58,7 +58,6 @@ callees! {
     AMINMAX = c"aminmax";
     ARGMAX_OUT = c"argmax.out";
     ASSERT = c"_assert_async.msg";
-    ATTENTION = c"_scaled_dot_product_flash_attention_for_cpu";
     BERNOULLI_NUMBER = c"bernoulli_.float";
     BITWISE_AND = c"bitwise_and.Tensor";
     CAT = c"cat";
@@ -77,19 +76,15 @@ callees! {
     EXPONENTIAL = c"exponential_";
     FILL = c"fill_.Scalar";
     GE = c"ge.Scalar";
-    GELU_IN_PLACE = c"gelu_";
     GRU_LAYER = c"rustdev::gru_layer";
     IMAG = c"imag";
     INDEX_SELECT = c"index_select";
-    LAYER_NORM = c"layer_norm";
     LINEAR = c"linear";
     LINSPACE_OUT = c"linspace.out";
     LSTM_LAYER = c"rustdev::lstm_layer";
     LT = c"lt.Scalar";
     MASKED_FILL = c"masked_fill_.Tensor";
-    MASKED_FILL_NUMBER = c"masked_fill_.Scalar";
     MASKED_SELECT = c"masked_select";
-    MATMUL = c"matmul";
     MEAN = c"mean";
     MEAN_OUT = c"mean.out";
     MIN = c"min";
@@ -104,7 +99,6 @@ callees! {
     NORMAL = c"normal_";
     REAL = c"real";
     RECIPROCAL = c"reciprocal_";
-    RELU_IN_PLACE = c"relu_";
     RESIZE = c"resize_";
     RESOLVE_NEG = c"resolve_neg";
     RNN_RELU_LAYER = c"rustdev::rnn_relu_layer";
@@ -112,7 +106,6 @@ callees! {
     SELECT = c"select.int";
     SIGMOID_IN_PLACE = c"sigmoid_";
     SIGMOID_OUT = c"sigmoid.out";
-    SOFTMAX = c"_softmax";
     SORT = c"sort.stable";
     SQRT_IN_PLACE = c"sqrt_";
     STACK = c"stack";

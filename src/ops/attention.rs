@@ -1,5 +1,4 @@
-//! `_scaled_dot_product_flash_attention_for_cpu` and its gradient; `_native_multi_head_attention` and
-//! `_transformer_encoder_layer_fwd` (`operator/transformer.rs`).
+//! `_scaled_dot_product_flash_attention_for_cpu` and its gradient.
 
 #![forbid(unsafe_code)]
 

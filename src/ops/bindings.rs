@@ -5,9 +5,8 @@ use std::ffi::CStr;
 
 use crate::call::operator::Operator;
 
-static LISTS: [&[Operator]; 34] = [
+static LISTS: [&[Operator]; 33] = [
     &super::attention::operator::OPERATORS,
-    &super::attention::operator::transformer::OPERATORS,
     &super::convolution::operator::OPERATORS,
     &super::embedding::operator::OPERATORS,
     &super::factories::operator::OPERATORS,

@@ -21,7 +21,6 @@ pub mod index_space;
 pub mod indexed;
 pub mod lines;
 pub mod lists;
-pub mod long_lines;
 pub mod nonzero;
 pub mod reduction;
 pub mod row;

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::loops::parallel;
-use super::{Narrowed, View};
+use super::{Part, View};
 
 /// An output of a launch. It cannot be copied:
 ///
@@ -92,8 +92,8 @@ impl<'a> Output<'a> {
     }
 }
 
-fn narrowed<'a>(view: &View<'a>, dim: usize, begin: usize, end: usize) -> Narrowed<'a> {
-    let mut part = Narrowed::of(view);
+fn narrowed<'a>(view: &View<'a>, dim: usize, begin: usize, end: usize) -> Part<'a> {
+    let mut part = Part::of(view);
     part.narrow(dim, begin, end);
     part
 }

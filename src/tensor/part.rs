@@ -1,65 +1,42 @@
-//! Views of parts of an operand, and of its elements in another order.
+//! Views of parts of an operand, also in reversed order.
 //!
-//! A [`View`] borrows its sizes and strides. The types of this module own the ones that they change, and each index names an
-//! element of the original view.
+//! A [`View`] borrows its sizes and strides. A [`Part`] owns them, and each index names an element of the original view.
 
-use super::{MAX_DIMS, View};
+use smallvec::SmallVec;
 
-/// A view restricted to a range of indices of each dimension.
-pub struct Narrowed<'a> {
+use super::View;
+
+/// A view with a range of indices of each dimension, in their order or reversed.
+pub struct Part<'a> {
     whole: View<'a>,
     /// The address of the first element.
     data: *mut u8,
-    sizes: [i64; MAX_DIMS],
+    sizes: Dims,
+    strides: Dims,
 }
 
-impl<'a> Narrowed<'a> {
+type Dims = SmallVec<[i64; 8]>;
+
+impl<'a> Part<'a> {
+    /// The whole view.
     #[inline]
     pub fn of(view: &View<'a>) -> Self {
-        let mut sizes = [0; MAX_DIMS];
-        sizes[..view.ndim()].copy_from_slice(view.sizes());
-        Self { whole: *view, data: view.data(), sizes }
+        Self { whole: *view, data: view.data(), sizes: Dims::from_slice(view.sizes()), strides: Dims::from_slice(view.strides()) }
     }
 
-    /// Keeps the indices `begin..end` of a dimension. Panics if the view does not have these indices or this dimension.
+    /// Keeps the indices `begin..end` of a dimension. Panics if the part does not have these indices or this dimension.
     #[inline]
     pub fn narrow(&mut self, dim: usize, begin: usize, end: usize) {
-        let size = &mut self.sizes[..self.whole.ndim()][dim];
+        let size = &mut self.sizes[dim];
         assert!(begin <= end && end as i64 <= *size, "the indices {begin} to {end} of {size}");
         *size = (end - begin) as i64;
-        self.data = self.data.wrapping_offset(begin as isize * self.whole.stride(dim));
-    }
-
-    #[inline]
-    pub fn view(&self) -> View<'_> {
-        // SAFETY: `narrow` has checked each range: an index of `sizes` plus the beginning of its range is an index of the original
-        // view.
-        unsafe { self.whole.reindexed(self.data, &self.sizes[..self.whole.ndim()], self.whole.strides()) }
-    }
-}
-
-/// A view with some dimensions reversed.
-pub struct Flipped<'a> {
-    whole: View<'a>,
-    /// The address of the first element.
-    data: *mut u8,
-    strides: [i64; MAX_DIMS],
-}
-
-impl<'a> Flipped<'a> {
-    /// The view without a reversed dimension.
-    #[inline]
-    pub fn of(view: &View<'a>) -> Self {
-        let mut strides = [0; MAX_DIMS];
-        strides[..view.ndim()].copy_from_slice(view.strides());
-        Self { whole: *view, data: view.data(), strides }
+        self.data = self.data.wrapping_offset(begin as isize * self.strides[dim] as isize);
     }
 
     /// Reverses a dimension. Panics if the view does not have the dimension.
     #[inline]
     pub fn flip(&mut self, dim: usize) {
-        let last = self.whole.size(dim) as isize - 1;
-        let stride = &mut self.strides[dim];
+        let (last, stride) = (self.sizes[dim] as isize - 1, &mut self.strides[dim]);
         if last > 0 {
             self.data = self.data.wrapping_offset(last * *stride as isize);
         }
@@ -68,9 +45,9 @@ impl<'a> Flipped<'a> {
 
     #[inline]
     pub fn view(&self) -> View<'_> {
-        // SAFETY: in a reversed dimension, `data` is at the last index, and index `i` names the element that is `i` before the
-        // last.
-        unsafe { self.whole.reindexed(self.data, self.whole.sizes(), &self.strides[..self.whole.ndim()]) }
+        // SAFETY: `narrow` has checked each range, and an index of `sizes` names an element of it: in a reversed dimension, the one
+        // that is as far before the last.
+        unsafe { self.whole.reindexed(self.data, &self.sizes, &self.strides) }
     }
 }
 
@@ -95,7 +72,7 @@ mod tests {
     #[test]
     fn a_part_has_the_elements_of_its_indices() {
         with_view(|view| {
-            let mut part = Narrowed::of(view);
+            let mut part = Part::of(view);
             part.narrow(0, 1, 4);
             part.narrow(1, 1, 3);
             part.narrow(0, 1, 3);
@@ -108,16 +85,16 @@ mod tests {
     #[test]
     fn what_a_view_does_not_have_is_no_part_of_it() {
         for (dim, begin, end) in [(0, 0, 5), (0, 3, 2), (1, 4, 4), (2, 0, 0)] {
-            let narrow = || with_view(|view| Narrowed::of(view).narrow(dim, begin, end));
+            let narrow = || with_view(|view| Part::of(view).narrow(dim, begin, end));
             assert!(std::panic::catch_unwind(narrow).is_err(), "{dim} {begin} {end}");
         }
-        assert!(std::panic::catch_unwind(|| with_view(|view| Flipped::of(view).flip(2))).is_err());
+        assert!(std::panic::catch_unwind(|| with_view(|view| Part::of(view).flip(2))).is_err());
     }
 
     #[test]
     fn flipped_twice_is_not_flipped() {
         with_view(|view| {
-            let mut flipped = Flipped::of(view);
+            let mut flipped = Part::of(view);
             flipped.flip(1);
             assert_eq!(values(&flipped.view())[..4], [2, 1, 0, 5]);
             flipped.flip(0);

@@ -94,6 +94,7 @@ RuntimeError: running_mean to be defined
     A.max_pool2d_with_indices_backward(T(1, 2, 1, 2), T(1, 2, 3, 6), [3, 3], [2, 2], [0, 0], [1, 2], True, Z(1, 2, 1, 2) - 2**31)
 RuntimeError: heads
     A._scaled_dot_product_flash_attention_for_cpu(T(1, 4, 3, 8), T(1, 23, 6, 8), T(1, 23, 6, 8))
+    A._native_multi_head_attention(T(2, 5, 8), T(2, 5, 8), T(2, 5, 8), 8, 0, T(24, 8), T(24), T(8, 8), T(8))
 RuntimeError: no heads or rows
     A._scaled_dot_product_flash_attention_for_cpu(T(1, 4, 0, 8), T(1, 4, 6, 8), T(1, 4, 6, 8))
 RuntimeError: positive strides

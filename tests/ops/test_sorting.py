@@ -12,8 +12,13 @@ SHAPES: list[tuple[int, ...]] = [(), (1,), (5, 0), (100,), (7, 2000), (3, 20_000
 
 
 def make(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Return values with ties, NaN and both zeros."""
-    return make_tensor(shape, dtype, seed=7, whole=50, special=True)
+    """Return values with ties, NaN, infinities and both zeros, or with the limits of integers."""
+    numbers = make_tensor(shape, dtype, seed=7, whole=50, special=True)
+    if not dtype.is_floating_point and dtype is not torch.bool:
+        limits = torch.iinfo(dtype)
+        numbers[numbers == 3] = limits.min
+        numbers[numbers == 4] = limits.max
+    return numbers
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -20,6 +20,7 @@ from . import (
     product_dtype,
     sparse_coo,
     sync_batch_norm,
+    transformer,
     windows,
 )
 

@@ -2,8 +2,6 @@
 //! where that is faster, by PyTorch's flash attention for the CPU as a task that is cut along batch or heads. Memory is linear
 //! in the lengths.
 
-pub mod transformer;
-
 use smallvec::SmallVec;
 
 use super::kernel::attention as kernel;

@@ -10,9 +10,10 @@ pub mod depthwise;
 
 use std::ops::Range;
 
-use crate::ops::matmul::kernel::register_tile::{AVX2_ROWS, tile};
+use crate::ops::matmul::kernel::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::ops::matmul::kernel::{self as matmul, Entry, Matrix, Problem};
 use crate::ops::movement::kernel::unfold::Windows;
+use crate::tensor::loops::disjoint::DisjointSlice;
 use crate::tensor::prelude::*;
 use crate::tuning::algorithms::{CONVOLUTION_COLUMNS, CONVOLUTION_PANELS, CONVOLUTION_PARTS, CONVOLUTION_TERMS};
 use crate::tuning::tasks::FEW_POSITIONS;
@@ -32,6 +33,11 @@ const MIN_ROWS: usize = 24;
 /// Nanoseconds of one thread for a multiply-add, and for an element of the output.
 const PRODUCT: f64 = 0.018;
 const ELEMENT: f64 = 0.5;
+
+/// Columns of a panel: those of a tile of which AVX-512 keeps the sums of many rows in registers.
+fn panel_width() -> usize {
+    if simd::isa() == Isa::Avx512 { 2 * COLUMNS } else { COLUMNS }
+}
 
 /// `f32` and `f64`.
 trait Sum: Real + Entry<Acc = Self> {}
@@ -150,10 +156,10 @@ struct Spot {
 }
 
 leaf! {
-    /// Packs some terms of the columns that the spots of each tap describe into panels of `width` columns. `step`: elements from
-    /// one channel to the next, and from one source of a run to the next.
-    fn pack<E: Widened>(images: &[E], step: [usize; 2], spots: &[Spot], taps: usize, terms: Range<usize>, width: usize, panels: &mut [E::Acc]) {
-        let (depth, runs, [channel, every]) = (terms.len(), spots.len() / taps, step);
+    /// Packs some terms of the columns that the spots of each tap describe into panels. `step`: elements from one channel to the
+    /// next, and from one source of a run to the next.
+    fn pack<E: Widened>(images: &[E], step: [usize; 2], spots: &[Spot], taps: usize, terms: Range<usize>, panels: &mut [E::Acc]) {
+        let (depth, runs, width, [channel, every]) = (terms.len(), spots.len() / taps, panel_width(), step);
         let mut line = [E::Acc::ZERO; CONVOLUTION_COLUMNS];
         for (index, term) in terms.enumerate() {
             let images = &images[term / taps * channel..];
@@ -186,38 +192,6 @@ leaf! {
             }
             line.chunks_exact(width).zip(panels).for_each(|(numbers, panel)| panel.copy_from_slice(numbers));
         }
-    }
-
-    /// Adds the products of rows of weights, `pitch` numbers apart, and the terms in the panels to rows of sums, by tiles of up to
-    /// `R` rows and `W` columns. Without `adds` the sums begin here.
-    fn multiply<T: Sum; R: usize, W: usize>(
-        weights: &[T], pitch: usize, depth: usize, panels: &[T], sums: &mut [T], columns: usize, adds: bool
-    ) {
-        let rows = sums.len() / columns;
-        assert!((rows - 1) * pitch + depth <= weights.len() && columns * depth <= panels.len() && columns.is_multiple_of(W));
-        for column in (0..columns).step_by(W) {
-            let mut row = 0;
-            while row < rows {
-                let a = (weights.as_ptr().wrapping_add(row * pitch), [pitch, 1]);
-                let b = (panels.as_ptr().wrapping_add(column * depth), W);
-                let out = (sums.as_mut_ptr().wrapping_add(row * columns + column), columns);
-                row += match rows - row {
-                    // SAFETY: the assertion has checked the sizes of the weights and the panels; the sums are whole rows, and each
-                    // tile has its rows and columns inside them.
-                    left if left >= R => unsafe { tile::<T, R, W>(a, b, depth, out, adds); R },
-                    // SAFETY: as above.
-                    4.. if R > 4 => unsafe { tile::<T, 4, W>(a, b, depth, out, adds); 4 },
-                    // SAFETY: as above.
-                    2.. if R > 2 => unsafe { tile::<T, 2, W>(a, b, depth, out, adds); 2 },
-                    // SAFETY: as above.
-                    _ => unsafe { tile::<T, 1, W>(a, b, depth, out, adds); 1 },
-                };
-            }
-        }
-    }
-
-    fn widen<E: Widened>(elements: &[E], numbers: &mut [E::Acc]) {
-        E::load_run(elements, numbers);
     }
 
     /// Adds the bias of a row and rounds.
@@ -276,57 +250,15 @@ fn forward<E: Widened>(launch: &Launch<'_>) -> Result<(), Error> {
     if let Some(problem) = as_product(&plan, views, biases) {
         return matmul::run(&problem);
     }
-    let images: &[E] = Row::flat(&image)?.as_slice().ok_or_else(other)?;
+    let images: &[E] = image.elements()?;
     let (mut widened, mut of_bias) = (Memory::of(0), Memory::of(0));
-    let weights = terms::<E>(Row::flat(&weight)?, &mut widened).ok_or_else(other)?;
-    let bias = bias.and_then(|bias| terms::<E>(bias, &mut of_bias));
-    let numbers: &mut [E] = out.into_flat()?.into_slice().ok_or_else(other)?;
-    let (width, multiply): (usize, Multiply<E::Acc>) = match (simd::isa(), size_of::<E::Acc>()) {
-        (Isa::Avx512, 4) => (32, multiply::<E::Acc, 8, 32>),
-        (Isa::Avx512, _) => (16, multiply::<E::Acc, 8, 16>),
-        (Isa::Avx2, 4) => (16, multiply::<E::Acc, AVX2_ROWS, 16>),
-        (Isa::Avx2, _) => (8, multiply::<E::Acc, AVX2_ROWS, 8>),
-        (Isa::Portable, 4) => (16, multiply::<E::Acc, 2, 16>),
-        (Isa::Portable, _) => (8, multiply::<E::Acc, 2, 8>),
-    };
-    let out = Shared { data: numbers.as_mut_ptr(), len: numbers.len() };
-    Job { plan, images, weights, bias, out, width, multiply }.run();
+    let weights = Row::flat(&weight)?.widened::<E>(&mut widened).ok_or_else(other)?;
+    let bias = bias.and_then(|bias| bias.widened::<E>(&mut of_bias));
+    let numbers: &mut [E] = out.into_elements()?;
+    if !numbers.is_empty() {
+        Job { plan, images, weights, bias, out: DisjointSlice::new(numbers) }.run();
+    }
     Ok(())
-}
-
-/// Elements in the computing type, widened into `memory` if necessary.
-fn terms<'a, E: Widened>(row: Row<'a>, memory: &'a mut Memory) -> Option<&'a [E::Acc]> {
-    if let Some(own) = row.as_slice() {
-        return Some(own);
-    }
-    let elements = row.as_slice::<E>()?;
-    *memory = Memory::of(elements.len() * size_of::<E::Acc>());
-    let numbers = memory.numbers(elements.len());
-    widen(elements, numbers);
-    Some(numbers)
-}
-
-/// [`multiply`] for a register tile.
-type Multiply<T> = fn(&[T], usize, usize, &[T], &mut [T], usize, bool);
-
-/// Memory that threads divide among themselves.
-struct Shared<T> {
-    data: *mut T,
-    len: usize,
-}
-
-// SAFETY: `part` gives each thread elements of its own, as its callers promise.
-unsafe impl<T: Send> Sync for Shared<T> {}
-
-impl<T> Shared<T> {
-    /// # Safety
-    /// No other reference to these elements may exist.
-    #[allow(clippy::mut_from_ref, reason = "the caller promises that nobody else has these elements")]
-    unsafe fn part(&self, at: usize, len: usize) -> &mut [T] {
-        assert!(at + len <= self.len);
-        // SAFETY: the assertion has checked the range; the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.data.wrapping_add(at), len) }
-    }
 }
 
 /// A convolution whose operands have been checked.
@@ -335,10 +267,7 @@ struct Job<'a, E: Widened> {
     images: &'a [E],
     weights: &'a [E::Acc],
     bias: Option<&'a [E::Acc]>,
-    out: Shared<E>,
-    /// Columns of a panel.
-    width: usize,
-    multiply: Multiply<E::Acc>,
+    out: DisjointSlice<'a, E>,
 }
 
 impl<E: Widened> Job<'_, E> {
@@ -346,18 +275,15 @@ impl<E: Widened> Job<'_, E> {
     fn run(&self) {
         let (plan, columns) = (&self.plan, self.plan.columns());
         let (all, rows, terms) = (plan.images * plan.positions(), plan.channels[1], plan.terms());
-        if self.out.len == 0 {
-            return;
-        }
         let across = all.div_ceil(columns);
         let cost = |columns: usize, rows: usize| columns as f64 * rows as f64 * (terms as f64 * PRODUCT + ELEMENT);
         let block_of = |index: usize| (index / across, index % across * columns..all.min((index % across + 1) * columns));
-        let memory = || Memory::of(columns.next_multiple_of(self.width) * terms * size_of::<E::Acc>());
+        let memory = || Memory::of(columns.next_multiple_of(panel_width()) * terms * size_of::<E::Acc>());
         if plan.groups * across >= CONVOLUTION_PARTS || rows < 2 * MIN_ROWS {
             parallel(plan.groups * across, 1, cost(columns, rows), &|begin, end| {
                 for (group, block) in (begin..end).map(block_of) {
                     let (pitch, spots, mut memory) =
-                        (block.len().next_multiple_of(self.width), plan.spots(group, &block), memory());
+                        (block.len().next_multiple_of(panel_width()), plan.spots(group, &block), memory());
                     let panels = memory.numbers(pitch * terms);
                     for first in (0..terms).step_by(CONVOLUTION_TERMS) {
                         let depth = CONVOLUTION_TERMS.min(terms - first);
@@ -370,9 +296,9 @@ impl<E: Widened> Job<'_, E> {
         }
         let few = rows.div_ceil(CONVOLUTION_PARTS).next_multiple_of(MIN_ROWS);
         for (group, block) in (0..plan.groups * across).map(block_of) {
-            let (pitch, spots, mut memory) = (block.len().next_multiple_of(self.width), plan.spots(group, &block), memory());
+            let (pitch, spots, mut memory) = (block.len().next_multiple_of(panel_width()), plan.spots(group, &block), memory());
             let panels: &mut [E::Acc] = memory.numbers(pitch * terms);
-            let shared = Shared { data: panels.as_mut_ptr(), len: panels.len() };
+            let shared = DisjointSlice::new(panels);
             parallel(terms.div_ceil(CONVOLUTION_TERMS), 1, (CONVOLUTION_TERMS * pitch) as f64 * ELEMENT, &|begin, end| {
                 for first in (begin..end).map(|index| index * CONVOLUTION_TERMS) {
                     let depth = CONVOLUTION_TERMS.min(terms - first);
@@ -390,7 +316,7 @@ impl<E: Widened> Job<'_, E> {
     /// Packs [`CONVOLUTION_TERMS`] terms, or those that are left, from `first` on.
     fn pack(&self, spots: &[Spot], first: usize, panels: &mut [E::Acc]) {
         let (plan, last) = (&self.plan, self.plan.terms().min(first + CONVOLUTION_TERMS));
-        pack(self.images, [plan.image[0] * plan.image[1], plan.width.stride], spots, plan.taps(), first..last, self.width, panels);
+        pack(self.images, [plan.image[0] * plan.image[1], plan.width.stride], spots, plan.taps(), first..last, panels);
     }
 
     /// Computes rows of a block from its panels.
@@ -405,7 +331,12 @@ impl<E: Widened> Job<'_, E> {
         }
         for first in (0..terms).step_by(CONVOLUTION_TERMS) {
             let depth = CONVOLUTION_TERMS.min(terms - first);
-            (self.multiply)(&weights[first..], terms, depth, &panels[first * pitch..][..depth * pitch], sums, pitch, first > 0);
+            let (width, a) = (panel_width(), Left { data: &weights[first..], rows: terms, cols: 1 });
+            let panels = panels[first * pitch..][..depth * pitch].chunks_exact(width * depth);
+            for (column, panel) in (0..pitch).step_by(width).zip(panels) {
+                let (sums, b) = (RowMajor { data: &mut sums[column..], rows: pitch }, RowMajor { data: panel, rows: width });
+                multiply([rows.len(), width, depth], sums, a, b, first > 0);
+            }
         }
         for (row, sums) in all.zip(sums.chunks_exact_mut(pitch)) {
             let (bias, mut at) = (self.bias.map_or(E::Acc::ZERO, |bias| bias[row]), block.start);

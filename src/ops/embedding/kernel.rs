@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::simd::prefetch;
+use crate::tensor::loops::disjoint::DisjointSlice;
 use crate::tensor::prelude::*;
 use crate::tuning::algorithms::ADDED_TOGETHER;
 use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROW_BYTES, PREFETCHED_ROWS};
@@ -10,10 +11,10 @@ use crate::tuning::sharing::MAX_PIECE_NS;
 
 signature! {
     /// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes,
-    /// indices of the maxima, table, indices, offsets, weights of the indices?]. Integer operands have PyTorch's dtypes, Int or
-    /// Long; the integer outputs are Long. Scalars [mode, padding index or -1].
+    /// indices of the maxima, table, indices, offsets, weights of the indices?]. Integer operands are Long. Scalars [mode,
+    /// padding index or -1].
     embedding_bag(out, bag_of_index, bag_sizes, maxima; table, indices, offsets, weights?)[mode, padding] in FLOATING =>
-        |launch, T| Bags::new(launch)?.run::<T>(launch.cost());
+        |launch, T| Bags::<T>::new(launch)?.run(launch.cost());
     embedding_renorm(table; indices)[max_norm, norm_type] in FIELD | COMPLEX;
 }
 
@@ -25,42 +26,11 @@ const LANES: usize = 64;
 /// Columns of a block for the columns that remain.
 const FEW_LANES: usize = 16;
 
-/// A contiguous operand of Int or Long, read by index.
-#[derive(Clone, Copy)]
-struct Numbers<'a>(View<'a>);
-
-impl<'a> Numbers<'a> {
-    fn new(view: View<'a>) -> Result<Self, Error> {
-        if !view.is_contiguous() || !matches!(view.dtype(), DType::Int | DType::Long) {
-            return Err(Error::new("indices are contiguous Ints or Longs"));
-        }
-        Ok(Self(view))
-    }
-
-    fn len(&self) -> usize {
-        self.0.numel()
-    }
-
-    fn get(&self, index: usize) -> i64 {
-        assert!(index < self.len(), "number {index} of {}", self.len());
-        let at = self.0.data().wrapping_add(index * self.0.dtype().size());
-        match self.0.dtype() {
-            // SAFETY: this is an element of the operand, which the launch guarantees to be readable.
-            DType::Int => unsafe { at.cast::<i32>().read_unaligned() }.into(),
-            // SAFETY: as above.
-            _ => unsafe { at.cast::<i64>().read_unaligned() },
-        }
-    }
-
-    /// The number as the index of one of `rows` rows.
-    fn row(&self, index: usize, rows: usize) -> Result<usize, Error> {
-        let number = self.get(index);
-        let row = usize::try_from(number).ok().filter(|&row| row < rows);
-        row.ok_or_else(|| {
-            let text = format!("Index {index} of input takes value {number} which is not in the valid range [0, {rows})");
-            Error::new(text)
-        })
-    }
+/// A number of the indices, as that of one of `rows` rows.
+fn row_at(indices: &[i64], at: usize, rows: usize) -> Result<usize, Error> {
+    let number = indices[at];
+    let row = usize::try_from(number).ok().filter(|&row| row < rows);
+    row.ok_or_else(|| Error::new(format!("Index {at} of input takes value {number} which is not in the valid range [0, {rows})")))
 }
 
 /// A table of contiguous rows.
@@ -91,51 +61,51 @@ impl EmbeddingTable {
     }
 }
 
-struct Bags<'a> {
+struct Bags<'a, T> {
     out: EmbeddingTable,
     maxima: Option<EmbeddingTable>,
     table: EmbeddingTable,
-    bag_of: View<'a>,
-    sizes: View<'a>,
-    indices: Numbers<'a>,
-    offsets: Numbers<'a>,
-    weights: Option<View<'a>>,
+    bag_of: DisjointSlice<'a, i64>,
+    sizes: DisjointSlice<'a, i64>,
+    indices: &'a [i64],
+    offsets: &'a [i64],
+    weights: Option<&'a [T]>,
     mode: i64,
     padding: i64,
 }
 
-impl<'a> Bags<'a> {
+impl<'a, T: Element<Acc: Real>> Bags<'a, T> {
     fn new(launch: &Launch<'a>) -> Result<Self, Error> {
         let embedding_bag::Scalars { mode, padding } = embedding_bag::Scalars::of(launch)?;
         let embedding_bag::Operands { out, bag_of_index, bag_sizes, maxima, table, indices, offsets, weights } =
             embedding_bag::Operands::of(launch)?;
-        let (bag_of, sizes) = (*bag_of_index, *bag_sizes);
-        let bags = Self {
-            out: EmbeddingTable::new(*out)?,
+        let (bag_of, sizes) = (bag_of_index.into_elements()?, bag_sizes.into_elements()?);
+        let (indices, offsets) = (indices.elements()?, offsets.elements()?);
+        let weights: Option<&[T]> = weights.as_ref().map(View::elements).transpose()?;
+        let (out, table) = (EmbeddingTable::new(*out)?, EmbeddingTable::new(table)?);
+        let fits = offsets.len() >= out.rows && bag_of.len() == indices.len() && sizes.len() >= out.rows;
+        if !fits || weights.is_some_and(|weights| weights.len() != indices.len()) || table.cols != out.cols {
+            return Err(Error::new("the operands of bags do not fit together"));
+        }
+        Ok(Self {
+            out,
             maxima: if maxima.ndim() == 2 { Some(EmbeddingTable::new(*maxima)?) } else { None },
-            table: EmbeddingTable::new(table)?,
-            bag_of,
-            sizes,
-            indices: Numbers::new(indices)?,
-            offsets: Numbers::new(offsets)?,
+            table,
+            bag_of: DisjointSlice::new(bag_of),
+            sizes: DisjointSlice::new(sizes),
+            indices,
+            offsets,
             weights,
             mode: mode.to(),
             padding: padding.to(),
-        };
-        let dense = [Some(bag_of), Some(sizes), bags.weights].into_iter().flatten().all(|view| view.is_contiguous());
-        let fits = bags.offsets.len() >= bags.out.rows && bag_of.numel() == bags.indices.len() && sizes.numel() >= bags.out.rows;
-        let weights = bags.weights.is_none_or(|view| view.numel() == bags.indices.len());
-        if !dense || !fits || !weights || bags.table.cols != bags.out.cols {
-            return Err(Error::new("the operands of bags do not fit together"));
-        }
-        Ok(bags)
+        })
     }
 
     /// The range of indices of a bag.
     fn span(&self, bag: usize) -> Result<(usize, usize), Error> {
         let count = self.indices.len();
-        let begin = self.offsets.get(bag);
-        let end = if bag + 1 < self.offsets.len() { self.offsets.get(bag + 1) } else { count as i64 };
+        let begin = self.offsets[bag];
+        let end = self.offsets.get(bag + 1).copied().unwrap_or(count as i64);
         if bag == 0 && begin != 0 {
             return Err(Error::new(format!(
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {begin}"
@@ -150,19 +120,19 @@ impl<'a> Bags<'a> {
         }
     }
 
-    fn run<T: Element<Acc: Real>>(&self, cost: f64) -> Result<(), Error> {
+    fn run(&self, cost: f64) -> Result<(), Error> {
         let failure = Failure::default();
         let per_bag = self.indices.len() as f64 / self.out.rows.max(1) as f64 * self.table.cols as f64 * cost;
         parallel(self.out.rows, (MAX_PIECE_NS / per_bag.max(1.0)) as usize + 1, per_bag, &|begin, end| {
             let mut sums = vec![T::Acc::ZERO; self.table.cols];
             for bag in begin..end {
-                failure.note(self.bag::<T>(bag, &mut sums));
+                failure.note(self.bag(bag, &mut sums));
             }
         });
         failure.result()
     }
 
-    fn bag<T: Element<Acc: Real>>(&self, bag: usize, sums: &mut [T::Acc]) -> Result<(), Error> {
+    fn bag(&self, bag: usize, sums: &mut [T::Acc]) -> Result<(), Error> {
         let (begin, end) = self.span(bag)?;
         let is_maximum = self.mode != SUM && self.mode != MEAN;
         sums.fill(T::Acc::ZERO);
@@ -174,8 +144,9 @@ impl<'a> Bags<'a> {
         }
         let (mut count, mut rows, mut pending) = (0i64, [AddedRow::NONE; ADDED_TOGETHER], 0);
         for at in begin..end {
-            let row = self.indices.row(at, self.table.rows)?;
-            write(&self.bag_of, at, bag as i64);
+            let row = row_at(self.indices, at, self.table.rows)?;
+            // SAFETY: there is an element for each index; only the thread of the index's bag writes it.
+            unsafe { self.bag_of.set(at, bag as i64) };
             if row as i64 == self.padding {
                 continue;
             }
@@ -183,7 +154,8 @@ impl<'a> Bags<'a> {
             if is_maximum {
                 maximum(from, &mut *sums, maxima, row as i64, count == 0);
             } else {
-                rows[pending] = AddedRow { from, weight: self.weight::<T>(at), later: self.later(at) };
+                let weight = self.weights.map_or(T::Acc::ONE, |weights| weights[at].load());
+                rows[pending] = AddedRow { from, weight, later: self.later(at) };
                 pending += 1;
                 if pending == ADDED_TOGETHER {
                     add_rows(&rows, &mut *sums);
@@ -193,36 +165,19 @@ impl<'a> Bags<'a> {
             count += 1;
         }
         add_rows(&rows[..pending], &mut *sums);
-        write(&self.sizes, bag, count);
+        // SAFETY: there is an element for each bag; only the thread of the bag writes it.
+        unsafe { self.sizes.set(bag, count) };
         let divisor = if self.mode == MEAN && count > 0 { T::Acc::from_i64(count) } else { T::Acc::ONE };
         finish(self.out.row::<T>(bag), sums, divisor);
         Ok(())
     }
 
     /// The row to prefetch: that of an index [`PREFETCHED_ROWS`] later, if the table is large.
-    fn later<T>(&self, at: usize) -> Option<*const T> {
+    fn later(&self, at: usize) -> Option<*const T> {
         let is_far = self.table.rows * self.table.cols * size_of::<T>() >= FAR_TABLE_BYTES;
         let at = Some(at + PREFETCHED_ROWS).filter(|&at| is_far && at < self.indices.len())?;
-        self.indices.row(at, self.table.rows).ok().map(|row| self.table.row::<T>(row).cast_const())
+        row_at(self.indices, at, self.table.rows).ok().map(|row| self.table.row::<T>(row).cast_const())
     }
-
-    fn weight<T: Element>(&self, at: usize) -> T::Acc {
-        self.weights.map_or(T::Acc::ONE, |view| {
-            let dtype = view.dtype();
-            let value: Result<T::Acc, Error> = dispatch!(dtype in FLOATING, W => {
-                // SAFETY: `new` found as many contiguous weights as indices.
-                Ok(unsafe { view.data().cast::<W>().wrapping_add(at).read_unaligned() }.load().hub().to())
-            });
-            value.unwrap_or_default()
-        })
-    }
-}
-
-/// Writes an element of a contiguous output of Long.
-fn write(view: &View<'_>, at: usize, value: i64) {
-    assert!(at < view.numel() && view.dtype() == DType::Long, "Long {at} of {}", view.numel());
-    // SAFETY: this is an element of an output, which the launch may write; only the thread of its bag writes it.
-    unsafe { view.data().cast::<i64>().wrapping_add(at).write_unaligned(value) };
 }
 
 /// A row to add, its factor, and a later row to prefetch meanwhile.
@@ -309,15 +264,15 @@ leaf! {
 }
 
 /// `aten::embedding_renorm_`: rows at the given indices whose norm exceeds a maximum are scaled down to it. Norm and factor are
-/// rounded to the rows' dtype. Operands [table, indices]; scalars [maximum norm, p of the p-norm].
+/// rounded to the rows' dtype. Operands [table, indices (Long)]; scalars [maximum norm, p of the p-norm].
 pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
     let embedding_renorm::Operands { table, indices } = embedding_renorm::Operands::of(launch)?;
-    let (dtype, table, indices) = (table.dtype(), EmbeddingTable::new(*table)?, Numbers::new(indices)?);
+    let (dtype, table, indices) = (table.dtype(), EmbeddingTable::new(*table)?, indices.elements::<i64>()?);
     let embedding_renorm::Scalars { max_norm, norm_type } = embedding_renorm::Scalars::of(launch)?;
     let (greatest, kind) = (max_norm.to::<f64>(), norm_type.to::<f64>());
     let named: Vec<AtomicBool> = (0..table.rows).map(|_| AtomicBool::new(false)).collect();
     for at in 0..indices.len() {
-        let row = indices.row(at, table.rows)?;
+        let row = row_at(indices, at, table.rows)?;
         named[row].store(true, Ordering::Relaxed);
     }
     dispatch!(dtype in FIELD | COMPLEX_HALF, T => {

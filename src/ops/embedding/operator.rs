@@ -49,7 +49,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if wide == grad.dtype() { Ok(()) } else { call.copy(out, sums) }
 }
 
-/// An error unless the arguments fit. The dtypes of indices and offsets may differ: the kernel reads each in its own dtype.
+/// An error unless the arguments fit. The dtypes of indices and offsets may differ.
 fn check_bag([weight, indices, offsets]: [Tensor<'_>; 3], mode: i64, scales: Option<Tensor<'_>>, has_last: bool) -> Outcome {
     check_same_device([weight, indices, offsets].into_iter().chain(scales), "a tensor", "embedding_bag")?;
     // PyTorch's kernel does not check this.
@@ -79,7 +79,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         call.contiguous(2, offsets.sizes(), dtype, Strides::Any)?,
         call.contiguous(3, if mode == MAX { &sums } else { &[0] }, dtype, Strides::Any)?,
     ];
-    // The kernel writes dtype Long.
+    // The kernel reads and writes dtype Long.
     let long = |index: usize| match dtype {
         DType::Long => Ok(results[index]),
         _ => call.empty(results[index].sizes(), DType::Long),
@@ -87,8 +87,9 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [bag_of, all_sizes] = [long(0)?, long(1)?];
     let maxima = if mode == MAX { long(2)? } else { call.empty(&[bags], DType::Long)? };
     if bags != 0 {
-        let [table, indices, offsets] = [weight, indices, offsets].map(|tensor| call.dense(tensor, Format::Contiguous));
-        let (table, indices, offsets) = (table?, indices?, offsets?);
+        let table = call.dense(weight, Format::Contiguous)?;
+        let [indices, offsets] = [call.cast(indices, DType::Long)?, call.cast(offsets, DType::Long)?];
+        let [indices, offsets] = [call.dense(indices, Format::Contiguous)?, call.dense(offsets, Format::Contiguous)?];
         let scales = call.dense_given(scales)?;
         let sizes = all_sizes.within(&[bags], &[1]);
         let scalars = bag_kernel::Scalars { mode: mode.into(), padding: Scalar::Long(padding) };
@@ -115,7 +116,7 @@ pub fn renorm(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, max_norm:
     if indices.numel() == 0 {
         return Ok(());
     }
-    let indices = call.dense(indices, Format::Contiguous)?;
+    let indices = call.dense(call.cast(indices, DType::Long)?, Format::Contiguous)?;
     let dense = call.dense(out, Format::Contiguous)?;
     let scalars = renorm_kernel::Scalars { max_norm, norm_type };
     call.launch(&[dense], &[indices], &scalars.list())?;

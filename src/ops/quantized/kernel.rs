@@ -14,6 +14,7 @@ use std::ops::Range;
 pub use integer_product::cost as int_mm_cost;
 
 use crate::ops::matmul::kernel::register_tile::{COLUMNS, Left, RowMajor, multiply};
+use crate::tensor::loops::row::widen;
 use crate::tensor::prelude::*;
 
 signature! {
@@ -68,11 +69,6 @@ trait Weights: Sync {
     fn scales(&self, columns: Range<usize>) -> Option<&[f32]>;
 }
 
-/// The elements of a contiguous operand.
-fn elements<'a, T: Element>(view: &View<'a>) -> Result<&'a [T], Error> {
-    Row::flat(view)?.as_slice().ok_or_else(|| Error::new("a quantised product with operands of other dtypes"))
-}
-
 /// An error unless the condition holds.
 fn check(fits: bool, what: &str) -> Result<(), Error> {
     if fits { Ok(()) } else { Err(Error::new(format!("a quantised product whose {what} have another size"))) }
@@ -81,7 +77,7 @@ fn check(fits: bool, what: &str) -> Result<(), Error> {
 /// `out = x @ weightsᵀ`.
 fn product<E: Narrow, W: Weights>(mut out: Output<'_>, x: &View<'_>, weights: &W) -> Result<(), Error> {
     check(out.ndim() == 2 && x.ndim() == 2 && out.size(0) == x.size(0) && out.is_contiguous(), "rows")?;
-    let ([m, n], k, x) = ([out.size(0), out.size(1)], x.size(1), elements::<E>(x)?);
+    let ([m, n], k, x) = ([out.size(0), out.size(1)], x.size(1), x.elements::<E>()?);
     if m * n == 0 {
         return Ok(());
     }
@@ -135,10 +131,6 @@ fn arrange<E: Narrow>(x: &[E], [k, depth]: [usize; 2], blocks: &mut [f32]) {
 }
 
 leaf! {
-    fn widen<E: Element>(elements: &[E], numbers: &mut [E::Acc]) {
-        E::load_run(elements, numbers);
-    }
-
     /// Multiplies sums by their factors, if there are any, and rounds them.
     fn store<E: Narrow>(sums: &mut [f32], scales: &[f32], elements: &mut [E]) {
         for (sum, scale) in sums.iter_mut().zip(scales) {

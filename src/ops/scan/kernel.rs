@@ -133,7 +133,7 @@ fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>)
     if S::BLOCKS
         && let Some((columns, input)) = narrow::<T>(&output, input, dim)
     {
-        let output = output.into_flat()?.into_slice().ok_or_else(|| Error::new("a result that is not aligned"))?;
+        let output = output.into_elements()?;
         match columns {
             2 => scan_rows::<T, W, S, 2>(input, output, cost),
             3 => scan_rows::<T, W, S, 3>(input, output, cost),
@@ -157,7 +157,7 @@ fn narrow<'a, T: Element>(output: &View<'_>, input: View<'a>, dim: usize) -> Opt
     if !output.is_contiguous() || !(output.data() as usize).is_multiple_of(align_of::<T>()) {
         return None;
     }
-    Some((columns, Row::flat(&input).ok()?.as_slice()?))
+    Some((columns, input.elements().ok()?))
 }
 
 /// A scan, with the nanoseconds of one thread for an element.

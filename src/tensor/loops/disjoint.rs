@@ -40,4 +40,15 @@ impl<'a, T: Copy> DisjointSlice<'a, T> {
         // SAFETY: the caller's promise.
         unsafe { self.data.wrapping_add(position).write(value) };
     }
+
+    /// The `len` elements from a position on. Panics if they are not inside.
+    ///
+    /// # Safety
+    /// No other reference to these elements may be used, and no other thread may access them, while the result lives.
+    #[allow(clippy::mut_from_ref, reason = "the caller promises that nobody else has these elements")]
+    pub unsafe fn part(&self, position: usize, len: usize) -> &mut [T] {
+        assert!(position <= self.len && len <= self.len - position);
+        // SAFETY: the assertion has checked the range; the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.data.wrapping_add(position), len) }
+    }
 }

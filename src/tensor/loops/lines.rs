@@ -22,7 +22,7 @@ use crate::simd::leaf;
 use crate::tensor::{DType, Element, Error, Output, View};
 use crate::tuning::sharing::{GRAIN, LONG_PIECES_FROM};
 
-pub use values::{SharedValues, Values, ValuesMut};
+pub use values::{Statistics, Values, ValuesMut};
 
 /// The columns of a strip.
 pub const LANES: usize = 32;

@@ -5,8 +5,9 @@
 use std::marker::PhantomData;
 
 use super::index_space::Steps;
-use super::parallel;
 use super::strided::{self, StridedPtr};
+use super::{Memory, parallel};
+use crate::simd::leaf;
 use crate::tensor::{Element, Error, Output, View};
 
 /// A row of an operand, for reading.
@@ -58,7 +59,7 @@ impl<'a> Row<'a> {
 
     /// The elements `begin..end`. Panics if the range is outside the row.
     #[inline]
-    fn part(&self, begin: usize, end: usize) -> Self {
+    pub fn part(&self, begin: usize, end: usize) -> Self {
         assert!(begin <= end && end <= self.len);
         Self { data: self.data.wrapping_offset(begin as isize * self.step), len: end - begin, ..*self }
     }
@@ -84,6 +85,22 @@ impl<'a> Row<'a> {
         // SAFETY: the elements are aligned, contiguous and not written; every bit pattern is an element. `View::new` guarantees
         // their memory.
         (self.is_constant && self.is_dense::<T>()).then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
+    }
+
+    /// The elements of dtype `E` in the computing type, widened into `memory` if necessary, if they are contiguous.
+    #[inline]
+    pub fn widened<'m, E: Element>(&self, memory: &'m mut Memory) -> Option<&'m [E::Acc]>
+    where
+        'a: 'm,
+    {
+        if let Some(own) = self.as_slice() {
+            return Some(own);
+        }
+        let elements = self.as_slice::<E>()?;
+        *memory = Memory::of(elements.len() * size_of::<E::Acc>());
+        let numbers = memory.numbers(elements.len());
+        widen(elements, numbers);
+        Some(numbers)
     }
 
     /// The value of an element of dtype `T`. Panics if the element is outside the row, or has another size.
@@ -288,7 +305,34 @@ pub fn in_parts<const N: usize>(
     });
 }
 
+leaf! {
+    /// Loads as many elements as both slices have.
+    pub fn widen<E: Element>(elements: &[E], numbers: &mut [E::Acc]) {
+        E::load_run(elements, numbers);
+    }
+}
+
+impl<'a> View<'a> {
+    /// The elements of a contiguous operand. Fails for elements of another dtype, or that are not aligned.
+    #[inline]
+    pub fn elements<T: Element>(&self) -> Result<&'a [T], Error> {
+        Row::flat(self)?.as_slice().filter(|_| self.dtype() == T::DTYPE).ok_or_else(|| unlike::<T>(self))
+    }
+}
+
+#[cold]
+fn unlike<T: Element>(view: &View<'_>) -> Error {
+    Error::new(format!("an operand of {:?} at {:?} where aligned {:?} is needed", view.dtype(), view.data(), T::DTYPE))
+}
+
 impl<'a> Output<'a> {
+    /// The elements of a contiguous output, as [`View::elements`].
+    #[inline]
+    pub fn into_elements<T: Element>(self) -> Result<&'a mut [T], Error> {
+        let view = self.written();
+        self.into_flat()?.into_slice().filter(|_| view.dtype() == T::DTYPE).ok_or_else(|| unlike::<T>(&view))
+    }
+
     /// The row at an index, as [`Row::of`].
     #[inline]
     pub fn row(&self, index: &[usize]) -> Row<'_> {

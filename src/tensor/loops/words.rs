@@ -64,26 +64,3 @@ pub fn narrow<E: Element, const N: usize>(values: &[E::Acc; N], elements: &mut [
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use half::{bf16, f16};
-
-    use super::*;
-
-    fn check<E: Element + PartialEq + std::fmt::Debug>(elements: [E; 6], widened: [E::Acc; 6]) {
-        assert_eq!(widen(&elements), widened);
-        let mut back = [E::default(); 6];
-        narrow(&widened, &mut back);
-        assert_eq!(back, elements);
-    }
-
-    #[test]
-    fn elements_of_16_bits_are_parted_by_their_halves_of_words() {
-        let numbers = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
-        let parted = [1.0, 3.0, 5.0, 2.0, 4.0, 6.0];
-        check(numbers.map(bf16::from_f32), parted);
-        check(numbers.map(f16::from_f32), parted);
-        check(numbers, numbers);
-    }
-}

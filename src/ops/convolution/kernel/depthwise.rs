@@ -147,7 +147,8 @@ impl Plan {
         assert!(taps.iter().all(|tap| tap.sources + reach <= sources), "sources outside the operand");
     }
 
-    /// The sources of a few rows of targets of an image, as [`numbers`].
+    /// The sources of a few rows of targets of an image in the computing type, widened into `memory` if necessary, and the row at
+    /// which the slice begins.
     fn sources<'a, E: Element>(
         &self,
         view: &View<'a>,
@@ -155,7 +156,8 @@ impl Plan {
         rows: Range<usize>,
         memory: &'a mut Memory,
     ) -> Result<(&'a [E::Acc], usize), Error> {
-        numbers::<E>(Row::of(view, &[image]), self.lens()[1], self.height.sources(rows), memory)
+        let (len, rows) = (self.lens()[1], self.height.sources(rows));
+        Ok((numbers::<E>(Row::of(view, &[image]).part(rows.start * len, rows.end * len), memory)?, rows.start))
     }
 
     /// Calls `body` with each image that a range of rows of targets touches, and with the rows inside that image.
@@ -214,31 +216,14 @@ trait Lanes {
 }
 
 leaf! {
-    fn widen<E: Element>(elements: &[E], numbers: &mut [E::Acc]) {
-        E::load_run(elements, numbers);
-    }
-
     fn narrow<E: Element>(numbers: &[E::Acc], elements: &mut [E]) {
         E::store_run(numbers, elements);
     }
 }
 
-/// A few rows of an image in the computing type, widened into `memory` if necessary, and the row at which the slice begins.
-fn numbers<'a, E: Element>(
-    image: Row<'a>,
-    len: usize,
-    rows: Range<usize>,
-    memory: &'a mut Memory,
-) -> Result<(&'a [E::Acc], usize), Error> {
-    if let Some(own) = image.as_slice::<E::Acc>() {
-        return Ok((own, 0));
-    }
-    let elements = image.as_slice::<E>().ok_or_else(|| Error::new("depthwise: an operand of another dtype"))?;
-    let elements = &elements[rows.start * len..rows.end * len];
-    *memory = Memory::of(size_of::<E::Acc>() * elements.len());
-    let wide = memory.numbers(elements.len());
-    widen(elements, wide);
-    Ok((wide, rows.start))
+/// The elements of a row in the computing type, widened into `memory` if necessary.
+fn numbers<'a, E: Element>(row: Row<'a>, memory: &'a mut Memory) -> Result<&'a [E::Acc], Error> {
+    row.widened::<E>(memory).ok_or_else(|| Error::new("depthwise: an operand of another dtype"))
 }
 
 leaf! {
@@ -453,8 +438,7 @@ fn to_weights<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
             let mut memories = [0, 0].map(Memory::of);
             let [widened, own] = &mut memories;
             let sources = plan.sources::<E>(&image, number, rows.clone(), widened)?;
-            let (targets, first) = numbers::<E>(Row::of(&windows, &[number]), len, rows.clone(), own)?;
-            let targets = &targets[(rows.start - first) * len..];
+            let targets = numbers::<E>(Row::of(&windows, &[number]).part(rows.start * len, rows.end * len), own)?;
             weight_gradient(plan, rows, sources, targets, &mut sums, has_weight, has_bias);
             Ok(())
         };

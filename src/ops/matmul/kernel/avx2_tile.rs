@@ -35,11 +35,6 @@ pub unsafe fn tile<T: 'static, const R: usize, const W: usize>(
         unsafe { of_f64::<R, 2>((a.cast(), a_steps), (b.cast(), b_rows), k, (out.cast(), out_rows), adds) };
         return true;
     }
-    if TypeId::of::<T>() == TypeId::of::<f64>() && W == 16 {
-        // SAFETY: as above.
-        unsafe { of_f64::<R, 4>((a.cast(), a_steps), (b.cast(), b_rows), k, (out.cast(), out_rows), adds) };
-        return true;
-    }
     false
 }
 

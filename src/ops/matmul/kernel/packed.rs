@@ -4,14 +4,14 @@
 //! The right operand is packed into panels of a few columns, row after row, so that the widest tile reads a panel sequentially.
 //! Each element of the result is the sum of its terms in order, whichever tile computes it.
 
-use super::register_tile::{AVX2_ROWS, ROWS, tile};
+#![forbid(unsafe_code)]
+
+use super::register_tile::{self, COLUMNS, Left, RowMajor};
 use super::skinny::Entry;
 use crate::tensor::prelude::*;
 
-/// Bytes of a panel's row, and of a tile's row with AVX-512: its sums fill half of the registers.
+/// Bytes of a panel's row: those of the widest tile, whose sums fill half of the registers of AVX-512.
 const WIDE: usize = 256;
-/// Bytes of a tile's row with other instruction sets: with AVX2 its sums fill half of the registers as well.
-const NARROW: usize = 64;
 
 /// Columns of a panel.
 const fn width<T>() -> usize {
@@ -41,71 +41,23 @@ pub fn pack<T: Entry<Acc = T> + Number>(matrix: &[T], [k, n]: [usize; 2]) -> Mem
 /// `out = a @ b` with out (m, n), a (m, k), both contiguous, and the panels of b (k, n). Panics if a slice has another length.
 pub fn multiply<T: Entry<Acc = T> + Number>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], panels: &[T]) {
     assert_eq!([out.len(), a.len(), panels.len()], [m * n, m * k, len::<T>([k, n])], "matrices of other sizes");
-    let bytes = if simd::isa() == Isa::Avx512 { WIDE } else { NARROW };
-    match bytes / size_of::<T>() {
-        64 => vectorize(Product::<T, 64> { panels, out, a, n, k }),
-        32 => vectorize(Product::<T, 32> { panels, out, a, n, k }),
-        16 => vectorize(Product::<T, 16> { panels, out, a, n, k }),
-        _ => vectorize(Product::<T, 8> { panels, out, a, n, k }),
+    if m == 0 {
+        return;
     }
-}
-
-/// A product by tiles of `W` columns.
-struct Product<'a, T, const W: usize> {
-    panels: &'a [T],
-    out: &'a mut [T],
-    a: &'a [T],
-    n: usize,
-    k: usize,
-}
-
-impl<T: Entry<Acc = T> + Number, const W: usize> Leaf for Product<'_, T, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { panels, out, a, n, k } = self;
-        let rows = out.len().checked_div(n).unwrap_or(0);
-        for begin in (0..n).step_by(W) {
-            let panel = &panels[begin / width::<T>() * width::<T>() * k..][..width::<T>() * k];
-            let columns = [begin % width::<T>(), W.min(n - begin)];
-            let mut row = 0;
-            while row < rows {
-                let (a, out) = (&a[row * k..], &mut out[row * n + begin..]);
-                row += match rows - row {
-                    AVX2_ROWS.. if simd::isa() == Isa::Avx2 => few_rows::<T, AVX2_ROWS, W>(panel, columns, a, k, out, n),
-                    ROWS.. => few_rows::<T, ROWS, W>(panel, columns, a, k, out, n),
-                    2.. => few_rows::<T, 2, W>(panel, columns, a, k, out, n),
-                    _ => few_rows::<T, 1, W>(panel, columns, a, k, out, n),
-                };
+    let (width, a) = (width::<T>(), Left { data: a, rows: k, cols: 1 });
+    for begin in (0..n).step_by(width) {
+        let (count, panel) = (width.min(n - begin), &panels[begin * k..]);
+        let whole = count / COLUMNS * COLUMNS;
+        let b = RowMajor { data: panel, rows: width };
+        register_tile::multiply([m, whole, k], RowMajor { data: &mut out[begin..], rows: n }, a, b, false);
+        if whole < count {
+            let mut memory = Memory::of(m * COLUMNS * size_of::<T>());
+            let edge = memory.numbers::<T>(m * COLUMNS);
+            let b = RowMajor { data: panel.get(whole..).unwrap_or_default(), rows: width };
+            register_tile::multiply([m, COLUMNS, k], RowMajor { data: edge, rows: COLUMNS }, a, b, false);
+            for (out, edge) in out[begin..].chunks_mut(n).zip(edge.chunks_exact(COLUMNS)) {
+                out[whole..count].copy_from_slice(&edge[..count - whole]);
             }
         }
     }
-}
-
-/// Computes `R` rows of the result and `cols` columns of a panel, from row `first` on; returns `R`.
-#[inline(always)]
-fn few_rows<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
-    panel: &[T],
-    [first, cols]: [usize; 2],
-    a: &[T],
-    k: usize,
-    out: &mut [T],
-    n: usize,
-) -> usize {
-    assert!(panel.len() == width::<T>() * k && first + W <= width::<T>());
-    assert!(a.len() >= R * k && out.len() >= (R - 1) * n + cols);
-    let (a, b) = ((a.as_ptr(), [k, 1]), (panel.as_ptr().wrapping_add(first), width::<T>()));
-    if cols == W {
-        // SAFETY: the assertions have checked that the slices have these elements.
-        unsafe { tile::<T, R, W>(a, b, k, (out.as_mut_ptr(), n), false) };
-    } else {
-        let mut edge = [[<T as Number>::ZERO; W]; R];
-        // SAFETY: as above, and `edge` has R x W elements.
-        unsafe { tile::<T, R, W>(a, b, k, (edge.as_mut_ptr().cast(), W), false) };
-        for (row, edge) in edge.iter().enumerate() {
-            out[row * n..][..cols].copy_from_slice(&edge[..cols]);
-        }
-    }
-    R
 }

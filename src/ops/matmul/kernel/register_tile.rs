@@ -8,11 +8,11 @@ use crate::tensor::prelude::*;
 
 /// The divisor of the number of columns.
 pub const COLUMNS: usize = 16;
-pub const ROWS: usize = 4;
+const ROWS: usize = 4;
 /// Rows of a tile with few columns, if there are enough registers for its sums.
 const MANY_ROWS: usize = 8;
 /// Rows of a tile of two registers of columns with AVX2: the sums fill 12 of 16 registers.
-pub const AVX2_ROWS: usize = 6;
+const AVX2_ROWS: usize = 6;
 
 /// A left operand: element (row, col) is at position `row * rows + col * cols`.
 #[derive(Clone, Copy)]
@@ -82,9 +82,11 @@ impl<T: Entry<Acc = T> + Number> Leaf for Product<'_, T> {
                 (32.., 64) => self.columns::<MANY_ROWS, 32>(col),
                 (32.., _) => self.columns::<ROWS, 32>(col),
                 (_, 64) => self.columns::<MANY_ROWS, COLUMNS>(col),
+                (_, 32) => self.columns::<ROWS, COLUMNS>(col),
                 _ if simd::isa() == Isa::Avx2 && size_of::<T>() == 4 => self.columns::<AVX2_ROWS, COLUMNS>(col),
-                _ if simd::isa() == Isa::Avx2 => self.columns::<2, COLUMNS>(col),
-                _ => self.columns::<ROWS, COLUMNS>(col),
+                _ if simd::isa() == Isa::Avx2 => self.columns::<AVX2_ROWS, { COLUMNS / 2 }>(col),
+                _ if size_of::<T>() == 4 => self.columns::<ROWS, COLUMNS>(col),
+                _ => self.columns::<ROWS, { COLUMNS / 2 }>(col),
             };
         }
     }
@@ -133,7 +135,7 @@ impl<T: Entry<Acc = T> + Number> Product<'_, T> {
     reason = "the compiler keeps the sums in registers where they have numbers, and not where iterators go over them; with the rows inside \
               of the columns, it makes vectors of columns before it unrolls anything"
 )]
-pub unsafe fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
+unsafe fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     (a, [a_rows, a_cols]): (*const T, [usize; 2]),
     (b, b_rows): (*const T, usize),
     k: usize,

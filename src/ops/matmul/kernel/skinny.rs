@@ -239,11 +239,11 @@ fn dots<T: Entry, const L: usize, const R: usize, const C: usize>(strip: &Strip<
     }
     let whole = strip.depth / L * L;
     for index in (0..whole).step_by(L) {
-        multiply::<T, L, R, C>(&load::<T, L, R>(&left, index), &load::<T, L, C>(&right, index), &mut sums);
+        multiply::<T, L, R, C>(&load::<T, L, R>(&left, index, L), &load::<T, L, C>(&right, index, L), &mut sums);
     }
     if whole < strip.depth {
         let rest = strip.depth - whole;
-        multiply::<T, L, R, C>(&load_rest::<T, L, R>(&left, whole, rest), &load_rest::<T, L, C>(&right, whole, rest), &mut sums);
+        multiply::<T, L, R, C>(&load::<T, L, R>(&left, whole, rest), &load::<T, L, C>(&right, whole, rest), &mut sums);
     }
     for (below, sums) in sums.iter().enumerate() {
         for (beside, lanes) in sums.iter().enumerate() {
@@ -252,25 +252,12 @@ fn dots<T: Entry, const L: usize, const R: usize, const C: usize>(strip: &Strip<
     }
 }
 
-/// `L` elements of each line from `index` on, widened.
-#[inline(always)]
-fn load<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: usize) -> [[T::Acc; L]; N] {
-    let mut lanes = [[T::Acc::ZERO; L]; N];
-    for (line, lanes) in lines.iter().zip(&mut lanes) {
-        for (lane, value) in lanes.iter_mut().enumerate() {
-            // SAFETY: `dots` stays inside the `depth` elements of a row of a or a column of b.
-            *value = unsafe { line.wrapping_add(index + lane).read_unaligned() }.load();
-        }
-    }
-    lanes
-}
-
 /// `count` elements of each line from `index` on, widened and padded with zeros.
 #[inline(always)]
-fn load_rest<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; L]; N] {
+fn load<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; L]; N] {
     let mut lanes = [[T::Acc::ZERO; L]; N];
     for (line, lanes) in lines.iter().zip(&mut lanes) {
-        for (lane, value) in lanes.iter_mut().enumerate().take(count) {
+        for (lane, value) in lanes[..count].iter_mut().enumerate() {
             // SAFETY: `dots` stays inside the `depth` elements of a row of a or a column of b.
             *value = unsafe { line.wrapping_add(index + lane).read_unaligned() }.load();
         }

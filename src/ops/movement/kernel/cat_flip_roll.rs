@@ -1,8 +1,8 @@
 //! `cat`, `flip` and `roll`: copies between parts of the operands, in one task.
 
+use crate::tensor::Part;
 use crate::tensor::loops::copy_fill::{copy_dense, copy_view};
 use crate::tensor::prelude::*;
-use crate::tensor::{Flipped, Narrowed};
 use crate::tuning::sharing::{CAT_PIECE_NS, SHARED_INPUT_BYTES};
 
 signature! {
@@ -12,7 +12,7 @@ signature! {
     flip(out; input)[dims] in ANY => |launch| {
         let flip::Operands { out: output, input } = flip::Operands::of(launch)?;
         let flipped: i64 = flip::Scalars::of(launch)?.dims.to();
-        let mut reversed = Flipped::of(&input);
+        let mut reversed = Part::of(&input);
         (0..input.ndim()).filter(|dim| flipped >> dim & 1 != 0).for_each(|dim| reversed.flip(dim));
         copy_view(*output, reversed.view())
     };
@@ -37,7 +37,7 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
         if copy_dense(&output, &input, dim, begins[number], SHARED_INPUT_BYTES) {
             return Ok(());
         }
-        let mut part = Narrowed::of(&output);
+        let mut part = Part::of(&output);
         part.narrow(dim, begins[number], begins[number] + input.size(dim));
         copy_view(part.view(), input)
     };
@@ -67,7 +67,7 @@ pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
     }
     // Each dimension splits into the part that is only shifted and the part that wraps.
     for part in 0..1usize << moves.len() {
-        let (mut to, mut from) = (Narrowed::of(&output), Narrowed::of(&input));
+        let (mut to, mut from) = (Part::of(&output), Part::of(&input));
         for (number, &(dim, shift)) in moves.iter().enumerate() {
             let (size, inside) = (input.size(dim), input.size(dim) - shift);
             if part >> number & 1 == 0 {

@@ -17,8 +17,6 @@ use crate::tuning::sharing::{CHANNEL_NORM_ROWS, GRAIN, MEAN_VARIANCE_PIECE};
 pub use batch_norm::{native_batch_norm, native_batch_norm_backward};
 pub use group_norm::{native_group_norm, native_group_norm_backward};
 
-const DENSE: &str = "an operand of the wrong dtype";
-
 /// Columns of a block that is computed in vector lanes.
 const WIDE: usize = 32;
 const NARROW: usize = 8;
@@ -416,14 +414,6 @@ fn map_rows<E, N, F, const I: usize, const P: usize>(
     each_part(output, GRAIN, cost, &|first, output| {
         each_row::<E, N, F, I, P>(shape, span, numbers, function, inputs, first, output);
     });
-}
-
-fn elements<'a, E: Element>(input: &View<'a>) -> Result<&'a [E], Error> {
-    Row::flat(input)?.as_slice().ok_or_else(|| Error::new(DENSE))
-}
-
-fn target<E: Element>(output: Output<'_>) -> Result<&mut [E], Error> {
-    output.into_flat()?.into_slice().ok_or_else(|| Error::new(DENSE))
 }
 
 /// The elements of an optional output of statistics, which a kernel computes one by one.

@@ -7,8 +7,8 @@ use super::mean_variance;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, across};
 use crate::tensor::loops::failure::Failure;
-use crate::tensor::loops::lines::{self, LANES, Lines, SharedValues, Values, ValuesMut};
-use crate::tensor::{DType, Element, Error, Launch, Narrowed, Number, Real, dispatch, signature};
+use crate::tensor::loops::lines::{self, LANES, Lines, Statistics, Values, ValuesMut};
+use crate::tensor::{DType, Element, Error, Launch, Number, Part, Real, dispatch, signature};
 use crate::tuning::sharing::{LAYER_NORM_ROWS, MAX_LAYER_NORM_BLOCKS};
 
 signature! {
@@ -22,8 +22,8 @@ struct Normalize<'a, T> {
     weight: &'a [T],
     bias: &'a [T],
     eps: f64,
-    means: SharedValues<'a, T>,
-    scales: SharedValues<'a, T>,
+    /// Means and scales of the rows.
+    statistics: [&'a Statistics; 2],
 }
 
 impl<E: Element<Acc = T>, T: Element<Acc = T> + Real> Lines<E, 1, 1> for Normalize<'_, T> {
@@ -34,8 +34,9 @@ impl<E: Element<Acc = T>, T: Element<Acc = T> + Real> Lines<E, 1, 1> for Normali
         let mean = T::from_f64(mean);
         let (weight, bias) = (&self.weight[..input.len()], &self.bias[..input.len()]);
         map_run([input], output, |at, [value]| value.sub(mean).mul(scale).mul(weight[at]).add(bias[at]));
-        self.means.set(row, mean);
-        self.scales.set(row, scale);
+        for (statistics, value) in self.statistics.iter().zip([mean, scale]) {
+            statistics.set(row, value);
+        }
     }
 }
 
@@ -96,9 +97,11 @@ fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(
     let native_layer_norm::Operands { out, mean, rstd, x, weight, bias } = operands;
     let (cols, eps) = (x.size(1), native_layer_norm::Scalars::of(launch)?.eps.to());
     let (weight, bias) = (Values::or(weight, cols, T::ONE)?, Values::or(bias, cols, T::ZERO)?);
-    let (means, scales) = (SharedValues::new(mean)?, SharedValues::new(rstd)?);
-    let normalize = Normalize { weight: &weight, bias: &bias, eps, means, scales };
-    lines::run::<E, 1, 1>([x], [out], 1, launch.cost(), &normalize)
+    let (means, scales) = (Statistics::new(x.size(0)), Statistics::new(x.size(0)));
+    let normalize = Normalize { weight: &weight, bias: &bias, eps, statistics: [&means, &scales] };
+    lines::run::<E, 1, 1>([x], [out], 1, launch.cost(), &normalize)?;
+    means.assign(mean)?;
+    scales.assign(rstd)
 }
 
 fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
@@ -112,7 +115,7 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error
     let failure = Failure::default();
     grad_x.in_blocks(0, height, launch.cost() * cols as f64, &|begin, end, output| {
         let [grads, input] = [grad, x].map(|operand| {
-            let mut part = Narrowed::of(&operand);
+            let mut part = Part::of(&operand);
             part.narrow(0, begin, end);
             part
         });

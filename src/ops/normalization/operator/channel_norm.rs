@@ -217,9 +217,12 @@ pub fn group_norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
         call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
         return fill_all(call, [(Some(mean), 0.0), (Some(inverse), f64::NAN)]);
     }
-    let inputs = call.all_dense([Some(groups.rows(call, input)?), weight, bias])?;
+    groups.sizes(input.numel())?;
+    // A row of the kernel's matrix is a group.
+    let rows = Groups { channels: count, positions: channels / count * positions, ..groups };
+    let inputs = call.all_dense([Some(rows.rows(call, input)?), weight, bias])?;
     let scalars = group_kernel::Scalars { channels: groups.channels.into(), groups: groups.count.into(), eps: Scalar::Double(eps) };
-    let sizes = groups.sizes(input.numel())?;
+    let sizes = rows.sizes(input.numel())?;
     with_result(call, input, sizes, |out| call.launch(&[out, mean, inverse], &inputs, &scalars.list()))
 }
 

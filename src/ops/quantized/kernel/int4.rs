@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::{Narrow, Weights, check, convert_weight_to_int4pack, elements, product as multiply, weight_int4pack_mm};
+use super::{Narrow, Weights, check, convert_weight_to_int4pack, product as multiply, weight_int4pack_mm};
 use crate::ops::matmul::kernel::Entry;
 use crate::tensor::prelude::*;
 
@@ -28,7 +28,7 @@ fn is_halved(rows: usize) -> bool {
 pub fn pack(launch: &Launch<'_>) -> Result<(), Error> {
     let convert_weight_to_int4pack::Operands { out, weights } = convert_weight_to_int4pack::Operands::of(launch)?;
     check(weights.ndim() == 2 && weights.size(0).is_multiple_of(16) && weights.size(1).is_multiple_of(2), "weights")?;
-    let (k, weights) = (weights.size(1), elements::<i32>(&weights)?);
+    let (k, weights) = (weights.size(1), weights.elements::<i32>()?);
     check(out.numel() * 2 == weights.len(), "packed weights")?;
     if weights.is_empty() {
         return Ok(());
@@ -60,7 +60,7 @@ pub fn product<E: Narrow>(launch: &Launch<'_>) -> Result<(), Error> {
     let weight_int4pack_mm::Operands { out, x, packed, parameters } = weight_int4pack_mm::Operands::of(launch)?;
     let group = weight_int4pack_mm::Scalars::of(launch)?.group.to::<i64>() as usize;
     let [n, k] = [&out, &x].map(|view| view.sizes().last().map_or(0, |&size| size as usize));
-    let (packed, parameters) = (elements::<u8>(&packed)?, elements::<E>(&parameters)?);
+    let (packed, parameters) = (packed.elements::<u8>()?, parameters.elements::<E>()?);
     let fits = n.is_multiple_of(16) && packed.len() * 2 == n * k && group > 0 && group.is_multiple_of(2) && k.is_multiple_of(group);
     check(fits && parameters.len() == k / group * n * 2, "weights")?;
     multiply::<E, _>(out, &x, &Int4 { packed, parameters, n, k, group })

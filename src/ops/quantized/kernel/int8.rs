@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::{Narrow, Weights, check, elements, product as multiply, weight_int8pack_mm, widen};
+use super::{Narrow, Weights, check, product as multiply, weight_int8pack_mm, widen};
 use crate::ops::matmul::kernel::Entry;
 use crate::tensor::prelude::*;
 
@@ -24,7 +24,7 @@ struct Int8<'a> {
 pub fn product<E: Narrow>(launch: &Launch<'_>) -> Result<(), Error> {
     let weight_int8pack_mm::Operands { out, x, weights, scales } = weight_int8pack_mm::Operands::of(launch)?;
     let (weights, scales, k) =
-        (elements::<i8>(&weights)?, elements::<E>(&scales)?, x.sizes().last().map_or(0, |&size| size as usize));
+        (weights.elements::<i8>()?, scales.elements::<E>()?, x.sizes().last().map_or(0, |&size| size as usize));
     let n = out.sizes().last().map_or(0, |&size| size as usize);
     check(weights.len() == n * k && scales.len() == n, "weights")?;
     let mut memory = Memory::of(n * size_of::<f32>());

@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256,
 };
 
-use super::{DEPTH, check, elements, int_mm};
+use super::{DEPTH, check, int_mm};
 use crate::tensor::prelude::*;
 
 /// Columns of a strip, and of a tile.
@@ -42,11 +42,11 @@ pub fn product(launch: &Launch<'_>) -> Result<(), Error> {
     let mut memory = Memory::of(m * all * size_of::<i32>());
     let pairs_of_a: &mut [i32] = memory.numbers(m * all);
     if a.dtype() == DType::Byte {
-        elements::<u8>(&a)?.chunks_exact(k).zip(pairs_of_a.chunks_exact_mut(all)).for_each(|(row, to)| pairs(row, to));
+        a.elements::<u8>()?.chunks_exact(k).zip(pairs_of_a.chunks_exact_mut(all)).for_each(|(row, to)| pairs(row, to));
     } else {
-        elements::<i8>(&a)?.chunks_exact(k).zip(pairs_of_a.chunks_exact_mut(all)).for_each(|(row, to)| pairs(row, to));
+        a.elements::<i8>()?.chunks_exact(k).zip(pairs_of_a.chunks_exact_mut(all)).for_each(|(row, to)| pairs(row, to));
     }
-    let (a, columns) = (&*pairs_of_a, elements::<i8>(&columns)?);
+    let (a, columns) = (&*pairs_of_a, columns.elements::<i8>()?);
     out.in_blocks(1, STRIP, k as f64 * (m as f64 * PRODUCT + ELEMENT), &|begin, end, mut out| {
         let mut memory = Memory::of((2 * depth + m) * STRIP * size_of::<i32>());
         let (panels, sums) = memory.numbers::<i32>((2 * depth + m) * STRIP).split_at_mut(2 * depth * STRIP);

@@ -25,6 +25,12 @@ pub fn as_words(memory: &mut [u128]) -> &mut [u64] {
     unsafe { memory.align_to_mut().1 }
 }
 
+/// Reinterprets bytes as words of 128 bits, without the bytes before the first aligned one.
+pub fn as_wide_words(bytes: &mut [u8]) -> &mut [u128] {
+    // SAFETY: every bit pattern is a `u128`.
+    unsafe { bytes.align_to_mut().1 }
+}
+
 /// How a line is divided into blocks.
 #[derive(Clone, Copy)]
 struct DigitBlocks {

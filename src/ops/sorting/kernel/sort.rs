@@ -6,7 +6,8 @@ use std::cell::RefCell;
 
 use super::key::{Key, Order, Pair};
 use super::radix;
-use crate::tensor::loops::{lines, long_lines};
+use crate::runtime::sync::Mutex;
+use crate::tensor::loops::lines;
 use crate::tensor::{DType, Error, Launch, dispatch, signature};
 use crate::tuning::algorithms::COMPARED_LINE;
 
@@ -35,8 +36,7 @@ pub fn workspace(dtype: DType, len: usize) -> usize {
 }
 
 /// `aten::sort.stable`: sorts each line, and gives the indices of its elements; NaN is the greatest. `indices` is Long. With a
-/// workspace of as many bytes as [`workspace`] returns, the lines are contiguous along the last dimension, and all threads sort
-/// each of them. Fails for a dtype outside the table's, or a workspace that is too small.
+/// workspace of as many bytes as [`workspace`] returns for the last dimension, all threads sort each line. Fails for a dtype outside the table's, or a workspace that is too small.
 pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
     let sort::Operands { values, indices, workspace: memory, input } = sort::Operands::of(launch)?;
     let sort::Scalars { dim, descending } = sort::Scalars::of(launch)?;
@@ -51,9 +51,13 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
             Some(memory) if memory.numel() < needed => {
                 Err(Error::new(format!("a workspace of {} bytes where {needed} are needed", memory.numel())))
             }
-            Some(memory) => long_lines::run::<T>(input, values, indices, memory, &mut |line, values, indices, memory| {
-                radix::sort(line, values, indices, memory, descending);
-            }),
+            Some(memory) => {
+                let memory = Mutex::new(radix::as_wide_words(memory.into_elements()?));
+                // A cost of 0 makes the loop sequential.
+                lines::run_with_indices::<T>(input, values, indices, dim, 0.0, &|line, values, indices| {
+                    radix::sort(line, values, indices, &mut memory.lock(), descending);
+                })
+            }
         }
     })
 }

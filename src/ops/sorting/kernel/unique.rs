@@ -24,8 +24,7 @@ struct RowTable<'a, T> {
 
 impl<'a, T: Key> RowTable<'a, T> {
     fn of(view: &View<'a>) -> Result<Self, Error> {
-        let elements = Row::flat(view)?.as_slice::<T>().ok_or_else(|| Error::new("rows that are not aligned"))?;
-        Ok(Self { elements, cols: view.size(1) })
+        Ok(Self { elements: view.elements()?, cols: view.size(1) })
     }
 
     fn row(&self, number: usize) -> &'a [T] {
@@ -37,19 +36,10 @@ impl<'a, T: Key> RowTable<'a, T> {
     }
 }
 
-fn longs<'a>(view: &View<'a>) -> Result<&'a [i64], Error> {
-    Row::of(view, &[]).as_slice::<i64>().ok_or_else(|| Error::new("a line with gaps"))
-}
-
-/// The mutable elements of an output, as [`longs`].
-fn target(output: Output<'_>) -> Result<&mut [i64], Error> {
-    output.into_row().into_slice::<i64>().ok_or_else(|| Error::new("a line with gaps"))
-}
-
 /// `unique_dim`: sorts rows lexicographically; equal rows keep their order. Operands [order (Long), rows], the rows contiguous.
 pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let order_rows::Operands { order, rows } = order_rows::Operands::of(launch)?;
-    let order = target(order)?;
+    let order = order.into_elements::<i64>()?;
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
         let table = RowTable::<T>::of(&rows)?;
@@ -66,8 +56,8 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
 /// rows, order (Long)], the rows contiguous. NaN is equal to nothing.
 pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
     let groups::Operands { groups, rows, order } = groups::Operands::of(launch)?;
-    let (mut output, order) = (groups.into_row(), order.as_ref().map(longs).transpose()?);
-    let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
+    let (mut output, order) = (groups.into_row(), order.as_ref().map(View::elements::<i64>).transpose()?);
+    let row_of = |at: usize| order.map_or(at, |order: &[i64]| order[at] as usize);
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
         let table = RowTable::<T>::of(&rows)?;
@@ -93,10 +83,10 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
 /// numbers.
 pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let collect::Operands { starts, inverse, counts, groups, order } = collect::Operands::of(launch)?;
-    let [starts, inverse, counts] = [target(starts)?, target(inverse)?, target(counts)?];
-    let (groups, order) = (longs(&groups)?, order.as_ref().map(longs).transpose()?);
+    let [starts, inverse, counts] = [starts.into_elements()?, inverse.into_elements()?, counts.into_elements()?];
+    let (groups, order) = (groups.elements::<i64>()?, order.as_ref().map(View::elements).transpose()?);
     let in_order = collect::Scalars::of(launch)?.in_order.is_true();
-    let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
+    let row_of = |at: usize| order.map_or(at, |order: &[i64]| order[at] as usize);
     let number = groups.last().map_or(0, |&last| last as usize + 1);
     let fits = |part: &[i64], whole: usize| part.is_empty() || part.len() == whole;
     if starts.len() != number || !fits(counts, number) || !fits(inverse, groups.len()) {
@@ -128,7 +118,7 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
 /// one size and are contiguous. `as_it_is`: the line is not sorted first. NaN is equal to nothing.
 pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
     let unique_line::Operands { values: output, count, input } = unique_line::Operands::of(launch)?;
-    let (count, dtype) = (target(count)?, input.dtype());
+    let (count, dtype) = (count.into_elements::<i64>()?, input.dtype());
     if output.dtype() != dtype || output.numel() != input.numel() || count.is_empty() {
         return Err(Error::new(format!("{} of {} elements", output.numel(), input.numel())));
     }
@@ -158,7 +148,7 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
 /// Copies the rows with the given numbers. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype.
 pub fn take_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let take_rows::Operands { out: output, rows, numbers } = take_rows::Operands::of(launch)?;
-    let numbers = longs(&numbers)?;
+    let numbers = numbers.elements::<i64>()?;
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {
         return Err(Error::new(format!("{:?} of {:?}", output.sizes(), rows.sizes())));
     }

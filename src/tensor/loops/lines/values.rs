@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::tensor::loops::cast;
-use crate::tensor::{Element, Error, FLOATING, Hub, Number, Output, View, dispatch};
+use crate::tensor::loops::{cast, rows};
+use crate::tensor::{Element, Error, Hub, Number, Output, View, dispatch};
 
 /// A vector operand with elements of any dtype, which are read by index.
 pub struct Values<'a, T> {
@@ -102,42 +102,23 @@ impl<'a, T> Deref for ValuesMut<'a, T> {
     }
 }
 
-/// A vector output of floating-point numbers, which the threads of a loop write by index. Writes are atomic, so that they need no
-/// exclusive reference.
-pub struct SharedValues<'a, T>(Values<'a, T>);
+/// A number for each line, such as its mean, which the threads of a loop set.
+pub struct Statistics(Vec<AtomicU64>);
 
-impl<'a, T: Number> SharedValues<'a, T> {
-    /// The elements of a contiguous and aligned output.
-    pub fn new(output: Output<'a>) -> Result<Self, Error> {
-        let values = Values::new(output.into_view())?;
-        let (dtype, address) = (values.view.dtype(), values.view.data() as usize);
-        if !FLOATING.contains(dtype) || !address.is_multiple_of(dtype.size()) {
-            return Err(Error::new(format!("statistics of {dtype:?} at {address:#x}")));
-        }
-        Ok(Self(values))
+impl Statistics {
+    pub fn new(lines: usize) -> Self {
+        Self((0..lines).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Writes an element. Panics if `index` is out of range.
-    pub fn set(&self, index: usize, value: T) {
-        let (dtype, address) = (self.0.view.dtype(), self.0.address(index));
-        let stored: Result<(), Error> = dispatch!(dtype in FLOATING, E => {
-            let bytes = cast::word(E::store(value.hub().to())).to_ne_bytes();
-            match *bytes.split_at(size_of::<E>()).0 {
-                // SAFETY: `address` checks the index and `new` the alignment; the elements of an output are accessed through this
-                // value alone, which accesses them atomically.
-                [a, b] => unsafe { AtomicU16::from_ptr(address.cast()) }.store(u16::from_ne_bytes([a, b]), Ordering::Relaxed),
-                [a, b, c, d] => {
-                    // SAFETY: as above.
-                    unsafe { AtomicU32::from_ptr(address.cast()) }.store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
-                }
-                _ => {
-                    let bits = u64::from_ne_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
-                    // SAFETY: as above.
-                    unsafe { AtomicU64::from_ptr(address.cast()) }.store(bits, Ordering::Relaxed);
-                }
-            }
-            Ok(())
-        });
-        debug_assert!(stored.is_ok(), "new checks the dtype");
+    /// Sets the number of a line. Panics if there is no such line.
+    #[inline]
+    pub fn set<T: Number>(&self, line: usize, value: T) {
+        self.0[line].store(value.hub().to::<f64>().to_bits(), Ordering::Relaxed);
+    }
+
+    /// Writes the numbers to a contiguous output.
+    pub fn assign(self, output: Output<'_>) -> Result<(), Error> {
+        let numbers: Vec<f64> = self.0.into_iter().map(|bits| f64::from_bits(bits.into_inner())).collect();
+        rows::assign(output, &numbers)
     }
 }

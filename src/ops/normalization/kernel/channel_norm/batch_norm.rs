@@ -1,6 +1,6 @@
 //! Batch normalisation: each channel has one mean and variance, computed over all samples or given.
 
-use super::{Affine, Combined, Scaled, Shape, elements, inverse, map, moments, narrow, optional, products, target};
+use super::{Affine, Combined, Scaled, Shape, inverse, map, moments, narrow, optional, products};
 use crate::tensor::prelude::*;
 
 signature! {
@@ -19,7 +19,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let native_batch_norm::Operands { out, save_mean, save_invstd, running_mean, running_var, x, weight, bias } =
         native_batch_norm::Operands::of(launch)?;
     let shape = Shape::of(&x, given.channels, given.columns)?;
-    let (output, input) = (target::<E>(out)?, elements::<E>(&x)?);
+    let (output, input) = (out.into_elements::<E>()?, x.elements::<E>()?);
     let (save_mean, save_inverse) = (optional(save_mean)?, optional(save_invstd)?);
     let (mut running_mean, mut running_var) = (optional(running_mean)?, optional(running_var)?);
     let weight = Values::or(weight, shape.channels, 1.0)?;
@@ -58,9 +58,9 @@ fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let native_batch_norm_backward::Operands { grad_x, grad_weight, grad_bias, grad, x, mean, invstd, weight } =
         native_batch_norm_backward::Operands::of(launch)?;
     let shape = Shape::of(&x, given.channels, given.columns)?;
-    let (is_own, output) = (given.training.is_true(), target::<E>(grad_x)?);
+    let (is_own, output) = (given.training.is_true(), grad_x.into_elements::<E>()?);
     let (mut weight_grad, mut bias_grad) = (optional(grad_weight)?, optional(grad_bias)?);
-    let inputs = [elements::<E>(&grad)?, elements::<E>(&x)?];
+    let inputs = [grad.elements::<E>()?, x.elements::<E>()?];
     let means = Values::<E::Acc>::new(mean)?.to_vec();
     let mut inverses = Values::<f64>::new(invstd)?.to_vec();
     if !is_own {

@@ -1,15 +1,13 @@
 //! Group normalisation: each group of neighbouring channels of each sample has its own mean and variance.
 
-use super::{
-    Affine, Channelwise, Combined, Numbers, Shape, elements, inverse, map_rows, map_run, narrow, optional, products, target, wide,
-};
+use super::{Affine, Channelwise, Combined, Numbers, Shape, inverse, map_rows, map_run, narrow, optional, products, wide};
 use crate::ops::normalization::kernel::mean_variance;
-use crate::runtime::sync::Mutex;
+use crate::tensor::loops::lines::{self, Lines, Statistics};
 use crate::tensor::prelude::*;
-use crate::tuning::sharing::{GRAIN, MEAN_VARIANCE_PIECE};
+use crate::tuning::sharing::MEAN_VARIANCE_PIECE;
 
 signature! {
-    /// `aten::native_group_norm`: out and x have a row for every sample and channel.
+    /// `aten::native_group_norm`: out and x have a row for every sample and group of channels.
     native_group_norm(out, mean, rstd; x, weight?, bias?)[channels, groups, eps] in FLOATING => |launch, E| forward::<E>(launch);
     /// `aten::native_group_norm_backward`: grads and x have a row for every sample and channel.
     native_group_norm_backward(grad_x, grad_weight?, grad_bias?; grad, x, mean, rstd, weight?)[channels, groups] in FLOATING =>
@@ -33,46 +31,36 @@ impl<T: Number> Numbers<T, 3> for Normal<'_, T> {
 }
 
 /// Normalises groups of one piece each while they are in the cache.
-struct Small<'a, E: Element> {
-    shape: Shape,
-    /// Channels of a group.
+struct Small<'a, T> {
+    /// Groups of a sample, and channels of a group.
+    groups: usize,
     span: usize,
     eps: f64,
-    /// The index of the first group within its sample.
-    first: usize,
-    weight: &'a [E::Acc],
-    bias: &'a [E::Acc],
-    input: &'a [E],
-    output: &'a mut [E],
-    means: &'a mut [E::Acc],
-    inverses: &'a mut [E::Acc],
+    weight: &'a [T],
+    bias: &'a [T],
+    /// Means of the groups, and the inverses of their standard deviations.
+    statistics: [&'a Statistics; 2],
 }
 
-impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
-    type Output = ();
-
+impl<E: Element<Acc = T>, T: Real> Lines<E, 1, 1> for Small<'_, T> {
     #[inline(always)]
-    fn run(self) {
-        let (positions, span) = (self.shape.cols, self.span);
-        let size = positions * span;
-        let mut channel = self.first * span;
-        let groups = self.input.chunks_exact(size).zip(self.output.chunks_exact_mut(size));
-        for ((input, output), (mean, inverse)) in groups.zip(self.means.iter_mut().zip(self.inverses.iter_mut())) {
-            let [center, squares] = mean_variance::of_piece(input);
-            (*mean, *inverse) = (narrow(center), narrow(super::inverse(squares / size as f64, self.eps)));
-            let (mean, inverse) = (*mean, *inverse);
-            if positions == 1 {
-                let (weight, bias) = (&self.weight[channel..channel + span], &self.bias[channel..channel + span]);
-                map_run([input], output, |at, value| Affine.apply([mean, inverse.mul(weight[at]), bias[at]], value));
-            } else {
-                let parameters = self.weight[channel..channel + span].iter().zip(&self.bias[channel..channel + span]);
-                let rows = input.chunks_exact(positions).zip(output.chunks_exact_mut(positions));
-                for ((input, output), (&weight, &bias)) in rows.zip(parameters) {
-                    let scale = inverse.mul(weight);
-                    map_run([input], output, |_, value| Affine.apply([mean, scale, bias], value));
-                }
-            }
-            channel = if channel + span == self.shape.channels { 0 } else { channel + span };
+    fn line(&self, number: usize, [input]: [&[E]; 1], [output]: [&mut [E]; 1]) {
+        let channel = number % self.groups * self.span;
+        let (weight, bias) = (&self.weight[channel..][..self.span], &self.bias[channel..][..self.span]);
+        let [center, squares] = mean_variance::of_piece(input);
+        let (mean, inverse): (T, T) = (narrow(center), narrow(super::inverse(squares / input.len() as f64, self.eps)));
+        for (statistics, value) in self.statistics.iter().zip([mean, inverse]) {
+            statistics.set(number, value);
+        }
+        let positions = input.len() / self.span;
+        if positions == 1 {
+            map_run([input], output, |at, value| Affine.apply([mean, inverse.mul(weight[at]), bias[at]], value));
+            return;
+        }
+        let rows = input.chunks_exact(positions).zip(output.chunks_exact_mut(positions));
+        for ((input, output), (&weight, &bias)) in rows.zip(weight.iter().zip(bias)) {
+            let scale = inverse.mul(weight);
+            map_run([input], output, |_, value| Affine.apply([mean, scale, bias], value));
         }
     }
 }
@@ -80,40 +68,30 @@ impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
 fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let given = native_group_norm::Scalars::of(launch)?;
     let native_group_norm::Operands { out, mean, rstd, x, weight, bias } = native_group_norm::Operands::of(launch)?;
-    let (shape, groups) = (Shape::of(&x, given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
-    let (channels, eps): (usize, f64) = (shape.channels, given.eps.to());
+    let whole = Shape::of(&x, given.groups, Scalar::Bool(false))?;
+    let (groups, channels, eps): (usize, usize, f64) = (whole.channels, given.channels.count()?, given.eps.to());
     let span = channels / groups;
-    let (output, input) = (target::<E>(out)?, elements::<E>(&x)?);
+    if !channels.is_multiple_of(groups) || span == 0 || !whole.cols.is_multiple_of(span) {
+        return Err(Error::new(format!("{groups} groups of {channels} channels in {:?}", x.sizes())));
+    }
     let weight = Values::or(weight, channels, E::Acc::ONE)?;
     let bias = Values::or(bias, channels, E::Acc::ZERO)?;
-    let (rows, cols) = (shape.rows / span, shape.cols * span);
+    let (rows, cols) = (whole.rows, whole.cols);
     if cols <= MEAN_VARIANCE_PIECE {
-        let (mut means, mut inverses) = (vec![E::Acc::ZERO; rows], vec![E::Acc::ZERO; rows]);
-        let grain = (GRAIN / cols).max(1);
-        let statistics = means.chunks_mut(grain).zip(inverses.chunks_mut(grain));
-        let parts = input.chunks(grain * cols).zip(output.chunks_mut(grain * cols)).zip(statistics).enumerate();
-        let parts: Vec<_> = parts
-            .map(|(part, ((input, output), (means, inverses)))| {
-                let first = part * grain % groups;
-                Mutex::new(Small { shape, span, eps, first, weight: &weight, bias: &bias, input, output, means, inverses })
-            })
-            .collect();
-        parallel(parts.len(), 1, launch.cost() * (grain * cols) as f64, &|begin, end| {
-            for part in &parts[begin..end] {
-                vectorize(&mut *part.lock());
-            }
-        });
-        drop(parts);
-        rows::assign(mean, &means)?;
-        return rows::assign(rstd, &inverses);
+        let (means, inverses) = (Statistics::new(rows), Statistics::new(rows));
+        let small = Small { groups, span, eps, weight: &weight, bias: &bias, statistics: [&means, &inverses] };
+        lines::run::<E, 1, 1>([x], [out], 1, launch.cost(), &small)?;
+        means.assign(mean)?;
+        return inverses.assign(rstd);
     }
-    let whole = Shape { rows, cols, channels: rows, by_columns: false };
-    let found = super::moments(input, whole);
+    let (output, input) = (out.into_elements::<E>()?, x.elements::<E>()?);
+    let found = super::moments(input, Shape { channels: rows, ..whole });
     let means: Vec<E::Acc> = found.iter().map(|&[mean, _]| narrow(mean)).collect();
     let inverses: Vec<E::Acc> = found.iter().map(|&[_, squares]| narrow(inverse(squares / cols as f64, eps))).collect();
     rows::assign(mean, &means)?;
     rows::assign(rstd, &inverses)?;
     let numbers = Normal { means: &means, inverses: &inverses, weight: &weight, bias: &bias };
+    let shape = Shape { rows: rows * span, cols: cols / span, channels, by_columns: false };
     map_rows::<E, _, _, 1, 3>(output, [input], shape, span, numbers, Affine, launch.cost());
     Ok(())
 }
@@ -142,9 +120,9 @@ fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
         native_group_norm_backward::Operands::of(launch)?;
     let (shape, groups) = (Shape::of(&x, given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
     let channels = shape.channels;
-    let output = target::<E>(grad_x)?;
+    let output = grad_x.into_elements::<E>()?;
     let (mut weight_grad, mut bias_grad) = (optional(grad_weight)?, optional(grad_bias)?);
-    let inputs = [elements::<E>(&grad)?, elements::<E>(&x)?];
+    let inputs = [grad.elements::<E>()?, x.elements::<E>()?];
     let (means, inverses) = (Values::<E::Acc>::new(mean)?.to_vec(), Values::<E::Acc>::new(rstd)?.to_vec());
     let weight = Values::or(weight, channels, E::Acc::ONE)?;
     let span = channels / groups;
