@@ -184,15 +184,17 @@ typedef struct rd_value {
   rd_scalar scalar;
 } rd_value;
 
-// How a task is cut into parts: along dimension `dim` of each tensor that has at least `least_ndim` dimensions and size `size` in
-// that dimension. Every part gets the other tensors whole. `cost`: nanoseconds on one thread, summed over the parts.
-// `takes_threads`: the libraries that PyTorch calls use their own threads.
+// How a task is cut into parts.
 typedef struct rd_cut {
+  // Each part gets a slice along this dimension of every tensor that has size `size` in it. Other tensors are whole.
   int64_t dim;
   int64_t size;
+  // Tensors with fewer dimensions are whole, too.
   int64_t least_ndim;
   int64_t parts;
+  // Nanoseconds on one thread, summed over the parts.
   uint64_t cost;
+  // True if the libraries that PyTorch calls use their own threads.
   bool takes_threads;
 } rd_cut;
 

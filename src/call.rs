@@ -451,12 +451,14 @@ pub type Tensors<'a> = SmallVec<[Tensor<'a>; 2]>;
 
 /// How a task is cut into parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Cut {
     /// Each part gets a slice along this dimension of every tensor that has size `size` in it. Other tensors are whole.
-    pub dim: usize,
+    pub dim: i64,
     pub size: i64,
     /// Tensors with fewer dimensions are whole, too.
-    pub least_ndim: usize,
+    pub least_ndim: i64,
+    pub parts: i64,
     /// Nanoseconds on one thread, summed over the parts.
     pub cost: u64,
     /// True if the libraries that PyTorch calls use their own threads.
@@ -464,9 +466,10 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The number of parts that is worth the cost.
-    pub fn parts(&self) -> i64 {
-        parts_worth(self.cost).min(self.size.max(1))
+    /// A cut into as many parts as are worth the cost, without threads of libraries.
+    pub fn new(dim: usize, size: i64, least_ndim: i64, cost: u64) -> Self {
+        let parts = parts_worth(cost).min(size.max(1));
+        Self { dim: dim as i64, size, least_ndim, parts, cost, takes_threads: false }
     }
 }
 

@@ -12,6 +12,7 @@ use std::slice;
 use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
+pub use crate::call::Cut as rd_cut;
 pub use crate::call::Partition as rd_division;
 pub use crate::call::Strides as rd_strides;
 use crate::call::callees::{CALLEES, Callee};
@@ -19,8 +20,8 @@ use crate::call::guards::Guard;
 pub use crate::call::operator::DenseCalls as rd_dense;
 use crate::call::operator::{Kernel, Operator};
 use crate::call::{
-    Arguments, Call, CallError, Caller, Cut, Format, Input, Outcome, Shape, Shapes, Tensor, Tensors, Value, Wanted,
-    contiguous_strides, copied,
+    Arguments, Call, CallError, Caller, Format, Input, Outcome, Shape, Shapes, Tensor, Tensors, Value, Wanted, contiguous_strides,
+    copied,
 };
 use crate::ops::bindings::{definitions, operators};
 use crate::runtime::observers;
@@ -93,19 +94,6 @@ pub struct rd_value {
     pub count: usize,
     pub data: *const c_void,
     pub scalar: rd_scalar,
-}
-
-/// How a task is cut into parts: along dimension `dim` of each tensor that has at least `least_ndim` dimensions and size `size` in
-/// that dimension. Every part gets the other tensors whole. `cost`: nanoseconds on one thread, summed over the parts.
-/// `takes_threads`: the libraries that PyTorch calls use their own threads.
-#[repr(C)]
-pub struct rd_cut {
-    pub dim: i64,
-    pub size: i64,
-    pub least_ndim: i64,
-    pub parts: i64,
-    pub cost: u64,
-    pub takes_threads: bool,
 }
 
 /// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
@@ -603,10 +591,7 @@ impl Caller for Host<'_> {
         checked(unsafe { (self.caller.warn)(self.context, text.as_ptr()) })
     }
 
-    fn leave_to_task(&self, cut: Cut) -> Outcome {
-        let Cut { dim, size, least_ndim, cost, takes_threads } = cut;
-        let (dim, least_ndim, parts) = (dim as i64, least_ndim as i64, cut.parts());
-        let cut = rd_cut { dim, size, least_ndim, parts, cost, takes_threads };
+    fn leave_to_task(&self, cut: rd_cut) -> Outcome {
         // SAFETY: as above.
         checked(unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) })
     }

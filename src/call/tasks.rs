@@ -94,9 +94,9 @@ const ALL_WANTED: [bool; 4] = [true; 4];
 /// How a task is cut into parts: along the first dimension, if it is the same batch in all tensors.
 fn cut(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) -> Cut {
     let size = size_of_batch(batch, inputs, outputs);
-    let whole = Cut { dim: 0, size, least_ndim: 1, cost: cost_of(batch, inputs) + cost_of(batch, outputs), takes_threads: false };
+    let whole = Cut::new(0, size, 1, cost_of(batch, inputs) + cost_of(batch, outputs));
     // The rounding errors of Fourier transforms depend on the number of threads.
-    Cut { takes_threads: whole.parts() == 1 && (whole.cost >= LIBRARY_THREADS_NS || batch == Batch::None), ..whole }
+    Cut { takes_threads: whole.parts == 1 && (whole.cost >= LIBRARY_THREADS_NS || batch == Batch::None), ..whole }
 }
 
 /// Nanoseconds on one thread: a constant per element; for matrices, proportional to the row length per element.
@@ -186,9 +186,9 @@ mod tests {
         let (small, large) = (floats(&[2, 2]), floats(&[500, 500]));
         assert!(!cut(Batch::Matrices, &[small], &[small]).takes_threads);
         let whole = cut(Batch::Matrices, &[large], &[large]);
-        assert_eq!((whole.size, whole.parts(), whole.cost, whole.takes_threads), (1, 1, 2 * 25_001_000, true));
+        assert_eq!((whole.size, whole.parts, whole.cost, whole.takes_threads), (1, 1, 2 * 25_001_000, true));
         let images = cut(Batch::Images, &[floats(&[8, 100_000])], &[floats(&[8, 100_000])]);
-        assert_eq!((images.size, images.parts(), images.takes_threads), (8, 8, false));
+        assert_eq!((images.size, images.parts, images.takes_threads), (8, 8, false));
         assert!(cut(Batch::None, &[small], &[small]).takes_threads);
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Operands<'a> {
         let dim = usize::from(sizes[1] == self.key.sizes()[1] && sizes[0] < sizes[1]);
         let cost = products * self.query.numel() as f64 * self.key.sizes()[2] as f64 * PRODUCT;
         // A 2-D mask applies to every batch and head.
-        Cut { dim, size: sizes[dim], least_ndim: 3, cost: cost as u64 + 1000, takes_threads: false }
+        Cut::new(dim, sizes[dim], 3, cost as u64 + 1000)
     }
 
     /// Lets PyTorch's kernel compute a call with this number of products.
@@ -185,7 +185,7 @@ mod tests {
         Tensor::leaked(1, DType::BFloat16, 0, sizes, &Format::Contiguous.strides(sizes))
     }
 
-    fn cut_of(query: &[i64], key: &[i64]) -> (usize, i64, u64) {
+    fn cut_of(query: &[i64], key: &[i64]) -> (i64, i64, u64) {
         let [query, key, value] = [query, key, key].map(tensor);
         let operands = Operands { query, key, value, mask: None, is_causal: false, scale: None };
         operands.check().unwrap();

@@ -80,7 +80,7 @@ pub fn int_mm(call: &Call<'_>, a: Tensor<'_>, b: Tensor<'_>) -> Outcome {
     let out = call.contiguous(0, &[m, n], DType::Int, Strides::Any)?;
     if has_library() && m * n * k > 0 {
         let cost = (m * n) as u64 * k as u64 / PRODUCTS_PER_NS;
-        return call.leave_to_task(Cut { dim: 0, size: 1, least_ndim: 1, cost, takes_threads: true });
+        return call.leave_to_task(Cut { takes_threads: true, ..Cut::new(0, 1, 1, cost) });
     }
     let columns = b.within(&[n, k], &[b.strides()[1], b.strides()[0]]);
     call.launch(&[out], &[call.dense(a, Format::Contiguous)?, call.dense(columns, Format::Contiguous)?], &[])
