@@ -10,6 +10,7 @@ pub mod running;
 pub mod slot;
 pub mod standstill;
 pub mod sync;
+pub mod window;
 
 #[cfg(not(loom))]
 pub mod activities;
