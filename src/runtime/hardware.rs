@@ -73,8 +73,8 @@ pub struct Properties {
 
 /// Hardware behind the devices of this process.
 ///
-/// **Order.** The hardware has at most one task of a stream at a time; the next one comes when that task has
-/// [ended](HardwareTask::finish). Tasks of different streams come in any order and concurrently; a task that waits for an event
+/// **Order.** Without a larger depth, the hardware has at most one task of a stream at a time; the next one comes when that task
+/// has [ended](HardwareTask::finish). Tasks of different streams come in any order and concurrently; a task that waits for an event
 /// comes after the event. The hardware therefore needs no queue to keep the order, and may run all its tasks concurrently.
 /// [`HardwareTask::stream`] and [`HardwareTask::priority`] identify a task's stream.
 ///
@@ -85,16 +85,17 @@ pub struct Properties {
 /// next one of its stream begins, which then [is skipped](HardwareTask::is_skipped). Host functions, sleeps, and waits for events
 /// that are not reached come only when the hardware has ended all tasks before them.
 ///
-/// **Threads.** [`copy`](Hardware::copy) and [`launch`](Hardware::launch) are called concurrently on any thread: one that submits,
-/// one that waits, one of the runtime's, or the one that has just ended the previous task. They enqueue the task for the hardware
-/// and return. They may also run and end it themselves, which blocks the calling thread.
+/// **Threads.** [`copy`](Hardware::copy), [`launch`](Hardware::launch) and [`submit`](Hardware::submit) are called concurrently on
+/// any thread: one that submits, one that waits, one of the runtime's, or the one that has just ended the previous task. They
+/// enqueue the task for the hardware and return. They may also run and end it themselves, which blocks the calling thread.
 ///
-/// **Waiting.** Neither may wait for a stream, an event or another task. An engine that runs tasks serially on one thread is
+/// **Waiting.** None of them may wait for a stream, an event or another task. An engine that runs tasks serially on one thread is
 /// allowed: a task that is short of memory does not wait for streams whose tasks the hardware has.
 ///
 /// **Panics** of a task are caught by [`HardwareTask::run`] and become failures of the task. A dropped task fails, too.
 ///
-/// **At process exit**, the runtime waits a moment for tasks that the hardware has, and hands no more over.
+/// **At process exit**, the runtime waits a moment for tasks that the hardware has, and hands no more over. Tasks that it has got
+/// ahead of their turn and has not begun are skipped.
 pub trait Hardware: fmt::Debug + Send + Sync {
     /// What the devices are; called once, by [`install`].
     fn properties(&self) -> Properties;

@@ -84,9 +84,12 @@ impl Worker {
             let begin = if self.speed.depth > 1 { submitted + latency } else { Instant::now() + latency };
             place.wait();
             wait_until(begin);
-            task.begin();
+            let is_skipped = task.is_skipped();
+            if !is_skipped {
+                task.begin();
+            }
             let outcome = match work {
-                _ if task.is_skipped() => Ok(()),
+                _ if is_skipped => Ok(()),
                 Work::Copy(transfer) => {
                     dma::copy(&transfer, &mut self.staging, &self.speed, &self.counts);
                     Ok(())

@@ -15,6 +15,7 @@ use rustdev::runtime::graph::capture::{Capture, Mode};
 use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
 use rustdev::runtime::stream::Stream;
 use rustdev::runtime::task::{Closure, Task};
+use rustdev::runtime::trace::{self, Outcome};
 
 const DEPTH: usize = 4;
 
@@ -184,6 +185,7 @@ fn a_replay_comes_in_few_calls() {
 #[test]
 fn tasks_in_flight_behind_a_dropped_one_are_skipped() {
     let (stream, ran) = (stream(0), Arc::default());
+    let trace = trace::start().unwrap();
     ["first", "dropped", "behind", "behind", "later"].into_iter().for_each(|name| stream.submit(counting(name, &ran)).unwrap());
     end(take(stream, 0));
     assert!(!take(stream, 0).is_skipped(), "dropped here");
@@ -195,6 +197,10 @@ fn tasks_in_flight_behind_a_dropped_one_are_skipped() {
     let failure = stream.synchronize().unwrap_err();
     assert!(failure.message().contains("dropped failed") && failure.message().contains("the hardware dropped it"), "{failure}");
     assert_eq!((ran.load(Ordering::Relaxed), stream.completed()), (1, 5));
+    let trace = trace::stop(trace).unwrap();
+    let rows = (0..trace.count()).filter_map(|index| trace.row(index));
+    let outcomes: Vec<_> = rows.filter(|row| row.stream.id() == stream.id()).map(|row| row.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Done, Outcome::Failed, Outcome::NotRun, Outcome::NotRun, Outcome::NotRun]);
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{MEMORY, Memory, STAGING, copy, held, host, kernel, launch, new_stream, on_device, slow_device};
+use common::{
+    MEMORY, Memory, STAGING, again_with_command_queues, copy, held, host, kernel, launch, new_stream, on_device, slow_device,
+};
 use rustdev::hardware;
 use rustdev::runtime::event::Event;
 use rustdev::runtime::graph::capture::{Capture, Mode};
@@ -24,6 +26,11 @@ fn the_device_is_what_it_says() {
     assert_eq!(device::count(), 2);
     assert_eq!(pools::pool(0).unwrap().settings().budget as u64, MEMORY);
     assert_eq!(hardware::properties().map(|properties| properties.name.as_str()), Some("slow device"));
+}
+
+#[test]
+fn all_of_it_holds_with_command_queues() {
+    again_with_command_queues();
 }
 
 #[test]

@@ -17,7 +17,6 @@ pub struct HardwareTask {
     /// `None` once the task has ended.
     held: Option<Held>,
     has_begun: bool,
-    was_skipped: bool,
     /// Until its end, the task counts as running and has access to isolated memory.
     holds: Option<(Running, Option<MemoryAccess>)>,
 }
@@ -48,8 +47,7 @@ impl HardwareTask {
     }
 
     fn of(stream: &'static dyn DrainableStream, held: Held, running: Running) -> Self {
-        let holds = Some((running, MemoryAccess::open()));
-        Self { stream, held: Some(held), has_begun: false, was_skipped: false, holds }
+        Self { stream, held: Some(held), has_begun: false, holds: Some((running, MemoryAccess::open())) }
     }
 
     fn task(&self) -> Option<&Task> {
@@ -137,7 +135,6 @@ impl HardwareTask {
     /// of its failure, or the text of its panic. Does nothing if the task [is skipped](HardwareTask::is_skipped).
     pub fn run(&mut self) -> Result<(), Cause> {
         if self.is_skipped() {
-            self.was_skipped = true;
             return Ok(());
         }
         self.begin();
@@ -162,11 +159,11 @@ impl HardwareTask {
     }
 
     fn end(&mut self, outcome: Result<(), Cause>) {
-        if !self.was_skipped {
+        if self.has_begun || !self.is_skipped() {
             self.begin();
-        }
-        if let Some(mark) = self.task().and_then(|task| task.mark.as_ref()).filter(|_| self.has_begun) {
-            mark.end(outcome.is_err() || self.was_skipped);
+            if let Some(mark) = self.task().and_then(|task| task.mark.as_ref()) {
+                mark.end(outcome.is_err());
+            }
         }
         self.holds = None;
         match self.held.take() {

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
+use std::env;
 use std::ffi::CStr;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -29,13 +31,22 @@ pub fn slow_device() -> &'static SlowDevice {
     static DEVICE: OnceLock<Arc<SlowDevice>> = OnceLock::new();
     DEVICE.get_or_init(|| {
         let latency = Duration::from_micros(5);
-        let depth = std::env::var("SLOW_DEVICE_DEPTH").map_or(DEPTH.load(Ordering::Relaxed), |text| text.parse().unwrap());
+        let depth = env::var("SLOW_DEVICE_DEPTH").map_or(DEPTH.load(Ordering::Relaxed), |text| text.parse().unwrap());
         let (devices, memory, bandwidth, staging) = (2, MEMORY, 20e9, STAGING);
         let speed = Speed { devices, memory, launch: latency, copy: latency, bandwidth, staging, depth };
         let device = SlowDevice::new(speed);
         slow_device::install(&device).unwrap();
         device
     })
+}
+
+/// Runs the tests of this file again, in a process whose device takes eight tasks of a stream at a time.
+pub fn again_with_command_queues() {
+    if env::var_os("SLOW_DEVICE_DEPTH").is_none() {
+        let output = Command::new(env::current_exe().unwrap()).env("SLOW_DEVICE_DEPTH", "8").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", output.status);
+    }
 }
 
 /// A stream that no other test uses.
