@@ -222,7 +222,7 @@ coverage: dev ## write docs/coverage.md and docs/features.md: what serves each o
 	$(PY) tools/features.py
 
 # ---- concurrency and memory checkers; each keeps its own target directory -------------------------------------------------------
-loom: ## the models of queue, back-pressure, events, gate, exit and free lists, over all interleavings
+loom: ## the models of queue, window on hardware, back-pressure, events, gate, exit and free lists, over all interleavings
 	LOOM_MAX_PREEMPTIONS=2 RUSTFLAGS='--cfg loom' cargo test --locked -q --release --lib --target-dir target/loom loom
 
 HOST = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')

@@ -9,6 +9,7 @@ mod ready_list;
 pub mod slot;
 pub mod standstill;
 pub mod sync;
+pub mod window;
 
 #[cfg(not(loom))]
 pub mod activities;

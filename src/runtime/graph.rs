@@ -169,12 +169,8 @@ impl Graph {
         unlocked(|_| {
             let mut latest = program.latest.lock();
             Self::follow(*latest, stream)?;
-            for index in 0..program.steps.len() {
-                let number =
-                    stream.enqueue_checked(self.task(index, stream, &mut draws), super::config::config().launch_blocking)?;
-                *latest = Some((stream, number));
-            }
-            Ok(())
+            let tasks = (0..program.steps.len()).map(|index| self.task(index, stream, &mut draws));
+            stream.enqueue_all(tasks, super::config::config().launch_blocking, |number| *latest = Some((stream, number)))
         })
     }
 

@@ -73,21 +73,29 @@ pub struct Properties {
 
 /// Hardware behind the devices of this process.
 ///
-/// **Order.** The hardware has at most one task of a stream at a time; the next one comes when that task has
-/// [ended](HardwareTask::finish). Tasks of different streams come in any order and concurrently; a task that waits for an event
+/// **Order.** Without a larger depth, the hardware has at most one task of a stream at a time; the next one comes when that task
+/// has [ended](HardwareTask::finish). Tasks of different streams come in any order and concurrently; a task that waits for an event
 /// comes after the event. The hardware therefore needs no queue to keep the order, and may run all its tasks concurrently.
 /// [`HardwareTask::stream`] and [`HardwareTask::priority`] identify a task's stream.
 ///
-/// **Threads.** [`copy`](Hardware::copy) and [`launch`](Hardware::launch) are called concurrently on any thread: one that submits,
-/// one that waits, one of the runtime's, or the one that has just ended the previous task. They enqueue the task for the hardware
-/// and return. They may also run and end it themselves, which blocks the calling thread.
+/// **Depth.** Hardware with command queues may take several tasks of a stream at a time: up to its [depth](Hardware::depth). They
+/// are handed over in the stream's order, from one thread at a time. The hardware runs them in that order, whichever of its engines
+/// they are for: a task begins after the writes of the previous one are visible. It [ends](HardwareTask::finish) them on any
+/// thread, also in another order; the stream counts a task when all earlier ones have ended. A task that fails is ended before the
+/// next one of its stream begins, which then [is skipped](HardwareTask::is_skipped). Host functions, sleeps, and waits for events
+/// that are not reached come only when the hardware has ended all tasks before them.
 ///
-/// **Waiting.** Neither may wait for a stream, an event or another task. An engine that runs tasks serially on one thread is
+/// **Threads.** [`copy`](Hardware::copy), [`launch`](Hardware::launch) and [`submit`](Hardware::submit) are called concurrently on
+/// any thread: one that submits, one that waits, one of the runtime's, or the one that has just ended the previous task. They
+/// enqueue the task for the hardware and return. They may also run and end it themselves, which blocks the calling thread.
+///
+/// **Waiting.** None of them may wait for a stream, an event or another task. An engine that runs tasks serially on one thread is
 /// allowed: a task that is short of memory does not wait for streams whose tasks the hardware has.
 ///
 /// **Panics** of a task are caught by [`HardwareTask::run`] and become failures of the task. A dropped task fails, too.
 ///
-/// **At process exit**, the runtime waits a moment for tasks that the hardware has, and hands no more over.
+/// **At process exit**, the runtime waits a moment for tasks that the hardware has, and hands no more over. Tasks that it has got
+/// ahead of their turn and has not begun are skipped.
 pub trait Hardware: fmt::Debug + Send + Sync {
     /// What the devices are; called once, by [`install`].
     fn properties(&self) -> Properties;
@@ -105,11 +113,28 @@ pub trait Hardware: fmt::Debug + Send + Sync {
     /// Starts any other task: a kernel of the operator table, of PyTorch or of another library, a fill, or a copy between devices
     /// that changes dtype or layout.
     fn launch(&self, task: HardwareTask);
+
+    /// The number of tasks of one stream that it takes at a time, at least 1; called once, by [`install`].
+    fn depth(&self) -> usize {
+        1
+    }
+
+    /// Starts tasks of one stream, in this order; called if the [depth](Hardware::depth) is larger than 1. Hardware with command
+    /// queues enqueues them all and rings its doorbell once.
+    fn submit(&self, tasks: Vec<HardwareTask>) {
+        for task in tasks {
+            match task.transfer() {
+                Some(transfer) => self.copy(transfer, task),
+                None => self.launch(task),
+            }
+        }
+    }
 }
 
 struct Installed {
     hardware: Arc<dyn Hardware>,
     properties: Properties,
+    depth: usize,
 }
 
 /// The installed hardware; `None` once the runtime has started without any.
@@ -119,7 +144,7 @@ static INSTALLED: OnceLock<Option<Installed>> = OnceLock::new();
 /// `InvalidArgument` once the runtime has started (the environment was read, or hardware was installed), and for invalid
 /// properties.
 pub fn install(hardware: Arc<dyn Hardware>) -> Result<(), Error> {
-    let properties = hardware.properties();
+    let (properties, depth) = (hardware.properties(), hardware.depth());
     let refused = |hardware: Arc<dyn Hardware>, reason: &str| {
         Err(Error::InvalidArgument(format!("{hardware:?} cannot be installed: {reason}")))
     };
@@ -129,7 +154,10 @@ pub fn install(hardware: Arc<dyn Hardware>) -> Result<(), Error> {
     if properties.memory < HUGE_PAGE as u64 {
         return refused(hardware, &format!("a device has at least {HUGE_PAGE} bytes of memory, not {}", properties.memory));
     }
-    let mut given = Some(Installed { hardware, properties });
+    if depth == 0 {
+        return refused(hardware, "its depth is 0, which is at least 1");
+    }
+    let mut given = Some(Installed { hardware, properties, depth });
     // If a value is set already, it stays, and so does `given`.
     let _ = INSTALLED.get_or_init(|| given.take());
     match given {
@@ -151,6 +179,11 @@ pub fn is_installed() -> bool {
 /// The installed hardware. After this call none can be installed.
 pub(super) fn installed() -> Option<&'static dyn Hardware> {
     INSTALLED.get_or_init(|| None).as_ref().map(|installed| &*installed.hardware)
+}
+
+/// The number of tasks of one stream that the installed hardware takes at a time. After this call none can be installed.
+pub(super) fn depth() -> usize {
+    INSTALLED.get_or_init(|| None).as_ref().map_or(1, |installed| installed.depth)
 }
 
 /// The properties of the installed hardware. After this call none can be installed.

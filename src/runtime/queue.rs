@@ -14,7 +14,7 @@
 //! | `inner.ready` | under the lock: true if the queue was handed to the executor and not fetched yet |
 //! | `state` | the number of items pushed so far, and who may proceed: anyone if idle, the inline owner alone, or the lock's holder if
 //! taken |
-//! | `completed` | written by the owner or the inline owner; read by anyone |
+//! | `completed` | written by the owner or the inline owner, or by whoever counts the items that the owner took out; read by anyone |
 //! | `wake_at` | lowered by sleepers under the lock, read by the owner after each item |
 //!
 //! The state is idle only if nothing is queued and nobody owns the queue. A thread that takes the state from an inline owner makes
@@ -58,7 +58,7 @@ struct Inner<T> {
     ready: bool,
 }
 
-/// Items that were taken together; those before `next` are done and `None`.
+/// Items that were taken together; those before `next` are done or were taken out, and are `None`.
 #[derive(Debug)]
 struct Items<T> {
     items: Vec<Option<T>>,
@@ -136,6 +136,15 @@ impl<T> Queue<T> {
         let mut inner = self.take_over();
         inner.incoming.push(Some(item));
         let number = self.count(&inner);
+        let owner = (!inner.owned).then(|| inner.own(self));
+        (number, owner)
+    }
+
+    /// As [`Queue::push_and_own`] of several items, at least one; returns the number of the last one.
+    pub fn push_all_and_own(&self, items: Vec<T>) -> (u64, Option<Owner<'_, T>>) {
+        let mut inner = self.take_over();
+        let number = items.iter().fold(0, |_, _| self.count(&inner));
+        inner.incoming.extend(items.into_iter().map(Some));
         let owner = (!inner.owned).then(|| inner.own(self));
         (number, owner)
     }
@@ -235,6 +244,18 @@ impl<T> Queue<T> {
         self.completed() < target
     }
 
+    /// Counts one item as done: the owner, or as long as items that it [took out](Owner::take) are not counted, whoever counts
+    /// them, one after another.
+    #[inline]
+    pub fn complete(&self) {
+        let done = self.completed.load(Ordering::Relaxed) + 1;
+        self.completed.store(done, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.wake_at.load(Ordering::Relaxed) <= done {
+            self.wake_sleepers(&self.inner.lock());
+        }
+    }
+
     /// Counts an item of a queue whose state is taken.
     fn count(&self, _locked: &MutexGuard<'_, Inner<T>>) -> u64 {
         let state = self.state.load(Ordering::Relaxed) + ITEM;
@@ -292,18 +313,15 @@ impl<T> Owner<'_, T> {
     pub fn advance(&mut self) {
         self.items.items[self.items.next] = None;
         self.items.next += 1;
-        self.complete();
+        self.queue.complete();
     }
 
-    /// Counts one item as done.
-    #[inline]
-    fn complete(&mut self) {
-        let done = self.queue.completed.load(Ordering::Relaxed) + 1;
-        self.queue.completed.store(done, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if self.queue.wake_at.load(Ordering::Relaxed) <= done {
-            self.queue.wake_sleepers(&self.queue.inner.lock());
-        }
+    /// Takes the first item that is not done out of the queue. The caller counts it by [`Queue::complete`] when it is done, in
+    /// order, and ends the ownership or counts other items only after that.
+    pub fn take(&mut self) -> Option<T> {
+        self.head()?;
+        self.items.next += 1;
+        self.items.items[self.items.next - 1].take()
     }
 
     /// Ends the ownership. Returns true if the caller must hand the queue to the executor, because items are left.

@@ -16,6 +16,8 @@ mod loom_ready_list;
 mod loom_slot;
 #[cfg(loom)]
 mod loom_standstill;
+#[cfg(loom)]
+mod loom_window;
 #[cfg(not(loom))]
 mod parallel_loops;
 // Not under the thread sanitizer, which cannot follow std's own locks around processes.

@@ -21,7 +21,7 @@ use super::memory::Timeline;
 use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
 use super::name::Device;
-use super::observers::{CLOCK, GUARDS, RACES, SCHEDULE, STICKY};
+use super::observers::{CLOCK, GUARDS, HARDWARE, RACES, SCHEDULE, STICKY, USAGE};
 use super::queue::{InlineOwner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering, unlocked};
 use super::task::recording::Recording;
@@ -30,6 +30,7 @@ use super::trace::Mark;
 use super::{Error, blocking_pool, exit, hardware, observers, timer, trace};
 use crate::tuning::waking::{INLINE_COLD_NS, INLINE_HOT_NS, TURN_TASKS};
 
+mod ahead;
 mod debugged;
 pub(super) mod loop_fusion;
 pub(super) mod observer;
@@ -75,6 +76,7 @@ pub struct Stream {
     /// The recorder that takes the stream's tasks instead of their being run.
     recorder: Mutex<Option<Arc<dyn Recorder>>>,
     hand_over: on_hardware::HandOver,
+    window: ahead::Window,
 }
 
 impl fmt::Debug for Stream {
@@ -126,6 +128,10 @@ impl DrainableStream for Stream {
 
     fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>) {
         self.take_from_hardware(lease, failure.as_ref());
+    }
+
+    fn finish_ahead(&'static self, task: Task, number: u64, failure: Option<Cause>) {
+        self.end_ahead(task, number, failure.as_ref());
     }
 
     fn run_for_hardware(&'static self, work: &mut dyn Work) -> Result<(), Cause> {
@@ -202,6 +208,7 @@ impl Stream {
             records: AtomicBool::new(false),
             recorder: Mutex::default(),
             hand_over: on_hardware::HandOver::default(),
+            window: ahead::Window::new(hardware::depth()),
         }))
     }
 
@@ -366,6 +373,29 @@ impl Stream {
         Ok(number)
     }
 
+    /// As [`Stream::enqueue_checked`] of several tasks; calls `queued` with the number of each, or of the last one of several.
+    /// Hardware that takes several tasks at a time gets them in few calls.
+    pub(super) fn enqueue_all(
+        &'static self,
+        mut tasks: impl Iterator<Item = Task>,
+        blocking: bool,
+        mut queued: impl FnMut(u64),
+    ) -> Result<(), Error> {
+        if !self.window.is_wide() || blocking || observers::has(!(HARDWARE | USAGE)) {
+            return tasks.try_for_each(|task| self.enqueue_checked(task, blocking).map(&mut queued));
+        }
+        loop {
+            let group: Vec<_> = tasks.by_ref().take(self.window.depth()).collect();
+            if group.is_empty() {
+                return Ok(());
+            }
+            self.hold_back();
+            let (number, lease) = self.queue.push_all_and_own(group);
+            queued(number);
+            self.go_on_after_push(lease);
+        }
+    }
+
     fn enqueue_kernel(&'static self, mut task: Task) -> u64 {
         let Some(inline_owner) = self.own_idle(task.cost()) else {
             return self.push(task);
@@ -407,10 +437,15 @@ impl Stream {
     fn enqueue_light(&'static self, task: Task) -> u64 {
         self.hold_back();
         let (number, lease) = self.queue.push_and_own(task);
-        if let Some(lease) = lease {
+        self.go_on_after_push(lease);
+        number
+    }
+
+    /// Goes on after a submission: on an idle stream, whose lease comes with it, or on one whose window waits for it.
+    fn go_on_after_push(&'static self, lease: Option<Lease>) {
+        if let Some(lease) = lease.or_else(|| self.window.pushed()) {
             self.turn(lease, Until::Kernel);
         }
-        number
     }
 
     fn is_running_here(&self) -> bool {
@@ -422,12 +457,25 @@ impl Stream {
         let (mut ran, on_hardware) = (0, hardware::is_installed());
         let scheduler = observer(SCHEDULE);
         let scheduled = scheduler.is_some();
-        while let Some(task) = lease.head() {
+        let feeds = on_hardware && self.window.is_wide();
+        loop {
+            if feeds {
+                match self.feed(lease, scheduled) {
+                    Some(returned) => lease = returned,
+                    None => return,
+                }
+            }
+            let Some(task) = lease.head() else { break };
             let name = task.name();
             let is_row = task.row().is_some() && !scheduled;
             let (mut finished, mut released) = (1, Vec::new());
             match &mut task.payload {
                 Payload::Kernel(_) if on_hardware && self.skips() => {}
+                // The window is empty: what was handed over has ended in the call, and this is the next kernel.
+                Payload::Kernel(_) if feeds && !scheduled => {
+                    finished = 0;
+                    ran += 1;
+                }
                 Payload::Kernel(_) if on_hardware => match self.hand_over_kernel(lease, scheduled) {
                     Some(returned) => {
                         lease = returned;

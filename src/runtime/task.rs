@@ -161,7 +161,7 @@ pub(super) trait DrainableStream: Timeline {
     /// 0 normal, -1 high.
     fn priority(&self) -> i32;
 
-    /// True if callbacks and sleeps are skipped.
+    /// True if tasks are skipped.
     fn skips(&self) -> bool;
 
     /// Returns the lease from an event that was reached.
@@ -173,6 +173,9 @@ pub(super) trait DrainableStream: Timeline {
 
     /// Returns the lease from the hardware, with the failure of its task if there is one, and goes on.
     fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>);
+
+    /// Ends a task that the hardware had in the stream's window under that number, with its failure if there is one, and goes on.
+    fn finish_ahead(&'static self, task: Task, number: u64, failure: Option<Cause>);
 
     /// Runs a task's work for the hardware, on this thread.
     fn run_for_hardware(&'static self, work: &mut dyn Work) -> Result<(), Cause>;

@@ -23,10 +23,9 @@ pub fn wait_until(deadline: Instant) {
     }
 }
 
-/// Copies the bytes of a transfer; returns when the last one has arrived.
+/// Copies the bytes of a transfer, after its latency; returns when the last one has arrived.
 pub fn copy(transfer: &Transfer, staging: &mut [u8], speed: &Speed, counts: &Counts) {
-    let begin = Instant::now() + speed.copy;
-    wait_until(begin);
+    let begin = Instant::now();
     let mut done = 0;
     while done < transfer.bytes {
         let part = &mut staging[..speed.staging.min(transfer.bytes - done)];

@@ -10,14 +10,23 @@ use std::time::Instant;
 use rustdev::hardware::{Cause, HardwareTask, Transfer};
 
 use crate::dma::{self, wait_until};
+use crate::lines::{Lines, Place};
 use crate::memory::Ranges;
 use crate::speed::Speed;
 use crate::{Counts, Fault};
 
 /// An entry of an engine's queue.
-pub enum Job {
-    Launch(HardwareTask, Option<Fault>),
-    Copy(Transfer, HardwareTask),
+pub struct Job {
+    pub work: Work,
+    pub task: HardwareTask,
+    pub submitted: Instant,
+    pub place: Place,
+}
+
+#[derive(Debug)]
+pub enum Work {
+    Launch(Option<Fault>),
+    Copy(Transfer),
 }
 
 /// An engine. Its thread starts with the first job, so that a process that has only loaded this library may fork.
@@ -26,6 +35,7 @@ pub struct Engine {
     speed: Speed,
     ranges: Arc<Ranges>,
     counts: Arc<Counts>,
+    lines: Arc<Lines>,
     queue: OnceLock<Mutex<Sender<Job>>>,
 }
 
@@ -34,13 +44,15 @@ struct Worker {
     speed: Speed,
     ranges: Arc<Ranges>,
     counts: Arc<Counts>,
+    lines: Arc<Lines>,
     staging: Box<[u8]>,
 }
 
 impl Engine {
     /// An engine; `name` becomes the name of its thread.
-    pub fn new(name: String, speed: Speed, ranges: &Arc<Ranges>, counts: &Arc<Counts>) -> Self {
-        Self { name, speed, ranges: Arc::clone(ranges), counts: Arc::clone(counts), queue: OnceLock::new() }
+    pub fn new(name: String, speed: Speed, ranges: &Arc<Ranges>, counts: &Arc<Counts>, lines: &Arc<Lines>) -> Self {
+        let (ranges, counts, lines) = (Arc::clone(ranges), Arc::clone(counts), Arc::clone(lines));
+        Self { name, speed, ranges, counts, lines, queue: OnceLock::new() }
     }
 
     /// Appends a job to the queue without waiting.
@@ -55,9 +67,9 @@ impl Engine {
 
     fn start(&self) -> Mutex<Sender<Job>> {
         let (sender, receiver) = channel();
-        let (ranges, counts) = (Arc::clone(&self.ranges), Arc::clone(&self.counts));
+        let (ranges, counts, lines) = (Arc::clone(&self.ranges), Arc::clone(&self.counts), Arc::clone(&self.lines));
         let staging = vec![0; self.speed.staging].into_boxed_slice();
-        let mut worker = Worker { speed: self.speed, ranges, counts, staging };
+        let mut worker = Worker { speed: self.speed, ranges, counts, lines, staging };
         let body = move || worker.serve(&receiver);
         thread::Builder::new().name(self.name.clone()).spawn(body).expect("the system starts a thread");
         Mutex::new(sender)
@@ -66,30 +78,49 @@ impl Engine {
 
 impl Worker {
     fn serve(&mut self, jobs: &Receiver<Job>) {
-        while let Ok(job) = jobs.recv() {
-            match job {
-                Job::Launch(task, fault) => self.launch(task, fault),
-                Job::Copy(transfer, mut task) => {
-                    task.begin();
-                    dma::copy(&transfer, &mut self.staging, &self.speed, &self.counts);
-                    task.finish(Ok(()));
-                }
+        while let Ok(Job { work, mut task, submitted, place }) = jobs.recv() {
+            let latency = if matches!(work, Work::Copy(_)) { self.speed.copy } else { self.speed.launch };
+            // The tasks of a command queue have their latencies at the same time; a single task has its own at its turn.
+            let begin = if self.speed.depth > 1 { submitted + latency } else { Instant::now() + latency };
+            place.wait();
+            wait_until(begin);
+            let is_skipped = task.is_skipped();
+            if !is_skipped {
+                task.begin();
             }
+            let outcome = match work {
+                _ if is_skipped => Ok(()),
+                Work::Copy(transfer) => {
+                    dma::copy(&transfer, &mut self.staging, &self.speed, &self.counts);
+                    Ok(())
+                }
+                Work::Launch(Some(Fault::Forgets)) => {
+                    self.lines.leave(&task);
+                    drop(task);
+                    place.end();
+                    continue;
+                }
+                Work::Launch(fault) => self.launch(&mut task, fault),
+            };
+            self.lines.leave(&task);
+            // The next task of the stream may begin; after a failure, only when the stream knows about that.
+            if outcome.is_ok() {
+                place.end();
+            }
+            task.finish(outcome);
+            place.end();
         }
     }
 
-    fn launch(&self, mut task: HardwareTask, fault: Option<Fault>) {
-        task.begin();
-        wait_until(Instant::now() + self.speed.launch);
+    fn launch(&self, task: &mut HardwareTask, fault: Option<Fault>) -> Result<(), Cause> {
         let outcome = match fault {
-            Some(Fault::Forgets) => return,
             Some(Fault::Fails(text)) => Err(text.into()),
-            None => self.check(&task).and_then(|()| task.run()),
+            _ => self.check(task).and_then(|()| task.run()),
         };
         if outcome.is_ok() {
             self.counts.completed.fetch_add(1, Ordering::Relaxed);
         }
-        task.finish(outcome);
+        outcome
     }
 
     /// An error if a launch would access host memory.

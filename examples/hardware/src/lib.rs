@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`memory`] | the driver's calls that reserve addresses and map memory of the device |
 //! | [`engine`] | command queues, and the thread that waits for their interrupts |
+//! | [`lines`] | semaphores between the command queues |
 //! | [`dma`] | the copy engine, with a staging buffer of limited size |
 //! | [`speed`] | the device's data sheet; here, environment variables |
 //! | `module` (feature `python`) | the extension module: `install`, then the same as in rustdev's own |
@@ -20,6 +21,7 @@
 
 pub mod dma;
 pub mod engine;
+pub mod lines;
 pub mod memory;
 #[cfg(feature = "python")]
 mod module;
@@ -29,11 +31,13 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use rustdev::hardware::{self, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
 use rustdev::runtime::Error;
 
-use engine::{Engine, Job};
+use engine::{Engine, Job, Work};
+use lines::Lines;
 use memory::{Ranges, SlowMemory};
 use speed::Speed;
 
@@ -42,6 +46,7 @@ pub struct SlowDevice {
     speed: Speed,
     ranges: Arc<Ranges>,
     counts: Arc<Counts>,
+    lines: Arc<Lines>,
     faults: Mutex<Vec<(&'static str, Fault)>>,
     compute: Vec<Engine>,
     copies: Vec<Engine>,
@@ -60,6 +65,10 @@ pub struct Counts {
     pub bytes_within: AtomicU64,
     /// The number of fills of staging buffers.
     pub staged: AtomicU64,
+    /// The calls that handed over tasks.
+    pub doorbells: AtomicU64,
+    /// The most tasks of one stream that the device has had at a time.
+    pub most_ahead: AtomicU64,
 }
 
 /// A fault of a launch.
@@ -80,12 +89,13 @@ impl fmt::Debug for SlowDevice {
 impl SlowDevice {
     /// Devices with these parameters.
     pub fn new(speed: Speed) -> Arc<Self> {
-        let (ranges, counts) = (Arc::new(Ranges::default()), Arc::new(Counts::default()));
+        let (ranges, counts, lines) = (Arc::new(Ranges::default()), Arc::new(Counts::default()), Arc::new(Lines::default()));
         let engines = |name: &str| -> Vec<Engine> {
-            (0..speed.devices).map(|device| Engine::new(format!("slow-{name}-{device}"), speed, &ranges, &counts)).collect()
+            let new = |device| Engine::new(format!("slow-{name}-{device}"), speed, &ranges, &counts, &lines);
+            (0..speed.devices).map(new).collect()
         };
         let (compute, copies) = (engines("compute"), engines("copy"));
-        Arc::new(Self { speed, ranges, counts, faults: Mutex::default(), compute, copies })
+        Arc::new(Self { speed, ranges, counts, lines, faults: Mutex::default(), compute, copies })
     }
 
     pub fn counts(&self) -> &Counts {
@@ -122,16 +132,30 @@ impl Hardware for SlowDevice {
         Ok(Box::new(SlowMemory::reserve(device, length, self.speed.memory, &self.ranges)?))
     }
 
-    /// The copy engine of the task's device makes the copy. Copies within a device go to the compute engine, like a kernel.
-    fn copy(&self, transfer: Transfer, task: HardwareTask) {
-        self.counts.copies.fetch_add(1, Ordering::Relaxed);
-        let engines = if transfer.is_host() { &self.copies } else { &self.compute };
-        engines[task.device()].submit(Job::Copy(transfer, task));
+    fn depth(&self) -> usize {
+        self.speed.depth
+    }
+
+    fn copy(&self, _transfer: Transfer, task: HardwareTask) {
+        self.submit(vec![task]);
     }
 
     fn launch(&self, task: HardwareTask) {
-        self.counts.launches.fetch_add(1, Ordering::Relaxed);
-        let fault = self.fault(task.name());
-        self.compute[task.device()].submit(Job::Launch(task, fault));
+        self.submit(vec![task]);
+    }
+
+    /// The copy engine of the task's device makes a copy. Copies within a device go to the compute engine, like a kernel.
+    fn submit(&self, tasks: Vec<HardwareTask>) {
+        self.counts.doorbells.fetch_add(1, Ordering::Relaxed);
+        for task in tasks {
+            let (engines, work) = match task.transfer() {
+                Some(transfer) => (if transfer.is_host() { &self.copies } else { &self.compute }, Work::Copy(transfer)),
+                None => (&self.compute, Work::Launch(self.fault(task.name()))),
+            };
+            let count = if matches!(work, Work::Copy(_)) { &self.counts.copies } else { &self.counts.launches };
+            count.fetch_add(1, Ordering::Relaxed);
+            let (engine, place) = (&engines[task.device()], self.lines.enter(&task, &self.counts));
+            engine.submit(Job { work, task, submitted: Instant::now(), place });
+        }
     }
 }

@@ -18,12 +18,14 @@ pub struct Speed {
     pub bandwidth: f64,
     /// Bytes of the staging buffer of a copy engine (`SLOW_DEVICE_STAGING_KB`, 256 KiB).
     pub staging: usize,
+    /// Tasks of one stream that it takes at a time (`SLOW_DEVICE_DEPTH`, 1). Their latencies pass at the same time.
+    pub depth: usize,
 }
 
 impl Default for Speed {
     fn default() -> Self {
         let latency = Duration::from_micros(20);
-        Self { devices: 2, memory: 4 << 30, launch: latency, copy: latency, bandwidth: 4e9, staging: 256 << 10 }
+        Self { devices: 2, memory: 4 << 30, launch: latency, copy: latency, bandwidth: 4e9, staging: 256 << 10, depth: 1 }
     }
 }
 
@@ -55,6 +57,7 @@ impl Speed {
             copy: microseconds("SLOW_DEVICE_COPY_US", default.copy)?,
             bandwidth: number("SLOW_DEVICE_GB_PER_S", default.bandwidth * 1e-9, 0.0, 1e6)? * 1e9,
             staging: (number("SLOW_DEVICE_STAGING_KB", (default.staging >> 10) as f64, 1.0, 1e6)? as usize) << 10,
+            depth: number("SLOW_DEVICE_DEPTH", default.depth as f64, 1.0, 1024.0)? as usize,
         })
     }
 
@@ -77,6 +80,7 @@ mod tests {
             ("SLOW_DEVICE_COPY_US", "0.5"),
             ("SLOW_DEVICE_GB_PER_S", "2"),
             ("SLOW_DEVICE_STAGING_KB", "8"),
+            ("SLOW_DEVICE_DEPTH", "4"),
         ];
         let speed = Speed::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()));
         let expected = Speed {
@@ -86,6 +90,7 @@ mod tests {
             copy: Duration::from_nanos(500),
             bandwidth: 2e9,
             staging: 8 << 10,
+            depth: 4,
         };
         assert_eq!(speed, Ok(expected));
         assert_eq!(expected.time_of(1_000_000), Duration::from_micros(500));

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
-use common::{Memory, copy, host, new_stream, on_device, slow_device};
+use common::{Memory, again_with_command_queues, copy, host, new_stream, on_device, slow_device};
 use rustdev::runtime::config::order::Order;
 use rustdev::runtime::debugging::{faults, schedule};
 use rustdev::runtime::event::Event;
@@ -33,6 +33,7 @@ fn modes() {
     schedule::switch(None).unwrap();
     an_injected_failure_is_the_streams_error();
     a_slow_copy_still_copies();
+    again_with_command_queues();
 }
 
 fn lazy_runs_nothing_before_a_wait() {

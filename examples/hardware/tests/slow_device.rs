@@ -8,37 +8,17 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{MEMORY, Memory, STAGING, copy, host, launch, new_stream, on_device, slow_device};
+use common::{
+    MEMORY, Memory, STAGING, again_with_command_queues, copy, held, host, kernel, launch, new_stream, on_device, slow_device,
+};
 use rustdev::hardware;
 use rustdev::runtime::event::Event;
 use rustdev::runtime::graph::capture::{Capture, Mode};
 use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
-use rustdev::runtime::stream::Stream;
-use rustdev::runtime::task::{Closure, Task};
 use rustdev::runtime::{Error, device, pools};
 use rustdev::tensor::DType;
 use slow_device::speed::Speed;
 use slow_device::{Fault, SlowDevice};
-
-fn kernel(name: &'static str, mut body: impl FnMut() + Send + 'static) -> Task {
-    let run = move || {
-        body();
-        Ok(())
-    };
-    Task::new(name, 100, Closure::new(run))
-}
-
-/// Blocks a stream with a task until the returned sender is dropped.
-fn held(stream: &'static Stream) -> std::sync::mpsc::Sender<()> {
-    let (sender, receiver) = channel::<()>();
-    let wait = move || {
-        // It returns when the sender is dropped.
-        let _ = receiver.recv();
-        Ok(())
-    };
-    stream.submit(Task::host("held", Closure::new(wait))).unwrap();
-    sender
-}
 
 #[test]
 fn the_device_is_what_it_says() {
@@ -46,6 +26,11 @@ fn the_device_is_what_it_says() {
     assert_eq!(device::count(), 2);
     assert_eq!(pools::pool(0).unwrap().lock().settings.budget as u64, MEMORY);
     assert_eq!(hardware::properties().map(|properties| properties.name.as_str()), Some("slow device"));
+}
+
+#[test]
+fn all_of_it_holds_with_command_queues() {
+    again_with_command_queues();
 }
 
 #[test]

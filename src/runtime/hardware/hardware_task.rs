@@ -6,7 +6,7 @@ use std::fmt;
 use crate::runtime::error::Cause;
 use crate::runtime::exit::Running;
 use crate::runtime::memory::access::Access as MemoryAccess;
-use crate::runtime::task::{Access, DrainableStream, Lease, Payload, Shape, Task};
+use crate::runtime::task::{Access, DrainableStream, Lease, Payload, Shape, Task, Transfer};
 use crate::runtime::trace::About;
 
 /// A task for the hardware to run. Its stream continues when it is [finished](HardwareTask::finish). If it is dropped, it has
@@ -14,11 +14,19 @@ use crate::runtime::trace::About;
 #[must_use = "a task that is dropped has failed"]
 pub struct HardwareTask {
     stream: &'static dyn DrainableStream,
-    /// The stream's lease, with the task at its head; `None` once the task has ended.
-    lease: Option<Lease>,
+    /// `None` once the task has ended.
+    held: Option<Held>,
     has_begun: bool,
     /// Until its end, the task counts as running and has access to isolated memory.
     holds: Option<(Running, Option<MemoryAccess>)>,
+}
+
+/// Where the task is.
+enum Held {
+    /// At the head of its stream, whose lease this is.
+    Head(Lease),
+    /// In the stream's window, under that number.
+    Ahead(Task, u64),
 }
 
 impl fmt::Debug for HardwareTask {
@@ -30,11 +38,23 @@ impl fmt::Debug for HardwareTask {
 impl HardwareTask {
     /// The kernel at the head of a stream. `running` counts it until its end.
     pub(in crate::runtime) fn new(stream: &'static dyn DrainableStream, lease: Lease, running: Running) -> Self {
-        Self { stream, lease: Some(lease), has_begun: false, holds: Some((running, MemoryAccess::open())) }
+        Self::of(stream, Held::Head(lease), running)
+    }
+
+    /// A kernel that was taken out of a stream, with its number in the stream's window.
+    pub(in crate::runtime) fn ahead(stream: &'static dyn DrainableStream, task: Task, number: u64, running: Running) -> Self {
+        Self::of(stream, Held::Ahead(task, number), running)
+    }
+
+    fn of(stream: &'static dyn DrainableStream, held: Held, running: Running) -> Self {
+        Self { stream, held: Some(held), has_begun: false, holds: Some((running, MemoryAccess::open())) }
     }
 
     fn task(&self) -> Option<&Task> {
-        self.lease.as_ref()?.waiting().first()?.as_ref()
+        match self.held.as_ref()? {
+            Held::Head(lease) => lease.waiting().first()?.as_ref(),
+            Held::Ahead(task, _) => Some(task),
+        }
     }
 
     pub fn device(&self) -> usize {
@@ -65,6 +85,18 @@ impl HardwareTask {
     /// copy or a fill writes.
     pub fn about(&self) -> Option<About> {
         self.task().and_then(Task::about)
+    }
+
+    /// The plain byte copy that it is, for [`Hardware::copy`](super::Hardware::copy); `None` for a launch.
+    pub fn transfer(&self) -> Option<Transfer> {
+        self.task().and_then(Task::transfer)
+    }
+
+    /// True if the task must not compute, because a task of its stream has failed or the process ends. Only a task that was handed
+    /// over ahead of its turn can become so. [`HardwareTask::run`] does nothing then; hardware that works without `run` asks this
+    /// at the task's turn, and finishes the task without an error.
+    pub fn is_skipped(&self) -> bool {
+        matches!(self.held, Some(Held::Ahead(..))) && self.stream.skips()
     }
 
     /// Reports the byte ranges that it accesses: device memory, unless it is a host copy with injected faults.
@@ -100,10 +132,17 @@ impl HardwareTask {
     }
 
     /// Runs its work with the processor, on this thread, which may use the compute threads for parallel loops. Fails with the cause
-    /// of its failure, or the text of its panic.
+    /// of its failure, or the text of its panic. Does nothing if the task [is skipped](HardwareTask::is_skipped).
     pub fn run(&mut self) -> Result<(), Cause> {
+        if self.is_skipped() {
+            return Ok(());
+        }
         self.begin();
-        let task = self.lease.as_mut().and_then(Lease::head);
+        let task = match self.held.as_mut() {
+            Some(Held::Head(lease)) => lease.head(),
+            Some(Held::Ahead(task, _)) => Some(task),
+            None => None,
+        };
         match task.map(|task| &mut task.payload) {
             Some(Payload::Kernel(work)) => self.stream.run_for_hardware(&mut **work),
             _ => Ok(()),
@@ -111,7 +150,7 @@ impl HardwareTask {
     }
 
     /// Ends the task. Its stream continues immediately on this thread, as far as it needs no compute thread: the next task reaches
-    /// the hardware before this returns. The task's writes must be in memory before the call.
+    /// the hardware before this returns. The task's writes must be in memory before the call. The thread may be any.
     ///
     /// With an error, the stream stores its text and skips further tasks, and the next call that waits for the stream raises, as
     /// for any failing task.
@@ -120,20 +159,24 @@ impl HardwareTask {
     }
 
     fn end(&mut self, outcome: Result<(), Cause>) {
-        self.begin();
-        if let Some(mark) = self.task().and_then(|task| task.mark.as_ref()) {
-            mark.end(outcome.is_err());
+        if self.has_begun || !self.is_skipped() {
+            self.begin();
+            if let Some(mark) = self.task().and_then(|task| task.mark.as_ref()) {
+                mark.end(outcome.is_err());
+            }
         }
         self.holds = None;
-        if let Some(lease) = self.lease.take() {
-            self.stream.finish_on_hardware(lease, outcome.err());
+        match self.held.take() {
+            Some(Held::Head(lease)) => self.stream.finish_on_hardware(lease, outcome.err()),
+            Some(Held::Ahead(task, number)) => self.stream.finish_ahead(task, number, outcome.err()),
+            None => {}
         }
     }
 }
 
 impl Drop for HardwareTask {
     fn drop(&mut self) {
-        if self.lease.is_some() {
+        if self.held.is_some() {
             self.end(Err("the hardware dropped it".into()));
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! The hardware may end a task before the call that submits it returns, on that thread or on another. The submitting thread then
 //! keeps the lease and continues in its own loop, so that the stack depth does not grow with the number of such tasks.
+//!
+//! Hardware that takes several tasks of a stream gets them by [`super::ahead`] instead, except in an order of tasks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -86,6 +88,6 @@ impl Stream {
 
     /// True if the hardware has a task of the stream.
     pub(super) fn is_on_hardware(&self) -> bool {
-        !matches!(*self.hand_over.state.lock(), State::Home)
+        !(matches!(*self.hand_over.state.lock(), State::Home) && self.window.is_empty())
     }
 }
