@@ -15,7 +15,7 @@ from typing_extensions import deprecated
 from . import _rustdev
 from ._name import NAME
 from ._utils import DeviceLike, _checked_device_index, _expect_callable
-from .device import is_initialized
+from .device import init, is_initialized
 from .mem_pools import MemPool, use_mem_pool
 
 __all__ = [
@@ -205,6 +205,7 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     Args:
         device: Selected device. Default: the current device.
     """
+    init()
     torch._C._accelerator_resetAccumulatedStats(_checked_device_index(device))
 
 
@@ -214,6 +215,7 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     Args:
         device: Selected device. Default: the current device.
     """
+    init()
     torch._C._accelerator_resetPeakStats(_checked_device_index(device))
 
 

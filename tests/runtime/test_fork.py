@@ -75,8 +75,8 @@ def child():
         lambda: torch.rustdev.set_rng_state_all(states),
         *(getattr(torch.rustdev, name) for name in (
             "init", "current_device", "synchronize", "Stream", "current_stream", "get_rng_state", "memory_snapshot",
-            "reset_peak_memory_stats", "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats", "get_rng_state_all",
-            "seed_all", "initial_seed")),
+            "reset_peak_memory_stats", "reset_accumulated_memory_stats", "reset_peak_host_memory_stats",
+            "reset_accumulated_host_memory_stats", "mem_get_info", "get_rng_state_all", "seed_all", "initial_seed")),
         *(lambda name=name: getattr(torch.rustdev, name)(1)
           for name in ("set_device", "manual_seed", "manual_seed_all", "set_num_threads")),
     ):

@@ -22,10 +22,13 @@ const DEPTH: usize = 4;
 /// A task of this name makes the hardware panic.
 const PANICS: &str = "the hardware panics";
 
+/// The tasks of a stream, and how many came in each call.
+type Handed = (Vec<HardwareTask>, Vec<usize>);
+
 #[derive(Debug, Default)]
 struct Manual {
-    /// By stream: the tasks, and how many came in each call.
-    handed: Mutex<HashMap<i64, (Vec<HardwareTask>, Vec<usize>)>>,
+    /// By stream.
+    handed: Mutex<HashMap<i64, Handed>>,
     depth: usize,
 }
 
@@ -199,7 +202,7 @@ fn tasks_in_flight_behind_a_dropped_one_are_skipped() {
     assert_eq!((ran.load(Ordering::Relaxed), stream.completed()), (1, 5));
     let trace = trace::stop(trace).unwrap();
     let rows = (0..trace.count()).filter_map(|index| trace.row(index));
-    let outcomes: Vec<_> = rows.filter(|row| row.stream.id() == stream.id()).map(|row| row.outcome).collect();
+    let outcomes: Vec<_> = rows.filter(|row| row.task.stream.id() == stream.id()).map(|row| row.outcome).collect();
     assert_eq!(outcomes, [Outcome::Done, Outcome::Failed, Outcome::NotRun, Outcome::NotRun, Outcome::NotRun]);
 }
 
