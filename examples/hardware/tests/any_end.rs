@@ -24,10 +24,13 @@ const PANICS: &str = "the hardware panics";
 
 #[derive(Debug, Default)]
 struct Manual {
-    /// By stream: the tasks, and how many came in each call.
-    handed: Mutex<HashMap<i64, (Vec<HardwareTask>, Vec<usize>)>>,
+    /// By stream.
+    handed: Mutex<HashMap<i64, Handed>>,
     depth: usize,
 }
+
+/// The tasks of a stream, and how many came in each call.
+type Handed = (Vec<HardwareTask>, Vec<usize>);
 
 impl Hardware for Manual {
     fn properties(&self) -> Properties {
