@@ -2,13 +2,13 @@
 //! stream's lease while nobody hands tasks over.
 //!
 //! The holder of the lease hands tasks over ([`Window::admit`]). When it can do no more, it leaves the lease here
-//! ([`Window::park`]), and whoever changes what it waits for takes the lease and goes on: the thread that ends a task
+//! ([`Window::leave`]), and whoever changes what it waits for takes the lease and goes on: the thread that ends a task
 //! ([`Window::end`]), or the one that submits one ([`Window::pushed`]).
 //!
 //! Tasks are counted as done in order, by the thread that ends the first one. As long as the window is not empty, the holder of the
 //! lease counts nothing, so that the count has one writer at a time.
 //!
-//! Nothing is lost: `park` checks under the lock what it waits for, and a submission finds the lease or leaves a note.
+//! Nothing is lost: `leave` checks under the lock what it waits for, and a submission finds the lease or leaves a note.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ pub enum Need {
     End,
 }
 
-/// The result of [`Window::park`].
+/// The result of [`Window::leave`].
 #[derive(Debug)]
 pub enum Parked<L> {
     /// The window keeps the lease.
@@ -128,7 +128,7 @@ impl<L, M> Window<L, M> {
     }
 
     /// Leaves the lease here, unless what is needed is there.
-    pub fn park(&self, lease: L, need: Need) -> Parked<L> {
+    pub fn leave(&self, lease: L, need: Need) -> Parked<L> {
         let mut state = self.state.lock();
         if state.entries.is_empty() {
             return Parked::Empty(lease);

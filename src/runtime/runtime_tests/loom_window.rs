@@ -81,7 +81,7 @@ impl Model {
                     }
                 }
             };
-            match self.window.park(lease, need) {
+            match self.window.leave(lease, need) {
                 Parked::Kept => return None,
                 Parked::Again(returned) => lease = returned,
                 Parked::Empty(returned) => return Some(returned),

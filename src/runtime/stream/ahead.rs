@@ -1,6 +1,6 @@
 //! Tasks that hardware with command queues gets ahead of their turn.
 //!
-//! The thread that drains the stream hands kernels over as long as its [window](crate::runtime::window) has places, and leaves the
+//! The thread that drains the stream hands kernels over as long as its [window](crate::runtime::window) has room, and leaves the
 //! lease with the window. Recordings of events between kernels stay in the window until the kernels before them have ended.
 //! Anything else waits until the window is empty, and is then handled as on a stream without a window.
 
@@ -26,7 +26,7 @@ impl Stream {
         loop {
             let (tasks, need) = if scheduled { (Vec::new(), Need::End) } else { self.take_ahead(&mut lease) };
             self.submit_ahead(tasks);
-            match self.window.park(lease, need) {
+            match self.window.leave(lease, need) {
                 Parked::Kept => return None,
                 Parked::Again(returned) => lease = returned,
                 Parked::Empty(returned) => return Some(returned),
