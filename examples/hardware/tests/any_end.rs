@@ -32,9 +32,6 @@ struct Manual {
     depth: usize,
 }
 
-/// The tasks of a stream, and how many came in each call.
-type Handed = (Vec<HardwareTask>, Vec<usize>);
-
 impl Hardware for Manual {
     fn properties(&self) -> Properties {
         Properties { name: "manual".to_owned(), devices: 1, memory: 1 << 30 }
