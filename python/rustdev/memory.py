@@ -193,10 +193,10 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
     Args:
         device: Selected device. Default: the current device.
     """
-    index = _checked_device_index(device)
     if not is_initialized():
         return {}
-    return {"num_oom_rejections": 0, "reserved_bytes_by_private_pools": {}} | torch._C._accelerator_getDeviceStats(index)
+    stats = torch._C._accelerator_getDeviceStats(_checked_device_index(device))
+    return {"num_oom_rejections": 0, "reserved_bytes_by_private_pools": {}} | stats
 
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:

@@ -171,6 +171,13 @@ def test_dtypes_of_indices_of_bags(first: torch.dtype, second: torch.dtype) -> N
     compare_outcomes(functional.embedding_bag, index, torch.rand(3, 2), offsets, rtol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_that_overlap_are_an_error_of_the_task(mode: str) -> None:
+    index, table, offsets = (it.to("rustdev") for it in (torch.tensor([0, 2, 1, 1]), torch.rand(3, 2), torch.tensor([0, 3, 1])))
+    with pytest.raises(torch.AcceleratorError, match="offsets of bags must not decrease"):
+        finish(lambda: functional.embedding_bag(index, table, offsets, mode=mode))
+
+
 @pytest.mark.filterwarnings("ignore:.*is in beta")  # the CPU's own, once in a process
 @pytest.mark.parametrize("dim", [0, 1])
 def test_gather_and_scatter(dim: int) -> None:

@@ -87,6 +87,10 @@ impl<'a, T: Element<Acc: Real>> Bags<'a, T> {
         if !fits || weights.is_some_and(|weights| weights.len() != indices.len()) || table.cols != out.cols {
             return Err(Error::new("the operands of bags do not fit together"));
         }
+        // Each index then belongs to one bag.
+        if !offsets.is_sorted() {
+            return Err(Error::new("offsets of bags must not decrease"));
+        }
         Ok(Self {
             out,
             maxima: if maxima.ndim() == 2 { Some(EmbeddingTable::new(*maxima)?) } else { None },
@@ -112,7 +116,7 @@ impl<'a, T: Element<Acc: Real>> Bags<'a, T> {
             )));
         }
         match (usize::try_from(begin), usize::try_from(end)) {
-            (Ok(begin), Ok(end)) if begin <= count && end <= count => Ok((begin, end.max(begin))),
+            (Ok(begin), Ok(end)) if begin <= count && end <= count => Ok((begin, end)),
             _ => Err(Error::new(format!(
                 "offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {}",
                 begin.max(end)
